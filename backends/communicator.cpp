@@ -7,7 +7,6 @@
 
 #include "backends/argument_check.hpp"
 #include "backends/call.hpp"
-#include "backends/wrapping_communicator.hpp"
 
 // The typed calls: each checks its arguments and fills one Call for `post`.
 namespace shardsim {
@@ -113,10 +112,6 @@ Diagnosis Communicator::diagnosis_of(const std::string& action, CallSite site) c
   return diagnosis;
 }
 
-Diagnosis WrappingCommunicator::diagnosis_of(const std::string& action, CallSite site) const {
-  return inner_.diagnosis_of(action, site);
-}
-
 Work Communicator::collective(CollectiveKind kind, const Tensor& output, const Tensor& input,
                               ReduceOp op, int root, const CallOptions& options, CallSite site) {
   const CollectiveRow& row = row_of(kind);
@@ -212,20 +207,6 @@ Work Communicator::batch(std::span<const P2pOp> operations, const CallOptions& o
                           .site = site},
                .options = &options,
                .halves = operations});
-}
-
-std::vector<std::int64_t> chunk_offsets(const Call& call, int size) {
-  const bool any_count = row_of(call.collective).in_place();
-  const std::int64_t count = call.record.count;
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(size) + 1, 0);
-  for (int member = 0; member < size; ++member) {
-    const auto index = static_cast<std::size_t>(member);
-    const std::int64_t chunk = any_count                      ? chunk_size(count, size, member)
-                               : call.options->counts.empty() ? count / size
-                                                              : call.options->counts[index];
-    offsets[index + 1] = offsets[index] + chunk;
-  }
-  return offsets;
 }
 
 }  // namespace shardsim

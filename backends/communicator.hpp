@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -7,7 +8,6 @@
 
 #include "sim/kernel/call_site.hpp"
 
-#include "backends/element_range.hpp"
 #include "backends/tensor.hpp"
 #include "backends/traffic_counters.hpp"
 #include "backends/work.hpp"
@@ -31,6 +31,23 @@ inline constexpr int kNoColor = -1;
 /// The class in which a call's bytes are counted. Formulas cover payload; norms, losses, token
 /// counts and other scalars are counted apart.
 enum class TrafficClass : std::uint8_t { payload, scalar };
+
+/// Elements [begin, end) of a buffer.
+struct ElementRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+/// How many elements of [begin, end) lie in `ranges`. REQUIRES: these are disjoint.
+[[nodiscard]] inline std::int64_t overlap(std::span<const ElementRange> ranges, std::int64_t begin,
+                                          std::int64_t end) {
+  std::int64_t sum = 0;
+  for (const ElementRange& range : ranges) {
+    const std::int64_t from = std::max(range.begin, begin);
+    sum += std::max<std::int64_t>(std::min(range.end, end) - from, 0);
+  }
+  return sum;
+}
 
 /// Options of one call; every member must give equal ones, but for `after`.
 struct CallOptions {

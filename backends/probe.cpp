@@ -14,6 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "sim/kernel/descriptor.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -39,42 +41,28 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-class Socket {
- public:
-  explicit Socket(int descriptor) : descriptor_(descriptor) {}
-  ~Socket() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  [[nodiscard]] int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
 // `bytes` from one end of a TCP connection to the other, in pieces that fit its buffers.
 bool send_over_loopback(std::int64_t bytes) {
-  const Socket listener(socket(AF_INET, SOCK_STREAM, 0));
+  const Descriptor listener(socket(AF_INET, SOCK_STREAM, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof(address);
   auto* name = reinterpret_cast<sockaddr*>(&address);
-  if (bind(listener.get(), name, length) != 0 || listen(listener.get(), 1) != 0 ||
-      getsockname(listener.get(), name, &length) != 0) {
+  if (bind(listener.number(), name, length) != 0 || listen(listener.number(), 1) != 0 ||
+      getsockname(listener.number(), name, &length) != 0) {
     return false;
   }
-  const Socket sender(socket(AF_INET, SOCK_STREAM, 0));
-  if (connect(sender.get(), name, length) != 0) return false;
-  const Socket receiver(accept(listener.get(), nullptr, nullptr));
-  if (receiver.get() < 0) return false;
+  const Descriptor sender(socket(AF_INET, SOCK_STREAM, 0));
+  if (connect(sender.number(), name, length) != 0) return false;
+  const Descriptor receiver(accept(listener.number(), nullptr, nullptr));
+  if (receiver.number() < 0) return false;
   std::vector<char> piece(16384);
   for (std::int64_t left = bytes; left > 0;) {
     const auto size =
         static_cast<std::size_t>(std::min(left, static_cast<std::int64_t>(piece.size())));
-    if (send(sender.get(), piece.data(), size, MSG_NOSIGNAL) != static_cast<ssize_t>(size) ||
-        recv(receiver.get(), piece.data(), size, MSG_WAITALL) != static_cast<ssize_t>(size)) {
+    if (send(sender.number(), piece.data(), size, MSG_NOSIGNAL) != static_cast<ssize_t>(size) ||
+        recv(receiver.number(), piece.data(), size, MSG_WAITALL) != static_cast<ssize_t>(size)) {
       return false;
     }
     left -= static_cast<std::int64_t>(size);

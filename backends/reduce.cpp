@@ -104,15 +104,6 @@ void reduce_as(std::span<const std::byte* const> inputs, std::byte* output, std:
   }
 }
 
-}  // namespace
-
-const char* name_of(ReduceOp op) {
-  static constexpr const char* kNames[] = {"sum", "avg", "min", "max", "product"};
-  return kNames[static_cast<std::size_t>(op)];
-}
-
-namespace {
-
 // Calls `work` with the element type that represents `dtype`.
 template <class Work>
 void with_element(DType dtype, Work&& work) {
@@ -139,6 +130,11 @@ void with_element(DType dtype, Work&& work) {
 }
 
 }  // namespace
+
+const char* name_of(ReduceOp op) {
+  static constexpr const char* kNames[] = {"sum", "avg", "min", "max", "product"};
+  return kNames[static_cast<std::size_t>(op)];
+}
 
 void reduce_chunk(std::span<const std::byte* const> inputs, std::byte* output, std::int64_t count,
                   DType dtype, ReduceOp op, ReductionOrder order, int chunk) {

@@ -8,8 +8,6 @@
 
 namespace shardsim {
 
-struct CallRecord;
-
 /// Traffic of one member over one communicator so far.
 struct TrafficCounters {
   std::int64_t payload_sent = 0;
@@ -31,6 +29,13 @@ struct LinkCounts {
   std::int64_t sent = 0;
   std::int64_t received = 0;
   std::int64_t messages = 0;
+
+  LinkCounts& operator+=(const LinkCounts& more) {
+    sent += more.sent;
+    received += more.received;
+    messages += more.messages;
+    return *this;
+  }
 };
 
 /// By sender and receiver, ranks in the group.
@@ -40,7 +45,20 @@ using LinkTable = std::map<std::pair<int, int>, LinkCounts>;
 using SentByOperation = std::map<std::string, std::int64_t>;
 
 /// Adds up field by field.
-TrafficCounters& operator+=(TrafficCounters& sum, const TrafficCounters& more);
+inline TrafficCounters& operator+=(TrafficCounters& sum, const TrafficCounters& more) {
+  sum.payload_sent += more.payload_sent;
+  sum.payload_received += more.payload_received;
+  sum.padding_sent += more.padding_sent;
+  sum.scalar_sent += more.scalar_sent;
+  sum.scalar_received += more.scalar_received;
+  sum.to_next += more.to_next;
+  sum.from_previous += more.from_previous;
+  sum.messages += more.messages;
+  sum.scalar_messages += more.scalar_messages;
+  sum.calls += more.calls;
+  sum.scalar_calls += more.scalar_calls;
+  return sum;
+}
 
 /// Traffic of one group, as this member counted it.
 struct GroupTraffic {
@@ -50,9 +68,5 @@ struct GroupTraffic {
   LinkTable links;  ///< Ranks in the group.
   SentByOperation by_operation;
 };
-
-/// Adds one call that has ended: what it moved, and the call itself.
-void add_call(GroupTraffic& traffic, const CallRecord& call, bool point_to_point,
-              const TrafficCounters& moved, const LinkTable& links);
 
 }  // namespace shardsim

@@ -28,7 +28,9 @@ class WrappingCommunicator : public Communicator {
                                                     CallSite site) override {
     return inner_.split(color, key, name, site);
   }
-  [[nodiscard]] Diagnosis diagnosis_of(const std::string& action, CallSite site) const override;
+  [[nodiscard]] Diagnosis diagnosis_of(const std::string& action, CallSite site) const override {
+    return inner_.diagnosis_of(action, site);
+  }
 
  protected:
   [[nodiscard]] Communicator& inner() const { return inner_; }

@@ -168,13 +168,10 @@ bool CollectiveOperation::check_splits() {
       const std::int64_t expected =
           splits_[static_cast<std::size_t>(to)].recv[static_cast<std::size_t>(from)];
       if (sent == expected) continue;
-      Diagnosis diagnosis;
-      diagnosis.code = "A2A_SPLIT";
+      Diagnosis diagnosis = group_->report("A2A_SPLIT");
       diagnosis.summary = record_.name + std::string(": member ") + std::to_string(from) +
                           " sends " + std::to_string(sent) + " elements to member " +
                           std::to_string(to) + ", which expects " + std::to_string(expected);
-      diagnosis.group = group_->name();
-      diagnosis.members = group_->all_world_ranks();
       diagnosis.sequence = sequence_;
       diagnosis.time = start();
       diagnosis.sides = {{.ranks = {group_->world_rank(from)},

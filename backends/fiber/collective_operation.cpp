@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/call_mismatch.hpp"
+#include "backends/call.hpp"
 #include "backends/fiber/fiber_watch.hpp"
 #include "backends/fiber/fiber_world.hpp"
 
@@ -10,13 +10,9 @@ namespace shardsim {
 
 void CollectiveOperation::open(FiberGroup& group, const CollectiveRow& row, std::int64_t sequence,
                                const CallRecord& record) {
-  recycle();
-  group_ = &group;
+  reopen(group, sequence, record);
   row_ = &row;
-  sequence_ = sequence;
-  record_ = record;
   label_hash_ = *record.label == '\0' ? 0 : hash_label(record.label);
-  in_use_ = true;
   group_size_ = group.size();
   num_arrived_ = 0;
   num_callers_ = group.num_callers();
@@ -117,7 +113,7 @@ Time CollectiveOperation::launch(Time start) {
                         ? algorithm_ == Algorithm::ring && record_.count % group_size_ == 0
                         : row_->path == CollectivePath::ring && counts_.empty();
   if (even && record_.padding == 0) {
-    uniform_moved_ = {.payload = traffic(0, false), .padding_sent = 0};
+    uniform_moved_ = {.payload = traffic(0, false)};
     uniform_ = true;
   }
   if (group_->world().options().has_data && row_->path != CollectivePath::none) {
@@ -176,7 +172,7 @@ Traffic CollectiveOperation::all_to_all_traffic(int member) const {
 FiberOperation::Moved CollectiveOperation::moved(int member) const {
   if (uniform_) return uniform_moved_;
   const Traffic all = traffic(member, false);
-  if (record_.padding == 0) return {.payload = all, .padding_sent = 0};
+  if (record_.padding == 0) return {.payload = all};
   const Traffic payload = traffic(member, true);
   return {.payload = payload, .padding_sent = all.sent - payload.sent};
 }
@@ -201,11 +197,7 @@ void CollectiveOperation::count_star(int member) const {
     const std::int64_t bytes = elements * size_of(record_.dtype);
     const int from = gathers ? other : root;
     const int to = gathers ? root : other;
-    if (member == from) {
-      links.send(from, to, bytes);
-    } else {
-      links.receive(from, to, bytes);
-    }
+    links.add(member == from, from, to, bytes);
   };
   if (member != root) return count(member);
   for (int other = 0; other < group_size_; ++other) {
@@ -222,8 +214,8 @@ void CollectiveOperation::count_all_to_all(int member) const {
     if (peer == member) continue;
     const std::int64_t sent = splits.send[static_cast<std::size_t>(peer)];
     const std::int64_t received = splits.recv[static_cast<std::size_t>(peer)];
-    if (sent > 0) links.send(member, peer, sent * width);
-    if (received > 0) links.receive(peer, member, received * width);
+    if (sent > 0) links.add(true, member, peer, sent * width);
+    if (received > 0) links.add(false, peer, member, received * width);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/fiber/fiber_operation.hpp"
+#include "backends/fiber/fold.hpp"
 #include "backends/last_bit_errors.hpp"
 
 namespace shardsim {
@@ -13,7 +14,7 @@ namespace shardsim {
 /// One collective: one rendezvous of all members. Nothing is priced or moved before all are there.
 class CollectiveOperation final : public FiberOperation {
  public:
-  /// Takes a fresh or recycled object into use; `record` is the first caller's.
+  /// See reopen().
   void open(FiberGroup& group, const CollectiveRow& row, std::int64_t sequence,
             const CallRecord& record);
   /// A member joins. False if its call differs from the first one: it is kept for the report, and
@@ -48,7 +49,7 @@ class CollectiveOperation final : public FiberOperation {
     return disagreements_;
   }
   /// Color and key of each member, for split.
-  [[nodiscard]] const std::vector<std::pair<int, int>>& choices() const { return choices_; }
+  [[nodiscard]] const std::vector<SplitChoice>& choices() const { return choices_; }
 
  protected:
   Time launch(Time start) override;
@@ -93,7 +94,7 @@ class CollectiveOperation final : public FiberOperation {
   std::vector<std::int64_t> counts_;
   std::vector<ElementRange> padding_at_;
   std::vector<Splits> splits_;
-  std::vector<std::pair<int, int>> choices_;
+  std::vector<SplitChoice> choices_;
   std::vector<std::pair<int, CallRecord>> disagreements_;
 };
 

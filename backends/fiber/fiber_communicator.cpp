@@ -44,9 +44,7 @@ FiberCommunicator::~FiberCommunicator() {
 }
 
 Diagnosis FiberCommunicator::diagnosis_of(const std::string& action, CallSite site) const {
-  Diagnosis diagnosis;
-  diagnosis.group = group_.name();
-  diagnosis.members = group_.all_world_ranks();
+  Diagnosis diagnosis = group_.report("");
   diagnosis.time = rank_.now();
   diagnosis.sides = {{.ranks = {rank_.index()}, .action = action, .site = site}};
   return diagnosis;

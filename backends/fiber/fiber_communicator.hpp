@@ -8,9 +8,76 @@
 
 #include "backends/call.hpp"
 #include "backends/fiber/fiber_group.hpp"
-#include "backends/fiber/fiber_stream.hpp"
 
 namespace shardsim {
+
+/// One member's stream of a group: what it has posted last, who holds a Work of it, and what it has
+/// moved. Belongs to a communicator; where a Work outlives that, the world keeps the stream, so
+/// that waiting for it is an error with a name.
+class FiberStream final : private WorkOwner {
+ public:
+  /// `made_at`: the call that made the communicator.
+  FiberStream(FiberGroup& group, int member, CallSite made_at);
+  ~FiberStream() override;
+
+  [[nodiscard]] FiberGroup& group() const { return group_; }
+  [[nodiscard]] int member() const { return member_; }
+  [[nodiscard]] RankState& rank() const { return rank_; }
+  [[nodiscard]] CallSite made_at() const { return made_at_; }
+  [[nodiscard]] const TrafficCounters& counters() const { return counters_; }
+  /// Calls `visit(member, counters)` for this member and all that it represents.
+  template <class Visitor>
+  void for_each_member(const Visitor& visit) const {
+    visit(member_, counters_);
+    for (const StoodFor& other : others_) visit(other.member, other.counters);
+  }
+
+  /// Meets the prerequisites that come from this member: the compute stream (or `after`) and the
+  /// stream's previous operation. REQUIRES: `after` is null or pending.
+  void order(FiberOperation& operation, const Work* after);
+  /// The next operation comes behind this one.
+  void set_last(FiberOperation& operation) { last_ = &operation; }
+  [[nodiscard]] Work hand_out(FiberOperation& operation) {
+    ++num_handles_;
+    if (observer_ != nullptr) observer_->posted(operation);
+    return {*this, &operation};
+  }
+  /// The next of its rank's open communicators.
+  FiberStream* next_open = nullptr;
+  /// Its communicator goes.
+  void close() { closed_ = true; }
+  /// The world goes, but a handle or the communicator is left: from here on both do nothing.
+  void outlive_world() { outlives_world_ = true; }
+  [[nodiscard]] bool outlives_world() const { return outlives_world_; }
+  [[nodiscard]] bool has_handles() const { return num_handles_ > 0; }
+
+ private:
+  // The other members that this one represents; each may move something else.
+  struct StoodFor {
+    int member = 0;
+    TrafficCounters counters;
+  };
+  void wait(void* operation) override;
+  void abandon(void* operation) noexcept override;
+  void account(FiberOperation& operation);
+  void count(FiberOperation& operation, int member, const FiberOperation::Moved& moved,
+             TrafficCounters& counters);
+  [[nodiscard]] Diagnosis report(const FiberOperation& operation, const char* code) const;
+
+  FiberGroup& group_;
+  int member_;
+  RankState& rank_;
+  CallSite made_at_;
+  bool closed_ = false;
+  bool outlives_world_ = false;
+  int num_handles_ = 0;
+  FiberOperation* last_ = nullptr;  // The last operation, while it may be unresolved.
+  Time free_;
+  TrafficCounters counters_;
+  std::vector<StoodFor> others_;
+  RankObserver* observer_;  // Mostly null.
+  int track_ = -1;          // Index in the rank's trace; -1: not traced.
+};
 
 /// One member's end of a group: posts operations on its stream.
 class FiberCommunicator final : public Communicator {

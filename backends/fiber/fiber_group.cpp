@@ -19,14 +19,6 @@ Operation& take(std::vector<Operation*>& free, std::deque<Operation>& all) {
 
 }  // namespace
 
-void GroupLinks::send(int from, int to, std::int64_t bytes) {
-  LinkCounts& counts = link(from, to);
-  counts.sent += bytes;
-  ++counts.messages;
-}
-
-void GroupLinks::receive(int from, int to, std::int64_t bytes) { link(from, to).received += bytes; }
-
 void GroupLinks::expect_all_pairs(int size) {
   if (paired_ > 0 || size > kMostPaired) return;
   paired_ = size;
@@ -43,29 +35,18 @@ void GroupLinks::add_tree(int size, int member, std::int64_t count, std::int64_t
 }
 
 void GroupLinks::add_to(LinkTable& table, const DoubleTree* tree) const {
-  for (const auto& [ends, counts] : direct_) {
-    LinkCounts& link = table[ends];
-    link.sent += counts.sent;
-    link.received += counts.received;
-    link.messages += counts.messages;
-  }
+  for (const auto& [ends, counts] : direct_) table[ends] += counts;
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
     const LinkCounts& counts = pairs_[i];
     if (counts.messages == 0 && counts.received == 0) continue;
-    const auto from = static_cast<int>(i) / paired_;
-    const auto to = static_cast<int>(i) % paired_;
-    LinkCounts& link = table[{from, to}];
-    link.sent += counts.sent;
-    link.received += counts.received;
-    link.messages += counts.messages;
+    table[{static_cast<int>(i) / paired_, static_cast<int>(i) % paired_}] += counts;
   }
   const auto add_edge = [&](int which, int from, int to) {
     const TreeSide& sender = trees_[static_cast<std::size_t>(from)];
     const TreeSide& receiver = trees_[static_cast<std::size_t>(to)];
-    LinkCounts& link = table[{from, to}];
-    link.sent += sender.bytes[static_cast<std::size_t>(which)];
-    link.received += receiver.bytes[static_cast<std::size_t>(which)];
-    link.messages += sender.messages;
+    table[{from, to}] += {.sent = sender.bytes[static_cast<std::size_t>(which)],
+                          .received = receiver.bytes[static_cast<std::size_t>(which)],
+                          .messages = sender.messages};
   };
   for (int which = 0; which < 2; ++which) {
     for (int member = 0; member < static_cast<int>(trees_.size()); ++member) {
@@ -117,6 +98,14 @@ std::vector<int> FiberGroup::all_world_ranks() const {
   std::vector<int> ranks = layout_.members;
   std::sort(ranks.begin(), ranks.end());
   return ranks;
+}
+
+Diagnosis FiberGroup::report(const char* code) const {
+  Diagnosis diagnosis;
+  diagnosis.code = code;
+  diagnosis.group = name_;
+  diagnosis.members = all_world_ranks();
+  return diagnosis;
 }
 
 CollectiveOperation& FiberGroup::collective(CollectiveKind kind, std::int64_t sequence,
@@ -174,36 +163,21 @@ std::pair<FiberGroup*, int> FiberGroup::child(const CollectiveOperation& split,
 }
 
 void FiberGroup::seat(const CollectiveOperation& split, const std::string& name, Seating& seating) {
-  struct Choice {
-    int color;
-    int key;
-    int member;
-    auto operator<=>(const Choice&) const = default;
-  };
-  std::vector<Choice> choices;
-  for (int member = 0; member < size(); ++member) {
-    const auto [color, key] = split.choices()[static_cast<std::size_t>(member)];
-    if (color != kNoColor) choices.push_back({color, key, member});
-  }
-  std::sort(choices.begin(), choices.end());
   seating.seats.resize(static_cast<std::size_t>(size()));
-  for (auto first = choices.begin(); first != choices.end();) {
-    const auto last = std::find_if(
-        first, choices.end(), [&](const Choice& choice) { return choice.color != first->color; });
+  for (const auto& [color, chosen] : members_by_color(split.choices())) {
+    if (color == kNoColor) continue;
     std::vector<int> members;
     std::vector<std::vector<int>> twins(twins_.size());
-    for (auto choice = first; choice != last; ++choice) {
-      members.push_back(world_rank(choice->member));
+    for (const int member : chosen) {
+      members.push_back(world_rank(member));
       for (std::size_t i = 0; i < twins.size(); ++i) {
-        twins[i].push_back(twins_[i][static_cast<std::size_t>(choice->member)]);
+        twins[i].push_back(twins_[i][static_cast<std::size_t>(member)]);
       }
     }
-    FiberGroup& group = add_child(split, first->color, name, std::move(members), std::move(twins));
-    for (auto choice = first; choice != last; ++choice) {
-      seating.seats[static_cast<std::size_t>(choice->member)] = {&group,
-                                                                 static_cast<int>(choice - first)};
+    FiberGroup& group = add_child(split, color, name, std::move(members), std::move(twins));
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      seating.seats[static_cast<std::size_t>(chosen[i])] = {&group, static_cast<int>(i)};
     }
-    first = last;
   }
 }
 
@@ -290,10 +264,7 @@ LinkTable FiberGroup::links() const {
                           .received = counters(next).from_previous,
                           .messages = along_ring[static_cast<std::size_t>(member)]};
     if (ring.sent == 0 && ring.received == 0 && ring.messages == 0) continue;
-    LinkCounts& link = table[{member, next}];
-    link.sent += ring.sent;
-    link.received += ring.received;
-    link.messages += ring.messages;
+    table[{member, next}] += ring;
   }
   return table;
 }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/kernel/diagnosis.hpp"
 #include "sim/kernel/ring_queue.hpp"
 
 #include "sim/hardware/collective.hpp"
@@ -28,9 +29,12 @@ class FiberWorld;
 /// Others keep one entry per used link; small groups in which all send to all keep one per pair.
 class GroupLinks {
  public:
-  /// Two ends of one message; each is told by the member that it is.
-  void send(int from, int to, std::int64_t bytes);
-  void receive(int from, int to, std::int64_t bytes);
+  /// One end of a message, told by the member that it is.
+  void add(bool sends, int from, int to, std::int64_t bytes) {
+    LinkCounts& counts = link(from, to);
+    (sends ? counts.sent : counts.received) += bytes;
+    if (sends) ++counts.messages;
+  }
   /// Members are about to send each other something directly, all to all.
   void expect_all_pairs(int size);
   /// `member`, of `size`, took part in an all_reduce by the double tree.
@@ -83,6 +87,8 @@ class FiberGroup {
   /// World ranks of these members, or of all, ascending.
   [[nodiscard]] std::vector<int> world_ranks(const std::vector<int>& members) const;
   [[nodiscard]] std::vector<int> all_world_ranks() const;
+  /// A report about it, with its name and all its ranks.
+  [[nodiscard]] Diagnosis report(const char* code) const;
 
   /// The collective at `sequence` on this group, opened by the first member that calls.
   CollectiveOperation& collective(CollectiveKind kind, std::int64_t sequence,

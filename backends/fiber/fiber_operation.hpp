@@ -10,7 +10,7 @@
 #include "sim/hardware/collective.hpp"
 #include "sim/hardware/compute_op.hpp"
 
-#include "backends/call_record.hpp"
+#include "backends/call.hpp"
 
 // Operations of the in-memory backend: what all of them have in common, and who sees them.
 namespace shardsim {
@@ -35,7 +35,6 @@ class FiberOperation : public Operation {
   /// The call of `member`, which differs from the first one's only where the two do different
   /// things: sending and receiving.
   [[nodiscard]] virtual const CallRecord& record_of(int /*member*/) const { return record_; }
-  [[nodiscard]] CallSite site_of(int member) const { return record_of(member).site; }
   /// A member has waited for it.
   virtual void note_wait() {}
   /// Whether it is between two ranks, not of all of a group.
@@ -52,6 +51,15 @@ class FiberOperation : public Operation {
   [[nodiscard]] bool in_use() const { return in_use_; }
 
  protected:
+  /// Takes a fresh or recycled object into use; `record` is the first caller's.
+  void reopen(FiberGroup& group, std::int64_t sequence, const CallRecord& record) {
+    recycle();
+    group_ = &group;
+    sequence_ = sequence;
+    record_ = record;
+    in_use_ = true;
+  }
+
   FiberGroup* group_ = nullptr;
   std::int64_t sequence_ = 0;
   CallRecord record_;

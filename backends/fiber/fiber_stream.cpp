@@ -1,10 +1,9 @@
-#include "backends/fiber/fiber_stream.hpp"
-
 #include <exception>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "backends/fiber/fiber_communicator.hpp"
 #include "backends/fiber/fiber_world.hpp"
 
 namespace shardsim {
@@ -18,7 +17,7 @@ FiberStream::FiberStream(FiberGroup& group, int member, CallSite made_at)
   for (const int other : group.stood_for(member)) others_.push_back({other, {}});
   if (rank_.trace() != nullptr) {
     track_ = static_cast<int>(rank_.trace()->tracks.size());
-    rank_.trace()->tracks.push_back({.name = group.name(), .slices = {}});
+    rank_.trace()->tracks.push_back({.name = group.name()});
   }
 }
 
@@ -84,14 +83,10 @@ void FiberStream::abandon(void* token) noexcept {
 
 Diagnosis FiberStream::report(const FiberOperation& operation, const char* code) const {
   const CallRecord& call = operation.record_of(member_);
-  Diagnosis diagnosis;
-  diagnosis.code = code;
-  diagnosis.group = group_.name();
-  diagnosis.members = group_.all_world_ranks();
+  Diagnosis diagnosis = group_.report(code);
   diagnosis.sequence = operation.sequence();
   diagnosis.time = rank_.now();
-  diagnosis.sides = {
-      {.ranks = {rank_.index()}, .action = call.describe(), .site = operation.site_of(member_)}};
+  diagnosis.sides = {{.ranks = {rank_.index()}, .action = call.describe(), .site = call.site}};
   return diagnosis;
 }
 

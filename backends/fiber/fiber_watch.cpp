@@ -188,7 +188,7 @@ void BufferWatch::waited(int rank, const FiberOperation& handle) {
   for (const Use& use : uses) {
     if (is_of(use)) use.tensor.mark(false);
   }
-  uses.erase(std::remove_if(uses.begin(), uses.end(), is_of), uses.end());
+  std::erase_if(uses, is_of);
   for (const Use& use : uses) use.tensor.mark(true);  // Others may use the same allocation.
 }
 
@@ -254,20 +254,15 @@ void OrderWatch::posted(int rank, const FiberOperation& operation, CallSite site
 
 void OrderWatch::waited(int rank, const FiberOperation& operation) {
   std::vector<UnderWay>& mine = under_way_[static_cast<std::size_t>(rank)];
-  mine.erase(std::remove_if(mine.begin(), mine.end(),
-                            [&](const UnderWay& other) { return other.operation == &operation; }),
-             mine.end());
+  std::erase_if(mine, [&](const UnderWay& other) { return other.operation == &operation; });
 }
 
 void OrderWatch::compare(int rank, const UnderWay& first, const UnderWay& second, Time now) {
   const bool in_order = first.name < second.name;
   const UnderWay& lower = in_order ? first : second;
   const UnderWay& higher = in_order ? second : first;
-  const Seen fresh{.lower = lower.operation->group(),
-                   .higher = higher.operation->group(),
-                   .time = now,
-                   .in_order = {},
-                   .reversed = {}};
+  const Seen fresh{
+      .lower = lower.operation->group(), .higher = higher.operation->group(), .time = now};
   Seen& seen = seen_.try_emplace({lower.name, higher.name}, fresh).first->second;
   Side& side = in_order ? seen.in_order : seen.reversed;
   if (side.ranks.empty()) side.second = second.site;
@@ -286,10 +281,7 @@ std::vector<Diagnosis> OrderWatch::warnings() const {
 }
 
 Diagnosis OrderWatch::warning(std::int64_t sequence, const Seen& seen) {
-  Diagnosis diagnosis;
-  diagnosis.code = "NCCL_UNSAFE";
-  diagnosis.group = seen.lower->name();
-  diagnosis.members = seen.lower->all_world_ranks();
+  Diagnosis diagnosis = seen.lower->report("NCCL_UNSAFE");
   diagnosis.sequence = sequence;
   diagnosis.time = seen.time;
   const auto add_side = [&](const Side& side, const FiberGroup& one, const FiberGroup& other) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <span>
@@ -10,15 +11,16 @@
 
 #include "sim/kernel/diagnosis.hpp"
 
-#include "backends/call_record.hpp"
+#include "backends/call.hpp"
 #include "backends/fiber/fiber_operation.hpp"
 #include "backends/tensor.hpp"
 
 // Watches what is legal to post and wrong to do: buffers touched while they are in use, and the
-// order of calls of different groups.
+// order of calls of different groups; and says why a run stands still.
 namespace shardsim {
 
 class FiberStream;
+class Mailbox;
 
 /// Finds buffers that are touched while a communication uses them. Between post and wait an input
 /// must keep its value and an output must not be looked at. The schedule of a run decides whether
@@ -128,5 +130,14 @@ class OrderWatch {
   std::vector<std::vector<UnderWay>> under_way_;  // By rank.
   std::map<std::pair<Name, Name>, Seen> seen_;
 };
+
+/// The reason why no rank can continue: calls that do not match, if there are any; else a member
+/// that will never come; else ranks that wait for each other in a cycle. One report, the root cause
+/// only.
+[[nodiscard]] Diagnosis explain_stall(const Engine& engine, const std::deque<FiberGroup>& groups,
+                                      const Mailbox& mailbox);
+
+/// The current waits of all ranks.
+[[nodiscard]] std::vector<DiagnosisSide> waiting_sides(const Engine& engine);
 
 }  // namespace shardsim

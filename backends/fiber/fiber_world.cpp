@@ -6,10 +6,10 @@
 #include <numeric>
 #include <utility>
 
+#include "sim/hardware/kernels/kernel_seconds.hpp"
 #include "sim/hardware/software.hpp"
 
-#include "backends/fiber/rank_prices.hpp"
-#include "backends/fiber/stall_report.hpp"
+#include "backends/fiber/fiber_watch.hpp"
 
 namespace shardsim {
 
@@ -32,6 +32,22 @@ LaunchOrder launch_order_of(const FiberOptions& options, const NetworkModel& net
 bool host_waits_for_transfers(const Device& device) {
   return device.software != nullptr && device.software->host_waits_for_transfers;
 }
+
+// Prices of what ranks compute. Ranks of one speed, mostly all, share a cache.
+class RankPrices {
+ public:
+  // `cluster` outlives it and does not change.
+  explicit RankPrices(const Cluster& cluster) : cluster_(cluster) {}
+
+  [[nodiscard]] PriceCache& of(int rank) {
+    const double slowdown = cluster_.faults == nullptr ? 1.0 : cluster_.faults->slowdown_of(rank);
+    return by_slowdown_.try_emplace(slowdown, cluster_.device, slowdown).first->second;
+  }
+
+ private:
+  const Cluster& cluster_;
+  std::map<double, PriceCache> by_slowdown_;
+};
 
 // A rank's compute stream, priced by the cluster's device.
 class FiberRuntime final : public Runtime {
@@ -101,6 +117,13 @@ class FiberRuntime final : public Runtime {
   RankObserver* observer_;  // Mostly null.
 };
 
+// Streams with handles left, contrary to the rules, when their world is gone. Kept to the end of
+// the program, as the end of these handles is unknown. Worlds of other threads have their own.
+std::vector<std::unique_ptr<FiberStream>>& stray_streams() {
+  thread_local auto* const streams = new std::vector<std::unique_ptr<FiberStream>>();
+  return *streams;
+}
+
 }  // namespace
 
 FiberWorld::FiberWorld(FiberOptions options)
@@ -136,17 +159,6 @@ FiberWorld::FiberWorld(FiberOptions options)
   }
   for (const int rank : options_.traced_ranks) engine_.rank(rank).start_trace();
 }
-
-namespace {
-
-// Streams with handles left, contrary to the rules, when their world is gone. Kept to the end of
-// the program, as the end of these handles is unknown. Worlds of other threads have their own.
-std::vector<std::unique_ptr<FiberStream>>& stray_streams() {
-  thread_local auto* const streams = new std::vector<std::unique_ptr<FiberStream>>();
-  return *streams;
-}
-
-}  // namespace
 
 FiberWorld::~FiberWorld() {
   for (FiberStream* stream : open_streams_) {
@@ -319,14 +331,11 @@ void FiberWorld::note_closed(FiberStream& stream) {
 void FiberWorld::require_closed(const RankState& rank) {
   const FiberStream* const last = open_streams_[static_cast<std::size_t>(rank.index())];
   if (last->next_open == nullptr) return;
-  Diagnosis diagnosis;
-  diagnosis.code = "GROUP_LEAK";
+  Diagnosis diagnosis = last->group().report("GROUP_LEAK");
   diagnosis.summary = "rank " + std::to_string(rank.index()) +
                       " ends and has not destroyed its "
                       "communicator of group " +
                       last->group().name();
-  diagnosis.group = last->group().name();
-  diagnosis.members = last->group().all_world_ranks();
   diagnosis.time = rank.now();
   diagnosis.sides = {
       {.ranks = {rank.index()}, .action = "made it and keeps it", .site = last->made_at()}};
@@ -340,13 +349,10 @@ void FiberWorld::require_waited() const {
                                  [](const auto& stream) { return stream->has_handles(); });
   if (kept == orphans_.end()) return;
   const FiberStream& stream = **kept;
-  Diagnosis diagnosis;
-  diagnosis.code = "REQ_LEAK";
+  Diagnosis diagnosis = stream.group().report("REQ_LEAK");
   diagnosis.summary = "rank " + std::to_string(stream.rank().index()) +
                       " has ended, and the handle of a communication of group " +
                       stream.group().name() + " is kept without having been waited for";
-  diagnosis.group = stream.group().name();
-  diagnosis.members = stream.group().all_world_ranks();
   diagnosis.time = stream.rank().now();
   diagnosis.sides = {{.ranks = {stream.rank().index()},
                       .action = "keeps a work of " + stream.group().name(),
@@ -371,15 +377,12 @@ void FiberWorld::require_delivered() const {
   if (left == nullptr) return;
   const CallRecord& call = left->record();
   const int to = left->group()->world_rank(call.root);
-  Diagnosis diagnosis;
-  diagnosis.code = "P2P_UNMATCHED";
+  Diagnosis diagnosis = left->group()->report("P2P_UNMATCHED");
   diagnosis.summary = "rank " + std::to_string(to) + " has never received a message of " +
                       std::to_string(call.count * size_of(call.dtype)) + " bytes from rank " +
                       std::to_string(from);
-  diagnosis.group = left->group()->name();
-  diagnosis.members = left->group()->all_world_ranks();
   diagnosis.sequence = left->sequence();
-  diagnosis.sides = {{.ranks = {to}, .action = "missing: has finished", .site = {}},
+  diagnosis.sides = {{.ranks = {to}, .action = "missing: has finished"},
                      {.ranks = {from}, .action = "called " + call.describe(), .site = call.site}};
   diagnosis.hint = "every send needs a recv on its peer, in the same order";
   throw CommunicationError(std::move(diagnosis));

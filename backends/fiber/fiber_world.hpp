@@ -23,7 +23,6 @@
 #include "backends/fiber/fiber_watch.hpp"
 #include "backends/fiber/fold.hpp"
 #include "backends/fiber/mailbox.hpp"
-#include "backends/fiber/message_chooser.hpp"
 #include "backends/reduce.hpp"
 #include "backends/runtime.hpp"
 

@@ -21,28 +21,6 @@ using Members = std::vector<int>;
               "use execution.fold \"off\", and please report this scenario");
 }
 
-// The ranks of every color, by key, then by rank.
-std::vector<std::pair<int, Members>> colors_of(const std::vector<SplitChoice>& choices) {
-  struct Seat {
-    int color;
-    int key;
-    int rank;
-    auto operator<=>(const Seat&) const = default;
-  };
-  std::vector<Seat> seats;
-  seats.reserve(choices.size());
-  for (std::size_t rank = 0; rank < choices.size(); ++rank) {
-    seats.push_back({choices[rank].color, choices[rank].key, static_cast<int>(rank)});
-  }
-  std::sort(seats.begin(), seats.end());
-  std::vector<std::pair<int, Members>> colors;
-  for (const Seat& seat : seats) {
-    if (colors.empty() || colors.back().first != seat.color) colors.push_back({seat.color, {}});
-    colors.back().second.push_back(seat.rank);
-  }
-  return colors;
-}
-
 // Every member runs, or is represented by one that does.
 void require_represented(const Fold& fold, const Members& members) {
   Members running;
@@ -80,8 +58,29 @@ std::vector<int> node_pattern(const Cluster& cluster, const Members& members) {
 
 }  // namespace
 
+std::vector<std::pair<int, Members>> members_by_color(const std::vector<SplitChoice>& choices) {
+  struct Seat {
+    int color;
+    int key;
+    int member;
+    auto operator<=>(const Seat&) const = default;
+  };
+  std::vector<Seat> seats;
+  seats.reserve(choices.size());
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    seats.push_back({choices[i].color, choices[i].key, static_cast<int>(i)});
+  }
+  std::sort(seats.begin(), seats.end());
+  std::vector<std::pair<int, Members>> colors;
+  for (const Seat& seat : seats) {
+    if (colors.empty() || colors.back().first != seat.color) colors.push_back({seat.color, {}});
+    colors.back().second.push_back(seat.member);
+  }
+  return colors;
+}
+
 FoldedSplit fold_split(const Fold& fold, const std::vector<SplitChoice>& choices) {
-  std::vector<std::pair<int, Members>> colors = colors_of(choices);
+  std::vector<std::pair<int, Members>> colors = members_by_color(choices);
   FoldedSplit split;
   std::vector<int> group_of(choices.size(), -1);  // Set for ranks that run.
   for (auto& [color, members] : colors) {
@@ -92,7 +91,7 @@ FoldedSplit fold_split(const Fold& fold, const std::vector<SplitChoice>& choices
     for (const int rank : members) {
       group_of[static_cast<std::size_t>(rank)] = static_cast<int>(split.groups.size());
     }
-    split.groups.push_back({.color = color, .members = std::move(members), .twins = {}});
+    split.groups.push_back({.color = color, .members = std::move(members)});
     members.clear();
   }
   for (auto& [color, members] : colors) {

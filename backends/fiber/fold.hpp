@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "sim/hardware/cluster.hpp"
@@ -14,6 +15,10 @@ struct SplitChoice {
   int key = 0;
   friend bool operator==(const SplitChoice&, const SplitChoice&) = default;
 };
+
+/// The members of every color by key, then by their index in `choices`; colors ascend.
+[[nodiscard]] std::vector<std::pair<int, std::vector<int>>> members_by_color(
+    const std::vector<SplitChoice>& choices);
 
 /// Groups that one split of the world makes if not all ranks run.
 struct FoldedSplit {

@@ -18,6 +18,20 @@ void learn(std::vector<std::int32_t>& known, const std::vector<std::int32_t>& ot
   for (std::size_t i = 0; i < other.size(); ++i) known[i] = std::max(known[i], other[i]);
 }
 
+// A report about a receive and a send that do not fit each other; it has no code yet.
+Diagnosis report_on(const MessageHalf& receive, const MessageHalf& send) {
+  const MessageHalf::Call& asked = receive.call();
+  const MessageHalf::Call& sent = send.call();
+  Diagnosis diagnosis;
+  diagnosis.group = receive.group()->name();
+  diagnosis.members = {std::min(asked.member, sent.member), std::max(asked.member, sent.member)};
+  diagnosis.sequence = receive.sequence();
+  diagnosis.sides = {
+      {.ranks = {asked.member}, .action = asked.record.describe(), .site = asked.record.site},
+      {.ranks = {sent.member}, .action = sent.record.describe(), .site = sent.record.site}};
+  return diagnosis;
+}
+
 }  // namespace
 
 Mailbox::Mailbox(FiberWorld& world) : world_(world) {
@@ -53,7 +67,7 @@ MessageHalf& Mailbox::post(FiberGroup& group, MessageHalf::Call call) {
                      .tag = half->call().tag,
                      .known = half->known});
     }
-    if (draws_buffered(half->call().member, half->call().number)) send_ahead(*half);
+    if (world_.sends_ahead(half->call().member, half->call().number)) send_ahead(*half);
     sends_[receiver].push_back(half);
   } else {
     if (half->is_open()) ++num_open_;
@@ -61,10 +75,6 @@ MessageHalf& Mailbox::post(FiberGroup& group, MessageHalf::Call call) {
   }
   match_named(static_cast<int>(receiver));
   return *half;
-}
-
-bool Mailbox::draws_buffered(int rank, std::int64_t number) const {
-  return world_.sends_ahead(rank, number);
 }
 
 void Mailbox::send_ahead(MessageHalf& half) {
@@ -155,9 +165,7 @@ void Mailbox::match(MessageHalf& receive, MessageHalf& send) {
   const auto receiver = static_cast<std::size_t>(receive.call().member);
   forget(receives_[receiver], receive);
   forget(sends_[receiver], send);
-  if (receive.is_open()) {
-    --num_open_;
-  }
+  if (receive.is_open()) --num_open_;
   if (!agree(receive, send)) return;
   const Time arrival = send.call().ready + (send.is_buffered() ? send.price() : Time());
   const Time start = max(receive.call().ready, arrival);
@@ -176,7 +184,7 @@ bool Mailbox::agree(const MessageHalf& receive, const MessageHalf& send) {
   const bool labels = !labelled || std::strcmp(asked.label, sent.label) == 0;
   const bool same = sent.dtype == asked.dtype && sent.traffic == asked.traffic;
   if (labels && same && sent.count <= asked.count) return true;
-  Diagnosis diagnosis;
+  Diagnosis diagnosis = report_on(receive, send);
   const std::string ways = " from rank " + std::to_string(send.call().member) + " to rank " +
                            std::to_string(receive.call().member);
   if (!labels) {
@@ -194,14 +202,7 @@ bool Mailbox::agree(const MessageHalf& receive, const MessageHalf& send) {
     diagnosis.summary = "a message" + ways + " is sent as one thing and received as another";
     diagnosis.hint = "send and receive with the same dtype and traffic";
   }
-  diagnosis.group = receive.group()->name();
-  diagnosis.members = {std::min(send.call().member, receive.call().member),
-                       std::max(send.call().member, receive.call().member)};
-  diagnosis.sequence = receive.sequence();
   diagnosis.time = max(send.call().ready, receive.call().ready);
-  diagnosis.sides = {
-      {.ranks = {receive.call().member}, .action = asked.describe(), .site = asked.site},
-      {.ranks = {send.call().member}, .action = sent.describe(), .site = sent.site}};
   world_.engine().fail(std::move(diagnosis), receive.call().member);
   return false;
 }
@@ -250,19 +251,12 @@ std::optional<Diagnosis> Mailbox::tag_mismatch() const {
       });
       if (near == sends.end()) continue;
       const MessageHalf::Call& sent = (*near)->call();
-      Diagnosis diagnosis;
+      Diagnosis diagnosis = report_on(*receive, **near);
       diagnosis.code = "P2P_TAG";
       diagnosis.summary = "rank " + std::to_string(asked.member) +
                           " waits for a message with tag " + std::to_string(asked.tag) +
                           " from rank " + std::to_string(asked.peer) + "; what is there has tag " +
                           std::to_string(sent.tag);
-      diagnosis.group = receive->group()->name();
-      diagnosis.members = {std::min(asked.member, sent.member),
-                           std::max(asked.member, sent.member)};
-      diagnosis.sequence = receive->sequence();
-      diagnosis.sides = {
-          {.ranks = {asked.member}, .action = asked.record.describe(), .site = asked.record.site},
-          {.ranks = {sent.member}, .action = sent.record.describe(), .site = sent.record.site}};
       diagnosis.hint = "send and receive with the same tag";
       return diagnosis;
     }
@@ -288,37 +282,12 @@ int FiberTaggedMessages::size() const { return stream_->group().size(); }
 
 Work FiberTaggedMessages::send(const Tensor& buffer, int peer, int tag, const CallOptions& options,
                                CallSite site) {
-  return post({.sends = true,
-               .member = rank(),
-               .peer = peer,
-               .tag = tag,
-               .buffer = buffer,
-               .record = {.name = "send",
-                          .dtype = buffer.dtype(),
-                          .root = peer,
-                          .tag = tag,
-                          .count = buffer.numel(),
-                          .label = options.label,
-                          .traffic = options.traffic,
-                          .site = site}});
+  return post(true, buffer, peer, tag, nullptr, options, site);
 }
 
 Work FiberTaggedMessages::recv(const Tensor& buffer, int source, int tag, MessageStatus* status,
                                const CallOptions& options, CallSite site) {
-  return post({.sends = false,
-               .member = rank(),
-               .peer = source,
-               .tag = tag,
-               .buffer = buffer,
-               .status = status,
-               .record = {.name = "recv",
-                          .dtype = buffer.dtype(),
-                          .root = source,
-                          .tag = tag,
-                          .count = buffer.numel(),
-                          .label = options.label,
-                          .traffic = options.traffic,
-                          .site = site}});
+  return post(false, buffer, source, tag, status, options, site);
 }
 
 void FiberTaggedMessages::check(const MessageHalf::Call& call) const {
@@ -339,30 +308,40 @@ void FiberTaggedMessages::check(const MessageHalf::Call& call) const {
 void FiberTaggedMessages::refuse(const MessageHalf::Call& call, const std::string& what,
                                  const std::string& hint) const {
   const std::string name = call.record.name;
-  Diagnosis diagnosis;
-  diagnosis.code = "ARG_RANGE";
+  Diagnosis diagnosis = stream_->group().report("ARG_RANGE");
   diagnosis.summary = name + " on rank " + std::to_string(rank()) + ": " + what;
-  diagnosis.group = stream_->group().name();
-  diagnosis.members = stream_->group().all_world_ranks();
   diagnosis.time = stream_->rank().now();
   diagnosis.sides = {{.ranks = {rank()}, .action = name, .site = call.record.site}};
   diagnosis.hint = hint;
   throw CommunicationError(std::move(diagnosis));
 }
 
-Work FiberTaggedMessages::post(MessageHalf::Call call) {
+Work FiberTaggedMessages::post(bool sends, const Tensor& buffer, int peer, int tag,
+                               MessageStatus* status, const CallOptions& options, CallSite site) {
+  MessageHalf::Call call{.sends = sends,
+                         .member = rank(),
+                         .peer = peer,
+                         .tag = tag,
+                         .buffer = buffer,
+                         .status = status,
+                         .record = {.name = sends ? "send" : "recv",
+                                    .dtype = buffer.dtype(),
+                                    .root = peer,
+                                    .tag = tag,
+                                    .count = buffer.numel(),
+                                    .label = options.label,
+                                    .traffic = options.traffic,
+                                    .site = site}};
   check(call);
   FiberWorld& world = stream_->group().world();
   RankState& state = stream_->rank();
   state.issue(world.call_price());
   call.ready = state.now();
   RollingHash& hash = state.hash();
-  hash.add(static_cast<std::uint64_t>(call.sends) << 63U |
-           static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.peer)) << 24U |
-           static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.tag)));
+  hash.add(static_cast<std::uint64_t>(sends) << 63U |
+           static_cast<std::uint64_t>(static_cast<std::uint32_t>(peer)) << 24U |
+           static_cast<std::uint64_t>(static_cast<std::uint32_t>(tag)));
   hash.add(static_cast<std::uint64_t>(call.record.count) ^ hash_label(call.record.label));
-  const Tensor buffer = call.buffer;
-  const bool sends = call.sends;
   MessageHalf& half = world.mailbox().post(stream_->group(), std::move(call));
   world.watch_post({.rank = state.index(),
                     .operation = &half,

@@ -1,83 +1,66 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "sim/kernel/diagnosis.hpp"
 #include "sim/kernel/engine.hpp"
 
+#include "backends/fiber/fiber_communicator.hpp"
 #include "backends/fiber/fiber_operation.hpp"
-#include "backends/fiber/fiber_stream.hpp"
-#include "backends/fiber/message_chooser.hpp"
+#include "backends/fiber/p2p_operation.hpp"
 #include "backends/tagged_messages.hpp"
 
 // Tagged messages in memory. A receive that names its sender and its tag can take one message, and
-// gets it when both are posted. An open receive is matched late, when no rank can continue.
-// Then all messages are posted that do not depend on it.
+// gets it when both are posted. An open receive is matched late, when no rank can continue. Then
+// all messages are posted that do not depend on it. The explorer of schedules, or virtual time,
+// chooses the message for a receive that names no sender, or no tag.
 namespace shardsim {
 
 class FiberWorld;
-class Mailbox;
 
-/// A send or a receive with a tag: each an operation of its own, which starts when a match has been
-/// found for it (a buffered send at once).
-class MessageHalf final : public FiberOperation {
- public:
-  struct Call {
-    bool sends = false;
-    int member = 0;
-    int peer = 0;  ///< kAnySource: a receive from anyone.
-    int tag = 0;
-    Tensor buffer;
-    MessageStatus* status = nullptr;
-    CallRecord record;
-    Time ready;
-    std::int64_t number = 0;  ///< Among its rank's sends, or receives.
-  };
-  void open(FiberGroup& group, Mailbox& mailbox, Call call);
-  [[nodiscard]] const Call& call() const { return call_; }
-  [[nodiscard]] bool is_open() const {
-    return !call_.sends && (call_.peer == kAnySource || call_.tag == kAnyTag);
-  }
-  /// Whether this receive may take the message of that send.
-  [[nodiscard]] bool fits(const MessageHalf& send) const;
-  /// The sender continues without its receiver; `copy`: of its data.
-  void set_buffered(Tensor copy, Time price);
-  [[nodiscard]] bool is_buffered() const { return buffered_; }
-  [[nodiscard]] Time price() const { return cost_; }
-  /// A receive has its message: both start, and take `price`.
-  void match(Engine& engine, MessageHalf& send, Time start, Time price);
-  [[nodiscard]] bool is_matched() const { return other_ != nullptr; }
+/// A message between two ranks, the same in every run that has come to it the same way.
+struct MessageName {
+  int source = 0;
+  std::int64_t number = 0;  ///< Among the messages of its source.
 
-  [[nodiscard]] bool is_transfer() const override { return true; }
-  [[nodiscard]] Moved moved(int member) const override;
-  void count_off_ring(int member) const override;
-  [[nodiscard]] std::int64_t trace_id() const override;
-  void release() override;
-  void note_wait() override;
-  [[nodiscard]] std::vector<int> missing() const override;
-  [[nodiscard]] std::vector<int> arrived() const override { return {call_.member}; }
+  friend auto operator<=>(const MessageName&, const MessageName&) = default;
+};
 
-  // For the mailbox: who knew what when this was posted.
+struct SentMessage {
+  MessageName name;
+  int destination = 0;
+  int tag = 0;
+  /// By receiver: how many of its open receives it had waited for before this one was sent, as far
+  /// as its sender could know.
   std::vector<std::int32_t> known;
+};
 
- protected:
-  Time launch(Time start) override;
+/// A message and an open receive that may take it now.
+struct MessageChoice {
+  MessageName message;
+  int receiver = 0;
+  std::int64_t receive = 0;  ///< Number of the receive among its rank's.
+  int source = 0;            ///< As the receive names it, with kAnySource and kAnyTag.
+  int tag = 0;
+  Time time;  ///< When it could start.
+  CallSite site;
+};
 
- private:
-  void move_data();
-
-  Mailbox* mailbox_ = nullptr;
-  Call call_;
-  MessageHalf* other_ = nullptr;
-  bool buffered_ = false;
-  bool moved_ = false;
-  Time cost_;
-  int source_ = -1;
-  std::int64_t sent_count_ = 0;
+class MessageChooser {
+ public:
+  virtual ~MessageChooser() = default;
+  virtual void sent(const SentMessage& /*message*/) {}
+  /// `receiver` has waited for an open receive: what it took is known from here on.
+  virtual void waited(int /*receiver*/, std::int64_t /*receive*/) {}
+  /// Asked when no rank can continue and nothing else can end. One of `candidates`, of which there
+  /// is at least one; by receiver, receive and message.
+  virtual std::size_t choose(std::span<const MessageChoice> candidates) = 0;
 };
 
 class Mailbox final : public Arbiter {
@@ -104,7 +87,6 @@ class Mailbox final : public Arbiter {
     MessageHalf* receive;
     MessageHalf* send;
   };
-  [[nodiscard]] bool draws_buffered(int rank, std::int64_t number) const;
   void send_ahead(MessageHalf& half);
   void match_named(int receiver);
   [[nodiscard]] std::vector<Slot> candidates_of(int receiver) const;
@@ -136,7 +118,8 @@ class FiberTaggedMessages final : public TaggedMessages {
             const CallOptions& options, CallSite site) override;
 
  private:
-  Work post(MessageHalf::Call call);
+  Work post(bool sends, const Tensor& buffer, int peer, int tag, MessageStatus* status,
+            const CallOptions& options, CallSite site);
   void check(const MessageHalf::Call& call) const;
   [[noreturn]] void refuse(const MessageHalf::Call& call, const std::string& what,
                            const std::string& hint) const;

@@ -1,12 +1,16 @@
 #pragma once
 
+#include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "backends/fiber/fiber_operation.hpp"
+#include "backends/tagged_messages.hpp"
 
-// Point-to-point: transfers between two members, and batches of them.
+// Point-to-point: transfers between two members, batches of them, and halves of tagged messages.
 namespace shardsim {
+
+class Mailbox;
 
 /// One message. Rendezvous: it starts when both sides have posted it and both streams are free.
 class TransferOperation final : public FiberOperation {
@@ -31,8 +35,8 @@ class TransferOperation final : public FiberOperation {
   }
   [[nodiscard]] std::int64_t trace_id() const override;
   void release() override;
-  [[nodiscard]] std::vector<int> missing() const override;
-  [[nodiscard]] std::vector<int> arrived() const override;
+  [[nodiscard]] std::vector<int> missing() const override { return sides_that(false); }
+  [[nodiscard]] std::vector<int> arrived() const override { return sides_that(true); }
 
  protected:
   Time launch(Time start) override;
@@ -43,6 +47,8 @@ class TransferOperation final : public FiberOperation {
     CallRecord record;
     Tensor buffer;
   };
+  [[nodiscard]] std::vector<int> sides_that(bool have_posted) const;
+
   int source_ = 0;
   int destination_ = 0;
   int num_unwaited_ = 0;
@@ -85,6 +91,66 @@ class JoinOperation final : public FiberOperation {
   std::int64_t sent_ = 0;
   std::int64_t trace_id_ = -1;  // A batch is several communications.
   std::vector<FiberOperation*> parts_;
+};
+
+/// A send or a receive with a tag: each an operation of its own, which starts when a match has been
+/// found for it (a buffered send at once).
+class MessageHalf final : public FiberOperation {
+ public:
+  struct Call {
+    bool sends = false;
+    int member = 0;
+    int peer = 0;  ///< kAnySource: a receive from anyone.
+    int tag = 0;
+    Tensor buffer;
+    MessageStatus* status = nullptr;
+    CallRecord record;
+    Time ready;
+    std::int64_t number = 0;  ///< Among its rank's sends, or receives.
+  };
+  void open(FiberGroup& group, Mailbox& mailbox, Call call);
+  [[nodiscard]] const Call& call() const { return call_; }
+  [[nodiscard]] bool is_open() const {
+    return !call_.sends && (call_.peer == kAnySource || call_.tag == kAnyTag);
+  }
+  /// Whether this receive may take the message of that send.
+  [[nodiscard]] bool fits(const MessageHalf& send) const;
+  /// The sender continues without its receiver; `copy`: of its data.
+  void set_buffered(Tensor copy, Time price);
+  [[nodiscard]] bool is_buffered() const { return buffered_; }
+  [[nodiscard]] Time price() const { return cost_; }
+  /// A receive has its message: both start, and take `price`.
+  void match(Engine& engine, MessageHalf& send, Time start, Time price);
+
+  [[nodiscard]] bool is_transfer() const override { return true; }
+  [[nodiscard]] Moved moved(int member) const override;
+  void count_off_ring(int member) const override;
+  [[nodiscard]] std::int64_t trace_id() const override;
+  void release() override;
+  void note_wait() override;
+  [[nodiscard]] std::vector<int> missing() const override;
+  [[nodiscard]] std::vector<int> arrived() const override { return {call_.member}; }
+
+  // For the mailbox: who knew what when this was posted.
+  std::vector<std::int32_t> known;
+
+ protected:
+  Time launch(Time start) override;
+
+ private:
+  void move_data();
+  [[nodiscard]] bool to_itself() const {
+    return call_.member == (call_.sends ? call_.peer : source_);
+  }
+
+  Mailbox* mailbox_ = nullptr;
+  Call call_;
+  MessageHalf* other_ = nullptr;
+  bool buffered_ = false;
+  bool moved_ = false;
+  Time cost_;
+  int source_ = -1;
+  std::int64_t sent_count_ = 0;
 };
 
 }  // namespace shardsim

@@ -1,5 +1,3 @@
-#include "backends/fiber/stall_report.hpp"
-
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -9,7 +7,10 @@
 #include <string_view>
 #include <utility>
 
-#include "backends/call_mismatch.hpp"
+#include "backends/call.hpp"
+#include "backends/fiber/fiber_group.hpp"
+#include "backends/fiber/fiber_watch.hpp"
+#include "backends/fiber/mailbox.hpp"
 
 namespace shardsim {
 
@@ -39,7 +40,7 @@ Diagnosis explain_mismatch(const CollectiveOperation& operation, Time time) {
   std::vector<int> agreeing = operation.arrived();
   std::vector<MadeCall> others;
   for (const auto& [member, record] : operation.disagreements()) {
-    agreeing.erase(std::remove(agreeing.begin(), agreeing.end(), member), agreeing.end());
+    std::erase(agreeing, member);
     others.push_back({group.world_rank(member), record});
   }
   Diagnosis diagnosis = explain_mismatched_calls(

@@ -1,12 +1,10 @@
-#include "backends/message/message_communicator.hpp"
-
 #include <algorithm>
-#include <exception>
 #include <limits>
 #include <numeric>
 #include <utility>
 
 #include "backends/argument_check.hpp"
+#include "backends/message/message_rank.hpp"
 
 namespace shardsim {
 
@@ -19,16 +17,12 @@ bool overlap_in_memory(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 MessageCommunicator::MessageCommunicator(MessageRank& rank, MessageStream& stream)
-    : rank_(rank),
+    : ProcessCommunicator(rank, stream),
+      rank_(rank),
       stream_(stream),
-      layout_(rank.options().cluster, stream.transport->world_ranks()) {
-  traffic_.name = stream.name;
-  traffic_.members = layout_.members;
-}
+      layout_(rank.options().cluster, stream.members) {}
 
 MessageCommunicator::~MessageCommunicator() { rank_.close(stream_, std::move(traffic_)); }
-
-// --- Posting -----------------------------------------------------------------------------------
 
 MessageCommunicator::Operation MessageCommunicator::make(const Call& call, MessagePlan plan,
                                                          const Tensor& output,
@@ -40,18 +34,14 @@ MessageCommunicator::Operation MessageCommunicator::make(const Call& call, Messa
 }
 
 Work MessageCommunicator::launch(const Operation& operation, const CallOptions& options) {
-  if (options.after != nullptr) {
-    operation->follow(
-        static_cast<MessageOperation*>(options.after->operation())->shared_from_this());
-  }
+  operation->follow(options.after);
   rank_.post(stream_, operation);
-  unwaited_.push_back(operation);
-  return {*this, operation.get()};
+  return hand_out(operation);
 }
 
 Work MessageCommunicator::post(const Call& call) {
   if (call.kind != CallKind::collective) return transfer(call);
-  const Operation operation = make(call, plan_of(call), *call.output, *call.input);
+  const Operation operation = make(call, tree_or_plan_of(call), *call.output, *call.input);
   set_windows(*operation, call);
   if (call.record.reduces && call.record.reduce == ReduceOp::avg) operation->set_divisor(size());
   choose_carrier(*operation, call);
@@ -66,22 +56,11 @@ bool MessageCommunicator::sums_along_tree(const CallRecord& record) {
                       chunk_size(record.count, size(), 0) * width) == Algorithm::tree;
 }
 
-MessagePlan MessageCommunicator::plan_of(const Call& call) {
-  const CallRecord& record = call.record;
-  const CollectiveRow& row = row_of(call.collective);
-  if (row.path == CollectivePath::none) return {};
-  if (row.path == CollectivePath::pairs) {
-    return plan_pairwise_messages(rank(), call.send_counts, call.recv_counts);
+MessagePlan MessageCommunicator::tree_or_plan_of(const Call& call) {
+  if (row_of(call.collective).reduces_to_all() && sums_along_tree(call.record)) {
+    return plan_tree_messages(*tree_, size(), rank(), call.record.count);
   }
-  if (row.reduces_to_all() && sums_along_tree(record)) {
-    return plan_tree_messages(*tree_, size(), rank(), record.count);
-  }
-  offsets_ = chunk_offsets(call, size());
-  return plan_messages({.kind = call.collective,
-                        .size = size(),
-                        .member = rank(),
-                        .root = record.root,
-                        .offsets = offsets_});
+  return plan_of(call);
 }
 
 void MessageCommunicator::set_windows(MessageOperation& operation, const Call& call) const {
@@ -138,57 +117,10 @@ void MessageCommunicator::choose_carrier(MessageOperation& operation, const Call
 }
 
 Work MessageCommunicator::transfer(const Call& call) {
-  MessageRound round;
-  std::vector<Tensor> parts;
-  std::vector<CallWatch::Half> all;
-  for (const P2pOp& half : call.halves) {
-    const bool sends = half.kind == P2pOp::Kind::send;
-    round.messages.push_back({.kind = sends ? MessageStep::Kind::send : MessageStep::Kind::receive,
-                              .peer = half.peer,
-                              .slice = {0, half.buffer.num_bytes()},
-                              .buffer = static_cast<int>(parts.size())});
-    parts.push_back(half.buffer);
-    all.push_back({sends, half.peer, half.buffer.dtype(), half.buffer.numel()});
-  }
-  MessagePlan plan;
-  plan.rounds.push_back(std::move(round));
-  const Operation operation = make(call, std::move(plan), {}, {});
-  operation->set_parts(std::move(parts), std::move(all));
+  const Operation operation = make(call, plan_transfer(call.halves), {}, {});
+  operation->set_parts(call.halves);
   if (!rank_.options().buffered_sends) operation->set_rendezvous();
   return launch(operation, *call.options);
-}
-
-// --- Waiting -----------------------------------------------------------------------------------
-
-void MessageCommunicator::wait(void* token) {
-  const auto it = std::find_if(unwaited_.begin(), unwaited_.end(),
-                               [&](const Operation& each) { return each.get() == token; });
-  const Operation operation = *it;
-  rank_.wait(stream_, *operation);
-  unwaited_.erase(std::find(unwaited_.begin(), unwaited_.end(), operation));
-  add_call(traffic_, operation->record(), !operation->halves().empty(), operation->moved(),
-           operation->links());
-}
-
-void MessageCommunicator::abandon(void* token) noexcept {
-  if (std::uncaught_exceptions() > 0) return;  // That is reported instead.
-  const auto& operation = *static_cast<MessageOperation*>(token);
-  Diagnosis diagnosis = diagnosis_of(operation.record().describe(), operation.record().site);
-  diagnosis.code = "REQ_LEAK";
-  diagnosis.summary = "rank " + std::to_string(rank_.rank()) + " dropped the handle of " +
-                      operation.record().describe() + " without waiting for it";
-  diagnosis.sequence = operation.sequence();
-  diagnosis.hint = "keep the Work that the call returns and wait() for it";
-  rank_.fail(std::move(diagnosis));
-}
-
-Diagnosis MessageCommunicator::diagnosis_of(const std::string& action, CallSite site) const {
-  Diagnosis diagnosis;
-  diagnosis.group = stream_.name;
-  diagnosis.members = layout_.members;
-  std::sort(diagnosis.members.begin(), diagnosis.members.end());
-  diagnosis.sides = {{.ranks = {rank_.rank()}, .action = action, .site = site}};
-  return diagnosis;
 }
 
 std::unique_ptr<Communicator> MessageCommunicator::split(int color, int key,

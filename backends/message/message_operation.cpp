@@ -16,8 +16,7 @@ using StepKind = MessageStep::Kind;
 
 MessageOperation::MessageOperation(const CallRecord& record, std::int64_t sequence,
                                    MessagePlan plan, const Tensor& output, const Tensor& input)
-    : record_(record),
-      sequence_(sequence),
+    : ProcessOperation(record, sequence),
       plan_(std::move(plan)),
       output_(output),
       input_(input),
@@ -26,12 +25,6 @@ MessageOperation::MessageOperation(const CallRecord& record, std::int64_t sequen
 void MessageOperation::set_windows(const Window& source, const Window& target) {
   source_ = source;
   target_ = target;
-}
-
-void MessageOperation::set_padding_at(std::span<const ElementRange> ranges) {
-  padding_at_.assign(ranges.begin(), ranges.end());
-  // It stands at the end unless the call says where.
-  if (ranges.empty()) padding_at_.push_back({record_.count - record_.padding, record_.count});
 }
 
 void MessageOperation::set_native(CollectiveKind kind, std::vector<std::int64_t> counts,
@@ -67,28 +60,6 @@ void MessageOperation::begin() {
   }
 }
 
-void MessageOperation::count(int self, const MessageStep& message) {
-  if (message.peer == self) return;  // Nothing travels.
-  const std::int64_t bytes = bytes_of(message.slice);
-  const std::int64_t real =
-      bytes - overlap(padding_at_, message.slice.begin, message.slice.begin + message.slice.count) *
-                  element_bytes_;
-  const bool scalar = record_.traffic == TrafficClass::scalar;
-  const bool sends = message.kind == StepKind::send;
-  if (sends) {
-    ++moved_.messages;
-    if (scalar) ++moved_.scalar_messages;
-    (scalar ? moved_.scalar_sent : moved_.payload_sent) += real;
-    if (!scalar) moved_.padding_sent += bytes - real;
-  } else {
-    (scalar ? moved_.scalar_received : moved_.payload_received) += real;
-  }
-  if (scalar) return;
-  LinkCounts& link = sends ? links_[{self, message.peer}] : links_[{message.peer, self}];
-  (sends ? link.sent : link.received) += real;
-  if (sends) ++link.messages;
-}
-
 void MessageOperation::post(Transport& transport, const MessageStep& message) {
   const std::int64_t bytes = bytes_of(message.slice);
   Transport::Request request = 0;
@@ -101,7 +72,7 @@ void MessageOperation::post(Transport& transport, const MessageStep& message) {
     request = transport.receive(message.peer, arrived_.back().data(), bytes);
   }
   flights_.push_back({.request = request, .message = &message});
-  count(transport.rank(), message);
+  count(transport.rank(), message, element_bytes_);
 }
 
 void MessageOperation::post_round(Transport& transport) {
@@ -115,9 +86,7 @@ void MessageOperation::post_round(Transport& transport) {
 }
 
 void MessageOperation::post_native(Transport& transport) {
-  for (const MessageRound& round : plan_.rounds) {
-    for (const MessageStep& message : round.messages) count(transport.rank(), message);
-  }
+  count(transport.rank(), plan_, element_bytes_);
   plan_.rounds.clear();
   // Where the root alone has the result, others keep what is in their buffers.
   const CollectiveRow& row = row_of(native_->kind);

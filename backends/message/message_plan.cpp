@@ -36,12 +36,12 @@ class Ring {
     const Slice all{0, call_.offsets.back()};
     if (position > 0) {
       const StepKind kind = reduces ? StepKind::receive_reduced : StepKind::receive;
-      MessageRound round{.messages = {{kind, neighbour(-1), all}}, .completed = {}};
+      MessageRound round{.messages = {{kind, neighbour(-1), all}}};
       if (reduces && position == call_.size - 1) round.completed = all;
       plan.rounds.push_back(std::move(round));
     }
     if (position < call_.size - 1) {
-      plan.rounds.push_back({.messages = {{StepKind::send, neighbour(1), all}}, .completed = {}});
+      plan.rounds.push_back({.messages = {{StepKind::send, neighbour(1), all}}});
     }
   }
 
@@ -72,8 +72,7 @@ class Ring {
   // The chunk at `distance` goes to the next member, the one before it comes from the previous.
   [[nodiscard]] MessageRound exchange(int distance, StepKind kind) const {
     return {.messages = {{kind, neighbour(-1), chunk(distance - 1)},
-                         {StepKind::send, neighbour(1), chunk(distance)}},
-            .completed = {}};
+                         {StepKind::send, neighbour(1), chunk(distance)}}};
   }
 
   const MessageCall& call_;
@@ -112,8 +111,8 @@ MessagePlan plan_tree_messages(const DoubleTree& tree, int size, int member, std
     if (parent < 0) from_children.completed = half;
     plan.rounds.push_back(std::move(from_children));
     if (parent >= 0) {
-      plan.rounds.push_back({.messages = {{StepKind::send, parent, half}}, .completed = {}});
-      plan.rounds.push_back({.messages = {{StepKind::receive, parent, half}}, .completed = {}});
+      plan.rounds.push_back({.messages = {{StepKind::send, parent, half}}});
+      plan.rounds.push_back({.messages = {{StepKind::receive, parent, half}}});
     }
     plan.rounds.push_back(std::move(to_children));
   }

@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "backends/message/message_communicator.hpp"
-
 namespace shardsim {
 
 MessageRank::MessageRank(std::unique_ptr<Transport> transport, MessageOptions options)
@@ -25,58 +23,43 @@ MessageStream& MessageRank::open(std::unique_ptr<Transport> transport, const std
   auto stream = std::make_unique<MessageStream>();
   stream->transport = std::move(transport);
   stream->name = name;
-  stream->instance = num_opened_[{name, stream->transport->world_ranks()}]++;
+  stream->members = stream->transport->world_ranks();
+  stream->member = stream->transport->rank();
+  stream->instance = num_opened_[{name, stream->members}]++;
   streams_.push_back(std::move(stream));
   return *streams_.back();
 }
 
 void MessageRank::close(MessageStream& stream, GroupTraffic traffic) {
   traffic_.push_back(std::move(traffic));
-  const auto it = std::find_if(streams_.begin(), streams_.end(),
-                               [&](const auto& each) { return each.get() == &stream; });
-  streams_.erase(it);
+  std::erase_if(streams_, [&](const auto& each) { return each.get() == &stream; });
 }
 
 Algorithm MessageRank::choose(const GroupLayout& layout, const DoubleTree& tree, std::int64_t bytes,
                               std::int64_t largest_chunk) {
-  CollectiveRequest request;
-  request.kind = collective::kAllReduce;
-  request.layout = &layout;
-  request.tree = &tree;
-  request.algorithm = options_.all_reduce_algorithm;
-  request.bytes = bytes;
-  request.largest_chunk = largest_chunk;
+  const CollectiveRequest request{.kind = collective::kAllReduce,
+                                  .layout = &layout,
+                                  .tree = &tree,
+                                  .algorithm = options_.all_reduce_algorithm,
+                                  .bytes = bytes,
+                                  .largest_chunk = largest_chunk};
   return network_->collective(request, Time()).algorithm;
 }
 
-CallWatch::Call MessageRank::call_of(const MessageStream& stream,
-                                     const MessageOperation& operation) const {
-  return {.group = stream.name,
-          .members = stream.transport->world_ranks(),
-          .instance = stream.instance,
-          .member = stream.transport->rank(),
-          .sequence = operation.sequence(),
-          .record = operation.record(),
-          .halves = operation.halves()};
-}
-
 void MessageRank::post(MessageStream& stream, const std::shared_ptr<MessageOperation>& operation) {
-  if (options_.watch != nullptr) options_.watch->posted(call_of(stream, *operation));
+  tell(&CallWatch::posted, stream, *operation);
   stream.queue.push_back(operation);
 }
 
 bool MessageRank::advance(MessageStream& stream, MessageOperation& operation) {
-  const bool starts = !operation.begun();
-  if (starts && options_.watch != nullptr) options_.watch->started(call_of(stream, operation));
+  if (!operation.begun()) tell(&CallWatch::started, stream, operation);
   bool moved = false;
   try {
     moved = operation.advance(*stream.transport);
   } catch (const WrongSize& error) {
     wrong_size(stream, operation, error);
   }
-  if (operation.ended() && options_.watch != nullptr) {
-    options_.watch->ended(call_of(stream, operation));
-  }
+  if (operation.ended()) tell(&CallWatch::ended, stream, operation);
   return moved;
 }
 
@@ -109,22 +92,11 @@ void MessageRank::wait(MessageStream& stream, const MessageOperation& operation)
   }
 }
 
-Diagnosis MessageRank::diagnosis_of(const MessageStream& stream,
-                                    const MessageOperation& operation) const {
-  Diagnosis diagnosis;
-  diagnosis.group = stream.name;
-  diagnosis.members = stream.transport->world_ranks();
-  std::sort(diagnosis.members.begin(), diagnosis.members.end());
-  diagnosis.sequence = operation.sequence();
-  diagnosis.last_matched = stream.last_ended;
-  return diagnosis;
-}
-
 std::vector<int> MessageRank::awaited(const MessageStream& stream,
                                       const MessageOperation& operation) {
   std::vector<int> ranks;
   for (const int peer : operation.awaited_peers()) {
-    ranks.push_back(stream.transport->world_ranks()[static_cast<std::size_t>(peer)]);
+    ranks.push_back(stream.members[static_cast<std::size_t>(peer)]);
   }
   std::sort(ranks.begin(), ranks.end());
   return ranks;
@@ -132,17 +104,15 @@ std::vector<int> MessageRank::awaited(const MessageStream& stream,
 
 void MessageRank::wrong_size(const MessageStream& stream, const MessageOperation& operation,
                              const WrongSize& error) const {
-  Diagnosis diagnosis = diagnosis_of(stream, operation);
-  diagnosis.code = operation.halves().empty() ? "COLL_COUNT" : "P2P_MISMATCH";
+  Diagnosis diagnosis =
+      report(operation.halves().empty() ? "COLL_COUNT" : "P2P_MISMATCH", stream, operation);
   diagnosis.summary =
       fmt::format("rank {} in {}: {}", rank_, operation.record().describe(), error.what());
   diagnosis.sides = {
       {.ranks = {rank_}, .action = operation.record().describe(), .site = operation.record().site}};
   if (error.peer() >= 0) {
     const auto peer = static_cast<std::size_t>(error.peer());
-    diagnosis.sides.push_back({.ranks = {stream.transport->world_ranks()[peer]},
-                               .action = "sent something else",
-                               .site = {}});
+    diagnosis.sides.push_back({.ranks = {stream.members[peer]}, .action = "sent something else"});
   }
   diagnosis.hint =
       "members call with different sizes; --check=fingerprint shows both calls, and so does the "
@@ -153,25 +123,11 @@ void MessageRank::wrong_size(const MessageStream& stream, const MessageOperation
 void MessageRank::time_out(const MessageStream& stream, const MessageOperation& operation) const {
   // The running operation of this group, if the awaited one is queued behind it.
   const MessageOperation& stuck = stream.queue.empty() ? operation : *stream.queue.front();
-  Diagnosis diagnosis = diagnosis_of(stream, stuck);
-  diagnosis.code = "TIMEOUT";
-  diagnosis.summary = fmt::format("rank {} has waited {} s for {}, and nothing moves", rank_,
-                                  options_.deadline_s, operation.record().describe());
-  diagnosis.sides = {{.ranks = {rank_},
-                      .action = "waits in " + stuck.record().describe(),
-                      .site = stuck.record().site}};
-  const std::vector<int> silent = awaited(stream, stuck);
-  if (!silent.empty()) {
-    diagnosis.sides.push_back({.ranks = silent, .action = "did not answer it", .site = {}});
-  }
+  Diagnosis diagnosis = time_out_report(stream, stuck, operation, awaited(stream, stuck));
   diagnosis.hint =
       "run the scenario without --backend: the simulation says at once who waits for whom; or look "
       "whether the silent ranks are alive; ranks that compute for longer need a larger --timeout";
   throw CommunicationError(std::move(diagnosis));
-}
-
-void MessageRank::fail(Diagnosis diagnosis) {
-  if (!failure_) failure_ = std::move(diagnosis);
 }
 
 void MessageRank::finish() {

@@ -73,19 +73,13 @@ std::int32_t kind_of(CollectiveKind kind) {
 
 }  // namespace
 
-std::vector<std::string> mpi_module_paths_of(const std::string& executable) {
+std::string mpi_module_path_of(const std::string& executable) {
   if (executable.empty()) return {};
   const std::optional<std::string> build = build_root_of(executable);
   const std::filesystem::path folder = std::filesystem::path(executable).parent_path();
   const std::filesystem::path place =
       build ? std::filesystem::path(*build) / "backends" : folder / "../lib/shardsim";
-  return {(place / kName).lexically_normal().string()};
-}
-
-std::vector<std::string> mpi_module_paths() {
-  const char* const named = std::getenv("SHARDSIM_MPI_MODULE");
-  if (named != nullptr && *named != '\0') return {named};
-  return mpi_module_paths_of(this_executable());
+  return (place / kName).lexically_normal().string();
 }
 
 std::string loopback_library_of(const std::string& module) {
@@ -97,30 +91,20 @@ std::string loopback_library_of(const std::string& module) {
 }
 
 MpiModule find_mpi_module() {
-  MpiModule module;
-  for (const std::string& path : mpi_module_paths()) {
-    if (!std::filesystem::exists(path)) {
-      module.why += (module.why.empty() ? "" : "; ") + path + ": no such file";
-      continue;
-    }
-    // Global: Open MPI opens parts of its own that look for its symbols.
-    void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-    if (handle == nullptr) {
-      module.why += (module.why.empty() ? "" : "; ") + std::string(dlerror());
-      continue;
-    }
-    const auto open = reinterpret_cast<ShardsimMpiModule>(dlsym(handle, "shardsim_mpi_module"));
-    if (open == nullptr || open()->version != kShardsimMpiVersion ||
-        open()->num_bytes != sizeof(ShardsimMpiTable)) {
-      module.why += path + ": of another version of shardsim";
-      continue;
-    }
-    module.path = path;
-    module.table = open();
-    return module;
+  const char* const named = std::getenv("SHARDSIM_MPI_MODULE");
+  const std::string path =
+      named != nullptr && *named != '\0' ? named : mpi_module_path_of(this_executable());
+  if (path.empty()) return {.why = "the system does not say where this program lies"};
+  if (!std::filesystem::exists(path)) return {.why = path + ": no such file"};
+  // Global: Open MPI opens parts of its own that look for its symbols.
+  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (handle == nullptr) return {.why = dlerror()};
+  const auto open = reinterpret_cast<ShardsimMpiModule>(dlsym(handle, "shardsim_mpi_module"));
+  if (open == nullptr || open()->version != kShardsimMpiVersion ||
+      open()->num_bytes != sizeof(ShardsimMpiTable)) {
+    return {.why = path + ": of another version of shardsim"};
   }
-  if (module.why.empty()) module.why = "the system does not say where this program lies";
-  return module;
+  return {.path = path, .table = open()};
 }
 
 ProbeRow probe_mpi_module() {

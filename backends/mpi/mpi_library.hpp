@@ -11,16 +11,14 @@
 
 namespace shardsim {
 
-/// The path of the module: SHARDSIM_MPI_MODULE if that is set, else the module of this program.
-[[nodiscard]] std::vector<std::string> mpi_module_paths();
-
 /// The path of a program's module: the build's in a build folder (sim/kernel/version.hpp), else
-/// the installation's. No other place is searched, because the module is code that is run.
-[[nodiscard]] std::vector<std::string> mpi_module_paths_of(const std::string& executable);
+/// the installation's. No other place is searched, because the module is code that is run. Empty if
+/// the program is not known.
+[[nodiscard]] std::string mpi_module_path_of(const std::string& executable);
 
 struct MpiModule {
   std::string path;  ///< Empty: there is none.
-  std::string why;   ///< Attempts, and the loader's answers.
+  std::string why;   ///< The attempt, and the loader's answer.
   const ShardsimMpiTable* table = nullptr;
 };
 
@@ -29,7 +27,8 @@ struct MpiModule {
 /// sanitizers have none.
 [[nodiscard]] std::string loopback_library_of(const std::string& module);
 
-/// Opens the module, and with it the MPI library; starts nothing. Never fails: says why not.
+/// Opens the module that SHARDSIM_MPI_MODULE names, else that of this program, and with it the MPI
+/// library; starts nothing. Never fails: says why not.
 [[nodiscard]] MpiModule find_mpi_module();
 
 /// The same as a row of `shardsim doctor`.

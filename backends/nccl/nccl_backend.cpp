@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "backends/nccl/nccl_communicator.hpp"
+#include "sim/kernel/error.hpp"
+
+#include "backends/hex.hpp"
 
 namespace shardsim {
 
@@ -19,18 +22,29 @@ void keep_for_good(const std::deque<std::shared_ptr<NcclOperation>>& operations)
   kept.insert(kept.end(), operations.begin(), operations.end());
 }
 
-}  // namespace
+constexpr const char* kIdKey = "nccl.unique_id";
 
-template <class Body>
-void NcclBackend::guarded(const Body& body) {
-  check_alive();
-  try {
-    body();
-  } catch (...) {
-    give_up();
-    throw;
-  }
+NcclConfig non_blocking() {
+  NcclConfig config;
+  config.blocking = 0;
+  config.split_share = 0;  // Sharing would tie the parts' order and end to the whole's.
+  return config;
 }
+
+NcclUniqueId from_text(const std::string& text) {
+  NcclUniqueId id{};
+  const std::optional<std::string> bytes = from_hex(text);
+  if (bytes && bytes->size() == sizeof(id.bytes)) {
+    std::copy(bytes->begin(), bytes->end(), id.bytes);
+    return id;
+  }
+  throw Error(
+      ExitCode::backend_failed, "E1038",
+      fmt::format("what rank 0 gave as NCCL's id is no id: {} characters of 256", text.size()),
+      "start all ranks of a run with the same shardsim");
+}
+
+}  // namespace
 
 NcclBackend::NcclBackend(std::shared_ptr<const CudaLibrary> cuda,
                          std::shared_ptr<const NcclLibrary> nccl, NcclOptions options)
@@ -47,6 +61,100 @@ NcclBackend::~NcclBackend() {
 
 std::unique_ptr<Communicator> NcclBackend::world() {
   return std::make_unique<NcclCommunicator>(*this, *streams_.front());
+}
+
+// --- How communicators come into being ---------------------------------------------------------
+// The world's comes from an id that rank 0 makes, the others come by splitting. Both are made
+// without blocking, polled with a deadline.
+
+NcclStream& NcclBackend::open(const std::string& name, std::vector<int> members, int member) {
+  auto stream = std::make_unique<NcclStream>();
+  stream->stream = device_.make_stream();
+  stream->name = name;
+  stream->instance = num_opened_[{name, members}]++;
+  stream->members = std::move(members);
+  stream->member = member;
+  streams_.push_back(std::move(stream));
+  return *streams_.back();
+}
+
+void NcclBackend::exchange_id(NcclUniqueId& id) {
+  if (rank() != 0) {
+    id = from_text(options_.get(kIdKey));
+    return;
+  }
+  nccl_->check(nccl_->functions().get_unique_id(&id), "ncclGetUniqueId", "world");
+  options_.put(kIdKey, to_hex({id.bytes, sizeof(id.bytes)}));
+}
+
+void NcclBackend::form_world() {
+  std::vector<int> everyone(static_cast<std::size_t>(options_.num_ranks));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  NcclUniqueId id{};
+  exchange_id(id);
+  NcclStream& stream = open("world", std::move(everyone), rank());
+  NcclConfig config = non_blocking();
+  nccl_->check(nccl_->functions().comm_init_rank_config(&stream.comm, options_.num_ranks, id,
+                                                        rank(), &config),
+               "ncclCommInitRankConfig", stream.name);
+  settle(stream, "formed");
+  check_place(stream);
+}
+
+NcclStream& NcclBackend::split(NcclStream& parent, int color, int key, const std::string& name,
+                               std::vector<int> members, int member) {
+  NcclStream& stream = open(name, std::move(members), member);
+  guarded([&] {
+    split_comm(parent, color, key, stream.comm);
+    settle(stream, "formed");
+    check_place(stream);
+  });
+  return stream;
+}
+
+void NcclBackend::split_away(NcclStream& parent) {
+  NcclComm none = nullptr;
+  guarded([&] { split_comm(parent, kNoColor, 0, none); });
+}
+
+void NcclBackend::split_comm(NcclStream& parent, int color, int key, NcclComm& part) {
+  // The other members may wait for launches of this process before they come here.
+  go_on_until([this] { return launches_.empty(); },
+              [&] { time_out(*launches_.front().stream, *launches_.front().operation); });
+  NcclConfig config = non_blocking();
+  nccl_->check(nccl_->functions().comm_split(parent.comm, color, key, &part, &config),
+               "ncclCommSplit", parent.name);
+  // The new communicator is not there before the old one is at rest.
+  settle(parent, "split");
+}
+
+void NcclBackend::settle(const NcclStream& stream, const char* what) {
+  const double start = options_.clock();
+  while (in_progress(stream)) {
+    if (options_.watch != nullptr) options_.watch->poll();
+    if (options_.clock() - start > options_.deadline_s) {
+      throw Error(
+          ExitCode::backend_failed, "E1037",
+          fmt::format("rank {}: the communicator \"{}\" was not {} within {} s: not all of "
+                      "its {} ranks got there",
+                      rank(), stream.name, what, options_.deadline_s, stream.members.size()),
+          "look whether the other ranks are alive; NCCL_DEBUG=INFO shows how far each got");
+    }
+    options_.idle();
+  }
+}
+
+void NcclBackend::check_place(const NcclStream& stream) const {
+  const NcclFunctions& f = nccl_->functions();
+  int size = 0;
+  int place = 0;
+  nccl_->check(f.comm_count(stream.comm, &size), "ncclCommCount", stream.name);
+  nccl_->check(f.comm_user_rank(stream.comm, &place), "ncclCommUserRank", stream.name);
+  if (size == static_cast<int>(stream.members.size()) && place == stream.member) return;
+  throw Error(ExitCode::backend_failed, "E1039",
+              fmt::format("rank {} is member {} of {} in \"{}\", and NCCL says {} of {}", rank(),
+                          stream.member, stream.members.size(), stream.name, place, size),
+              "run again with NCCL_DEBUG=INFO, and report this with its output");
 }
 
 // --- Launching ---------------------------------------------------------------------------------
@@ -110,18 +218,6 @@ bool NcclBackend::collect() {
   return moved;
 }
 
-void NcclBackend::tell(void (CallWatch::*event)(const CallWatch::Call&), const NcclStream& stream,
-                       const NcclOperation& operation) {
-  if (options_.watch == nullptr) return;
-  (options_.watch->*event)({.group = stream.name,
-                            .members = stream.members,
-                            .instance = stream.instance,
-                            .member = stream.member,
-                            .sequence = operation.sequence(),
-                            .record = operation.record(),
-                            .halves = operation.halves()});
-}
-
 // --- Waiting -----------------------------------------------------------------------------------
 
 void NcclBackend::go_on_until(const std::function<bool()>& done,
@@ -177,28 +273,13 @@ void NcclBackend::time_out(const NcclStream& stream, const NcclOperation& operat
     where = launches_.front().stream;
     stuck = where->queue.front().get();
   }
-  Diagnosis diagnosis;
-  diagnosis.code = "TIMEOUT";
-  diagnosis.summary = fmt::format("rank {} has waited {} s for {}, and nothing moves", rank(),
-                                  options_.deadline_s, operation.record().describe());
-  diagnosis.group = where->name;
-  diagnosis.members = where->members;
-  std::sort(diagnosis.members.begin(), diagnosis.members.end());
-  diagnosis.sequence = stuck->sequence();
-  diagnosis.sides = {{.ranks = {rank()},
-                      .action = "waits in " + stuck->record().describe(),
-                      .site = stuck->record().site}};
   // NCCL does not name the missing ranks of a collective.
   std::set<int> silent;
   for (const CallWatch::Half& half : stuck->halves()) {
     silent.insert(where->members[static_cast<std::size_t>(half.peer)]);
   }
   silent.erase(rank());
-  if (!silent.empty()) {
-    diagnosis.sides.push_back(
-        {.ranks = {silent.begin(), silent.end()}, .action = "did not answer it", .site = {}});
-  }
-  diagnosis.last_matched = where->last_ended;
+  Diagnosis diagnosis = time_out_report(*where, *stuck, operation, {silent.begin(), silent.end()});
   diagnosis.hint =
       "run the scenario without --backend: the simulation says at once who waits for whom; NCCL "
       "itself does not compare counts between ranks";
@@ -210,10 +291,6 @@ void NcclBackend::time_out(const NcclStream& stream, const NcclOperation& operat
 void NcclBackend::close(NcclStream& stream, GroupTraffic traffic) {
   traffic_.push_back(std::move(traffic));
   stream.closed = true;  // NCCL's end of it is for all ranks at once: see finish().
-}
-
-void NcclBackend::fail(Diagnosis diagnosis) {
-  if (!failure_) failure_ = std::move(diagnosis);
 }
 
 void NcclBackend::finish() {
@@ -230,11 +307,9 @@ void NcclBackend::finish() {
 
 // Ending is collective: begun for all before any is waited for, parts before the whole.
 void NcclBackend::end_communicators() {
-  const auto any_open = [this] {
-    return std::any_of(streams_.begin(), streams_.end(),
-                       [](const auto& stream) { return !stream->closed; });
-  };
-  if (any_open()) return;  // Its owner may continue.
+  const bool all_closed = std::all_of(streams_.begin(), streams_.end(),
+                                      [](const auto& stream) { return stream->closed; });
+  if (!all_closed) return;  // An owner of one may continue.
   const NcclFunctions& f = nccl_->functions();
   for (auto it = streams_.rbegin(); it != streams_.rend(); ++it) {
     nccl_->check(f.comm_finalize((*it)->comm), "ncclCommFinalize", (*it)->name);

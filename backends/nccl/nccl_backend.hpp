@@ -2,37 +2,22 @@
 
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "sim/kernel/diagnosis.hpp"
-
-#include "backends/call_watch.hpp"
 #include "backends/nccl/nccl_operation.hpp"
 #include "backends/nccl/nccl_probe.hpp"
-#include "backends/process_backend.hpp"
 
 namespace shardsim {
 
-struct NcclOptions {
+struct NcclOptions : WaitOptions {
   int rank = 0;
   int num_ranks = 1;
   int device = 0;  ///< See device_of.
   /// See CudaDevice.
   std::int64_t slab_bytes = std::int64_t{64} << 20;
-  /// Nothing has moved for so long while something is waited for: then the run is lost.
-  double deadline_s = 60.0;
-  /// Seconds from any start, never going back.
-  std::function<double()> clock;
-  /// Called while nothing moves: lets others have the processor.
-  std::function<void()> idle;
-  /// Told of every call; may be null. Outlives the backend.
-  CallWatch* watch = nullptr;
   /// How rank 0's key reaches the others: `put` on rank 0, `get` on the others, which returns when
   /// it is there. Values are letters and digits.
   std::function<void(const std::string& key, const std::string& value)> put;
@@ -44,23 +29,17 @@ struct NcclOptions {
 
 /// One group's communicator, its stream on the device, and its operations in the order they were
 /// posted: they run one after the other.
-struct NcclStream {
+struct NcclStream : ProcessStream {
   NcclComm comm = nullptr;
   CudaStream stream = nullptr;
-  std::string name;
-  std::vector<int> members;  // World ranks.
-  int member = 0;            // This process's rank in it.
-  int instance = 0;
   std::deque<std::shared_ptr<NcclOperation>> queue;  // Those that have not ended.
-  std::int64_t next_sequence = 0;
-  std::string last_ended;
-  bool closed = false;  // Its communicator object is gone.
+  bool closed = false;                               // Its communicator object is gone.
 };
 
 /// One process of a run over NCCL: one thread that makes all its calls, in program order over all
 /// groups, and watches over them while it waits. When anything fails, all communicators are aborted
 /// before the exception leaves.
-class NcclBackend final : public ProcessBackend {
+class NcclBackend final : public ProcessRank {
  public:
   /// Forms the communicator of all ranks; all must do so. The environment (nccl_environment) must
   /// be set before. `cuda` and `nccl` are usable.
@@ -72,7 +51,6 @@ class NcclBackend final : public ProcessBackend {
   [[nodiscard]] std::unique_ptr<Communicator> world() override;
   /// Also ends the communicators: NCCL asks that all ranks do, so all must call it.
   void finish() override;
-  [[nodiscard]] const std::deque<GroupTraffic>& traffic() const override { return traffic_; }
 
   // For communicators.
   void post(NcclStream& stream, const std::shared_ptr<NcclOperation>& operation);
@@ -85,9 +63,6 @@ class NcclBackend final : public ProcessBackend {
   /// Takes part in a split of `parent` without joining a part. REQUIRES: as for split.
   void split_away(NcclStream& parent);
   void close(NcclStream& stream, GroupTraffic traffic);
-  void fail(Diagnosis diagnosis);
-  /// An equal text that lives as long as this.
-  const char* keep_name(const std::string& name) { return names_.insert(name).first->c_str(); }
 
  private:
   struct Launch {
@@ -98,7 +73,6 @@ class NcclBackend final : public ProcessBackend {
   NcclStream& open(const std::string& name, std::vector<int> members, int member);
   void exchange_id(NcclUniqueId& id);
   void form_world();
-  void form_part(NcclStream& parent, NcclStream& stream, int color, int key);
   // Calls ncclCommSplit and returns when `parent` is at rest again; the new part may still be busy.
   void split_comm(NcclStream& parent, int color, int key, NcclComm& part);
   // Until `comm` is no longer in progress. `what`: for the message at the deadline.
@@ -113,11 +87,18 @@ class NcclBackend final : public ProcessBackend {
   // Goes on until `done` says so; `time_out` throws.
   void go_on_until(const std::function<bool()>& done, const std::function<void()>& time_out);
   void check_streams() const;
-  void tell(void (CallWatch::*event)(const CallWatch::Call&), const NcclStream& stream,
-            const NcclOperation& operation);
+  [[nodiscard]] const WaitOptions& waiting() const override { return options_; }
   // Runs `body`; aborts all communicators if it throws.
   template <class Body>
-  void guarded(const Body& body);
+  void guarded(const Body& body) {
+    check_alive();
+    try {
+      body();
+    } catch (...) {
+      give_up();
+      throw;
+    }
+  }
   void end_communicators();
   void give_up() noexcept;
   void check_alive() const;
@@ -127,13 +108,41 @@ class NcclBackend final : public ProcessBackend {
   std::shared_ptr<const NcclLibrary> nccl_;
   NcclOptions options_;
   CudaDevice device_;
-  std::set<std::string> names_;
   std::vector<std::unique_ptr<NcclStream>> streams_;
-  std::map<std::pair<std::string, std::vector<int>>, int> instances_;
   std::deque<Launch> launches_;  // Not yet on the device, all groups in program order.
-  std::deque<GroupTraffic> traffic_;
-  std::optional<Diagnosis> failure_;
   bool given_up_ = false;
+};
+
+/// One process's end of a group over NCCL. Buffers stay on the host: each call copies what it sends
+/// to the device and what it receives back. An average is NCCL's sum, divided on the host, so that
+/// it has the bits of the other backends.
+class NcclCommunicator final : public ProcessCommunicator {
+ public:
+  NcclCommunicator(NcclBackend& backend, NcclStream& stream);
+  ~NcclCommunicator() override;
+
+  Work post(const Call& call) override;
+  std::unique_ptr<Communicator> split(int color, int key, const std::string& name,
+                                      CallSite site) override;
+
+ private:
+  using Operation = std::shared_ptr<NcclOperation>;
+
+  void await(const ProcessOperation& operation) override {
+    backend_.wait(stream_, static_cast<const NcclOperation&>(operation));
+  }
+  // A collective: `plan` is what it moves.
+  Work collective(const CallRecord& record, const CallOptions& options, NcclProgram program,
+                  const MessagePlan& plan, const Tensor& output, const Tensor& input);
+  Work transfer(const Call& call);
+  Work launch(const Operation& operation, const CallOptions& options);
+  [[nodiscard]] NcclProgram program_of(const Call& call) const;
+  [[nodiscard]] NcclMember self() const { return {rank(), size(), offsets_}; }
+  // Colors and keys of all members.
+  [[nodiscard]] Tensor exchange_choices(int color, int key, const std::string& name, CallSite site);
+
+  NcclBackend& backend_;
+  NcclStream& stream_;
 };
 
 }  // namespace shardsim

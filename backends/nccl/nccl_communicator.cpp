@@ -1,20 +1,15 @@
-#include "backends/nccl/nccl_communicator.hpp"
-
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 #include "sim/hardware/collective.hpp"
 
 #include "backends/argument_check.hpp"
+#include "backends/nccl/nccl_backend.hpp"
 
 namespace shardsim {
 
 NcclCommunicator::NcclCommunicator(NcclBackend& backend, NcclStream& stream)
-    : backend_(backend), stream_(stream) {
-  traffic_.name = stream.name;
-  traffic_.members = stream.members;
-}
+    : ProcessCommunicator(backend, stream), backend_(backend), stream_(stream) {}
 
 NcclCommunicator::~NcclCommunicator() { backend_.close(stream_, std::move(traffic_)); }
 
@@ -23,13 +18,10 @@ NcclCommunicator::~NcclCommunicator() { backend_.close(stream_, std::move(traffi
 Work NcclCommunicator::collective(const CallRecord& record, const CallOptions& options,
                                   NcclProgram program, const MessagePlan& plan,
                                   const Tensor& output, const Tensor& input) {
-  // It stands at the end unless the call says where.
-  const ElementRange at_end{record.count - record.padding, record.count};
-  const std::span<const ElementRange> padding =
-      options.padding_at.empty() ? std::span(&at_end, 1) : options.padding_at;
-  auto operation = std::make_shared<NcclOperation>(
-      record, stream_.next_sequence++, std::move(program),
-      count_traffic(plan, rank(), record, size_of(record.dtype), padding));
+  auto operation =
+      std::make_shared<NcclOperation>(record, stream_.next_sequence++, std::move(program));
+  if (record.padding != 0) operation->set_padding_at(options.padding_at);
+  operation->count(rank(), plan, size_of(record.dtype));
   operation->keep(output);
   operation->keep(input);
   if (record.reduces && record.reduce == ReduceOp::avg) operation->set_divisor(size());
@@ -37,12 +29,9 @@ Work NcclCommunicator::collective(const CallRecord& record, const CallOptions& o
 }
 
 Work NcclCommunicator::launch(const Operation& operation, const CallOptions& options) {
-  if (options.after != nullptr) {
-    operation->follow(static_cast<NcclOperation*>(options.after->operation())->shared_from_this());
-  }
-  unwaited_.push_back(operation);
+  operation->follow(options.after);
   backend_.post(stream_, operation);
-  return {*this, operation.get()};
+  return hand_out(operation);
 }
 
 Work NcclCommunicator::post(const Call& call) {
@@ -55,9 +44,8 @@ Work NcclCommunicator::post(const Call& call) {
     const Tensor zero = Tensor::allocate(nullptr, MemoryCategory::comm, {1}, DType::int32, false);
     return collective(call.record, *call.options, barrier_program(zero), {}, zero, {});
   }
-  if (path != CollectivePath::pairs) offsets_ = chunk_offsets(call, size());
-  return collective(call.record, *call.options, program_of(call), plan_of(call), *call.output,
-                    *call.input);
+  const MessagePlan plan = plan_of(call);  // Sets the offsets that the program needs.
+  return collective(call.record, *call.options, program_of(call), plan, *call.output, *call.input);
 }
 
 NcclProgram NcclCommunicator::program_of(const Call& call) const {
@@ -88,64 +76,13 @@ NcclProgram NcclCommunicator::program_of(const Call& call) const {
   return {};
 }
 
-MessagePlan NcclCommunicator::plan_of(const Call& call) const {
-  if (row_of(call.collective).path == CollectivePath::pairs) {
-    return plan_pairwise_messages(rank(), call.send_counts, call.recv_counts);
-  }
-  return plan_messages({.kind = call.collective,
-                        .size = size(),
-                        .member = rank(),
-                        .root = call.record.root,
-                        .offsets = offsets_});
-}
-
 Work NcclCommunicator::transfer(const Call& call) {
-  std::vector<CallWatch::Half> told;
-  for (const P2pOp& half : call.halves) {
-    told.push_back({.sends = half.kind == P2pOp::Kind::send,
-                    .peer = half.peer,
-                    .dtype = half.buffer.dtype(),
-                    .count = half.buffer.numel()});
-  }
   auto operation = std::make_shared<NcclOperation>(call.record, stream_.next_sequence++,
-                                                   point_to_point_program(call.halves),
-                                                   count_traffic(call.halves, rank(), call.record));
+                                                   point_to_point_program(call.halves));
+  operation->count(rank(), plan_transfer(call.halves), 1);
   for (const P2pOp& half : call.halves) operation->keep(half.buffer);
-  operation->set_halves(std::move(told));
+  operation->set_halves(call.halves);
   return launch(operation, *call.options);
-}
-
-// --- Waiting -----------------------------------------------------------------------------------
-
-void NcclCommunicator::wait(void* token) {
-  const auto it = std::find_if(unwaited_.begin(), unwaited_.end(),
-                               [&](const Operation& each) { return each.get() == token; });
-  const Operation operation = *it;
-  backend_.wait(stream_, *operation);
-  unwaited_.erase(std::find(unwaited_.begin(), unwaited_.end(), operation));
-  add_call(traffic_, operation->record(), !operation->halves().empty(), operation->traffic().moved,
-           operation->traffic().links);
-}
-
-void NcclCommunicator::abandon(void* token) noexcept {
-  if (std::uncaught_exceptions() > 0) return;  // That is reported instead.
-  const auto& operation = *static_cast<NcclOperation*>(token);
-  Diagnosis diagnosis = diagnosis_of(operation.record().describe(), operation.record().site);
-  diagnosis.code = "REQ_LEAK";
-  diagnosis.summary = "rank " + std::to_string(backend_.rank()) + " dropped the handle of " +
-                      operation.record().describe() + " without waiting for it";
-  diagnosis.sequence = operation.sequence();
-  diagnosis.hint = "keep the Work that the call returns and wait() for it";
-  backend_.fail(std::move(diagnosis));
-}
-
-Diagnosis NcclCommunicator::diagnosis_of(const std::string& action, CallSite site) const {
-  Diagnosis diagnosis;
-  diagnosis.group = stream_.name;
-  diagnosis.members = stream_.members;
-  std::sort(diagnosis.members.begin(), diagnosis.members.end());
-  diagnosis.sides = {{.ranks = {backend_.rank()}, .action = action, .site = site}};
-  return diagnosis;
 }
 
 // --- Groups ------------------------------------------------------------------------------------

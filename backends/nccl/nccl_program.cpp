@@ -59,6 +59,35 @@ void add_rooted(NcclProgram& program, const NcclMember& member, NcclCallKind kin
   }
 }
 
+// Between the root, which has the full buffer, and each other member, which has its chunk.
+NcclProgram star_program(const NcclMember& member, const Tensor& full, const Tensor& own, int root,
+                         bool gathers) {
+  const bool at_root = member.rank == root;
+  const DType dtype = own.dtype();
+  const std::int64_t own_at = at_root ? begin(member, root) * size_of(dtype) : 0;
+  NcclProgram program;
+  program.device_bytes = at_root ? full.num_bytes() : own.num_bytes();
+  append_copy(gathers ? program.copied_in : program.copied_out, whole(own, own_at));
+  if (!at_root) {
+    append_call(program.calls, {.kind = gathers ? NcclCallKind::send : NcclCallKind::receive,
+                                .count = own.numel(),
+                                .peer = root,
+                                .dtype = dtype});
+    return program;
+  }
+  append_copy(gathers ? program.copied_out : program.copied_in, whole(full, 0));
+  for (int peer = 0; peer < member.size; ++peer) {
+    if (peer == root) continue;
+    NcclCall call{.kind = gathers ? NcclCallKind::receive : NcclCallKind::send,
+                  .count = chunk(member, peer),
+                  .peer = peer,
+                  .dtype = dtype};
+    (gathers ? call.to : call.from) = begin(member, peer) * size_of(dtype);
+    append_call(program.calls, call);
+  }
+  return program;
+}
+
 }  // namespace
 
 NcclProgram all_reduce_program(const Tensor& buffer) {
@@ -154,53 +183,12 @@ NcclProgram reduce_program(int rank, const Tensor& buffer, int root) {
 
 NcclProgram gather_program(const NcclMember& member, const Tensor& full, const Tensor& own,
                            int root) {
-  NcclProgram program;
-  const DType dtype = own.dtype();
-  if (member.rank != root) {
-    program.device_bytes = own.num_bytes();
-    append_copy(program.copied_in, whole(own, 0));
-    append_call(program.calls,
-                {.kind = NcclCallKind::send, .count = own.numel(), .peer = root, .dtype = dtype});
-    return program;
-  }
-  program.device_bytes = full.num_bytes();
-  append_copy(program.copied_in, whole(own, begin(member, root) * size_of(dtype)));
-  for (int peer = 0; peer < member.size; ++peer) {
-    if (peer == root) continue;
-    append_call(program.calls, {.kind = NcclCallKind::receive,
-                                .to = begin(member, peer) * size_of(dtype),
-                                .count = chunk(member, peer),
-                                .peer = peer,
-                                .dtype = dtype});
-  }
-  append_copy(program.copied_out, whole(full, 0));
-  return program;
+  return star_program(member, full, own, root, /*gathers=*/true);
 }
 
 NcclProgram scatter_program(const NcclMember& member, const Tensor& full, const Tensor& own,
                             int root) {
-  NcclProgram program;
-  const DType dtype = own.dtype();
-  if (member.rank != root) {
-    program.device_bytes = own.num_bytes();
-    append_call(
-        program.calls,
-        {.kind = NcclCallKind::receive, .count = own.numel(), .peer = root, .dtype = dtype});
-    append_copy(program.copied_out, whole(own, 0));
-    return program;
-  }
-  program.device_bytes = full.num_bytes();
-  append_copy(program.copied_in, whole(full, 0));
-  for (int peer = 0; peer < member.size; ++peer) {
-    if (peer == root) continue;
-    append_call(program.calls, {.kind = NcclCallKind::send,
-                                .from = begin(member, peer) * size_of(dtype),
-                                .count = chunk(member, peer),
-                                .peer = peer,
-                                .dtype = dtype});
-  }
-  append_copy(program.copied_out, whole(own, begin(member, root) * size_of(dtype)));
-  return program;
+  return star_program(member, full, own, root, /*gathers=*/false);
 }
 
 NcclProgram barrier_program(const Tensor& zero) {

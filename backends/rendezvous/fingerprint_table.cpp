@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/call_mismatch.hpp"
+#include "backends/call.hpp"
 
 namespace shardsim {
 

@@ -9,15 +9,8 @@
 namespace shardsim {
 
 const char* name_of(FlightState state) {
-  switch (state) {
-    case FlightState::posted:
-      return "posted";
-    case FlightState::started:
-      return "started";
-    case FlightState::ended:
-      return "ended";
-  }
-  return "";
+  static constexpr const char* kNames[] = {"posted", "started", "ended"};
+  return kNames[static_cast<std::size_t>(state)];
 }
 
 std::string FlightEntry::describe() const {
@@ -75,23 +68,15 @@ FlightEntry* FlightRecorder::find(const CallWatch::Call& call) {
   return nullptr;
 }
 
-void FlightRecorder::started(const CallWatch::Call& call) {
+void FlightRecorder::come_to(const CallWatch::Call& call, FlightState state,
+                             double FlightEntry::*moment_s) {
   const double moment = now();
   const std::lock_guard lock(mutex_);
   FlightEntry* const entry = find(call);
   if (entry == nullptr) return;
-  entry->state = FlightState::started;
-  entry->started_s = moment;
-}
-
-void FlightRecorder::ended(const CallWatch::Call& call) {
-  const double moment = now();
-  const std::lock_guard lock(mutex_);
-  FlightEntry* const entry = find(call);
-  if (entry == nullptr) return;
-  entry->state = FlightState::ended;
-  entry->ended_s = moment;
-  last_ended_ = entry->describe();
+  entry->state = state;
+  entry->*moment_s = moment;
+  if (state == FlightState::ended) last_ended_ = entry->describe();
 }
 
 FlightRecord FlightRecorder::record() const {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/call_watch.hpp"
+#include "backends/process_backend.hpp"
 
 // Last calls of a rank, kept in a ring and shown when the run fails.
 namespace shardsim {
@@ -44,8 +44,12 @@ class FlightRecorder {
   FlightRecorder();
 
   void posted(const CallWatch::Call& call);
-  void started(const CallWatch::Call& call);
-  void ended(const CallWatch::Call& call);
+  void started(const CallWatch::Call& call) {
+    come_to(call, FlightState::started, &FlightEntry::started_s);
+  }
+  void ended(const CallWatch::Call& call) {
+    come_to(call, FlightState::ended, &FlightEntry::ended_s);
+  }
 
   [[nodiscard]] FlightRecord record() const;
   /// FlightEntry::describe(); empty if there is none.
@@ -54,6 +58,7 @@ class FlightRecorder {
 
  private:
   FlightEntry* find(const CallWatch::Call& call);
+  void come_to(const CallWatch::Call& call, FlightState state, double FlightEntry::*moment_s);
   double now() const { return clock_() - begin_s_; }
 
   const std::function<double()> clock_;

@@ -14,14 +14,11 @@ constexpr std::size_t kMostBytes = std::size_t{64} << 20U;
 
 StoreReply failed(std::int64_t id, ExitCode exit_code, const char* code, std::string message,
                   std::string fix) {
-  StoreReply reply;
-  reply.id = id;
-  reply.failure = RunFailure{.exit_code = exit_code,
-                             .code = code,
-                             .message = std::move(message),
-                             .fix = std::move(fix),
-                             .diagnosis = {}};
-  return reply;
+  return {.id = id,
+          .failure = RunFailure{.exit_code = exit_code,
+                                .code = code,
+                                .message = std::move(message),
+                                .fix = std::move(fix)}};
 }
 
 StoreReply full(std::int64_t id) {
@@ -46,7 +43,7 @@ std::vector<KeyStore::Answer> KeyStore::ask(int rank, const StoreRequest& reques
   }
   const auto found = values_.find(request.key);
   if (found != values_.end()) {
-    return {{rank, {.id = request.id, .value = found->second, .number = 0, .failure = {}}}};
+    return {{rank, {.id = request.id, .value = found->second}}};
   }
   getting_[request.key].push_back({rank, request.id, now + request.timeout_s, request.timeout_s});
   return {};
@@ -64,11 +61,9 @@ bool KeyStore::store(const std::string& key, const std::string& value) {
 
 std::vector<KeyStore::Answer> KeyStore::set(int rank, const StoreRequest& request) {
   if (!store(request.key, request.value)) return {{rank, full(request.id)}};
-  std::vector<Answer> answers = {
-      {rank, {.id = request.id, .value = {}, .number = 0, .failure = {}}}};
+  std::vector<Answer> answers = {{rank, {.id = request.id}}};
   for (const Waiting& waiting : getting_[request.key]) {
-    answers.push_back(
-        {waiting.rank, {.id = waiting.id, .value = request.value, .number = 0, .failure = {}}});
+    answers.push_back({waiting.rank, {.id = waiting.id, .value = request.value}});
   }
   getting_.erase(request.key);
   return answers;
@@ -108,20 +103,24 @@ std::vector<KeyStore::Answer> KeyStore::arrive(int rank, const StoreRequest& req
   if (static_cast<int>(waiting.size()) < world_size_) return {};
   std::vector<Answer> answers;
   for (const Waiting& each : waiting) {
-    answers.push_back({each.rank, {.id = each.id, .value = {}, .number = 0, .failure = {}}});
+    answers.push_back({each.rank, {.id = each.id}});
   }
   barriers_.erase(request.key);
   return answers;
 }
 
+std::vector<int> KeyStore::all_but(const std::set<int>& present) const {
+  std::vector<int> absent;
+  for (int rank = 0; rank < world_size_; ++rank) {
+    if (present.count(rank) == 0) absent.push_back(rank);
+  }
+  return absent;
+}
+
 std::vector<int> KeyStore::absent_from(const std::vector<Waiting>& waiting) const {
   std::set<int> there;
   for (const Waiting& each : waiting) there.insert(each.rank);
-  std::vector<int> absent;
-  for (int rank = 0; rank < world_size_; ++rank) {
-    if (there.count(rank) == 0) absent.push_back(rank);
-  }
-  return absent;
+  return all_but(there);
 }
 
 std::vector<KeyStore::Gathering> KeyStore::gatherings() const {
@@ -149,10 +148,7 @@ std::vector<KeyStore::Answer> KeyStore::expire(double now, const std::set<int>& 
     std::erase_if(lists, [](const auto& entry) { return entry.second.empty(); });
   };
   expire_in(getting_, [&](const std::string& key, const auto&, const Waiting& each) {
-    std::vector<int> absent;
-    for (int rank = 0; rank < world_size_; ++rank) {
-      if (present.count(rank) == 0) absent.push_back(rank);
-    }
+    const std::vector<int> absent = all_but(present);
     std::string message =
         fmt::format("no rank has set key \"{}\" within {:.3g} s", key, each.timeout_s);
     if (!absent.empty()) message += "; not there: ranks " + format_ranks(absent);

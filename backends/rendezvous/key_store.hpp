@@ -52,6 +52,8 @@ class KeyStore {
   std::vector<Answer> add(int rank, const StoreRequest& request);
   std::vector<Answer> arrive(int rank, const StoreRequest& request, double now);
   bool store(const std::string& key, const std::string& value);
+  // Ranks of the world, ascending.
+  [[nodiscard]] std::vector<int> all_but(const std::set<int>& present) const;
   [[nodiscard]] std::vector<int> absent_from(const std::vector<Waiting>& waiting) const;
 
   const int world_size_;

@@ -3,8 +3,10 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
-// Which rank this process is, as its launcher says in environment variables.
+// Which rank this process is, and what lets it meet the others, as its launcher says in environment
+// variables.
 namespace shardsim {
 
 /// The value of an environment variable, or nothing. The real one: `lookup_environment`.
@@ -53,5 +55,21 @@ struct HostAndPort {
 
 /// Entry `node` of SLURM_TASKS_PER_NODE: 3 for node 2 of "4(x2),3".
 [[nodiscard]] std::optional<int> slurm_tasks_on_node(const std::string& list, int node);
+
+// --- The secret that every connection to a rendezvous starts with ------------------------------
+
+/// 128 random bits of the operating system, as 32 hexadecimal digits. Throws Error E1002 if it has
+/// none to give.
+[[nodiscard]] std::string make_token();
+
+/// The first line of the file SHARDSIM_TOKEN_FILE, or SHARDSIM_TOKEN; nothing if neither is set.
+/// Throws Error E1003 if the file cannot be read, belongs to neither this user nor root, or gives
+/// others any permission. Throws it, too, if the token has fewer than 16 or more than 256
+/// characters. Reads at most a little more than 256 characters.
+[[nodiscard]] std::optional<std::string> find_token(
+    const EnvironmentLookup& lookup = lookup_environment);
+
+/// In a time that depends on the lengths only.
+[[nodiscard]] bool same_token(std::string_view a, std::string_view b);
 
 }  // namespace shardsim

@@ -1,5 +1,5 @@
-// Messages as JSON. message_fields.hpp describes each once, for both directions; FieldWriter and
-// FieldReader are the two kinds of archive.
+// Messages as JSON. describe_fields() names the fields of each and their limits once, for both
+// directions: an archive writes or reads each field. FieldWriter and FieldReader are the archives.
 
 #include <cmath>
 #include <limits>
@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "backends/rendezvous/message_fields.hpp"
+#include "backends/hex.hpp"
 #include "backends/rendezvous/rendezvous_message.hpp"
 
 namespace shardsim {
@@ -18,23 +18,151 @@ using Json = nlohmann::json;
 
 constexpr int kMostNested = 8;
 
+// --- Fields ------------------------------------------------------------------------------------
+
+template <class Integer>
+struct FieldRange {
+  Integer least = std::numeric_limits<Integer>::min();
+  Integer most = std::numeric_limits<Integer>::max();
+};
+
+constexpr std::size_t kMostTextBytes = 1024;  // Length of a label, a path, a sentence.
+constexpr std::size_t kMostSides = 32;
+constexpr int kMostRank = kMaxRendezvousRanks - 1;
+
+void describe_fields(auto& archive, Hello& hello) {
+  archive.text("token", hello.token, kMaxKeyBytes);
+  archive.integer("rank", hello.rank);  // The rendezvous says what is wrong with it.
+  archive.integer("world_size", hello.world_size);
+  archive.integer("pid", hello.pid);
+  archive.text("host", hello.host, kMaxKeyBytes);
+}
+
+void describe_fields(auto&, Welcome&) {}
+
+void describe_fields(auto& archive, Refused& refused) { archive.text("reason", refused.reason); }
+
+void describe_fields(auto& archive, StoreRequest& request) {
+  archive.integer("id", request.id);
+  archive.choice("kind", request.kind, StoreRequest::Kind::barrier);
+  archive.text("key", request.key, kMaxKeyBytes);
+  archive.bytes("value", request.value, kMaxValueBytes);
+  archive.integer("delta", request.delta);
+  archive.number("timeout_s", request.timeout_s, 0.0, kMaxTimeoutSeconds);
+}
+
+void describe_fields(auto& archive, CallSite& site) {
+  std::string file = site.file;
+  std::string function = site.function;
+  archive.text("file", file);
+  archive.integer("line", site.line);
+  archive.text("function", function);
+  site.file = lasting_text(file);
+  site.function = lasting_text(function);
+}
+
+void describe_fields(auto& archive, DiagnosisSide& side) {
+  archive.ranks("ranks", side.ranks);
+  archive.text("action", side.action);
+  archive.part("site", side.site);
+}
+
+void describe_fields(auto& archive, Diagnosis& diagnosis) {
+  archive.text("code", diagnosis.code, kMaxKeyBytes);
+  archive.text("summary", diagnosis.summary);
+  archive.text("group", diagnosis.group);
+  archive.ranks("members", diagnosis.members);
+  archive.integer("sequence", diagnosis.sequence);
+  std::int64_t time = diagnosis.time.picoseconds();
+  archive.integer("time_ps", time);
+  diagnosis.time = Time::from_picoseconds(time);
+  archive.list("sides", diagnosis.sides, kMostSides);
+  archive.texts("cycle", diagnosis.cycle, kMostSides);
+  archive.text("last_matched", diagnosis.last_matched);
+  archive.text("hint", diagnosis.hint);
+}
+
+void describe_fields(auto& archive, RunFailure& failure) {
+  int exit_code = static_cast<int>(failure.exit_code);
+  archive.integer("exit_code", exit_code, {0, 255});
+  failure.exit_code = static_cast<ExitCode>(exit_code);
+  archive.text("code", failure.code, kMaxKeyBytes);
+  archive.text("message", failure.message, 4 * kMostTextBytes);
+  archive.text("fix", failure.fix);
+  archive.maybe("diagnosis", failure.diagnosis);
+}
+
+void describe_fields(auto& archive, StoreReply& reply) {
+  archive.integer("id", reply.id);
+  archive.bytes("value", reply.value, kMaxValueBytes);
+  archive.integer("number", reply.number);
+  archive.maybe("failure", reply.failure);
+}
+
+void describe_fields(auto& archive, Beat& beat) {
+  archive.text("last_posted", beat.last_posted);
+  archive.text("last_ended", beat.last_ended);
+}
+
+void describe_fields(auto& archive, CallFingerprint& call) {
+  archive.text("group", call.group);
+  archive.ranks("members", call.members);
+  archive.integer("instance", call.instance);
+  archive.integer("member", call.member, {0, kMostRank});
+  archive.flag("is_message", call.is_message);
+  archive.flag("sends", call.sends);
+  archive.text("name", call.name, kMaxKeyBytes);
+  archive.text("label", call.label);
+  archive.choice("reduce", call.reduce, ReduceOp::product);
+  archive.flag("reduces", call.reduces);
+  archive.choice("dtype", call.dtype, DType::int64);
+  archive.integer("root", call.root, {-1, kMostRank});
+  archive.integer("count", call.count);
+  archive.word("counts_hash", call.counts_hash);
+  archive.integer("padding", call.padding);
+  archive.choice("traffic", call.traffic, TrafficClass::scalar);
+  archive.text("file", call.file);
+  archive.integer("line", call.line);
+  archive.text("function", call.function);
+}
+
+void describe_fields(auto& archive, FlightEntry& entry) {
+  archive.text("group", entry.group, kMaxKeyBytes);
+  archive.integer("instance", entry.instance);
+  archive.integer("sequence", entry.sequence);
+  archive.text("call", entry.call);
+  archive.text("site", entry.site);
+  archive.choice("state", entry.state, FlightState::ended);
+  archive.number("posted_s", entry.posted_s, -1.0, 1e12);
+  archive.number("started_s", entry.started_s, -1.0, 1e12);
+  archive.number("ended_s", entry.ended_s, -1.0, 1e12);
+}
+
+void describe_fields(auto& archive, FailureReport& report) {
+  archive.part("failure", report.failure);
+  archive.list("flight", report.flight, FlightRecorder::kSize);
+}
+
+void describe_fields(auto& archive, FlightNote& note) {
+  archive.list("flight", note.flight, FlightRecorder::kSize);
+}
+
+void describe_fields(auto&, End&) {}
+
+void describe_fields(auto& archive, Abort& abort) { archive.part("failure", abort.failure); }
+
+// --- Archives ----------------------------------------------------------------------------------
+
 class FieldWriter {
  public:
-  void text(const char* name, const std::string& value, std::size_t most) {
+  void text(const char* name, const std::string& value, std::size_t most = kMostTextBytes) {
     json_[name] = value.substr(0, most);
   }
   void bytes(const char* name, const std::string& value, std::size_t) {
-    constexpr const char* kDigits = "0123456789abcdef";
-    std::string hex;
-    hex.reserve(2 * value.size());
-    for (const char c : value) {
-      hex += kDigits[static_cast<unsigned char>(c) >> 4U];
-      hex += kDigits[static_cast<unsigned char>(c) & 15U];
-    }
-    json_[name] = std::move(hex);
+    json_[name] = to_hex(value);
   }
   template <class Integer>
-  void integer(const char* name, const Integer& value, FieldRange<Integer>) {
+  void integer(const char* name, const Integer& value, FieldRange<Integer> = {}) {
     json_[name] = value;
   }
   void word(const char* name, const std::uint64_t& value) { json_[name] = value; }
@@ -48,7 +176,7 @@ class FieldWriter {
   void texts(const char* name, const std::vector<std::string>& value, std::size_t most) {
     Json list = Json::array();
     for (std::size_t i = 0; i < value.size() && i < most; ++i)
-      list.push_back(value[i].substr(0, message_limits::kText));
+      list.push_back(value[i].substr(0, kMostTextBytes));
     json_[name] = std::move(list);
   }
   template <class Part>
@@ -81,21 +209,19 @@ class FieldWriter {
 
 class FieldReader {
  public:
-  void text(const char* name, std::string& value, std::size_t most) {
+  void text(const char* name, std::string& value, std::size_t most = kMostTextBytes) {
     const std::string* const found = string_at(name);
     // A byte that is no text was replaced by a character of three.
     if (found != nullptr && expect(found->size() <= 3 * most)) value = *found;
   }
   void bytes(const char* name, std::string& value, std::size_t most) {
     const std::string* const hex = string_at(name);
-    if (hex == nullptr || !expect(hex->size() % 2 == 0 && hex->size() <= 2 * most)) return;
-    value.reserve(hex->size() / 2);
-    for (std::size_t i = 0; ok_ && i < hex->size(); i += 2) {
-      value += static_cast<char>(digit((*hex)[i]) << 4U | digit((*hex)[i + 1]));
-    }
+    if (hex == nullptr || !expect(hex->size() <= 2 * most)) return;
+    std::optional<std::string> read = from_hex(*hex);
+    if (expect(read.has_value())) value = *std::move(read);
   }
   template <class Integer>
-  void integer(const char* name, Integer& value, FieldRange<Integer> range) {
+  void integer(const char* name, Integer& value, FieldRange<Integer> range = {}) {
     if (const Json* const found = at(name)) value = integer_in(*found, range);
   }
   void word(const char* name, std::uint64_t& value) {
@@ -126,15 +252,14 @@ class FieldReader {
     const Json* const found = array_at(name, kMaxRendezvousRanks);
     if (found == nullptr) return;
     for (const Json& item : *found)
-      value.push_back(integer_in(item, FieldRange<int>{0, message_limits::kMostRank}));
+      value.push_back(integer_in(item, FieldRange<int>{0, kMostRank}));
   }
   void texts(const char* name, std::vector<std::string>& value, std::size_t most) {
     const Json* const found = array_at(name, most);
     if (found == nullptr) return;
     for (const Json& item : *found) {
       const auto* const text = item.get_ptr<const Json::string_t*>();
-      if (expect(text != nullptr && text->size() <= 3 * message_limits::kText))
-        value.push_back(*text);
+      if (expect(text != nullptr && text->size() <= 3 * kMostTextBytes)) value.push_back(*text);
     }
   }
   template <class Part>
@@ -199,12 +324,6 @@ class FieldReader {
     if (!expect(value >= range.least && value <= range.most)) return {};
     return static_cast<Integer>(value);
   }
-  unsigned digit(char c) {
-    if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
-    expect(c >= 'a' && c <= 'f');
-    return static_cast<unsigned>(c - 'a' + 10) & 15U;
-  }
-
   const Json& json_;
   std::size_t num_read_ = 0;
   bool ok_ = true;

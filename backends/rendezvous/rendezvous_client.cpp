@@ -7,8 +7,6 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "backends/rendezvous/rendezvous_line.hpp"
-
 namespace shardsim {
 
 namespace {
@@ -20,81 +18,65 @@ void check_length(const char* what, const std::string& text, std::size_t most) {
                                text.size(), most));
 }
 
-StoreRequest request_of(StoreRequest::Kind kind, const std::string& key) {
+const std::string& checked_key(const std::string& key) {
   check_length("key", key, kMaxKeyBytes);
-  StoreRequest request;
-  request.kind = kind;
-  request.key = key;
-  return request;
+  return key;
 }
+
+double checked_timeout(double timeout_s) { return std::clamp(timeout_s, 0.0, kMaxTimeoutSeconds); }
 
 CallFingerprint fingerprint_of(const CallWatch::Call& call) {
   const CallRecord& record = call.record;
-  CallFingerprint fingerprint;
-  fingerprint.group = call.group;
-  fingerprint.members.assign(call.members.begin(), call.members.end());
-  fingerprint.instance = call.instance;
-  fingerprint.member = call.member;
-  fingerprint.name = record.name;
-  fingerprint.label = record.label;
-  fingerprint.reduce = record.reduce;
-  fingerprint.reduces = record.reduces;
-  fingerprint.dtype = record.dtype;
-  fingerprint.root = record.root;
-  fingerprint.count = record.count;
-  fingerprint.counts_hash = record.counts_hash;
-  fingerprint.padding = record.padding;
-  fingerprint.traffic = record.traffic;
-  fingerprint.file = record.site.file;
-  fingerprint.line = record.site.line;
-  fingerprint.function = record.site.function;
-  return fingerprint;
+  return {.group = call.group,
+          .members = {call.members.begin(), call.members.end()},
+          .instance = call.instance,
+          .member = call.member,
+          .name = record.name,
+          .label = record.label,
+          .reduce = record.reduce,
+          .reduces = record.reduces,
+          .dtype = record.dtype,
+          .root = record.root,
+          .count = record.count,
+          .counts_hash = record.counts_hash,
+          .padding = record.padding,
+          .traffic = record.traffic,
+          .file = record.site.file,
+          .line = record.site.line,
+          .function = record.site.function};
 }
 
 }  // namespace
 
-RendezvousClient::RendezvousClient(RendezvousClientOptions options)
-    : line_(open_rendezvous_line(std::move(options))) {}
-
-RendezvousClient::~RendezvousClient() = default;
-
 void RendezvousClient::set(const std::string& key, const std::string& value) {
   check_length("value", value, kMaxValueBytes);
-  StoreRequest request = request_of(StoreRequest::Kind::set, key);
-  request.value = value;
-  static_cast<void>(line_->ask(std::move(request)));
+  static_cast<void>(
+      line_->ask({.kind = StoreRequest::Kind::set, .key = checked_key(key), .value = value}));
 }
 
 std::string RendezvousClient::get(const std::string& key, double timeout_s) {
-  StoreRequest request = request_of(StoreRequest::Kind::get, key);
-  request.timeout_s = std::clamp(timeout_s, 0.0, kMaxTimeoutSeconds);
-  return line_->ask(std::move(request)).value;
+  return line_
+      ->ask({.kind = StoreRequest::Kind::get,
+             .key = checked_key(key),
+             .timeout_s = checked_timeout(timeout_s)})
+      .value;
 }
 
 std::int64_t RendezvousClient::add(const std::string& key, std::int64_t delta) {
-  StoreRequest request = request_of(StoreRequest::Kind::add, key);
-  request.delta = delta;
-  return line_->ask(std::move(request)).number;
+  return line_->ask({.kind = StoreRequest::Kind::add, .key = checked_key(key), .delta = delta})
+      .number;
 }
 
 void RendezvousClient::barrier(const std::string& name, double timeout_s) {
-  StoreRequest request = request_of(StoreRequest::Kind::barrier, name);
-  request.timeout_s = std::clamp(timeout_s, 0.0, kMaxTimeoutSeconds);
-  static_cast<void>(line_->ask(std::move(request)));
+  static_cast<void>(line_->ask({.kind = StoreRequest::Kind::barrier,
+                                .key = checked_key(name),
+                                .timeout_s = checked_timeout(timeout_s)}));
 }
-
-void RendezvousClient::post(const CallFingerprint& call) { line_->post(call); }
 
 void RendezvousClient::report(const RunFailure& failure) {
   if (!line_->offer(FailureReport{failure, line_->flight()})) return;
   line_->wait_until_given_up();
 }
-
-void RendezvousClient::end() { line_->end(); }
-
-bool RendezvousClient::given_up() const { return line_->given_up(); }
-
-std::optional<RunFailure> RendezvousClient::reason() const { return line_->reason(); }
 
 void RendezvousClient::throw_if_given_up() const {
   if (!line_->given_up()) return;

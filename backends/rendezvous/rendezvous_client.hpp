@@ -5,8 +5,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
-#include "backends/call_watch.hpp"
+#include "backends/process_backend.hpp"
 #include "backends/rendezvous/flight_recorder.hpp"
 #include "backends/rendezvous/rendezvous_message.hpp"
 
@@ -31,7 +32,33 @@ struct RendezvousClientOptions {
   std::function<void()> last_resort;
 };
 
-class RendezvousLine;
+/// The connection of a RendezvousClient and the thread that holds it; the client says what goes
+/// over it.
+class RendezvousLine {
+ public:
+  virtual ~RendezvousLine() = default;
+  RendezvousLine() = default;
+  RendezvousLine(const RendezvousLine&) = delete;
+  RendezvousLine& operator=(const RendezvousLine&) = delete;
+
+  /// Returns with the answer; throws its failure, or why the run is given up.
+  virtual StoreReply ask(StoreRequest request) = 0;
+  /// False, and nothing is sent, if the run is given up.
+  virtual bool offer(const RendezvousMessage& message) = 0;
+  /// The same, but throws why the run is given up.
+  void post(const RendezvousMessage& message) {
+    if (!offer(message)) reason()->raise();
+  }
+  /// Says End and returns with the server's answer.
+  virtual void end() = 0;
+  virtual void wait_until_given_up() = 0;
+  [[nodiscard]] virtual bool given_up() const = 0;
+  [[nodiscard]] virtual std::optional<RunFailure> reason() const = 0;
+  [[nodiscard]] virtual FlightRecord flight() const = 0;
+};
+
+/// Returns once it is connected; throws as the constructor of RendezvousClient does.
+[[nodiscard]] std::unique_ptr<RendezvousLine> open_rendezvous_line(RendezvousClientOptions options);
 
 /// A rank's line to its rendezvous. A thread of its own, which never calls the backend, gives signs
 /// of life and hears when the run is given up: then all functions here throw the reason, and a
@@ -41,9 +68,8 @@ class RendezvousClient {
  public:
   /// Connects, with retries until the server is up. Throws Error E1006 if it does not come up in
   /// time, E1005 if it refuses this rank.
-  explicit RendezvousClient(RendezvousClientOptions options);
-  /// Without `end` before, the server takes this rank for dead.
-  ~RendezvousClient();
+  explicit RendezvousClient(RendezvousClientOptions options)
+      : line_(open_rendezvous_line(std::move(options))) {}
   RendezvousClient(const RendezvousClient&) = delete;
   RendezvousClient& operator=(const RendezvousClient&) = delete;
 
@@ -56,19 +82,20 @@ class RendezvousClient {
   void barrier(const std::string& name, double timeout_s);
 
   /// Posts a call for comparison and returns at once (unless far too much is unsent).
-  void post(const CallFingerprint& call);
+  void post(const CallFingerprint& call) { line_->post(call); }
 
   /// Says why this rank gives up, with its flight record, and waits for the verdict: a process that
   /// ends before may have its whole job ended, and others taken for the cause. Returns when the run
   /// is given up; then `throw_if_given_up` throws the verdict, which may name another cause.
   void report(const RunFailure& failure);
 
-  /// This rank has done all it had to. Returns when the server knows.
-  void end();
+  /// This rank has done all it had to. Returns when the server knows. The server takes a rank whose
+  /// client goes without it for dead.
+  void end() { line_->end(); }
 
   /// Whether the run has been given up elsewhere, or the server is lost. From any thread.
-  [[nodiscard]] bool given_up() const;
-  [[nodiscard]] std::optional<RunFailure> reason() const;
+  [[nodiscard]] bool given_up() const { return line_->given_up(); }
+  [[nodiscard]] std::optional<RunFailure> reason() const { return line_->reason(); }
   void throw_if_given_up() const;
 
  private:

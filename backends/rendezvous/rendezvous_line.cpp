@@ -1,5 +1,3 @@
-#include "backends/rendezvous/rendezvous_line.hpp"
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -17,6 +15,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "backends/rendezvous/monotonic_clock.hpp"
+#include "backends/rendezvous/rendezvous_client.hpp"
 
 namespace shardsim {
 
@@ -33,12 +32,6 @@ constexpr std::size_t kMostUnsentByRank = std::size_t{4} << 20U;
 
 std::chrono::microseconds duration(double seconds) {
   return std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6));
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-  return name.data();
 }
 
 [[noreturn]] void end_process() { _exit(static_cast<int>(ExitCode::backend_failed)); }
@@ -229,7 +222,7 @@ void AsioLine::greet() {
              .rank = options_.rank,
              .world_size = options_.world_size,
              .pid = getpid(),
-             .host = host_name()});
+             .host = asio::ip::host_name(ignored)});
   read();
 }
 
@@ -337,8 +330,7 @@ void AsioLine::lose(const std::string& how) {
            .message = fmt::format("rank {} has lost the rendezvous at {}:{}, which {}",
                                   options_.rank, options_.host, options_.port, how),
            .fix = "the process that served it has ended or hangs: look at its output (the "
-                  "launcher's, else rank 0's)",
-           .diagnosis = {}});
+                  "launcher's, else rank 0's)"});
 }
 
 void AsioLine::give_up(RunFailure reason) {

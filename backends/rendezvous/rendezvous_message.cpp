@@ -30,22 +30,17 @@ struct TextPool {
 }  // namespace
 
 RunFailure RunFailure::from(const Error& error) {
-  RunFailure failure;
-  failure.exit_code = error.exit_code();
-  failure.code = error.code();
   if (const auto* communication = dynamic_cast<const CommunicationError*>(&error)) {
-    failure.diagnosis = communication->diagnosis();
-    return failure;
+    return from(communication->diagnosis(), error.exit_code());
   }
-  failure.message = error.what();
-  failure.fix = error.fix();
-  return failure;
+  return {.exit_code = error.exit_code(),
+          .code = error.code(),
+          .message = error.what(),
+          .fix = error.fix()};
 }
 
 RunFailure RunFailure::from(Diagnosis diagnosis, ExitCode exit_code) {
-  RunFailure failure;
-  failure.exit_code = exit_code;
-  failure.code = diagnosis.code;
+  RunFailure failure{.exit_code = exit_code, .code = diagnosis.code};
   failure.diagnosis = std::move(diagnosis);
   return failure;
 }
@@ -64,18 +59,16 @@ void RunFailure::raise() const {
 }
 
 CallRecord CallFingerprint::record() const {
-  CallRecord record;
-  record.name = name.c_str();
-  record.reduce = reduce;
-  record.reduces = reduces;
-  record.dtype = dtype;
-  record.root = root;
-  record.count = count;
-  record.label = label.c_str();
-  record.counts_hash = counts_hash;
-  record.padding = padding;
-  record.traffic = traffic;
-  return record;
+  return {.name = name.c_str(),
+          .reduce = reduce,
+          .reduces = reduces,
+          .dtype = dtype,
+          .root = root,
+          .count = count,
+          .label = label.c_str(),
+          .counts_hash = counts_hash,
+          .padding = padding,
+          .traffic = traffic};
 }
 
 CallRecord CallFingerprint::record_with_site() const {

@@ -11,7 +11,7 @@
 #include "sim/kernel/diagnosis.hpp"
 #include "sim/kernel/error.hpp"
 
-#include "backends/call_record.hpp"
+#include "backends/call.hpp"
 #include "backends/rendezvous/flight_recorder.hpp"
 
 // Messages between ranks and the rendezvous, and their form on the wire: a stream of frames.

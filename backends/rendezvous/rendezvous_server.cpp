@@ -12,8 +12,8 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "backends/rendezvous/launch_environment.hpp"
 #include "backends/rendezvous/monotonic_clock.hpp"
-#include "backends/rendezvous/token.hpp"
 
 namespace shardsim {
 

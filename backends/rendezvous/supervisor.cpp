@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/rendezvous/token.hpp"
+#include "backends/rendezvous/launch_environment.hpp"
 
 namespace shardsim {
 
@@ -125,8 +125,7 @@ void Supervisor::hear_report(Rank& rank, FailureReport&& report, double now) {
   note({.kind = FailureKind::report,
         .time_s = now,
         .ranks = {rank.activity.rank},
-        .failure = std::move(report.failure),
-        .detail = {}});
+        .failure = std::move(report.failure)});
 }
 
 void Supervisor::answer(const std::vector<KeyStore::Answer>& answers) {
@@ -149,7 +148,6 @@ void Supervisor::on_lost(int connection, double now) {
   note({.kind = FailureKind::died,
         .time_s = now,
         .ranks = {rank.activity.rank},
-        .failure = {},
         .detail = rank.process_end});
 }
 
@@ -161,7 +159,7 @@ void Supervisor::on_process_end(int rank, const std::string& description) {
 }
 
 void Supervisor::on_given_up(const RunFailure& failure, double now) {
-  note({.kind = FailureKind::report, .time_s = now, .ranks = {}, .failure = failure, .detail = {}});
+  note({.kind = FailureKind::report, .time_s = now, .failure = failure});
 }
 
 void Supervisor::note(FailureEvent event) {
@@ -192,12 +190,8 @@ void Supervisor::look_for_missing(double now) {
     if (!rank.activity.arrived) missing.push_back(rank.activity.rank);
   }
   if (missing.empty()) return;
-  note({.kind = FailureKind::missing,
-        .time_s = now,
-        .ranks = missing,
-        .failure = {},
-        .detail = {},
-        .seconds = times_.arrival_s});
+  note(
+      {.kind = FailureKind::missing, .time_s = now, .ranks = missing, .seconds = times_.arrival_s});
 }
 
 void Supervisor::look_for_silent(double now) {
@@ -209,8 +203,6 @@ void Supervisor::look_for_silent(double now) {
     note({.kind = FailureKind::silent,
           .time_s = now,
           .ranks = {rank.activity.rank},
-          .failure = {},
-          .detail = {},
           .seconds = times_.deadline_s});
   }
 }
@@ -235,7 +227,6 @@ void Supervisor::look_for_stalled(double now) {
     note({.kind = FailureKind::stalled,
           .time_s = now,
           .ranks = std::move(gathering.absent),
-          .failure = {},
           .detail = std::move(gathering.name),
           .seconds = now - act_s});
     return;
@@ -249,9 +240,7 @@ void Supervisor::look_for_mismatch(double now, double grace_s) {
   mismatch_noted_ = true;
   note({.kind = FailureKind::mismatch,
         .time_s = now,
-        .ranks = {},
-        .failure = RunFailure::from(std::move(*diagnosis), ExitCode::communication),
-        .detail = {}});
+        .failure = RunFailure::from(std::move(*diagnosis), ExitCode::communication)});
 }
 
 bool Supervisor::time_to_decide(double now) const {

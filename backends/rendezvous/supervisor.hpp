@@ -20,11 +20,9 @@ struct SupervisionTimes {
   double deadline_s = 10.0;  ///< Without a sign of life a rank counts as silent.
   double grace_s = 0.5;      ///< For further reports after the first, before the verdict.
   double farewell_s = 3.0;   ///< For ranks to send their flight records after the verdict.
-  /// Nothing: ten times `deadline_s`. So long a rank that lives may make no call while others wait
-  /// for it in a barrier of the rendezvous: it may compute, but not forever.
-  std::optional<double> stall_s;
-
-  [[nodiscard]] double stall() const { return stall_s.value_or(10 * deadline_s); }
+  /// So long a rank that lives may make no call while others wait for it in a barrier of the
+  /// rendezvous: it may compute, but not forever.
+  [[nodiscard]] double stall() const { return 10 * deadline_s; }
 };
 
 /// The server's view of the run: present ranks, their stored values, and failures. A state machine

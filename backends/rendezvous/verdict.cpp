@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/call_mismatch.hpp"
+#include "backends/call.hpp"
 
 namespace shardsim {
 
@@ -76,7 +76,7 @@ void add_activities(Diagnosis& diagnosis, std::span<const RankActivity> ranks,
     if (belongs(rank.rank)) by_activity[describe(rank)].push_back(rank.rank);
   }
   for (auto& [activity, who] : by_activity) {
-    diagnosis.sides.push_back({.ranks = std::move(who), .action = activity, .site = {}});
+    diagnosis.sides.push_back({.ranks = std::move(who), .action = activity});
   }
 }
 
@@ -97,7 +97,7 @@ RunFailure explain_death(const FailureEvent& death, std::span<const RankActivity
   diagnosis.summary =
       whole_name(rank) + " has died: " +
       (death.detail.empty() ? "its connection ended without a farewell" : "it " + death.detail);
-  diagnosis.sides.push_back({.ranks = {dead}, .action = last_known_of(rank), .site = {}});
+  diagnosis.sides.push_back({.ranks = {dead}, .action = last_known_of(rank)});
   add_activities(diagnosis, ranks, [dead](int other) { return other != dead; });
   diagnosis.hint =
       "its own output comes before this; signal 9 that nobody sent is often a machine that has run "
@@ -131,7 +131,7 @@ RunFailure explain_absence(const FailureEvent& missing, std::span<const RankActi
   diagnosis.code = "RENDEZVOUS_MISSING";
   diagnosis.summary = fmt::format("{} of {} did not arrive within {:.3g} s", subject(missing.ranks),
                                   ranks.size(), missing.seconds);
-  diagnosis.sides.push_back({.ranks = missing.ranks, .action = "did not arrive", .site = {}});
+  diagnosis.sides.push_back({.ranks = missing.ranks, .action = "did not arrive"});
   add_activities(diagnosis, ranks,
                  [&](int rank) { return ranks[static_cast<std::size_t>(rank)].arrived; });
   diagnosis.hint = "look whether they were started, with the same SHARDSIM_RENDEZVOUS and token";
@@ -151,7 +151,7 @@ RunFailure explain_stall(const FailureEvent& stall, std::span<const RankActivity
       subject(stall.ranks), ranks.size(), is_one ? "has" : "have", stall.detail,
       is_one ? "it is" : "they are", is_one ? "has" : "have", stall.seconds);
   add_activities(diagnosis, ranks, is_absent);
-  DiagnosisSide waiting{.ranks = {}, .action = "waits at \"" + stall.detail + "\"", .site = {}};
+  DiagnosisSide waiting{.action = "waits at \"" + stall.detail + "\""};
   for (const RankActivity& rank : ranks) {
     if (!is_absent(rank.rank)) waiting.ranks.push_back(rank.rank);
   }

@@ -7,7 +7,7 @@
 
 #include "sim/kernel/diagnosis.hpp"
 
-#include "backends/fiber/message_chooser.hpp"
+#include "backends/fiber/mailbox.hpp"
 
 #include "sim/harness/rank_context.hpp"
 #include "sim/harness/schedule.hpp"

@@ -13,11 +13,11 @@
 #include "backends/message/message_rank.hpp"
 #include "backends/mpi/mpi_library.hpp"
 #include "backends/nccl/nccl_backend.hpp"
-#include "backends/nccl/nccl_environment.hpp"
+#include "backends/nccl/nccl_library.hpp"
 #include "backends/nccl/nccl_probe.hpp"
 #include "backends/nccl/profiler_plugin.hpp"
+#include "backends/rendezvous/launch_environment.hpp"
 #include "backends/rendezvous/monotonic_clock.hpp"
-#include "backends/rendezvous/token.hpp"
 
 namespace shardsim {
 

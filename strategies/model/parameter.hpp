@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/element_range.hpp"
+#include "backends/communicator.hpp"
 #include "backends/runtime.hpp"
 #include "backends/tensor.hpp"
 

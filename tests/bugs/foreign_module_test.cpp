@@ -33,7 +33,7 @@ TEST_CASE("a program outside a build folder takes module and presets of its inst
   const std::string program = folder / "a/b/bin/shardsim";
   put(program, "a program");
   const auto check_found = [&](const std::string& module, const std::string& presets) {
-    CHECK(mpi_module_paths_of(program) == std::vector<std::string>{folder / module});
+    CHECK(mpi_module_path_of(program) == folder / module);
     CHECK(preset_directories_beside(program, "..") == std::vector<std::string>{folder / presets});
   };
   const auto check_installed = [&] {

@@ -7,8 +7,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "backends/rendezvous/launch_environment.hpp"
 #include "backends/rendezvous/process_launcher.hpp"
-#include "backends/rendezvous/token.hpp"
 
 #include "tests/temporary_folder.hpp"
 

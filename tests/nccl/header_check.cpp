@@ -6,7 +6,6 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
-#include "backends/nccl/cuda_abi.hpp"
 #include "backends/nccl/nccl_abi.hpp"
 
 namespace {

@@ -1,6 +1,6 @@
-#include "backends/nccl/nccl_environment.hpp"
-
 #include <catch2/catch.hpp>
+
+#include "backends/nccl/nccl_library.hpp"
 
 namespace shardsim {
 

@@ -9,7 +9,6 @@
 #include "backends/rendezvous/launch_environment.hpp"
 #include "backends/rendezvous/process_launcher.hpp"
 #include "backends/rendezvous/rendezvous_client.hpp"
-#include "backends/rendezvous/token.hpp"
 
 #include "tests/rendezvous/patience.hpp"
 

@@ -1,5 +1,3 @@
-#include "backends/rendezvous/token.hpp"
-
 #include <filesystem>
 #include <fstream>
 
@@ -8,6 +6,8 @@
 #include <unistd.h>
 
 #include "sim/kernel/error.hpp"
+
+#include "backends/rendezvous/launch_environment.hpp"
 
 #include "tests/temporary_folder.hpp"
 

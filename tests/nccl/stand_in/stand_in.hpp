@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "backends/nccl/cuda_abi.hpp"
 #include "backends/nccl/nccl_abi.hpp"
 
 // A library with the functions of NCCL and of the CUDA runtime that shardsim calls. It records the

@@ -1,8 +1,8 @@
-#include "backends/call_mismatch.hpp"
+#include "backends/call.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "sim/hardware/collective_rows.hpp"
@@ -51,6 +51,40 @@ CallDifference difference_of(const CallRecord& a, const CallRecord& b) {
 }
 
 }  // namespace
+
+std::string CallRecord::describe() const {
+  std::string text = name;
+  if (reduces) text += std::string(" ") + name_of(reduce);
+  if (count >= 0) text += " " + std::string(name_of(dtype)) + " x " + std::to_string(count);
+  if (root >= 0) {
+    const std::string_view call(name);
+    text += call == "send" ? " to " : call == "recv" ? " from " : " root ";
+    text += std::to_string(root);
+  }
+  if (tag != kNoTag) {
+    if (root < 0) text += " from any";
+    text += tag < 0 ? " with any tag" : " with tag " + std::to_string(tag);
+  }
+  if (*label != '\0') text += std::string(" \"") + label + "\"";
+  if (padding != 0) text += " with " + std::to_string(padding) + " of padding";
+  // Making groups counts as scalars throughout; saying so each time would tell nothing.
+  if (traffic == TrafficClass::scalar && !makes_groups(name)) text += " as scalars";
+  return text;
+}
+
+std::vector<std::int64_t> chunk_offsets(const Call& call, int size) {
+  const bool any_count = row_of(call.collective).in_place();
+  const std::int64_t count = call.record.count;
+  std::vector<std::int64_t> offsets(static_cast<std::size_t>(size) + 1, 0);
+  for (int member = 0; member < size; ++member) {
+    const auto index = static_cast<std::size_t>(member);
+    const std::int64_t chunk = any_count                      ? chunk_size(count, size, member)
+                               : call.options->counts.empty() ? count / size
+                                                              : call.options->counts[index];
+    offsets[index + 1] = offsets[index] + chunk;
+  }
+  return offsets;
+}
 
 bool same_call(const CallRecord& a, const CallRecord& b) {
   return same_text(a.name, b.name) && a.reduces == b.reduces && a.reduce == b.reduce &&

@@ -1,0 +1,183 @@
+#include "backends/message/process_rank.hpp"
+
+#include <algorithm>
+#include <exception>
+
+#include <fmt/format.h>
+
+#include "sim/hardware/collective_rows.hpp"
+
+namespace shardsim {
+
+// --- Operations --------------------------------------------------------------------------------
+
+void ProcessOperation::follow(const Work* after) {
+  if (after == nullptr) return;
+  after_ = static_cast<ProcessOperation*>(after->operation())->shared_from_this();
+}
+
+void ProcessOperation::set_halves(std::span<const P2pOp> halves) {
+  for (const P2pOp& half : halves) {
+    halves_.push_back({.sends = half.kind == P2pOp::Kind::send,
+                       .peer = half.peer,
+                       .dtype = half.buffer.dtype(),
+                       .count = half.buffer.numel()});
+  }
+}
+
+void ProcessOperation::set_padding_at(std::span<const ElementRange> ranges) {
+  padding_at_.assign(ranges.begin(), ranges.end());
+  // It stands at the end unless the call says where.
+  if (ranges.empty()) padding_at_.push_back({record_.count - record_.padding, record_.count});
+}
+
+void ProcessOperation::count(int self, const MessagePlan& plan, std::int64_t width) {
+  for (const MessageRound& round : plan.rounds) {
+    for (const MessageStep& message : round.messages) count(self, message, width);
+  }
+}
+
+void ProcessOperation::count(int self, const MessageStep& message, std::int64_t width) {
+  if (message.peer == self) return;  // Nothing travels.
+  const std::int64_t first = message.slice.begin;
+  const std::int64_t padding = overlap(padding_at_, first, first + message.slice.count) * width;
+  const std::int64_t real = message.slice.count * width - padding;
+  const bool scalar = record_.traffic == TrafficClass::scalar;
+  const bool sends = message.kind == MessageStep::Kind::send;
+  if (sends) {
+    ++moved_.messages;
+    if (scalar) ++moved_.scalar_messages;
+    (scalar ? moved_.scalar_sent : moved_.payload_sent) += real;
+    if (!scalar) moved_.padding_sent += padding;
+  } else {
+    (scalar ? moved_.scalar_received : moved_.payload_received) += real;
+  }
+  if (scalar) return;
+  LinkCounts& link = sends ? links_[{self, message.peer}] : links_[{message.peer, self}];
+  (sends ? link.sent : link.received) += real;
+  if (sends) ++link.messages;
+}
+
+MessagePlan plan_transfer(std::span<const P2pOp> halves) {
+  MessageRound round;
+  for (const P2pOp& half : halves) {
+    round.messages.push_back({.kind = half.kind == P2pOp::Kind::send ? MessageStep::Kind::send
+                                                                     : MessageStep::Kind::receive,
+                              .peer = half.peer,
+                              .slice = {0, half.buffer.num_bytes()},
+                              .buffer = static_cast<int>(round.messages.size())});
+  }
+  MessagePlan plan;
+  plan.rounds.push_back(std::move(round));
+  return plan;
+}
+
+// --- The process -------------------------------------------------------------------------------
+
+void ProcessRank::tell(void (CallWatch::*event)(const CallWatch::Call&),
+                       const ProcessStream& stream, const ProcessOperation& operation) const {
+  if (waiting().watch == nullptr) return;
+  (waiting().watch->*event)({.group = stream.name,
+                             .members = stream.members,
+                             .instance = stream.instance,
+                             .member = stream.member,
+                             .sequence = operation.sequence(),
+                             .record = operation.record(),
+                             .halves = operation.halves()});
+}
+
+Diagnosis ProcessRank::report(const char* code, const ProcessStream& stream,
+                              const ProcessOperation& operation) const {
+  Diagnosis diagnosis;
+  diagnosis.code = code;
+  diagnosis.group = stream.name;
+  diagnosis.members = stream.members;
+  std::sort(diagnosis.members.begin(), diagnosis.members.end());
+  diagnosis.sequence = operation.sequence();
+  diagnosis.last_matched = stream.last_ended;
+  return diagnosis;
+}
+
+Diagnosis ProcessRank::time_out_report(const ProcessStream& stream, const ProcessOperation& stuck,
+                                       const ProcessOperation& operation,
+                                       std::vector<int> silent) const {
+  Diagnosis diagnosis = report("TIMEOUT", stream, stuck);
+  diagnosis.summary = fmt::format("rank {} has waited {} s for {}, and nothing moves", rank(),
+                                  waiting().deadline_s, operation.record().describe());
+  diagnosis.sides = {{.ranks = {rank()},
+                      .action = "waits in " + stuck.record().describe(),
+                      .site = stuck.record().site}};
+  if (!silent.empty()) {
+    diagnosis.sides.push_back({.ranks = std::move(silent), .action = "did not answer it"});
+  }
+  return diagnosis;
+}
+
+// --- Communicators -----------------------------------------------------------------------------
+
+ProcessCommunicator::ProcessCommunicator(ProcessRank& process, ProcessStream& stream)
+    : process_(process), stream_(stream) {
+  traffic_.name = stream.name;
+  traffic_.members = stream.members;
+}
+
+MessagePlan ProcessCommunicator::plan_of(const Call& call) {
+  if (row_of(call.collective).path == CollectivePath::pairs) {
+    return plan_pairwise_messages(rank(), call.send_counts, call.recv_counts);
+  }
+  offsets_ = chunk_offsets(call, size());
+  return plan_messages({.kind = call.collective,
+                        .size = size(),
+                        .member = rank(),
+                        .root = call.record.root,
+                        .offsets = offsets_});
+}
+
+Work ProcessCommunicator::hand_out(std::shared_ptr<ProcessOperation> operation) {
+  unwaited_.push_back(std::move(operation));
+  return {*this, unwaited_.back().get()};
+}
+
+void ProcessCommunicator::wait(void* token) {
+  const auto is_it = [token](const auto& each) { return each.get() == token; };
+  const std::shared_ptr<ProcessOperation> operation =
+      *std::find_if(unwaited_.begin(), unwaited_.end(), is_it);
+  await(*operation);
+  std::erase(unwaited_, operation);
+  add_call(*operation);
+}
+
+void ProcessCommunicator::add_call(const ProcessOperation& operation) {
+  const CallRecord& call = operation.record();
+  const TrafficCounters& moved = operation.moved();
+  traffic_.counters += moved;
+  ++(call.traffic == TrafficClass::scalar ? traffic_.counters.scalar_calls
+                                          : traffic_.counters.calls);
+  if (moved.payload_sent > 0) {
+    traffic_.by_operation[operation.halves().empty() ? call.name : "send"] += moved.payload_sent;
+  }
+  for (const auto& [ends, counts] : operation.links()) traffic_.links[ends] += counts;
+}
+
+void ProcessCommunicator::abandon(void* token) noexcept {
+  if (std::uncaught_exceptions() > 0) return;  // That is reported instead.
+  const auto& operation = *static_cast<ProcessOperation*>(token);
+  Diagnosis diagnosis = diagnosis_of(operation.record().describe(), operation.record().site);
+  diagnosis.code = "REQ_LEAK";
+  diagnosis.summary = "rank " + std::to_string(process_.rank()) + " dropped the handle of " +
+                      operation.record().describe() + " without waiting for it";
+  diagnosis.sequence = operation.sequence();
+  diagnosis.hint = "keep the Work that the call returns and wait() for it";
+  process_.fail(std::move(diagnosis));
+}
+
+Diagnosis ProcessCommunicator::diagnosis_of(const std::string& action, CallSite site) const {
+  Diagnosis diagnosis;
+  diagnosis.group = stream_.name;
+  diagnosis.members = stream_.members;
+  std::sort(diagnosis.members.begin(), diagnosis.members.end());
+  diagnosis.sides = {{.ranks = {process_.rank()}, .action = action, .site = site}};
+  return diagnosis;
+}
+
+}  // namespace shardsim
