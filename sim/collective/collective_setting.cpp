@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -226,6 +227,13 @@ double bus_factor(TestedOperation operation, int ranks) {
       return others;
   }
   return 1.0;
+}
+
+std::string nccl_type_name(DType dtype) {
+  const auto* const found =
+      std::find_if(std::begin(kDTypes), std::end(kDTypes),
+                   [dtype](const DTypeName& each) { return each.dtype == dtype; });
+  return found == std::end(kDTypes) ? "float" : found->nccl;
 }
 
 CollectiveSetting collective_setting_of(const CollectiveArguments& arguments, int launched_ranks) {
