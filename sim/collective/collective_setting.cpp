@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -217,6 +218,13 @@ ElementCounts element_counts(TestedOperation operation, std::int64_t elements,
 double bus_factor(TestedOperation operation, int ranks) {
   const CollectiveRow* const row = collective_of(operation);
   return row == nullptr ? 1.0 : bus_factor(*row, ranks);
+}
+
+std::string nccl_type_name(DType dtype) {
+  const auto* const found =
+      std::find_if(std::begin(kDTypes), std::end(kDTypes),
+                   [dtype](const DTypeName& each) { return each.dtype == dtype; });
+  return found == std::end(kDTypes) ? "float" : found->nccl;
 }
 
 CollectiveSetting collective_setting_of(const CollectiveArguments& arguments, int launched_ranks) {

@@ -104,6 +104,9 @@ struct CollectiveSetting {
   }
 };
 
+/// NCCL's name of a type, as --datatype takes it; "float" for one that it does not take (fp8).
+[[nodiscard]] std::string nccl_type_name(DType dtype);
+
 /// Throws UsageError (E1080 to E1089). `launched_ranks`: the number that a launcher has started, 0
 /// if none. Without --ranks there are as many, else 8 simulated ones or 2 processes.
 [[nodiscard]] CollectiveSetting collective_setting_of(const CollectiveArguments& arguments,

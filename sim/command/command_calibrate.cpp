@@ -163,7 +163,6 @@ Verb calibrate_verb() {
               [arguments](const Console& console) {
                 return command_calibrate(*arguments, console.in, console.out, console.err);
               },
-          .wants_json = nullptr,
           .group = VerbGroup::measure,
           .examples = {{"shardsim calibrate one-node.txt two-nodes.txt --system dgx-h100",
                         "prices of the machine that printed these tables"}}};

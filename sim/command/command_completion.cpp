@@ -265,7 +265,6 @@ Verb completion_verb() {
                                                         : fish_completion(tree));
             return 0;
           },
-      .wants_json = nullptr,
       .group = VerbGroup::shell,
       .examples = {{"source <(shardsim completion bash)", "in this bash, at once"},
                    {"shardsim completion zsh > ~/.zfunc/_shardsim", "a folder of $fpath"},
@@ -283,7 +282,6 @@ Verb man_verb() {
                 console.out << man_page(command_tree(**root));
                 return 0;
               },
-          .wants_json = nullptr,
           .group = VerbGroup::shell,
           .examples = {{"shardsim man | man -l -", "reads it"}}};
 }

@@ -172,7 +172,6 @@ Verb export_verb() {
           [arguments](const Console& console) {
             return command_export(*arguments, console.out, console.err, console.hooks);
           },
-      .wants_json = nullptr,
       .group = VerbGroup::plan,
       .examples = {{"shardsim export schedule scenarios/verify-gpt-pp4-1f1b.json -o 1f1b.csv",
                     "for PyTorch's pipelining"}}};

@@ -111,7 +111,6 @@ Verb import_verb() {
               [request](const Console& console) {
                 return command_import(*request, console.out, console.err);
               },
-          .wants_json = nullptr,
           .group = VerbGroup::plan,
           .examples = {{"shardsim import hf config.json --gpus 64 --gpu h100 -o plan.json",
                         "a model of Hugging Face"},

@@ -233,7 +233,6 @@ Verb init_verb() {
               [arguments](const Console& console) {
                 return command_init(*arguments, console.out, console.err);
               },
-          .wants_json = nullptr,
           .group = VerbGroup::start,
           .examples = {{"shardsim init", "scenario.json: Llama 3 8B on 8 H100"},
                        {"shardsim init --model llama3-70b --gpus 128 --gpu h100 -o plan.json",

@@ -130,7 +130,6 @@ Verb merge_verb() {
                 app.add_option("-o,--output", arguments->output, "File to write (standard output)");
               },
           .run = [arguments](const Console& console) { return command_merge(*arguments, console); },
-          .wants_json = nullptr,
           .group = VerbGroup::plan,
           .examples = {{"shardsim merge plan.sweep --csv -o plan.csv", "one table of all parts"}}};
 }

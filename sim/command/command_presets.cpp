@@ -72,7 +72,6 @@ Verb presets_verb() {
                 }
                 return 0;
               },
-          .wants_json = nullptr,
           .group = VerbGroup::start,
           .examples = {{"shardsim presets", "all models and systems"},
                        {"shardsim presets dgx-h100", "one, every number with its source"}}};
@@ -92,7 +91,6 @@ Verb schema_verb() {
                 console.out << (*which == "result" ? result_schema() : scenario_schema());
                 return 0;
               },
-          .wants_json = nullptr,
           .group = VerbGroup::start,
           .examples = {{"shardsim schema > shardsim-scenario-1.schema.json",
                         "for the \"$schema\" of a scenario: editors complete keys"},

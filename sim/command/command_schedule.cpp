@@ -115,7 +115,6 @@ Verb schedule_verb() {
               [arguments](const Console& console) {
                 return command_schedule(*arguments, console.out, console.err);
               },
-          .wants_json = nullptr,
           .group = VerbGroup::run,
           .examples = {{"shardsim schedule scenarios/verify-gpt-pp4-1f1b.json",
                         "who computes what, and when"},

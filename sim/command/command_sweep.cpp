@@ -204,7 +204,6 @@ Verb sweep_verb() {
       .summary = "Run a scenario at many points; resume a stopped sweep",
       .add_options = [arguments](CLI::App& app) { add_sweep_options(app, *arguments); },
       .run = [arguments](const Console& console) { return command_sweep(*arguments, console); },
-      .wants_json = nullptr,
       .group = VerbGroup::plan,
       .examples =
           {{"shardsim sweep scenarios/quickstart.json --axis training.micro_batch_size=1,2 --axis "

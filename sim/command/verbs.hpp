@@ -39,7 +39,7 @@ struct Verb {
   /// Returns the exit code. Throws Error for a failure.
   std::function<int(const Console& console)> run;
   /// Whether errors are printed as JSON; null: never.
-  std::function<bool()> wants_json;
+  std::function<bool()> wants_json = nullptr;
   /// Whether errors are printed as annotations of GitHub Actions; null: never.
   std::function<bool()> wants_annotations = nullptr;
   VerbGroup group = VerbGroup::plan;

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <ostream>
@@ -14,18 +13,6 @@
 namespace shardsim {
 
 namespace {
-
-struct NcclTestsType {
-  DType dtype;
-  const char* name;
-};
-
-constexpr std::array kNcclTypes = {
-    NcclTestsType{DType::int8, "int8"},     NcclTestsType{DType::int32, "int32"},
-    NcclTestsType{DType::int64, "int64"},   NcclTestsType{DType::fp16, "half"},
-    NcclTestsType{DType::fp32, "float"},    NcclTestsType{DType::fp64, "double"},
-    NcclTestsType{DType::bf16, "bfloat16"},
-};
 
 // A table: the measured operation and its place. The reduction does not change the cost: all are
 // priced as sums, which is what `shardsim calibrate` reads.
@@ -84,13 +71,6 @@ SizesByTable sizes_of(const RecordedRun& run, std::ostream& err) {
     }
   }
   return sizes;
-}
-
-std::string nccl_type_name(DType dtype) {
-  for (const NcclTestsType& each : kNcclTypes) {
-    if (each.dtype == dtype) return each.name;
-  }
-  return "float";
 }
 
 // Below this, chunks of 16 bytes per rank come to nothing.
