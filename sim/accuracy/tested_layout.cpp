@@ -136,11 +136,11 @@ void set_operation(const NcclTestsTable& table, const TestedLayoutOptions& optio
   const std::vector<std::string> possible = operations_like(table, layout.ranks);
   if (possible.size() != 1) {
     throw_problem("E0946", table.place,
-                 possible.empty()
-                     ? fmt::format("redop, root and busbw / algbw are of no operation on {} ranks",
-                                   layout.ranks)
-                     : "this may be " + one_of_list(possible) + ": the text does not tell",
-                 std::string("add --op, such as --op ") + collective::kAllReduce.name);
+                  possible.empty()
+                      ? fmt::format("redop, root and busbw / algbw are of no operation on {} ranks",
+                                    layout.ranks)
+                      : "this may be " + one_of_list(possible) + ": the text does not tell",
+                  std::string("add --op, such as --op ") + collective::kAllReduce.name);
   }
   layout.operation = tested_operation_of(possible.front());
 }
