@@ -23,18 +23,19 @@ namespace shardsim {
 
 namespace {
 
+WaitOptions wait_options_of(const ProcessOptions& options, CallWatch& watch) {
+  return {.deadline_s = options.timeout_s,
+          .clock = monotonic_seconds,
+          .idle = [] { sched_yield(); },
+          .watch = &watch};
+}
+
 // --- MPI ---------------------------------------------------------------------------------------
 
 MessageOptions message_options_of(const ProcessOptions& options, const BackendSetting& setting,
                                   CallWatch& watch) {
-  return {.cluster = setting.cluster,
-          .all_reduce_algorithm = setting.all_reduce_algorithm,
-          .buffered_sends = setting.buffered_sends,
-          .deadline_s = options.timeout_s,
-          .clock = monotonic_seconds,
-          .idle = [] { sched_yield(); },
-          .native_collectives = options.native_collectives,
-          .watch = &watch};
+  return {wait_options_of(options, watch), setting.cluster, setting.all_reduce_algorithm,
+          setting.buffered_sends, options.native_collectives};
 }
 
 class OpenMpi final : public OpenBackend {
@@ -93,16 +94,13 @@ class OpenNccl final : public OpenBackend {
       : probe_(probe_nccl(options.nccl_library)) {
     probe_.require_all();
     shares_gpus_ = shares_gpus(setting_of(place, probe_.num_gpus));
-    backend_.emplace(probe_.cuda, probe_.nccl,
-                     NcclOptions{.rank = place.rank,
-                                 .num_ranks = place.world_size,
-                                 .device = device_of(place.local_rank, probe_.num_gpus),
-                                 .deadline_s = options.timeout_s,
-                                 .clock = monotonic_seconds,
-                                 .idle = [] { sched_yield(); },
-                                 .watch = &watch,
-                                 .put = keys.set,
-                                 .get = keys.get});
+    NcclOptions nccl{wait_options_of(options, watch)};
+    nccl.rank = place.rank;
+    nccl.num_ranks = place.world_size;
+    nccl.device = device_of(place.local_rank, probe_.num_gpus);
+    nccl.put = keys.set;
+    nccl.get = keys.get;
+    backend_.emplace(probe_.cuda, probe_.nccl, std::move(nccl));
     // The world is formed, and no operation has been called on it yet: only the run should count.
     reset_profiled_bytes();
   }
