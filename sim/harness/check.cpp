@@ -281,10 +281,9 @@ std::string CheckReport::to_text() const {
 
 Shrunk shrink(const Program& program, const CheckOptions& options, const CheckReport& report) {
   if (!report.failure || !report.token) {
-    throw UsageError(
-        "E1211", "there is no run of the program to shrink",
-        "shrink what check() has found on more than one rank; a reference that fails is "
-        "as small as it gets");
+    throw UsageError("E1211", "there is no run of the program to shrink",
+                     "shrink what check() has found on more than one rank; a reference that fails "
+                     "is as small as it gets");
   }
   Checker checker(program, options);
   return Shrinker(checker, report).run();

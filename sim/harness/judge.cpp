@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <set>
 #include <utility>
 
@@ -136,8 +135,8 @@ class Judge {
       diagnosis.hint = "the ranks hold parts of a sum: the reduction over them is missing";
     } else if (tensor.what == Shown::gradient && shown_.shares_differ()) {
       diagnosis.hint =
-          "ranks have different parts of the batch: weight each by its tokens, a mean "
-          "of means is not the mean";
+          "ranks have different parts of the batch: weight each by its tokens, a mean of means is "
+          "not the mean";
     }
     return with_ratio(std::move(diagnosis), comparison);
   }

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 #include <set>
 #include <tuple>
-#include <utility>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,6 @@
 #include "sim/kernel/caching_allocator.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "sim/kernel/error.hpp"

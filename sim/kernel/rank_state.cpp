@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstddef>
 #include <string>
-#include <vector>
 
 namespace shardsim {
 

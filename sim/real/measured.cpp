@@ -273,12 +273,11 @@ Check memory_check(const Reports& reports, const MeasuredRun& run) {
         report.host_peak_bytes == report.simulated_host_peak_bytes) {
       continue;
     }
-    return {
-        run.backend + ".memory", false,
-        fmt::format("rank {}: tensors take {} bytes at their peak, {} in the simulation (in the "
-                    "host's memory {} and {})",
-                    report.rank, report.peak_bytes, report.simulated_peak_bytes,
-                    report.host_peak_bytes, report.simulated_host_peak_bytes)};
+    return {run.backend + ".memory", false,
+            fmt::format("rank {}: tensors take {} bytes at their peak, {} in the simulation (in "
+                        "the host's memory {} and {})",
+                        report.rank, report.peak_bytes, report.simulated_peak_bytes,
+                        report.host_peak_bytes, report.simulated_host_peak_bytes)};
   }
   return {run.backend + ".memory", true, "peaks of all ranks are the simulation's"};
 }

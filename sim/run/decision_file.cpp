@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <optional>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include <fmt/format.h>
 
 #include "sim/kernel/dtype.hpp"
-
-#include "sim/verify/rounding_noise.hpp"
 
 namespace shardsim {
 
@@ -291,9 +288,9 @@ std::optional<std::string> Expectations::find_unverifiable() const {
         std::count_if(bounds.begin(), bounds.end(), [](double bound) { return !can_judge(bound); });
     if (2 * blind <= static_cast<std::ptrdiff_t>(bounds.size())) continue;
     return fmt::format(
-        "step {}: the rounding noise of this precision hides a factor of two in {} "
-        "of {} tensors of kind {}: nothing is proven; verify at fp64, or with fewer "
-        "steps or a smaller learning rate",
+        "step {}: the rounding noise of this precision hides a factor of two in {} of {} tensors "
+        "of kind {}: nothing is proven; verify at fp64, or with fewer steps or a smaller learning "
+        "rate",
         key.first, blind, bounds.size(), key.second);
   }
   return std::nullopt;

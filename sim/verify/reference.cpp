@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <utility>
 
 #include "sim/kernel/hash.hpp"
 
 #include "strategies/model/close_calls.hpp"
 
-#include "sim/verify/open_calls.hpp"
 #include "sim/verify/rounding_noise.hpp"
-#include "sim/verify/whole_parameters.hpp"
 
 namespace shardsim {
 

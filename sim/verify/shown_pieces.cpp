@@ -56,8 +56,8 @@ std::optional<std::string> Coverage::find_gap(std::int64_t step, const std::stri
       if (!first) first = here;
       if (here == *first && here > 0) continue;
       return fmt::format(
-          "step {}: element {} of the {} of {} is held by {} ranks, the first "
-          "element of its kind by {}: shards do not cover, or overlap",
+          "step {}: element {} of the {} of {} is held by {} ranks, the first element of its kind "
+          "by {}: shards do not cover, or overlap",
           step, i, kind, model.parameters()[parameter].name, here, *first);
     }
   }

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <memory>
-#include <utility>
 
 #include "sim/verify/oracle.hpp"
 #include "sim/verify/rounding_noise.hpp"

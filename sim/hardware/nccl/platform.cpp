@@ -1,6 +1,5 @@
 #include "sim/hardware/nccl/platform.hpp"
 
-#include <algorithm>
 #include <string>
 
 #include <fmt/format.h>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <string_view>
@@ -12,8 +11,6 @@
 #include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
-
-#include "strategies/training/parallel_plan.hpp"
 
 namespace shardsim {
 
