@@ -76,7 +76,6 @@ double WholeParameters::norm(NormType type) const {
 }
 
 ReferenceTensors WholeParameters::gradients() const { return values_of_all(gradients_); }
-ReferenceTensors WholeParameters::weights() const { return values_of_all(weights_); }
 ReferenceTensors WholeParameters::masters() const { return values_of_all(masters_); }
 
 void WholeParameters::set_gradients(const ReferenceTensors& all) { store_all(gradients_, all); }

@@ -71,13 +71,6 @@ Tracked<double> pcie_bandwidth(const NcclPlatform& platform) {
   return nccl_constant(NcclTable::pcie, platform.pcie_generation - kFirstPcieGeneration);
 }
 
-NcclPlacement full_nodes(const NcclPlatform& platform, int nodes) {
-  return {.ranks = nodes * platform.gpus_per_node,
-          .nodes = nodes,
-          .gpus = platform.gpus_per_node,
-          .nics = platform.nics_per_node};
-}
-
 NcclPlacement placement_of(const GroupLayout& layout) {
   return {
       .ranks = layout.size(), .nodes = layout.num_nodes, .gpus = layout.rails, .nics = layout.nics};
