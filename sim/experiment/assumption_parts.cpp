@@ -189,7 +189,7 @@ bool acts(const Field& field, const Scenario& scenario) {
 // Whether somebody wrote the number with this mark: the slowest of a machine's links limits a ring.
 bool is_stated(const Scenario& scenario, ReadMark mark) {
   const auto has = [&](const std::vector<std::string>& paths) {
-    return mark != 0 && std::find(paths.begin(), paths.end(), field_of(mark).path) != paths.end();
+    return mark != 0 && std::ranges::find(paths, field_of(mark).path) != paths.end();
   };
   return has(scenario.required) || has(scenario.chosen);
 }

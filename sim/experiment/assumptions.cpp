@@ -94,9 +94,8 @@ bool has_blocks(const Scenario& scenario) {
     return schedule_row_of(scenario.parallelism.schedule).overlaps;
   }
   const auto& rows = scenario.own_schedule->actions;
-  return std::any_of(rows.begin(), rows.end(), [](const std::vector<Action>& row) {
-    return std::any_of(row.begin(), row.end(),
-                       [](const Action& action) { return action.overlaps_next; });
+  return std::ranges::any_of(rows, [](const std::vector<Action>& row) {
+    return std::ranges::any_of(row, [](const Action& action) { return action.overlaps_next; });
   });
 }
 

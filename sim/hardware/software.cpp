@@ -253,8 +253,7 @@ const SourcedBytes& cuda_context_of(const Software* software) {
 std::span<const Software> all_software() { return kSoftware; }
 
 const Software* find_software(std::string_view name) {
-  const auto* found = std::find_if(kSoftware.begin(), kSoftware.end(),
-                                   [name](const Software& one) { return one.name == name; });
+  const auto* found = std::ranges::find(kSoftware, name, &Software::name);
   return found == kSoftware.end() ? nullptr : found;
 }
 

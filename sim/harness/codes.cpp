@@ -207,8 +207,7 @@ constexpr std::array kCodes = {
 std::span<const CodeEntry> all_codes() { return kCodes; }
 
 const CodeEntry* find_code(std::string_view code) {
-  const auto* const found = std::find_if(
-      kCodes.begin(), kCodes.end(), [&](const CodeEntry& entry) { return code == entry.code; });
+  const auto* const found = std::ranges::find(kCodes, code, &CodeEntry::code);
   return found == kCodes.end() ? nullptr : found;
 }
 

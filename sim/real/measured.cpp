@@ -287,8 +287,8 @@ void add_wire(Result& result, Figures& figures, const Reports& reports, const Me
   SentTotals wire;
   Pair messages;
   std::string difference;
-  const auto num_counted = std::count_if(
-      reports.begin(), reports.end(), [](const auto& report) { return report.wire.has_value(); });
+  const auto num_counted =
+      std::ranges::count_if(reports, [](const auto& report) { return report.wire.has_value(); });
   if (num_counted == 0) {
     result.warnings.push_back(run.why_no_wire);
     return;

@@ -24,8 +24,8 @@ bool all_differ(const ModelSpec& model, const ParallelismSpec& parallelism) {
 
 bool has_worse_links(const MachineFaults& faults, int node) {
   const auto is_here = [node](const auto& link) { return link.node == node; };
-  return std::any_of(faults.slow_links.begin(), faults.slow_links.end(), is_here) ||
-         std::any_of(faults.flapping_links.begin(), faults.flapping_links.end(), is_here);
+  return std::ranges::any_of(faults.slow_links, is_here) ||
+         std::ranges::any_of(faults.flapping_links, is_here);
 }
 
 constexpr double kInPercent = 100.0;

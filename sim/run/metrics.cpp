@@ -136,7 +136,7 @@ void add_traffic(std::vector<Metric>& metrics, const Experiment& experiment,
   const TrafficCounters total = world.total_traffic();
   const auto& by_rank = world.sent_by_rank();
   add(metric::kCommBytesSentTotal, total.payload_sent);
-  add(metric::kCommBytesSentMaxRank, *std::max_element(by_rank.begin(), by_rank.end()));
+  add(metric::kCommBytesSentMaxRank, *std::ranges::max_element(by_rank));
   for (const auto& [axis, row] : kAxisMetrics) {
     std::int64_t sent = 0;
     for (const auto& [name, counters] : world.traffic()) {
@@ -159,7 +159,7 @@ double load_imbalance(std::span<const std::int64_t> loads, std::int64_t num_expe
     double sum = 0.0;
     for (const std::int64_t load : layer) sum += static_cast<double>(load);
     if (sum == 0.0) continue;
-    const auto most = static_cast<double>(*std::max_element(layer.begin(), layer.end()));
+    const auto most = static_cast<double>(*std::ranges::max_element(layer));
     worst = std::max(worst, most * static_cast<double>(num_experts) / sum);
   }
   return worst;

@@ -37,8 +37,8 @@ std::vector<double> difference(const ReferenceTensors& a, const ReferenceTensors
 }
 
 bool all_finite(const ReferenceTensors& tensors) {
-  return std::all_of(tensors.begin(), tensors.end(), [](const std::vector<double>& values) {
-    return std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); });
+  return std::ranges::all_of(tensors, [](const std::vector<double>& values) {
+    return std::ranges::all_of(values, [](double x) { return std::isfinite(x); });
   });
 }
 
@@ -168,8 +168,7 @@ std::vector<OpenCalls::Place> ReferenceTraining::explain_by_calls(
     const auto begin = open.begin() + static_cast<std::ptrdiff_t>(from);
     std::vector<OpenCalls::Place> here(
         begin, begin + static_cast<std::ptrdiff_t>(std::min(kCallsAtOnce, open.size() - from)));
-    std::stable_sort(here.begin(), here.end(),
-                     [](const auto& a, const auto& b) { return a.part < b.part; });
+    std::ranges::stable_sort(here, {}, &OpenCalls::Place::part);
     std::vector<OpenCalls::Place> taken;
     for (const std::size_t i : explain(rest, changes_by(here, units))) taken.push_back(here[i]);
     if (!taken.empty()) return taken;

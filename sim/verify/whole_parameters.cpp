@@ -38,7 +38,7 @@ void add_to(ReferenceTensors& sum, const ReferenceTensors& values) {
 }
 
 ReferenceTensors zeros_like(ReferenceTensors tensors) {
-  for (std::vector<double>& values : tensors) std::fill(values.begin(), values.end(), 0.0);
+  for (std::vector<double>& values : tensors) std::ranges::fill(values, 0.0);
   return tensors;
 }
 
