@@ -249,17 +249,6 @@ ReferenceKinds ReferenceTraining::state() const {
   return std::move(step.kinds);
 }
 
-std::vector<ReferenceStep> train_reference(const SyncPlan& sync, const TrainingPlan& plan,
-                                           const GlobalBatch& global_batch) {
-  ReferenceTraining training(sync, plan, global_batch, Batches::whole);
-  std::vector<ReferenceStep> steps;
-  for (std::int64_t step = 0; step < plan.steps; ++step) {
-    steps.push_back(training.compute_gradients());
-    training.finish_step(plan.loss_scaling.acts() && steps.back().overflowed, steps.back());
-  }
-  return steps;
-}
-
 std::string_view kind_name(const StatePiece& piece) {
   switch (piece.kind) {
     case StateKind::gradient:

@@ -48,7 +48,7 @@ inline NcclPlatform one_gpu_on_lo() {
 
 }  // namespace shardsim::testing
 
-// What the check values are of, by NCCL's model.
+// Questions to NCCL's model that check values answer.
 namespace shardsim {
 
 /// A group of all GPUs of `nodes` nodes.
