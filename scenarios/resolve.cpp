@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/kernel/metric_table.hpp"
+#include "sim/kernel/text.hpp"
 
 #include "scenarios/suggest.hpp"
 
@@ -34,15 +35,13 @@ void check_path(Reading& r, const std::string& field, const std::string& path) {
       path.find(':') != std::string::npos || path.find('$') != std::string::npos) {
     fault = "must be relative, without drive, variable or address";
   }
-  for (std::size_t start = 0; start <= path.size() && fault.empty();) {
-    const std::size_t end = std::min(path.find('/', start), path.size());
-    const std::string part = path.substr(start, end - start);
+  for (const std::string_view part : split_at(path, '/')) {
+    if (!fault.empty()) break;
     if (part == "..") {
       fault = "may not leave the output folder through \"..\"";
     } else if (part.empty() || part == ".") {
       fault = "names no file";
     }
-    start = end + 1;
   }
   if (!fault.empty()) {
     r.problem("E0110", field, "the path \"" + printable(path, 60) + "\" " + fault,

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "sim/kernel/metric_table.hpp"
+#include "sim/kernel/text.hpp"
 
 #include "scenarios/field.hpp"
 #include "scenarios/reading.hpp"
@@ -136,13 +137,11 @@ std::optional<JsonValue> values_of_flag(const std::string& written, const Span& 
   if (written.empty()) return std::nullopt;
   if (std::optional<JsonValue> list = parsed("[" + written + "]")) return list;
   JsonArray items;
-  for (std::size_t begin = 0; begin <= written.size();) {
-    const std::size_t end = std::min(written.find(',', begin), written.size());
-    const std::string word = written.substr(begin, end - begin);
+  for (const std::string_view part : split_at(written, ',')) {
+    const std::string word(part);
     if (word.empty()) return std::nullopt;
     std::optional<JsonValue> value = parsed(word);
     items.push_back(value ? std::move(*value) : JsonValue{word, whole});
-    begin = end + 1;
   }
   return JsonValue{std::move(items), whole};
 }

@@ -1,9 +1,10 @@
 #include "backends/rendezvous/key_store.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include <fmt/format.h>
+
+#include "sim/kernel/text.hpp"
 
 namespace shardsim {
 
@@ -73,12 +74,12 @@ std::vector<KeyStore::Answer> KeyStore::add(int rank, const StoreRequest& reques
   std::int64_t sum = 0;
   const auto found = values_.find(request.key);
   if (found != values_.end()) {
-    const char* const last = found->second.data() + found->second.size();
-    const auto [end, error] = std::from_chars(found->second.data(), last, sum);
-    if (error != std::errc() || end != last) {
+    const auto number = parse_number<std::int64_t>(found->second);
+    if (!number) {
       return {{rank, failed(request.id, ExitCode::internal, "E1011",
                             "key \"" + request.key + "\" holds no number to add to", "")}};
     }
+    sum = *number;
   }
   if (__builtin_add_overflow(sum, request.delta, &sum)) {
     return {{rank, failed(request.id, ExitCode::internal, "E1011",

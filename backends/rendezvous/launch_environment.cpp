@@ -17,6 +17,7 @@
 
 #include "sim/kernel/descriptor.hpp"
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/text.hpp"
 
 #include "backends/hex.hpp"
 
@@ -43,10 +44,8 @@ class Variables {
   std::optional<int> number(const std::string& name, int least, int most) const {
     const std::optional<std::string> text = lookup_(name);
     if (!text) return std::nullopt;
-    int value = 0;
-    const char* const last = text->data() + text->size();
-    const auto [end, error] = std::from_chars(text->data(), last, value);
-    if (error != std::errc() || end != last || value < least || value > most) {
+    const auto value = parse_number<int>(*text);
+    if (!value || *value < least || *value > most) {
       refuse("environment variable " + name + " is \"" + text->substr(0, 64) +
              "\", not a whole number from " + std::to_string(least) + " to " +
              std::to_string(most));
@@ -85,11 +84,8 @@ constexpr std::uint32_t kLastSlurmStep = 0xfffffff0;
 
 bool is_in_slurm_step(const Variables& variables) {
   const std::optional<std::string> text = variables.text("SLURM_STEP_ID");
-  if (!text) return false;
-  std::uint32_t step = 0;
-  const char* const last = text->data() + text->size();
-  const auto [end, error] = std::from_chars(text->data(), last, step);
-  return error == std::errc() && end == last && step <= kLastSlurmStep;
+  const auto step = text ? parse_number<std::uint32_t>(*text) : std::nullopt;
+  return step && *step <= kLastSlurmStep;
 }
 
 // A pair that belongs together: a launcher sets both or neither.
@@ -286,12 +282,8 @@ std::optional<HostAndPort> parse_host_and_port(const std::string& text) {
   } else if (parsed.host.find(':') != std::string::npos) {
     return std::nullopt;
   }
-  const char* const last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data() + colon + 1, last, parsed.port);
-  if (error != std::errc() || end != last || parsed.port < 1 || parsed.port > kLastPort ||
-      parsed.host.empty()) {
-    return std::nullopt;
-  }
+  parsed.port = parse_number<int>(std::string_view(text).substr(colon + 1)).value_or(0);
+  if (parsed.port < 1 || parsed.port > kLastPort || parsed.host.empty()) return std::nullopt;
   return parsed;
 }
 

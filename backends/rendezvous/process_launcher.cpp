@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/text.hpp"
 
 #include "backends/rendezvous/launch_environment.hpp"
 #include "backends/rendezvous/monotonic_clock.hpp"
@@ -67,11 +68,8 @@ std::vector<int> descendants_of(int pid) {
   std::error_code failed;
   for (std::filesystem::directory_iterator entry("/proc", failed), end; !failed && entry != end;
        entry.increment(failed)) {
-    const std::string name = entry->path().filename().string();
-    int number = 0;
-    const auto [last, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (error != std::errc() || last != name.data() + name.size()) continue;
-    children.emplace(parent_of(entry->path()), number);
+    const auto number = parse_number<int>(entry->path().filename().string());
+    if (number) children.emplace(parent_of(entry->path()), *number);
   }
   std::vector<int> found = {pid};
   for (std::size_t i = 0; i < found.size(); ++i) {

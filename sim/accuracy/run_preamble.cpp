@@ -1,11 +1,12 @@
 #include "sim/accuracy/run_preamble.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "sim/kernel/text.hpp"
 
 #include "scenarios/scenario_error.hpp"
 
@@ -50,14 +51,6 @@ std::vector<std::string_view> words_of(std::string_view text) {
   }
 }
 
-template <typename Number>
-std::optional<Number> number_of(std::string_view word) {
-  Number number{};
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
-  return number;
-}
-
 // 0 for a word that is no number.
 int count_of(std::string_view word) {
   constexpr long long kMost = 1 << 20;
@@ -85,10 +78,12 @@ std::vector<LogLine> log_lines(std::string_view text) {
   return lines;
 }
 
-std::optional<long long> whole_number(std::string_view word) { return number_of<long long>(word); }
+std::optional<long long> whole_number(std::string_view word) {
+  return parse_number<long long>(word);
+}
 
 std::optional<double> decimal_number(std::string_view word) {
-  const std::optional<double> number = number_of<double>(word);
+  const std::optional<double> number = parse_number<double>(word);
   return number && std::isfinite(*number) ? number : std::nullopt;
 }
 

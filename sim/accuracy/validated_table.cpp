@@ -1,7 +1,6 @@
 #include "sim/accuracy/validated_table.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <numeric>
@@ -12,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/text.hpp"
 
 #include "scenarios/load.hpp"
 #include "scenarios/scenario_error.hpp"
@@ -82,10 +82,8 @@ std::optional<double> measurement_of(const TableMapping& mapping, const Measurem
   if (!conversion) return std::nullopt;
   const RowValue value = convert(*conversion, mapping.table, row);
   if (value.kind != RowValue::Kind::given) return std::nullopt;
-  double number = 0.0;
-  const char* end = value.text.data() + value.text.size();
-  const auto [stop, error] = std::from_chars(value.text.data(), end, number);
-  if (error != std::errc() || stop != end || !(number > 0.0)) {
+  const auto number = parse_number<double>(value.text);
+  if (!number || !(*number > 0.0)) {
     throw_problem("E0925", row.places.front(),
                   fmt::format("{} of this row is {}, and must be a number above 0",
                               kQuantities.at(quantity).title, printable(value.text)),

@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "sim/kernel/text.hpp"
 #include "sim/kernel/version.hpp"
 
 #include "scenarios/field.hpp"
@@ -51,12 +52,8 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
   const std::size_t end = type.find('}', begin);
   std::vector<std::string> choices;
   if (begin == std::string::npos || end == std::string::npos) return choices;
-  std::size_t at = begin + 1;
-  while (at <= end) {
-    const std::size_t comma = std::min(type.find(',', at), end);
-    choices.push_back(type.substr(at, comma - at));
-    at = comma + 1;
-  }
+  const std::string_view inside = std::string_view(type).substr(begin + 1, end - begin - 1);
+  for (const std::string_view choice : split_at(inside, ',')) choices.emplace_back(choice);
   return choices;
 }
 

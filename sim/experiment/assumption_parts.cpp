@@ -60,11 +60,11 @@ Assumptions kernels_of(const Software& software) {
         software.attention_share.source);
   }
   const FrameworkMemory& memory = software.memory;
-  add(fmt::format(
-          "bytes kept per score {} (with dropout {}), per element with dropout in a block {}, per "
-          "logit {}, and {} and {} more while the loss runs forward and backward",
-          memory.score_bytes, memory.score_bytes + software.dropped_score_bytes, memory.mask_bytes,
-          memory.loss_kept_bytes, memory.loss_forward_bytes, memory.loss_backward_bytes),
+  add(fmt::format("bytes kept per score {} (with dropout {}), per element with dropout in a block "
+                  "{}, per logit {}, and {} and {} more while the loss runs forward and backward",
+                  memory.score_bytes, memory.score_bytes + software.dropped_score_bytes,
+                  memory.mask_bytes, memory.loss_kept_bytes, memory.loss_forward_bytes,
+                  memory.loss_backward_bytes),
       software.source);
   return assumptions;
 }
@@ -75,8 +75,7 @@ void add_software(const Experiment& experiment, Assumptions& assumptions) {
   const Software* software = experiment.software();
   if (software == nullptr) {
     assumptions.push_back(
-        {"Every operation is one kernel that moves its bytes once, whatever "
-         "framework runs it",
+        {"Every operation is one kernel that moves its bytes once, whatever framework runs it",
          "modelling choice: system.software none"});
   } else {
     append_assumptions(assumptions, kernels_of(*software));
@@ -125,13 +124,13 @@ void add_correction(Assumptions& assumptions, const char* where, const NcclCorre
 
 Assumptions nccl(const NcclPlatform& platform, const NetworkSpec& network) {
   Assumptions assumptions = {
-      {fmt::format("Communication costs what NCCL {} expects of the algorithm and protocol that it "
-                   "chooses, on {} GPUs with {} NVLinks and {} NICs of {} Gbit/s per node, and "
-                   "CPUs of {}; operations on different communicators do not slow each other or "
-                   "the compute stream",
-                   name_of(platform.version), name_of(platform.generation), platform.nvlinks.peek(),
-                   platform.nics_per_node, platform.nic_gbit_per_s.peek(),
-                   platform.cpu == CpuVendor::amd ? "AMD" : "Intel"),
+      {fmt::format(
+           "Communication costs what NCCL {} expects of the algorithm and protocol that it "
+           "chooses, on {} GPUs with {} NVLinks and {} NICs of {} Gbit/s per node, and CPUs of {}; "
+           "operations on different communicators do not slow each other or the compute stream",
+           name_of(platform.version), name_of(platform.generation), platform.nvlinks.peek(),
+           platform.nics_per_node, platform.nic_gbit_per_s.peek(),
+           platform.cpu == CpuVendor::amd ? "AMD" : "Intel"),
        "NCCL's cost model; docs/decisions/0031-nccl-model.md"},
       {"Reductions are sums of a type that NVSwitch adds; " +
            choice_text(platform.overrides.selection) + "; SHARP in the network is off",
@@ -190,7 +189,7 @@ bool acts(const Field& field, const Scenario& scenario) {
 // Whether somebody wrote the number with this mark: the slowest of a machine's links limits a ring.
 bool is_stated(const Scenario& scenario, ReadMark mark) {
   const auto has = [&](const std::vector<std::string>& paths) {
-    return mark != 0 && std::find(paths.begin(), paths.end(), field_of(mark).path) != paths.end();
+    return mark != 0 && std::ranges::find(paths, field_of(mark).path) != paths.end();
   };
   return has(scenario.required) || has(scenario.chosen);
 }
@@ -253,8 +252,8 @@ Assumptions fault_assumptions(const FaultSpec& faults) {
   if (faults.slows_steps()) {
     assumptions.push_back(
         {"Faults are those of the scenario, the whole run: " + faults_in_words(faults) +
-             "; what uses a link goes at the pace of the worst one, and stands "
-             "still while one is down",
+             "; what uses a link goes at the pace of the worst one, and stands still while one is "
+             "down",
          kDocument});
   }
   if (!faults.has_failures()) return assumptions;

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -31,11 +30,9 @@ Assumptions general(const Experiment& experiment) {
   Assumptions assumptions = price_of_computing(experiment);
   const SourcedBytes& context = cuda_context_of(experiment.software());
   const bool is_plan = experiment.scenario().execution.tensors == TensorMode::meta;
-  append_assumptions(
-      assumptions,
-      {{"Flops of causal attention count half of the score matrix; what is no matrix product is "
-        "bound by the bytes it moves",
-        "modelling choice"}});
+  append_assumptions(assumptions, {{"Flops of causal attention count half of the score matrix; "
+                                    "what is no matrix product is bound by the bytes it moves",
+                                    "modelling choice"}});
   append_assumptions(assumptions, price_of_communication(experiment));
   append_assumptions(
       assumptions,
@@ -48,8 +45,7 @@ Assumptions general(const Experiment& experiment) {
        {"Between nodes a ring uses the network cards of all its members on a node at once",
         "as NCCL's rings do; modelling choice"},
        {"Memory by category counts payload bytes of live tensors; kernel workspaces are not "
-        "counted "
-        "anywhere",
+        "counted anywhere",
         "modelling choice"},
        {is_plan ? "The verdict on memory counts what the allocator has reserved, the CUDA context "
                   "and NCCL's buffers"
@@ -98,9 +94,8 @@ bool has_blocks(const Scenario& scenario) {
     return schedule_row_of(scenario.parallelism.schedule).overlaps;
   }
   const auto& rows = scenario.own_schedule->actions;
-  return std::any_of(rows.begin(), rows.end(), [](const std::vector<Action>& row) {
-    return std::any_of(row.begin(), row.end(),
-                       [](const Action& action) { return action.overlaps_next; });
+  return std::ranges::any_of(rows, [](const std::vector<Action>& row) {
+    return std::ranges::any_of(row, [](const Action& action) { return action.overlaps_next; });
   });
 }
 
@@ -187,8 +182,8 @@ void add_experts(const Experiment& experiment, bool is_replay, Assumptions& assu
          "model.moe_routing; docs/decisions/0029-expert-parallelism.md"});
   } else if (scenario.execution.tensors == TensorMode::meta && !is_replay) {
     assumptions.push_back(
-        {"Learned routing sends every expert the same number of tokens; what is "
-         "left over moves on from rank to rank and layer to layer",
+        {"Learned routing sends every expert the same number of tokens; what is left over moves on "
+         "from rank to rank and layer to layer",
          "modelling choice: what a load-balancing loss aims at"});
   }
   if (model.moe_capacity_factor > 0.0) {
@@ -202,8 +197,8 @@ void add_memory_saving(const Scenario& scenario, Assumptions& assumptions) {
   const ParallelismSpec& parallelism = scenario.parallelism;
   if (parallelism.offloads()) {
     assumptions.push_back(
-        {"Offloaded tensors visit the device a chunk at a time, for the update, too. Transfers "
-         "run on the compute stream, count as computing, reach the full rate of the link and hide "
+        {"Offloaded tensors visit the device a chunk at a time, for the update, too. Transfers run "
+         "on the compute stream, count as computing, reach the full rate of the link and hide "
          "behind nothing; host memory has no limit",
          "modelling choice; DeepSpeed updates on the host, and hides part of it"});
   }
@@ -223,13 +218,12 @@ void add_data_parallel(const Scenario& scenario, Assumptions& assumptions) {
   const ParallelismSpec& parallelism = scenario.parallelism;
   if (parallelism.trains_apart()) {
     assumptions.push_back(
-        {fmt::format(
-             "Replicas train apart and are averaged after every {} updates; optimizer state "
-             "stays a replica's own, as do norms and clipping. Bytes are means over all "
-             "steps; the time is that of the last step, which {}",
-             parallelism.sync_period,
-             scenario.execution.steps % parallelism.sync_period == 0 ? "averages"
-                                                                     : "does not average"),
+        {fmt::format("Replicas train apart and are averaged after every {} updates; optimizer "
+                     "state stays a replica's own, as do norms and clipping. Bytes are means over "
+                     "all steps; the time is that of the last step, which {}",
+                     parallelism.sync_period,
+                     scenario.execution.steps % parallelism.sync_period == 0 ? "averages"
+                                                                             : "does not average"),
          parallelism.data_parallel == DataParallelKind::diloco
              ? "Douillard et al. 2023; docs/decisions/0030-other-data-parallelism.md"
              : "Stich 2018; docs/decisions/0030-other-data-parallelism.md"});

@@ -1,9 +1,7 @@
 #include "sim/experiment/experiment.hpp"
 
 #include <cstddef>
-#include <cstdint>
 #include <map>
-#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,7 +13,6 @@
 #include "backends/communicator.hpp"
 
 #include "strategies/mesh.hpp"
-#include "strategies/training/parallel_plan.hpp"
 
 #include "sim/experiment/assumptions.hpp"
 #include "sim/experiment/derive.hpp"

@@ -38,7 +38,7 @@ GroupLayout::GroupLayout(const Cluster& cluster, std::vector<int> members_in)
   rails = size();
   nics = cluster.nics();
   for (auto& [_, gpus] : gpus_of_node) {
-    std::sort(gpus.begin(), gpus.end());
+    std::ranges::sort(gpus);
     const auto count = static_cast<int>(gpus.size());
     rails = std::min(rails, count);
     max_per_node = std::max(max_per_node, count);

@@ -10,10 +10,10 @@ namespace shardsim {
 
 /// NCCL's buffers of one connection in one channel, at the end that receives and at the one that
 /// sends.
-inline constexpr SourcedBytes kNcclReceiveBytes{std::int64_t{10} << 20U,
-                                                "NCCL src/init.cc: 0.5 MiB for LL, 4.69 for LL128, "
-                                                "4 for Simple, in pages of 2 MiB; so logged in "
-                                                "NVIDIA/nccl issue 1685"};
+inline constexpr SourcedBytes kNcclReceiveBytes{
+    std::int64_t{10} << 20U,
+    "NCCL src/init.cc: 0.5 MiB for LL, 4.69 for LL128, 4 for Simple, in pages of 2 MiB; so logged "
+    "in NVIDIA/nccl issue 1685"};
 inline constexpr SourcedBytes kNcclSendBytes{std::int64_t{2} << 20U,
                                              "one page; logged in NVIDIA/nccl issue 1685"};
 

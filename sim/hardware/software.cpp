@@ -146,8 +146,8 @@ constexpr Software kMegatronLm = {
     .name = "megatron-lm-2021",
     .source =
         "NVIDIA/Megatron-LM v2, megatron/model/transformer.py, mpu/cross_entropy.py and "
-        "p2p_communication.py: softmax with scale and mask, GELU with bias, dropout with "
-        "bias and sum, layer norm of Apex; scores are stored",
+        "p2p_communication.py: softmax with scale and mask, GELU with bias, dropout with bias and "
+        "sum, layer norm of Apex; scores are stored",
     .uses = kMegatron2021,
     .score_passes = {.forward = 2.0, .backward = 3.0},
     .dropout_passes = {.forward = 2.5, .backward = 2.5},
@@ -164,9 +164,8 @@ constexpr Software megatron_deepspeed() {
   software.name = "megatron-deepspeed-2022";
   software.source =
       "bigscience-workshop/Megatron-DeepSpeed at 06dc2d7, megatron/model/transformer.py: kernels "
-      "of "
-      "Megatron-LM v2, ALiBi in the product that makes the scores; microsoft/DeepSpeed at 077e674, "
-      "deepspeed/runtime/pipe/p2p.py: transfers that the stream waits for, not the host";
+      "of Megatron-LM v2, ALiBi in the product that makes the scores; microsoft/DeepSpeed at "
+      "077e674, deepspeed/runtime/pipe/p2p.py: transfers that the stream waits for, not the host";
   software.host_waits_for_transfers = false;
   return software;
 }
@@ -254,8 +253,7 @@ const SourcedBytes& cuda_context_of(const Software* software) {
 std::span<const Software> all_software() { return kSoftware; }
 
 const Software* find_software(std::string_view name) {
-  const auto* found = std::find_if(kSoftware.begin(), kSoftware.end(),
-                                   [name](const Software& one) { return one.name == name; });
+  const auto* found = std::ranges::find(kSoftware, name, &Software::name);
   return found == kSoftware.end() ? nullptr : found;
 }
 

@@ -136,7 +136,7 @@ class Shrinker {
 
   static std::ptrdiff_t unusual(const ReplayToken& token) {
     const Decisions& all = token.schedule.decisions;
-    return std::count_if(all.begin(), all.end(), [](std::uint16_t one) { return one != 0; });
+    return std::ranges::count_if(all, [](std::uint16_t one) { return one != 0; });
   }
 
   // Decisions are indices into candidates, so removing one changes the meaning of the others.
@@ -175,8 +175,7 @@ class Shrinker {
     std::vector<CheckPoint> points;
     if (token_.layout >= 0) {
       points = points_of(checker_.options());
-      std::stable_sort(points.begin(), points.end(),
-                       [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
+      std::ranges::stable_sort(points, {}, &CheckPoint::ranks);
     } else {
       for (int ranks = 1; ranks < token_.ranks; ++ranks) points.push_back({.ranks = ranks});
     }
@@ -281,10 +280,9 @@ std::string CheckReport::to_text() const {
 
 Shrunk shrink(const Program& program, const CheckOptions& options, const CheckReport& report) {
   if (!report.failure || !report.token) {
-    throw UsageError(
-        "E1211", "there is no run of the program to shrink",
-        "shrink what check() has found on more than one rank; a reference that fails is "
-        "as small as it gets");
+    throw UsageError("E1211", "there is no run of the program to shrink",
+                     "shrink what check() has found on more than one rank; a reference that fails "
+                     "is as small as it gets");
   }
   Checker checker(program, options);
   return Shrinker(checker, report).run();

@@ -149,7 +149,7 @@ std::optional<Diagnosis> Checker::verdict(const ReplayToken& token) {
 
 void Checker::note_warnings(const std::vector<Diagnosis>& warnings) {
   for (const Diagnosis& warning : warnings) {
-    const bool known = std::any_of(warnings_.begin(), warnings_.end(), [&](const Diagnosis& other) {
+    const bool known = std::ranges::any_of(warnings_, [&](const Diagnosis& other) {
       return other.code == warning.code && other.group == warning.group;
     });
     if (!known) warnings_.push_back(warning);

@@ -17,11 +17,11 @@ constexpr std::array kCodes = {
               "A rank returns early, skips a step without data, or has fewer batches.",
               "Make every call on every member, also with nothing to give.",
               "rank 2 of 4 leaves the loop one step before the others"},
-    CodeEntry{"COLL_LABEL", "Members make the same call for different data.",
-              "One member has made a call more, or one less, before: every later call is off by "
-              "one.",
-              "Look for the call before this one that not all members make.",
-              "rank 3 reduces bucket A twice; its second one meets bucket B of the others"},
+    CodeEntry{
+        "COLL_LABEL", "Members make the same call for different data.",
+        "One member has made a call more, or one less, before: every later call is off by one.",
+        "Look for the call before this one that not all members make.",
+        "rank 3 reduces bucket A twice; its second one meets bucket B of the others"},
     CodeEntry{"COLL_COUNT", "Members give different sizes.",
               "Uneven shards, a last batch that is shorter, padding on some ranks only.",
               "Pad to a common size, or give every member the same `counts`.",
@@ -46,12 +46,11 @@ constexpr std::array kCodes = {
               "Counts that were not exchanged, or a matrix that is read by columns on one side.",
               "Exchange the counts first: row i of what is sent is column i of what is received.",
               "rank 0 sends 5 rows to rank 1, which expects 4"},
-    CodeEntry{
-        "ARG_RANGE", "An argument of a call is out of its range, or is an undefined tensor.",
-        "A rank of the world used in a smaller group, an offset that is one too far, a buffer "
-        "that was never allocated.",
-        "The report says which argument it is, and what its range is.",
-        "broadcast from root 4 in a group of 4"},
+    CodeEntry{"ARG_RANGE", "An argument of a call is out of its range, or is an undefined tensor.",
+              "A rank of the world used in a smaller group, an offset that is one too far, a "
+              "buffer that was never allocated.",
+              "The report says which argument it is, and what its range is.",
+              "broadcast from root 4 in a group of 4"},
     CodeEntry{"GROUP_CREATE", "Members make groups in different orders, or not all make one.",
               "Groups are made where they are used first, or only by those who will be in them.",
               "Split on all members, at the same points of the program.",
@@ -77,8 +76,7 @@ constexpr std::array kCodes = {
               "receive first.",
               "both ranks send, then receive"},
     CodeEntry{"NCCL_UNSAFE",
-              "Ranks have operations of two groups under way, posted in different "
-              "orders.",
+              "Ranks have operations of two groups under way, posted in different orders.",
               "Overlap of two communicators that is driven by what is ready first.",
               "Post to different communicators in one order on all ranks, or wait in between.",
               "rank 0 posts to its row, then its column; rank 1 the other way round"},
@@ -209,8 +207,7 @@ constexpr std::array kCodes = {
 std::span<const CodeEntry> all_codes() { return kCodes; }
 
 const CodeEntry* find_code(std::string_view code) {
-  const auto* const found = std::find_if(
-      kCodes.begin(), kCodes.end(), [&](const CodeEntry& entry) { return code == entry.code; });
+  const auto* const found = std::ranges::find(kCodes, code, &CodeEntry::code);
   return found == kCodes.end() ? nullptr : found;
 }
 

@@ -37,7 +37,7 @@ PriorityChooser::PriorityChooser(int ranks, int depth, std::int64_t num_choices,
     const auto most = static_cast<std::uint64_t>(std::max<std::int64_t>(num_choices, 1));
     const auto drawn = static_cast<std::size_t>(below(most));
     // Two changes at one decision would be one; with too few decisions there are no more.
-    const bool twice = std::find(changes_.begin(), changes_.end(), drawn) != changes_.end();
+    const bool twice = std::ranges::find(changes_, drawn) != changes_.end();
     if (twice && changes_.size() < most) {
       --change;
     } else {
@@ -58,7 +58,7 @@ std::size_t PriorityChooser::highest(std::span<const MessageChoice> candidates) 
 }
 
 std::size_t PriorityChooser::decide(std::size_t number, std::span<const MessageChoice> candidates) {
-  if (std::find(changes_.begin(), changes_.end(), number) != changes_.end()) {
+  if (std::ranges::find(changes_, number) != changes_.end()) {
     const int falls = candidates[highest(candidates)].message.source;
     priority_[static_cast<std::size_t>(falls)] = --lowest_;
   }
@@ -113,9 +113,8 @@ class ReducedSearch::Walker final : public ListChooser {
       for (const Step& step : before.sleep) keep(step);
       for (const std::size_t done : before.done) keep(step_of(before.choices[done]));
     }
-    const auto awake = std::find_if(candidates.begin(), candidates.end(), [&](const auto& choice) {
-      return !node.sleep.contains(step_of(choice));
-    });
+    const auto awake = std::ranges::find_if(
+        candidates, [&](const auto& choice) { return !node.sleep.contains(step_of(choice)); });
     // All are asleep: such a run was made before. It goes on, since it must end somehow.
     node.taken =
         awake == candidates.end() ? 0 : static_cast<std::size_t>(awake - candidates.begin());
@@ -163,17 +162,16 @@ void ReducedSearch::add_races(const Walker& walker) {
   for (std::size_t i = 0; i < path_.size(); ++i) {
     Node& node = path_[i];
     const MessageChoice& mine = node.choices[node.taken];
-    const bool raced = std::any_of(sent.begin(), sent.end(), [&](const SentMessage& message) {
+    const bool raced = std::ranges::any_of(sent, [&](const SentMessage& message) {
       const bool fits = message.destination == mine.receiver &&
                         (mine.source == kAnySource || mine.source == message.name.source) &&
                         (mine.tag == kAnyTag || mine.tag == message.tag);
       if (!fits || before[i].contains(message.name)) return false;
       // Messages of one sender do not overtake each other.
       if (message.name.source == mine.message.source) return false;
-      const bool was_there =
-          std::any_of(node.choices.begin(), node.choices.end(), [&](const MessageChoice& choice) {
-            return choice.receiver == mine.receiver && choice.message == message.name;
-          });
+      const bool was_there = std::ranges::any_of(node.choices, [&](const MessageChoice& choice) {
+        return choice.receiver == mine.receiver && choice.message == message.name;
+      });
       return !was_there && !walker.knew(message, mine);
     });
     if (!raced) continue;

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <set>
 #include <utility>
 
@@ -86,10 +85,9 @@ class Judge {
 
  private:
   static Diagnosis unknown(const ShownTensor& tensor, const char* what) {
-    Diagnosis diagnosis = begin_diagnosis("SHOW_MISMATCH", tensor, what);
-    diagnosis.sides = {side_of(*tensor.pieces.front(), "shows it")};
-    diagnosis.hint = "show the same names, kinds and steps at every number of ranks";
-    return diagnosis;
+    return begin_diagnosis("SHOW_MISMATCH", tensor, what,
+                           {side_of(*tensor.pieces.front(), "shows it")},
+                           "show the same names, kinds and steps at every number of ranks");
   }
 
   [[nodiscard]] Comparison compare(const ShownTensor& tensor, const ShownTensor& wanted) const {
@@ -129,15 +127,14 @@ class Judge {
       return explain_stale(tensor, comparison);
     }
     Diagnosis diagnosis =
-        begin_diagnosis(row_of(tensor.what).code, tensor, "differs from that of one device");
-    diagnosis.sides = {comparison.wrong_side()};
-    diagnosis.hint = row_of(tensor.what).hint;
+        begin_diagnosis(row_of(tensor.what).code, tensor, "differs from that of one device",
+                        {comparison.wrong_side()}, row_of(tensor.what).hint);
     if (comparison.are_parts_of_sum()) {
       diagnosis.hint = "the ranks hold parts of a sum: the reduction over them is missing";
     } else if (tensor.what == Shown::gradient && shown_.shares_differ()) {
       diagnosis.hint =
-          "ranks have different parts of the batch: weight each by its tokens, a mean "
-          "of means is not the mean";
+          "ranks have different parts of the batch: weight each by its tokens, a mean of means is "
+          "not the mean";
     }
     return with_ratio(std::move(diagnosis), comparison);
   }
@@ -169,20 +166,17 @@ class Judge {
       if (its.all_right()) continue;
       if (!is_multiple(other.values(), its, factor)) return std::nullopt;
       ++of_factor;
-      elements += std::count_if(its.wanted().begin(), its.wanted().end(),
-                                [](double value) { return value != 0.0; });
+      elements += std::ranges::count_if(its.wanted(), [](double value) { return value != 0.0; });
     }
     if (elements < 2) return std::nullopt;
     const std::string owner = owner_of(factor, shown_);
-    Diagnosis diagnosis =
-        begin_diagnosis("GRAD_SCALE", tensor,
-                        fmt::format("is {:.3f} times that of one device{}", factor,
-                                    owner.empty() ? "" : " (" + owner + ")"));
-    diagnosis.summary += fmt::format("; so are {} of {} gradients", of_factor, all);
-    diagnosis.sides = {comparison.wrong_side()};
-    diagnosis.hint = factor > 1.0 ? "a sum is not divided, or made twice"
-                                  : "a mean is taken twice, or over too many";
-    return diagnosis;
+    return begin_diagnosis(
+        "GRAD_SCALE", tensor,
+        fmt::format("is {:.3f} times that of one device{}; so are {} of {} gradients", factor,
+                    owner.empty() ? "" : " (" + owner + ")", of_factor, all),
+        {comparison.wrong_side()},
+        factor > 1.0 ? "a sum is not divided, or made twice"
+                     : "a mean is taken twice, or over too many");
   }
 
   // Whether values are the reference's of the step before: now, or in the next step that is shown.
@@ -200,12 +194,10 @@ class Judge {
   }
 
   static Diagnosis explain_stale(const ShownTensor& tensor, const Comparison& comparison) {
-    Diagnosis diagnosis =
-        begin_diagnosis("PARAM_STALE", tensor,
-                        fmt::format("is that of the step before: version {}", tensor.step - 1));
-    diagnosis.sides = {comparison.wrong_side()};
-    diagnosis.hint = "gather weights after the update of their shards, not before";
-    return diagnosis;
+    return begin_diagnosis("PARAM_STALE", tensor,
+                           fmt::format("is that of the step before: version {}", tensor.step - 1),
+                           {comparison.wrong_side()},
+                           "gather weights after the update of their shards, not before");
   }
 
   const ShownState& shown_;

@@ -56,7 +56,7 @@ std::vector<std::pair<std::string, int>> groups_of(const FiberWorld& world) {
   std::vector<std::pair<std::string, int>> groups;
   for (const FiberGroup& group : world.groups()) {
     const std::pair<std::string, int> mine(group.name(), group.size());
-    if (std::find(groups.begin(), groups.end(), mine) == groups.end()) groups.push_back(mine);
+    if (std::ranges::find(groups, mine) == groups.end()) groups.push_back(mine);
   }
   return groups;
 }
@@ -109,8 +109,7 @@ std::size_t ListChooser::choose(std::span<const MessageChoice> candidates) {
 }
 
 std::size_t ListChooser::decide(std::size_t, std::span<const MessageChoice> candidates) {
-  const auto first = std::min_element(candidates.begin(), candidates.end(),
-                                      [](const auto& a, const auto& b) { return a.time < b.time; });
+  const auto first = std::ranges::min_element(candidates, {}, &MessageChoice::time);
   return static_cast<std::size_t>(first - candidates.begin());
 }
 

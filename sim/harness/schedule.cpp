@@ -1,9 +1,7 @@
 #include "sim/harness/schedule.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
-#include <string_view>
 
 #include <fmt/format.h>
 #include <link.h>

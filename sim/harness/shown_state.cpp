@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 #include <set>
 #include <tuple>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -48,7 +46,7 @@ std::vector<std::vector<const ShownState::Piece*>> parties(const ShownTensor& te
       return std::equal(other.values.begin(), other.values.end(), piece->values.begin(),
                         [&](double a, double b) { return comparison.close(a, b); });
     };
-    const auto mine = std::find_if(parties.begin(), parties.end(), agrees);
+    const auto mine = std::ranges::find_if(parties, agrees);
     if (mine == parties.end()) {
       parties.push_back({piece});
     } else {
@@ -56,9 +54,8 @@ std::vector<std::vector<const ShownState::Piece*>> parties(const ShownTensor& te
     }
   }
   // Among equally many, those that are wrong.
-  std::stable_sort(parties.begin(), parties.end(), [&](const auto& a, const auto& b) {
-    return std::pair(a.size(), comparison.right(*a.front())) <
-           std::pair(b.size(), comparison.right(*b.front()));
+  std::ranges::stable_sort(parties, {}, [&](const auto& party) {
+    return std::pair(party.size(), comparison.right(*party.front()));
   });
   return parties;
 }
@@ -66,8 +63,8 @@ std::vector<std::vector<const ShownState::Piece*>> parties(const ShownTensor& te
 }  // namespace
 
 void ShownState::add_share(int rank, std::int64_t samples) {
-  const auto mine = std::find_if(shares_.begin(), shares_.end(),
-                                 [&](const auto& share) { return share.first == rank; });
+  const auto mine =
+      std::ranges::find_if(shares_, [&](const auto& share) { return share.first == rank; });
   if (mine == shares_.end()) {
     shares_.emplace_back(rank, samples);
   } else {
@@ -82,16 +79,13 @@ void ShownState::clear() {
 }
 
 bool ShownState::shares_differ() const {
-  return std::any_of(shares_.begin(), shares_.end(),
-                     [&](const auto& share) { return share.second != shares_.front().second; });
+  return std::ranges::any_of(
+      shares_, [&](const auto& share) { return share.second != shares_.front().second; });
 }
 
 // --- In order ----------------------------------------------------------------------------------
 
-const ShownRow& row_of(Shown what) {
-  return *std::find_if(kShownRows.begin(), kShownRows.end(),
-                       [what](const ShownRow& row) { return row.what == what; });
-}
+const ShownRow& row_of(Shown what) { return *std::ranges::find(kShownRows, what, &ShownRow::what); }
 
 std::vector<double> ShownTensor::values() const {
   std::vector<double> all(static_cast<std::size_t>(std::max<std::int64_t>(whole(), 0)), 0.0);
@@ -131,14 +125,13 @@ ShownTable::ShownTable(const ShownState& shown, const ShownState& order) {
     most = std::max(most, shardsim::largest(piece.values));
   }
   for (auto& [_, tensor] : sorted) {
-    std::stable_sort(tensor.pieces.begin(), tensor.pieces.end(),
-                     [](const auto* a, const auto* b) { return a->rank < b->rank; });
+    std::ranges::stable_sort(tensor.pieces, {}, &ShownState::Piece::rank);
     tensors_.push_back(std::move(tensor));
   }
 }
 
 const ShownTensor* ShownTable::find(const ShownTensor& like, int step) const {
-  const auto found = std::find_if(tensors_.begin(), tensors_.end(), [&](const ShownTensor& other) {
+  const auto found = std::ranges::find_if(tensors_, [&](const ShownTensor& other) {
     return other.step == step && other.what == like.what && other.name == like.name &&
            other.microbatch == like.microbatch;
   });
@@ -156,12 +149,15 @@ DiagnosisSide side_of(const ShownState::Piece& piece, std::string action) {
   return {.ranks = {piece.rank}, .action = std::move(action), .site = piece.site};
 }
 
-Diagnosis begin_diagnosis(const char* code, const ShownTensor& tensor, const std::string& what) {
+Diagnosis begin_diagnosis(const char* code, const ShownTensor& tensor, const std::string& what,
+                          std::vector<DiagnosisSide> sides, std::string hint) {
   std::set<int> ranks;
   for (const ShownState::Piece* piece : tensor.pieces) ranks.insert(piece->rank);
   return {.code = code,
           .summary = tensor.describe() + " " + what,
-          .members = {ranks.begin(), ranks.end()}};
+          .members = {ranks.begin(), ranks.end()},
+          .sides = std::move(sides),
+          .hint = std::move(hint)};
 }
 
 bool Comparison::close(double a, double b) const {
@@ -173,8 +169,8 @@ bool Comparison::right(const ShownState::Piece& piece) const {
 }
 
 bool Comparison::all_right() const {
-  return std::all_of(tensor_.pieces.begin(), tensor_.pieces.end(),
-                     [&](const ShownState::Piece* piece) { return right(*piece); });
+  return std::ranges::all_of(tensor_.pieces,
+                             [&](const ShownState::Piece* piece) { return right(*piece); });
 }
 
 std::int64_t Comparison::first_wrong(const ShownState::Piece& piece) const {
@@ -225,12 +221,11 @@ std::optional<Diagnosis> judge_cover(const ShownTensor& tensor, const ShownTenso
   std::vector<int> count(static_cast<std::size_t>(whole), 0);
   for (const ShownState::Piece* piece : tensor.pieces) {
     if (piece->whole != whole || piece->first < 0 || piece->end() > whole) {
-      Diagnosis diagnosis = begin_diagnosis(
-          code, tensor, fmt::format("has {} elements; on one rank it has {}", piece->whole, whole));
-      diagnosis.sides = {side_of(*piece, fmt::format("shows elements {} to {} of {}", piece->first,
-                                                     piece->end() - 1, piece->whole))};
-      diagnosis.hint = "ShowOptions::first and whole are elements of the whole tensor";
-      return diagnosis;
+      return begin_diagnosis(
+          code, tensor, fmt::format("has {} elements; on one rank it has {}", piece->whole, whole),
+          {side_of(*piece, fmt::format("shows elements {} to {} of {}", piece->first,
+                                       piece->end() - 1, piece->whole))},
+          "ShowOptions::first and whole are elements of the whole tensor");
     }
     for (std::int64_t i = piece->first; i < piece->end(); ++i) ++count[static_cast<std::size_t>(i)];
   }
@@ -238,11 +233,10 @@ std::optional<Diagnosis> judge_cover(const ShownTensor& tensor, const ShownTenso
   // Most elements are right: their count of ranks is the right one.
   std::map<int, int> times;
   for (const int shown : count) ++times[shown];
-  const int usual = std::max_element(times.begin(), times.end(), [](const auto& a, const auto& b) {
-                      return std::pair(a.first > 0, a.second) < std::pair(b.first > 0, b.second);
+  const int usual = std::ranges::max_element(times, {}, [](const auto& each) {
+                      return std::pair(each.first > 0, each.second);
                     })->first;
-  const auto odd =
-      std::find_if(count.begin(), count.end(), [&](int n) { return n == 0 || n != usual; });
+  const auto odd = std::ranges::find_if(count, [&](int n) { return n == 0 || n != usual; });
   if (odd == count.end()) return std::nullopt;
   const std::int64_t at = odd - count.begin();
   Diagnosis diagnosis = begin_diagnosis(

@@ -135,7 +135,9 @@ class Comparison {
 [[nodiscard]] DiagnosisSide side_of(const ShownState::Piece& piece, std::string action);
 /// A diagnosis of the ranks that have shown `tensor`: "gradient of w, step 0 <what>".
 [[nodiscard]] Diagnosis begin_diagnosis(const char* code, const ShownTensor& tensor,
-                                        const std::string& what);
+                                        const std::string& what,
+                                        std::vector<DiagnosisSide> sides = {},
+                                        std::string hint = {});
 
 /// Elements that nobody shows, or some more often than others.
 [[nodiscard]] std::optional<Diagnosis> judge_cover(const ShownTensor& tensor,

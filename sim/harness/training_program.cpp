@@ -1,7 +1,5 @@
 #include "sim/harness/training_program.hpp"
 
-#include <utility>
-
 #include "sim/kernel/error.hpp"
 
 namespace shardsim {

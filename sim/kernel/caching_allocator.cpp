@@ -1,7 +1,6 @@
 #include "sim/kernel/caching_allocator.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "sim/kernel/error.hpp"
@@ -173,8 +172,7 @@ std::vector<CachingAllocator::SegmentView> CachingAllocator::snapshot() const {
   for (const Block& block : blocks_) {
     if (block.size > 0 && block.previous == 0) firsts.push_back(&block);
   }
-  std::sort(firsts.begin(), firsts.end(),
-            [](const Block* a, const Block* b) { return a->segment < b->segment; });
+  std::ranges::sort(firsts, {}, &Block::segment);
   std::vector<SegmentView> segments;
   for (const Block* block : firsts) {
     SegmentView& segment = segments.emplace_back();
@@ -189,10 +187,7 @@ std::vector<CachingAllocator::SegmentView> CachingAllocator::snapshot() const {
 
 // --- Replay of a ledger ------------------------------------------------------------------------
 
-MemoryReplay::MemoryReplay(RankState& rank) : rank_(rank) {
-  for (std::size_t i = 0; i < now_.size(); ++i) {
-    now_.at(i) = rank.ledger().now(static_cast<MemoryCategory>(i));
-  }
+MemoryReplay::MemoryReplay(RankState& rank) : rank_(rank), now_(rank.ledger().now()) {
   rank.ledger().set_listener(this);
 }
 

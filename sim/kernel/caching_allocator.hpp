@@ -161,7 +161,7 @@ class MemoryReplay final : private MemoryListener {
   void release();
 
   RankState& rank_;
-  MemoryUse now_{};
+  MemoryUse now_;
   CachingAllocator allocator_{CachingAllocator::kUnlimited};
   Blocks blocks_;
   std::vector<Blocks::node_type> spare_nodes_;  // Nodes of released blocks.

@@ -254,7 +254,7 @@ void Operation::follow(Engine& engine, Operation& prior) {
 }
 
 bool Operation::is_followed_by(const Operation& other) const {
-  return std::find(dependents_.begin(), dependents_.end(), &other) != dependents_.end();
+  return std::ranges::find(dependents_, &other) != dependents_.end();
 }
 
 void Operation::recycle() {

@@ -40,6 +40,7 @@ class MemoryLedger {
   void release(MemoryCategory category, std::int64_t bytes) noexcept;
 
   [[nodiscard]] std::int64_t now(MemoryCategory category) const { return now_[index(category)]; }
+  [[nodiscard]] const MemoryUse& now() const { return now_; }
   [[nodiscard]] std::int64_t total_now() const { return total_; }
   /// The largest total so far, and what it consisted of when it was first reached.
   [[nodiscard]] std::int64_t peak() const { return peak_; }

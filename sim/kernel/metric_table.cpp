@@ -19,9 +19,7 @@ std::vector<std::string> names_of_metrics(Predicate is_wanted) {
 }  // namespace
 
 const MetricRow* find_metric(std::string_view name) {
-  const auto* const found =
-      std::find_if(std::begin(kMetricRows), std::end(kMetricRows),
-                   [name](const MetricRow* row) { return row->name == name; });
+  const auto* const found = std::ranges::find(kMetricRows, name, &MetricRow::name);
   return found == std::end(kMetricRows) ? nullptr : *found;
 }
 

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstddef>
 #include <string>
-#include <vector>
 
 namespace shardsim {
 
@@ -15,9 +14,8 @@ namespace {
 // that was. Mostly the last few are meant.
 template <typename Interval>
 Time take_between(std::vector<Interval>& computed, Time start, Time end) {
-  const auto first =
-      std::partition_point(computed.begin(), computed.end(),
-                           [start](const Interval& interval) { return interval.end <= start; });
+  const auto first = std::ranges::partition_point(
+      computed, [start](const Interval& interval) { return interval.end <= start; });
   auto last = first;
   Time taken;
   std::array<Interval, 2> left;  // Before what is taken, and after.

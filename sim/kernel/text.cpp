@@ -61,7 +61,7 @@ int decode_utf8(std::string_view text, std::size_t offset, char32_t& character) 
 }
 
 bool is_invisible(char32_t character) {
-  return std::any_of(kInvisible.begin(), kInvisible.end(), [character](Range range) {
+  return std::ranges::any_of(kInvisible, [character](Range range) {
     return range.first <= character && character <= range.last;
   });
 }

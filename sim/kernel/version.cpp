@@ -2,7 +2,6 @@
 
 #include <array>
 #include <filesystem>
-#include <string_view>
 
 #include <fcntl.h>
 #include <sys/stat.h>

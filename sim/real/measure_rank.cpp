@@ -17,7 +17,7 @@ namespace {
 
 void add_group(const FiberGroup& group, int rank, std::vector<GroupTraffic>& groups) {
   const std::vector<int>& members = group.layout().members;
-  const auto self = std::find(members.begin(), members.end(), rank);
+  const auto self = std::ranges::find(members, rank);
   if (self == members.end()) return;
   const auto member = static_cast<int>(self - members.begin());
   GroupTraffic traffic{group.name(), members, group.counters(member), {}, {}};

@@ -273,12 +273,11 @@ Check memory_check(const Reports& reports, const MeasuredRun& run) {
         report.host_peak_bytes == report.simulated_host_peak_bytes) {
       continue;
     }
-    return {
-        run.backend + ".memory", false,
-        fmt::format("rank {}: tensors take {} bytes at their peak, {} in the simulation (in the "
-                    "host's memory {} and {})",
-                    report.rank, report.peak_bytes, report.simulated_peak_bytes,
-                    report.host_peak_bytes, report.simulated_host_peak_bytes)};
+    return {run.backend + ".memory", false,
+            fmt::format("rank {}: tensors take {} bytes at their peak, {} in the simulation (in "
+                        "the host's memory {} and {})",
+                        report.rank, report.peak_bytes, report.simulated_peak_bytes,
+                        report.host_peak_bytes, report.simulated_host_peak_bytes)};
   }
   return {run.backend + ".memory", true, "peaks of all ranks are the simulation's"};
 }
@@ -288,8 +287,8 @@ void add_wire(Result& result, Figures& figures, const Reports& reports, const Me
   SentTotals wire;
   Pair messages;
   std::string difference;
-  const auto num_counted = std::count_if(
-      reports.begin(), reports.end(), [](const auto& report) { return report.wire.has_value(); });
+  const auto num_counted =
+      std::ranges::count_if(reports, [](const auto& report) { return report.wire.has_value(); });
   if (num_counted == 0) {
     result.warnings.push_back(run.why_no_wire);
     return;

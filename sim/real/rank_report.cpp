@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <utility>
 
 #include <fmt/format.h>

@@ -16,7 +16,6 @@
 
 #include "scenarios/source_text.hpp"
 #include "sim/console/whole_file.hpp"
-#include "sim/real/open_backend.hpp"
 
 namespace shardsim {
 

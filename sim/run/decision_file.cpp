@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <optional>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -79,7 +76,7 @@ class Reader {
     }
     check_experts(rows);
     const bool acts = scenario_.training.loss_scaling != LossScaling::Mode::none;
-    const auto missing = std::find(taken_.begin(), taken_.end(), false);
+    const auto missing = std::ranges::find(taken_, false);
     if (acts && missing != taken_.end()) {
       refuse(rows, "/decisions",
              fmt::format("no decisions \"{}\" of rank {}", kSkipStep, missing - taken_.begin()));
@@ -118,7 +115,7 @@ class Reader {
   static void check_keys(const JsonValue& object, const std::string& pointer,
                          const std::vector<std::string>& known) {
     for (const JsonMember& member : object.object()) {
-      if (std::find(known.begin(), known.end(), member.key) != known.end()) continue;
+      if (std::ranges::find(known, member.key) != known.end()) continue;
       refuse({nullptr, member.key_span}, pointer_to(pointer, member.key),
              "the key \"" + printable(member.key, 40) + "\" is unknown, keys are " +
                  one_of_list(known));
@@ -336,7 +333,7 @@ Assumptions replayed_assumptions(const DecisionLog& record, const Experiment& ex
     if (training.loss_scaling == LossScaling::Mode::none) return assumptions;
   }
   const DecisionLog::Answers& skips = record.of(0, kSkipStep);  // All ranks answer alike.
-  const auto skipped = std::count(skips.begin(), skips.end(), true);
+  const auto skipped = std::ranges::count(skips, true);
   assumptions.push_back({fmt::format("decisions are replayed: {} step{} skipped, record {}",
                                      skipped, skipped == 1 ? "" : "s", hash),
                          kSource});

@@ -10,8 +10,6 @@
 #include "sim/hardware/outside_memory.hpp"
 #include "sim/hardware/software.hpp"
 
-#include "strategies/mesh.hpp"
-
 #include "reports/units.hpp"
 
 namespace shardsim {
@@ -26,8 +24,8 @@ bool all_differ(const ModelSpec& model, const ParallelismSpec& parallelism) {
 
 bool has_worse_links(const MachineFaults& faults, int node) {
   const auto is_here = [node](const auto& link) { return link.node == node; };
-  return std::any_of(faults.slow_links.begin(), faults.slow_links.end(), is_here) ||
-         std::any_of(faults.flapping_links.begin(), faults.flapping_links.end(), is_here);
+  return std::ranges::any_of(faults.slow_links, is_here) ||
+         std::ranges::any_of(faults.flapping_links, is_here);
 }
 
 constexpr double kInPercent = 100.0;
@@ -278,11 +276,11 @@ std::vector<std::string> DeviceMemory::warnings() const {
   const double margin = experiment_.scenario().execution.memory_margin;
   std::vector<std::string> words;
   if (!leaves_margin(experiment_, peak)) {
-    words.push_back(fmt::format(
-        "rank {} may run out of device memory: it needs {} of {}, and execution.memory_margin "
-        "asks for {:.3g} % to be left; {}",
-        fullest_rank, format_memory(static_cast<double>(peak)),
-        format_memory(static_cast<double>(capacity())), margin * kInPercent, kWayOut));
+    words.push_back(
+        fmt::format("rank {} may run out of device memory: it needs {} of {}, and "
+                    "execution.memory_margin asks for {:.3g} % to be left; {}",
+                    fullest_rank, format_memory(static_cast<double>(peak)),
+                    format_memory(static_cast<double>(capacity())), margin * kInPercent, kWayOut));
   }
   for (const auto& [rank, replay] : replays_) {
     if (replay.allocator().retries() == 0) continue;

@@ -4,8 +4,6 @@
 #include <limits>
 #include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -138,7 +136,7 @@ void add_traffic(std::vector<Metric>& metrics, const Experiment& experiment,
   const TrafficCounters total = world.total_traffic();
   const auto& by_rank = world.sent_by_rank();
   add(metric::kCommBytesSentTotal, total.payload_sent);
-  add(metric::kCommBytesSentMaxRank, *std::max_element(by_rank.begin(), by_rank.end()));
+  add(metric::kCommBytesSentMaxRank, *std::ranges::max_element(by_rank));
   for (const auto& [axis, row] : kAxisMetrics) {
     std::int64_t sent = 0;
     for (const auto& [name, counters] : world.traffic()) {
@@ -161,7 +159,7 @@ double load_imbalance(std::span<const std::int64_t> loads, std::int64_t num_expe
     double sum = 0.0;
     for (const std::int64_t load : layer) sum += static_cast<double>(load);
     if (sum == 0.0) continue;
-    const auto most = static_cast<double>(*std::max_element(layer.begin(), layer.end()));
+    const auto most = static_cast<double>(*std::ranges::max_element(layer));
     worst = std::max(worst, most * static_cast<double>(num_experts) / sum);
   }
   return worst;
@@ -332,9 +330,9 @@ Check conservation_check(const FiberWorld& world) {
   }
   const TrafficCounters total = world.total_traffic();
   return {"conservation", true,
-          fmt::format("{} bytes sent and received in {} messages; the two ends of each of {} links "
-                      "agree",
-                      total.payload_sent + total.scalar_sent, total.messages, num_links)};
+          fmt::format(
+              "{} bytes sent and received in {} messages; the two ends of each of {} links agree",
+              total.payload_sent + total.scalar_sent, total.messages, num_links)};
 }
 
 Check oracle_check(const Verification& oracle) {
@@ -363,11 +361,11 @@ std::vector<std::string> fault_warnings(const FaultSpec& faults, const Result& r
   double period_s = 0.0;
   for (const auto& link : faults.flapping_links) period_s = std::max(period_s, link.period_s);
   if (step_s < period_s) {
-    warnings.push_back(fmt::format(
-        "links flap every {} and a step takes {}: how much of an outage the step that is reported "
-        "meets depends on faults.flapping_links[].phase_s, and so do days and costs; plan several "
-        "phases before drawing conclusions",
-        format_seconds(period_s), format_seconds(step_s)));
+    warnings.push_back(
+        fmt::format("links flap every {} and a step takes {}: how much of an outage the step that "
+                    "is reported meets depends on faults.flapping_links[].phase_s, and so do days "
+                    "and costs; plan several phases before drawing conclusions",
+                    format_seconds(period_s), format_seconds(step_s)));
   }
   const auto goodput = result.number(metric::kGoodputFraction);
   if (!goodput) return warnings;
@@ -379,10 +377,10 @@ std::vector<std::string> fault_warnings(const FaultSpec& faults, const Result& r
   }
   const double interval_s = result.number(metric::kGoodputCheckpointIntervalS).value_or(step_s);
   if (interval_s < step_s) {
-    warnings.push_back(fmt::format(
-        "faults.checkpoint_interval_s is {}, less than a step of {}: checkpoints are written "
-        "between steps, so they cannot be more frequent than that",
-        format_seconds(interval_s), format_seconds(step_s)));
+    warnings.push_back(
+        fmt::format("faults.checkpoint_interval_s is {}, less than a step of {}: checkpoints are "
+                    "written between steps, so they cannot be more frequent than that",
+                    format_seconds(interval_s), format_seconds(step_s)));
   }
   return warnings;
 }

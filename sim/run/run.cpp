@@ -1,8 +1,6 @@
 #include "sim/run/run.hpp"
 
 #include <iterator>
-#include <optional>
-#include <string>
 #include <utility>
 
 #include <fmt/format.h>

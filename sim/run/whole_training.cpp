@@ -53,8 +53,7 @@ double rate_per_s(double mtbf_hours, std::int64_t count) {
 }
 
 double real_metric(const std::vector<Metric>& metrics, const MetricRow& row) {
-  const auto found = std::find_if(metrics.begin(), metrics.end(),
-                                  [&row](const Metric& metric) { return metric.name == row.name; });
+  const auto found = std::ranges::find(metrics, row.name, &Metric::name);
   return found == metrics.end() ? 0.0 : std::get<double>(found->value);
 }
 

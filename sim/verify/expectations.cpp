@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include <fmt/format.h>
 
 #include "sim/kernel/dtype.hpp"
-
-#include "sim/verify/rounding_noise.hpp"
 
 namespace shardsim {
 
@@ -271,12 +268,11 @@ double Expectations::widest_bound() const {
 }
 
 std::int64_t Expectations::num_skipped() const {
-  return std::count_if(steps_.begin(), steps_.end(),
-                       [](const ReferenceStep& step) { return step.skipped; });
+  return std::ranges::count(steps_, true, &ReferenceStep::skipped);
 }
 
 std::int64_t Expectations::num_either() const {
-  return std::count(overflows_.begin(), overflows_.end(), Overflow::either);
+  return std::ranges::count(overflows_, Overflow::either);
 }
 
 std::optional<std::string> Expectations::find_unverifiable() const {
@@ -288,12 +284,12 @@ std::optional<std::string> Expectations::find_unverifiable() const {
   }
   for (const auto& [key, bounds] : bounds_) {
     const auto blind =
-        std::count_if(bounds.begin(), bounds.end(), [](double bound) { return !can_judge(bound); });
+        std::ranges::count_if(bounds, [](double bound) { return !can_judge(bound); });
     if (2 * blind <= static_cast<std::ptrdiff_t>(bounds.size())) continue;
     return fmt::format(
-        "step {}: the rounding noise of this precision hides a factor of two in {} "
-        "of {} tensors of kind {}: nothing is proven; verify at fp64, or with fewer "
-        "steps or a smaller learning rate",
+        "step {}: the rounding noise of this precision hides a factor of two in {} of {} tensors "
+        "of kind {}: nothing is proven; verify at fp64, or with fewer steps or a smaller learning "
+        "rate",
         key.first, blind, bounds.size(), key.second);
   }
   return std::nullopt;

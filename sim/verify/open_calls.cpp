@@ -118,8 +118,7 @@ std::vector<OpenCalls::Place> OpenCalls::open() const {
       }
     }
   }
-  std::stable_sort(places.begin(), places.end(),
-                   [](const Place& a, const Place& b) { return a.distance < b.distance; });
+  std::ranges::stable_sort(places, {}, &Place::distance);
   return places;
 }
 

@@ -74,12 +74,11 @@ void Oracle::check_mean_squares(std::int64_t step, const ReferenceTensors& gradi
   for (int parameter = 0; parameter < static_cast<int>(gradients.size()); ++parameter) {
     const auto found = expected_.mean_square_of(parameter, gradients);
     if (!found || found->error <= found->bound) continue;
-    note(
-        {{step, static_cast<int>(StateKind::gradient), num_ranks_, parameter},
-         fmt::format("step {}: gradient of {}: each element is within its bound, but the root mean "
-                     "square of the differences from {} is {:.3g}; rounding explains {:.3g}",
-                     step, name_of_parameter(parameter), expected_.reference_words(), found->error,
-                     found->bound)});
+    note({{step, static_cast<int>(StateKind::gradient), num_ranks_, parameter},
+          fmt::format("step {}: gradient of {}: each element is within its bound, but the root "
+                      "mean square of the differences from {} is {:.3g}; rounding explains {:.3g}",
+                      step, name_of_parameter(parameter), expected_.reference_words(), found->error,
+                      found->bound)});
   }
 }
 
@@ -238,12 +237,11 @@ void Oracle::compare(std::int64_t step, int rank, const StatePiece& piece) {
   const std::string factor =
       square > 0.0 ? fmt::format("{:.4g} times", product / square) : "not zero like";
   note({{step, static_cast<int>(piece.kind), rank, piece.parameter},
-        fmt::format(
-            "step {}, rank {}: {} of {} (elements {} to {}) is {} that of {}; relative error "
-            "{:.3g}, bound {:.3g}",
-            step, rank, kind, name_of_parameter(piece.parameter), piece.first,
-            piece.first + piece.values.numel() - 1, factor, expected_.reference_words(), error,
-            allowed)});
+        fmt::format("step {}, rank {}: {} of {} (elements {} to {}) is {} that of {}; relative "
+                    "error {:.3g}, bound {:.3g}",
+                    step, rank, kind, name_of_parameter(piece.parameter), piece.first,
+                    piece.first + piece.values.numel() - 1, factor, expected_.reference_words(),
+                    error, allowed)});
 }
 
 void Oracle::compare_loss(std::int64_t step, int rank, double loss) {

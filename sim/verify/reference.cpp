@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <utility>
 
 #include "sim/kernel/hash.hpp"
 
 #include "strategies/model/close_calls.hpp"
 
-#include "sim/verify/open_calls.hpp"
 #include "sim/verify/rounding_noise.hpp"
-#include "sim/verify/whole_parameters.hpp"
 
 namespace shardsim {
 
@@ -40,8 +37,8 @@ std::vector<double> difference(const ReferenceTensors& a, const ReferenceTensors
 }
 
 bool all_finite(const ReferenceTensors& tensors) {
-  return std::all_of(tensors.begin(), tensors.end(), [](const std::vector<double>& values) {
-    return std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); });
+  return std::ranges::all_of(tensors, [](const std::vector<double>& values) {
+    return std::ranges::all_of(values, [](double x) { return std::isfinite(x); });
   });
 }
 
@@ -171,8 +168,7 @@ std::vector<OpenCalls::Place> ReferenceTraining::explain_by_calls(
     const auto begin = open.begin() + static_cast<std::ptrdiff_t>(from);
     std::vector<OpenCalls::Place> here(
         begin, begin + static_cast<std::ptrdiff_t>(std::min(kCallsAtOnce, open.size() - from)));
-    std::stable_sort(here.begin(), here.end(),
-                     [](const auto& a, const auto& b) { return a.part < b.part; });
+    std::ranges::stable_sort(here, {}, &OpenCalls::Place::part);
     std::vector<OpenCalls::Place> taken;
     for (const std::size_t i : explain(rest, changes_by(here, units))) taken.push_back(here[i]);
     if (!taken.empty()) return taken;
@@ -251,17 +247,6 @@ ReferenceKinds ReferenceTraining::state() const {
   ReferenceStep step;
   parameters_.record_state(step);
   return std::move(step.kinds);
-}
-
-std::vector<ReferenceStep> train_reference(const SyncPlan& sync, const TrainingPlan& plan,
-                                           const GlobalBatch& global_batch) {
-  ReferenceTraining training(sync, plan, global_batch, Batches::whole);
-  std::vector<ReferenceStep> steps;
-  for (std::int64_t step = 0; step < plan.steps; ++step) {
-    steps.push_back(training.compute_gradients());
-    training.finish_step(plan.loss_scaling.acts() && steps.back().overflowed, steps.back());
-  }
-  return steps;
 }
 
 std::string_view kind_name(const StatePiece& piece) {

@@ -123,11 +123,6 @@ class ReferenceTraining {
   std::int64_t updates_ = 0;
 };
 
-/// All steps of `plan`, on whole batches; those whose gradients overflow are skipped.
-[[nodiscard]] std::vector<ReferenceStep> train_reference(const SyncPlan& sync,
-                                                         const TrainingPlan& plan,
-                                                         const GlobalBatch& global_batch);
-
 /// The key of a piece's kind in ReferenceStep::kinds.
 [[nodiscard]] std::string_view kind_name(const StatePiece& piece);
 

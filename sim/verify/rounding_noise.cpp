@@ -6,13 +6,9 @@
 #include <limits>
 #include <utility>
 
-#include "sim/kernel/dtype.hpp"
-
 #include "backends/stochastic_rounding.hpp"
 
 #include "strategies/model/layer.hpp"
-
-#include "sim/harness/rounding_error.hpp"
 
 namespace shardsim {
 

@@ -56,8 +56,8 @@ std::optional<std::string> Coverage::find_gap(std::int64_t step, const std::stri
       if (!first) first = here;
       if (here == *first && here > 0) continue;
       return fmt::format(
-          "step {}: element {} of the {} of {} is held by {} ranks, the first "
-          "element of its kind by {}: shards do not cover, or overlap",
+          "step {}: element {} of the {} of {} is held by {} ranks, the first element of its kind "
+          "by {}: shards do not cover, or overlap",
           step, i, kind, model.parameters()[parameter].name, here, *first);
     }
   }
@@ -84,9 +84,7 @@ void Fingerprints::add(const StatePiece& piece) {
 void Replicas::add(std::int64_t step, int phase, const ReplicaGroup& group, int rank,
                    const Fingerprints& shown) {
   Versions& versions = held_[{step, phase, group}];
-  const auto same = std::find_if(versions.begin(), versions.end(), [&](const Version& version) {
-    return version.entries == shown.entries();
-  });
+  const auto same = std::ranges::find(versions, shown.entries(), &Version::entries);
   if (same == versions.end()) {
     versions.push_back({rank, shown.entries()});
   } else {
@@ -95,8 +93,7 @@ void Replicas::add(std::int64_t step, int phase, const ReplicaGroup& group, int 
 }
 
 std::optional<Replicas::Difference> Replicas::difference_of(Versions versions) {
-  std::sort(versions.begin(), versions.end(),
-            [](const Version& a, const Version& b) { return a.lowest_rank < b.lowest_rank; });
+  std::ranges::sort(versions, {}, &Version::lowest_rank);
   std::optional<Difference> first;
   for (std::size_t i = 1; i < versions.size(); ++i) {
     const auto& [rank, expected] = versions.front();

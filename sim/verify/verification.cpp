@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <memory>
-#include <utility>
 
 #include "sim/verify/oracle.hpp"
 #include "sim/verify/rounding_noise.hpp"
@@ -99,15 +98,11 @@ Oracle::Errors Verification::errors() const {
   return all;
 }
 
-bool Verification::passed() const {
-  return std::all_of(lines_.begin(), lines_.end(),
-                     [](const Oracle& line) { return line.passed(); });
-}
+bool Verification::passed() const { return std::ranges::all_of(lines_, &Oracle::passed); }
 
 // The detail of the first line that failed; otherwise of the first, for all lines.
 std::string Verification::detail() const {
-  const auto failed =
-      std::find_if(lines_.begin(), lines_.end(), [](const Oracle& line) { return !line.passed(); });
+  const auto failed = std::ranges::find(lines_, false, &Oracle::passed);
   const bool is_one = lines_.size() == 1;
   if (failed != lines_.end()) {
     const std::string replica = "replica " + std::to_string(failed - lines_.begin());

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 
 #include "sim/kernel/dtype.hpp"
 
@@ -39,7 +38,7 @@ void add_to(ReferenceTensors& sum, const ReferenceTensors& values) {
 }
 
 ReferenceTensors zeros_like(ReferenceTensors tensors) {
-  for (std::vector<double>& values : tensors) std::fill(values.begin(), values.end(), 0.0);
+  for (std::vector<double>& values : tensors) std::ranges::fill(values, 0.0);
   return tensors;
 }
 
@@ -77,7 +76,6 @@ double WholeParameters::norm(NormType type) const {
 }
 
 ReferenceTensors WholeParameters::gradients() const { return values_of_all(gradients_); }
-ReferenceTensors WholeParameters::weights() const { return values_of_all(weights_); }
 ReferenceTensors WholeParameters::masters() const { return values_of_all(masters_); }
 
 void WholeParameters::set_gradients(const ReferenceTensors& all) { store_all(gradients_, all); }

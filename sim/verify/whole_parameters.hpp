@@ -73,7 +73,6 @@ class WholeParameters final : public Parameters {
   void zero_gradients();
   [[nodiscard]] double norm(NormType type) const;
   [[nodiscard]] ReferenceTensors gradients() const;
-  [[nodiscard]] ReferenceTensors weights() const;
   [[nodiscard]] ReferenceTensors masters() const;
   void set_gradients(const ReferenceTensors& all);
   /// Replaces infinite values with the largest finite ones.

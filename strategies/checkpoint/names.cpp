@@ -7,6 +7,8 @@
 
 #include <xxhash.h>
 
+#include "sim/kernel/text.hpp"
+
 namespace shardsim {
 
 // The library's own state is opaque.
@@ -77,9 +79,8 @@ std::string step_folder(const CheckpointPlace& place) {
 std::optional<std::int64_t> parse_step_name(std::string_view name) {
   if (!name.starts_with(kStepPrefix)) return std::nullopt;
   const std::string_view digits = name.substr(kStepPrefix.size());
-  std::int64_t step = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
-  if (error != std::errc{} || !all_digits(digits) || step_name(step) != name) return std::nullopt;
+  const auto step = parse_number<std::int64_t>(digits);
+  if (!step || !all_digits(digits) || step_name(*step) != name) return std::nullopt;
   return step;
 }
 

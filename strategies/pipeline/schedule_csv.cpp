@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/kernel/text.hpp"
+
 #include "strategies/pipeline/timeline.hpp"
 
 namespace shardsim {
@@ -95,19 +97,16 @@ class CsvReader {
 
  private:
   void read_row(CsvRow& row, int line) {
-    const std::size_t end = row.offset + row.length;
-    int number = 1;
+    int number = 0;
     bool has_any = false;
-    for (std::size_t begin = row.offset; begin <= end; ++number) {
-      const std::size_t stop = std::min(text_.find(',', begin), end);
-      const std::string_view written = trimmed(text_.substr(begin, stop - begin));
-      if (!written.empty()) {
-        has_any = true;
-        CsvCell cell{{}, number, index_of(written.data() - text_.data()), written.size()};
-        read_cell(written, line, cell);
-        if (!cell.actions.empty()) row.cells.push_back(std::move(cell));
-      }
-      begin = stop + 1;
+    for (const std::string_view part : split_at(text_.substr(row.offset, row.length), ',')) {
+      ++number;
+      const std::string_view written = trimmed(part);
+      if (written.empty()) continue;
+      has_any = true;
+      CsvCell cell{{}, number, index_of(written.data() - text_.data()), written.size()};
+      read_cell(written, line, cell);
+      if (!cell.actions.empty()) row.cells.push_back(std::move(cell));
     }
     if (has_any) return;
     add_problem(result_, line, {{}, 0, row.offset, row.length},

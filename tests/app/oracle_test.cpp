@@ -7,12 +7,25 @@
 #include "scenarios/load.hpp"
 #include "sim/experiment/experiment.hpp"
 #include "sim/run/run.hpp"
+#include "sim/verify/reference.hpp"
 
 #include "tests/mutants/wrong_numbers.hpp"
 
 // The oracle itself: it must not pass on what it was not shown, nor on noise.
 namespace shardsim {
 namespace {
+
+// All steps of `plan`, on whole batches; those whose gradients overflow are skipped.
+std::vector<ReferenceStep> train_reference(const SyncPlan& sync, const TrainingPlan& plan,
+                                           const GlobalBatch& global_batch) {
+  ReferenceTraining training(sync, plan, global_batch, Batches::whole);
+  std::vector<ReferenceStep> steps;
+  for (std::int64_t step = 0; step < plan.steps; ++step) {
+    steps.push_back(training.compute_gradients());
+    training.finish_step(plan.loss_scaling.acts() && steps.back().overflowed, steps.back());
+  }
+  return steps;
+}
 
 Scenario load(const std::string& name, const std::vector<std::string>& overrides = {}) {
   return load_scenario("scenarios/" + name + ".json", overrides);

@@ -250,8 +250,8 @@ Time end_with_outages(std::span<const FlappingLink> links, Time start, Time dura
 
 bool MachineFaults::tells_nodes_apart() const {
   const auto is_of_one = [](const auto& link) { return link.node != kAllNodes; };
-  return std::any_of(slow_links.begin(), slow_links.end(), is_of_one) ||
-         std::any_of(flapping_links.begin(), flapping_links.end(), is_of_one);
+  return std::ranges::any_of(slow_links, is_of_one) ||
+         std::ranges::any_of(flapping_links, is_of_one);
 }
 
 std::unique_ptr<NetworkModel> make_faulty_network(const Cluster& cluster) {

@@ -18,9 +18,8 @@ constexpr const char* kB200Attention =
     "(MooreThreads/SimuMax at 4dcaae5)";
 constexpr const char* kTrend =
     "fit_kernels.py on 65 rows of FlashAttention-2 on an A100 SXM in "
-    "attention_kernel_throughput.csv, "
-    "transcribed and not confirmed: no confirmed rows vary heads and lengths; assumed to hold for "
-    "every GPU";
+    "attention_kernel_throughput.csv, transcribed and not confirmed: no confirmed rows vary heads "
+    "and lengths; assumed to hold for every GPU";
 constexpr const char* kSxmBest =
     "best shape of a search, 271.2 TFLOP/s (stas00/ml-engineering at 744d01e), less the 7.7 % by "
     "which such a shape beats the prediction on the A100 PCIe";
@@ -43,8 +42,7 @@ constexpr const char* kUnaligned =
     "(stas00/ml-engineering at 744d01e); assumed to hold for every GPU";
 constexpr const char* kPcieMemory =
     "memory_bandwidth_achieved.csv, A100 PCIe 80GB: fitted by MooreThreads/SimuMax at 4dcaae5, as "
-    "a "
-    "share of 1600 GB/s; here of the datasheet's 1935";
+    "a share of 1600 GB/s; here of the datasheet's 1935";
 constexpr const char* kB200Memory =
     "memory_bandwidth_achieved.csv, B200 SXM: fitted by MooreThreads/SimuMax at 4dcaae5; of the "
     "permutation the mean of both directions";

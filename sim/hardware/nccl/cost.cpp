@@ -1,7 +1,6 @@
 #include "sim/hardware/nccl/cost.hpp"
 
 #include "sim/hardware/nccl/graph.hpp"
-#include "sim/hardware/nccl/tuning.hpp"
 
 namespace shardsim {
 
@@ -73,20 +72,6 @@ const char* unserved(const NcclPlatform& platform, const NcclPlacement& placemen
 }
 
 }  // namespace
-
-std::vector<NcclOption> nccl_options(const NcclPlatform& platform, const NcclPlacement& placement,
-                                     const NcclQuery& call) {
-  return NcclTuning(platform, placement, call).options(call.bytes);
-}
-
-NcclOption nccl_choice(const NcclPlatform& platform, const NcclPlacement& placement,
-                       const NcclQuery& call) {
-  return NcclTuning(platform, placement, call).choice(call.bytes);
-}
-
-double bus_bandwidth(CollectiveKind kind, int ranks, std::int64_t bytes, double time_us) {
-  return static_cast<double>(bytes) * bus_factor(row_of(kind), ranks) / (kBytesPerUs * time_us);
-}
 
 int channels_used(const NcclPlatform& platform, const NcclPlacement& placement,
                   const NcclOption& option, std::int64_t bytes) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "sim/kernel/dtype.hpp"
 
@@ -43,28 +42,12 @@ struct NcclOption {
   double cost_us = 0.0;    ///< The time that NCCL compares: time_us, but for fp8.
 };
 
-/// Every algorithm with every protocol, in the order in which NCCL resolves ties. An unavailable
-/// option has only its reason. REQUIRES: check(platform) passed; two ranks or more; a kind that is
-/// named above (UsageError E0404 otherwise).
-[[nodiscard]] std::vector<NcclOption> nccl_options(const NcclPlatform& platform,
-                                                   const NcclPlacement& placement,
-                                                   const NcclQuery& call);
-
-/// The available one of least cost; the first of equals. A ring with Simple always is, unless the
-/// platform's overrides leave it out: UsageError E0407 if they leave nothing.
-[[nodiscard]] NcclOption nccl_choice(const NcclPlatform& platform, const NcclPlacement& placement,
-                                     const NcclQuery& call);
-
-/// Bus bandwidth of nccl-tests in GB/s: bytes / time x bus_factor.
-[[nodiscard]] double bus_bandwidth(CollectiveKind kind, int ranks, std::int64_t bytes,
-                                   double time_us);
-
 /// Channels that a choice uses for so many bytes: fewer while bytes < channels x threads x bytes
 /// per thread.
 [[nodiscard]] int channels_used(const NcclPlatform& platform, const NcclPlacement& placement,
                                 const NcclOption& option, std::int64_t bytes);
 
-/// Parts of nccl_options, for one option. Null: available.
+/// Parts of NcclTuning::options, for one option. Null: available.
 [[nodiscard]] const char* why_unavailable(const NcclPlatform& platform,
                                           const NcclPlacement& placement, const NcclQuery& call,
                                           NcclAlgorithm algorithm, NcclProtocol protocol);

@@ -98,7 +98,7 @@ NcclGraph nvls_graph(const NcclPlatform& platform, const NcclPlacement& placemen
   graph.channels = far ? std::min(placement.gpus, placement.nics) : placement.gpus;
   const auto carries = [&](double speed) { return !far || nic_bandwidth(platform) >= speed; };
   const std::vector<double> speeds = speeds_of(platform, placement);
-  const auto first = std::find_if(speeds.begin(), speeds.end(), [&](double speed) {
+  const auto first = std::ranges::find_if(speeds, [&](double speed) {
     return carries(speed) && fitting(nvlink_bandwidth(platform), speed) > graph.channels;
   });
   if (first == speeds.end()) return {};

@@ -45,9 +45,9 @@ bool same(std::string_view a, std::string_view b) {
 
 // The place of `name` in `names`, or their number.
 int place_of(std::string_view name, std::span<const std::string_view> names) {
-  return static_cast<int>(std::find_if(names.begin(), names.end(),
-                                       [name](std::string_view each) { return same(each, name); }) -
-                          names.begin());
+  return static_cast<int>(
+      std::ranges::find_if(names, [name](std::string_view each) { return same(each, name); }) -
+      names.begin());
 }
 
 std::string joined(std::span<const std::string_view> names) {

@@ -1,6 +1,5 @@
 #include "sim/hardware/nccl/platform.hpp"
 
-#include <algorithm>
 #include <string>
 
 #include <fmt/format.h>
@@ -70,13 +69,6 @@ Tracked<double> nic_bandwidth(const NcclPlatform& platform) {
 Tracked<double> pcie_bandwidth(const NcclPlatform& platform) {
   if (platform.pcie_gb_per_s.peek() > 0.0) return platform.pcie_gb_per_s;
   return nccl_constant(NcclTable::pcie, platform.pcie_generation - kFirstPcieGeneration);
-}
-
-NcclPlacement full_nodes(const NcclPlatform& platform, int nodes) {
-  return {.ranks = nodes * platform.gpus_per_node,
-          .nodes = nodes,
-          .gpus = platform.gpus_per_node,
-          .nics = platform.nics_per_node};
 }
 
 NcclPlacement placement_of(const GroupLayout& layout) {

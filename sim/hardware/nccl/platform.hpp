@@ -46,9 +46,6 @@ struct NcclPlacement {
   [[nodiscard]] bool one_gpu_per_node() const { return nodes == ranks; }
 };
 
-/// A group of all GPUs of `nodes` nodes.
-[[nodiscard]] NcclPlacement full_nodes(const NcclPlatform& platform, int nodes);
-
 [[nodiscard]] NcclPlacement placement_of(const GroupLayout& layout);
 
 }  // namespace shardsim

@@ -136,25 +136,4 @@ double exchange_transfer_us(const NcclPlatform& platform, const NcclExchange& ex
   return transfer_us;
 }
 
-double exchange_us(const NcclPlatform& platform, const NcclExchange& exchange,
-                   double peers_per_nic) {
-  return exchange_latency_us(exchange) + exchange_transfer_us(platform, exchange, peers_per_nic);
-}
-
-double message_us(const NcclPlatform& platform, std::int64_t bytes, bool far) {
-  const auto size = static_cast<double>(bytes);
-  return exchange_us(
-      platform, {.near_bytes = far ? 0.0 : size, .far_bytes = far ? size : 0.0, .far = far}, 1.0);
-}
-
-double all_to_all_us(const NcclPlatform& platform, const NcclPlacement& placement,
-                     std::int64_t bytes_per_pair, int most_on_a_node) {
-  // A member of a full node has the most near peers, one of the emptiest node the most far ones.
-  const auto pair = static_cast<double>(bytes_per_pair);
-  const NcclExchange exchange{.near_bytes = pair * (most_on_a_node - 1),
-                              .far_bytes = pair * (placement.ranks - placement.gpus),
-                              .far = placement.nodes > 1};
-  return exchange_us(platform, exchange, static_cast<double>(most_on_a_node) / placement.nics);
-}
-
 }  // namespace shardsim

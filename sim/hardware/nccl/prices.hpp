@@ -62,22 +62,11 @@ struct NcclExchange {
   bool far = false;         ///< Whether any peer is on another node.
 };
 
-/// launch + hop.
+/// launch + hop, in microseconds.
 [[nodiscard]] double exchange_latency_us(const NcclExchange& exchange);
-/// The longer of the two links, as below.
+/// The longer of near bytes / NVLink and far bytes / NIC share, in microseconds: the two links work
+/// at the same time. `peers_per_nic`: ranks of a node that send through one NIC.
 [[nodiscard]] double exchange_transfer_us(const NcclPlatform& platform,
                                           const NcclExchange& exchange, double peers_per_nic);
-
-/// launch + hop + the longer of near bytes / NVLink and far bytes / NIC share, in microseconds. The
-/// two links work at the same time. `peers_per_nic`: ranks of a node that send through one NIC.
-[[nodiscard]] double exchange_us(const NcclPlatform& platform, const NcclExchange& exchange,
-                                 double peers_per_nic);
-
-/// One message between two ranks, with a NIC of its own.
-[[nodiscard]] double message_us(const NcclPlatform& platform, std::int64_t bytes, bool far);
-
-/// all_to_all of `bytes_per_pair` from each member to each other one.
-[[nodiscard]] double all_to_all_us(const NcclPlatform& platform, const NcclPlacement& placement,
-                                   std::int64_t bytes_per_pair, int most_on_a_node);
 
 }  // namespace shardsim

@@ -103,8 +103,8 @@ std::vector<NcclOption> NcclTuning::options(std::int64_t bytes) const {
 }
 
 bool NcclTuning::offers(NcclAllowed allowed) const {
-  return std::any_of(options_.begin(), options_.end(),
-                     [allowed](const NcclOption& option) { return is_open(option, allowed); });
+  return std::ranges::any_of(
+      options_, [allowed](const NcclOption& option) { return is_open(option, allowed); });
 }
 
 // The error gives a reason for each algorithm with Simple, the protocol that all have.

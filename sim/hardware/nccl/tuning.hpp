@@ -13,13 +13,17 @@ using NcclAllowed = bool (*)(NcclAlgorithm);
 
 class NcclTuning {
  public:
-  /// `call`: all but its bytes. REQUIRES and throws as nccl_options().
+  /// `call`: all but its bytes. REQUIRES: check(platform) passed; two ranks or more; a kind that
+  /// cost.hpp names (UsageError E0404 otherwise).
   NcclTuning(const NcclPlatform& platform, const NcclPlacement& placement, const NcclQuery& call);
 
-  /// As nccl_options(), of so many bytes.
+  /// Every algorithm with every protocol, in the order in which NCCL resolves ties. An unavailable
+  /// option has only its reason.
   [[nodiscard]] std::vector<NcclOption> options(std::int64_t bytes) const;
 
-  /// As nccl_choice(), among those that are `allowed`.
+  /// The available one of least cost among those that are `allowed`; the first of equals. A ring
+  /// with Simple always is, unless the platform's overrides leave it out: UsageError E0407 if they
+  /// leave nothing.
   [[nodiscard]] NcclOption choice(std::int64_t bytes, NcclAllowed allowed = nullptr) const;
 
   /// Whether choice() has anything to choose from.

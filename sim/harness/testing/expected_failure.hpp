@@ -26,7 +26,7 @@ class ExpectedFailure {
   /// By exactly these ranks, in any order.
   Matcher& on(std::vector<int> ranks) {
     ranks_ = std::move(ranks);
-    std::sort(ranks_.begin(), ranks_.end());
+    std::ranges::sort(ranks_);
     return self();
   }
   /// In this file: its path, or the end of it ("gossip.hpp"). Line 0: any.
@@ -72,14 +72,14 @@ class ExpectedFailure {
     for (const DiagnosisSide& side : sides) {
       all.insert(all.end(), side.ranks.begin(), side.ranks.end());
     }
-    std::sort(all.begin(), all.end());
+    std::ranges::sort(all);
     return all == ranks_ || (!sides.empty() && sides.front().ranks == ranks_);
   }
   [[nodiscard]] bool is_at(const std::vector<DiagnosisSide>& sides) const {
     if (file_.empty() && function_.empty()) return true;
     // Ranks that miss a call are missed where the others made it.
-    const auto side = std::find_if(sides.begin(), sides.end(),
-                                   [](const DiagnosisSide& one) { return *one.site.file != '\0'; });
+    const auto side = std::ranges::find_if(
+        sides, [](const DiagnosisSide& one) { return *one.site.file != '\0'; });
     return side != sides.end() && is_in_file(side->site.file) &&
            (line_ == 0 || side->site.line == line_) &&
            (function_.empty() || function_ == side->site.function);

@@ -76,8 +76,7 @@ inline std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
   return rc::gen::map(detail::uneven(ranks, kHeaviest),
                       [elements](std::vector<std::int64_t> weights) {
                         // All zero, to which they shrink, stands for even shares.
-                        if (detail::sum_of(weights) == 0)
-                          std::fill(weights.begin(), weights.end(), 1);
+                        if (detail::sum_of(weights) == 0) std::ranges::fill(weights, 1);
                         const std::int64_t sum = detail::sum_of(weights);
                         std::vector<std::int64_t> counts;
                         std::int64_t before = 0;

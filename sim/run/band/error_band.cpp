@@ -40,9 +40,8 @@ double distance_of(const MeasuredError& row, const RunSetting& setting) {
 // Keeps one table's rows with the nearest ranks, and all that are as near as the last of them.
 void keep_nearest(MeasuredRows& rows, const RunSetting& setting) {
   if (rows.size() <= kEnoughRows) return;
-  std::stable_sort(rows.begin(), rows.end(), [&](const MeasuredError* a, const MeasuredError* b) {
-    return distance_of(*a, setting) < distance_of(*b, setting);
-  });
+  std::ranges::stable_sort(rows, {},
+                           [&](const MeasuredError* row) { return distance_of(*row, setting); });
   const double last = distance_of(*rows[kEnoughRows - 1], setting);
   while (distance_of(*rows.back(), setting) > last) rows.pop_back();
 }
@@ -128,8 +127,7 @@ double widening_of(const MeasuredRows& rows) {
     for (const double factor : own)
       factors.push_back({factor, 1.0 / static_cast<double>(own.size())});
   }
-  std::sort(factors.begin(), factors.end(),
-            [](const WeightedValue& a, const WeightedValue& b) { return a.value < b.value; });
+  std::ranges::sort(factors, {}, &WeightedValue::value);
   // Weights are rounded; a row is worth far more.
   const double wanted = kBandShare * static_cast<double>(tables.size()) - 1e-9;
   double held = 0.0;
@@ -147,9 +145,8 @@ ErrorBand widened(ErrorBand band, double factor) {
 }
 
 double weighted_quantile(std::vector<WeightedValue> values, double share) {
-  std::sort(values.begin(), values.end(), [](const WeightedValue& a, const WeightedValue& b) {
-    return a.value < b.value || (a.value == b.value && a.weight < b.weight);
-  });
+  std::ranges::sort(values, {},
+                    [](const WeightedValue& each) { return std::pair(each.value, each.weight); });
   double whole = 0.0;
   for (const WeightedValue& value : values) whole += value.weight;
   const double wanted = share * whole;

@@ -82,7 +82,7 @@ void read_share(const JsonValue& group, std::vector<HeldOutShare>& shares) {
 
 // "      "8": [0.1, 0.2]", broken where lines are full.
 std::string list_text(std::int64_t ranks, std::vector<double> errors) {
-  std::sort(errors.begin(), errors.end());
+  std::ranges::sort(errors);
   std::string text;
   std::string line = fmt::format("    \"{}\": [", ranks);
   for (std::size_t i = 0; i < errors.size(); ++i) {

@@ -3,16 +3,12 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <string>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "strategies/gradient_sync/compressors.hpp"
 
 #include "sim/experiment/assumptions.hpp"
-#include "sim/run/detail/watched_run.hpp"
-#include "sim/run/metrics.hpp"
 #include "sim/run/whole_training.hpp"
 
 namespace shardsim {
@@ -124,10 +120,10 @@ ScheduleChart schedule_chart(const WatchedRun& watched, const std::vector<StageT
   }
   if (const Time blur = coarsest(rows); blur > Time()) {
     constexpr double kMicro = 1e6;
-    notes.push_back(fmt::format(
-        "The schedule is drawn coarsely: gaps, and bars beside others, of up to {:.3g} us do not "
-        "show.",
-        blur.seconds() * kMicro));
+    notes.push_back(
+        fmt::format("The schedule is drawn coarsely: gaps, and bars beside others, of up to {:.3g} "
+                    "us do not show.",
+                    blur.seconds() * kMicro));
   }
   ScheduleChart chart;
   Names names;

@@ -141,8 +141,8 @@ TrafficMatrix traffic_matrix(const FiberWorld& world, std::int64_t steps) {
     matrix.bytes[row * matrix.cells + column] += link.counts.sent;
   });
   // Usually all steps send the same.
-  const bool divides = std::all_of(matrix.bytes.begin(), matrix.bytes.end(),
-                                   [&](std::int64_t bytes) { return bytes % steps == 0; });
+  const bool divides =
+      std::ranges::all_of(matrix.bytes, [&](std::int64_t bytes) { return bytes % steps == 0; });
   matrix.steps = divides ? 1 : steps;
   if (divides) {
     for (std::int64_t& bytes : matrix.bytes) bytes /= steps;
@@ -233,8 +233,8 @@ Roofline roofline_of(const RankRecorder& recorder, const Experiment& experiment)
   }
   roofline.host_copies_s = copies.seconds();
   roofline.beside_comm_s = recorder.slowed().seconds();
-  std::stable_sort(roofline.points.begin(), roofline.points.end(),
-                   [](const auto& a, const auto& b) { return a.time_s > b.time_s; });
+  std::ranges::stable_sort(roofline.points,
+                           [](const auto& a, const auto& b) { return a.time_s > b.time_s; });
   return roofline;
 }
 

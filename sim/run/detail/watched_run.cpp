@@ -42,7 +42,7 @@ void RankRecorder::step_begins(std::int64_t step) {
   if (step != last_step_) return;
   records_ = true;
   doing_ = {};
-  memory_.add({rank_->now(), memory_now()});
+  memory_.add({rank_->now(), rank_->ledger().now()});
 }
 
 void RankRecorder::action_begins(std::int64_t /*step*/, const Action& action) {
@@ -59,7 +59,7 @@ void RankRecorder::step_ends(std::int64_t step, const GradientSync& /*sync*/,
                              std::optional<double> /*loss*/) {
   if (step != last_step_) return;
   records_ = false;
-  memory_.add({rank_->now(), memory_now()});
+  memory_.add({rank_->now(), rank_->ledger().now()});
 }
 
 // --- Compute stream ----------------------------------------------------------------------------
@@ -84,8 +84,8 @@ void RankRecorder::posted(const FiberOperation& operation) {
 
 // Few are under way at a time, and ranks mostly wait for the oldest first.
 RankRecorder::Doing RankRecorder::take_posted(const FiberOperation& operation) {
-  const auto found = std::find_if(posted_.begin(), posted_.end(),
-                                  [&](const auto& entry) { return entry.first == &operation; });
+  const auto found =
+      std::ranges::find_if(posted_, [&](const auto& entry) { return entry.first == &operation; });
   if (found == posted_.end()) return {};
   const Doing doing = found->second;
   posted_.erase(found);
@@ -122,19 +122,10 @@ void RankRecorder::waited(const FiberOperation& operation, int member) {
 
 // --- Memory ------------------------------------------------------------------------------------
 
-MemoryUse RankRecorder::memory_now() const {
-  MemoryUse bytes{};
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    bytes.at(i) = rank_->ledger().now(static_cast<MemoryCategory>(i));
-  }
-  return bytes;
-}
-
 std::vector<TimedUse> RankRecorder::take_memory() {
   std::vector<TimedUse> points = memory_.finish();
-  const auto most = std::max_element(
-      points.begin(), points.end(),
-      [](const auto& a, const auto& b) { return total_of(a.bytes) < total_of(b.bytes); });
+  const auto most =
+      std::ranges::max_element(points, {}, [](const auto& each) { return total_of(each.bytes); });
   if (most != points.end() && total_of(most->bytes) >= total_of(most_outside_.bytes)) return points;
   const bool comes_first = points.empty() || most_outside_.time <= points.front().time;
   points.insert(comes_first ? points.begin() : points.end(), most_outside_);
@@ -142,7 +133,7 @@ std::vector<TimedUse> RankRecorder::take_memory() {
 }
 
 void RankRecorder::memory_changed(MemoryCategory /*category*/, std::int64_t /*bytes_now*/) {
-  const TimedUse now{rank_->now(), memory_now()};
+  const TimedUse now{rank_->now(), rank_->ledger().now()};
   if (records_) {
     memory_.add(now);
   } else if (total_of(now.bytes) > total_of(most_outside_.bytes)) {
@@ -175,17 +166,14 @@ void WatchedRun::run(const ParallelPlan& plan, const RunHooks& hooks) {
     std::unique_ptr<Communicator> wrapped;
     if (hooks.wrap_world) wrapped = hooks.wrap_world(everyone);
     Mesh mesh(wrapped ? *wrapped : everyone, plan.options().mesh);
-    const auto recorder = std::find_if(recorders_.begin(), recorders_.end(), [&](const auto& each) {
-      return each->rank() == everyone.rank();
-    });
+    const auto recorder = std::ranges::find(recorders_, everyone.rank(), &RankRecorder::rank);
     TrainingObserver unseen;
     plan.train_rank(runtime, mesh, recorder == recorders_.end() ? unseen : **recorder);
   });
 }
 
 RankRecorder& WatchedRun::of(int rank) const {
-  return **std::find_if(recorders_.begin(), recorders_.end(),
-                        [&](const auto& each) { return each->rank() == rank; });
+  return **std::ranges::find(recorders_, rank, &RankRecorder::rank);
 }
 
 }  // namespace shardsim

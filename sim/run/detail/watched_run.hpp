@@ -91,7 +91,6 @@ class RankRecorder final : public RankObserver, public TrainingObserver, private
   };
   void memory_changed(MemoryCategory category, std::int64_t bytes_now) override;
   [[nodiscard]] Doing take_posted(const FiberOperation& operation);
-  [[nodiscard]] MemoryUse memory_now() const;
 
   RankState* rank_ = nullptr;
   std::int64_t last_step_;

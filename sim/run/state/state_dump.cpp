@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <string_view>
@@ -12,8 +11,6 @@
 #include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
-
-#include "strategies/training/parallel_plan.hpp"
 
 namespace shardsim {
 
@@ -46,7 +43,7 @@ std::string prefix_of(const StatePiece& piece) {
   if (piece.kind == StateKind::optimizer_state && name != "master") return "optimizer." + name;
   if (piece.kind != StateKind::rank_state) return name;
   // A state that one rank alone has names that rank: "worker_error of data rank 3".
-  std::replace(name.begin(), name.end(), ' ', '_');
+  std::ranges::replace(name, ' ', '_');
   return "rank_state." + name;
 }
 
@@ -80,9 +77,8 @@ const char* safetensors_name(DType dtype) {
 }
 
 std::string quoted(const std::string& text) {
-  const bool is_plain = std::all_of(text.begin(), text.end(), [](char c) {
-    return c >= ' ' && c <= '~' && c != '"' && c != '\\';
-  });
+  const bool is_plain = std::ranges::all_of(
+      text, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
   if (!is_plain) {
     throw UsageError("E0955", "a name or a text of a safetensors file is not plain ASCII",
                      "use letters, digits and punctuation other than quotes and backslashes");
@@ -101,15 +97,14 @@ std::string shape_text(const Shape& shape) {
 }  // namespace
 
 bool GatheredTensors::Gathered::is_whole() const {
-  return std::find(ranks.begin(), ranks.end(), kNobody) == ranks.end();
+  return std::ranges::find(ranks, kNobody) == ranks.end();
 }
 
 void GatheredTensors::add(const std::string& name, const Shape& shape, int rank,
                           const StatePiece& piece) {
   Gathered& gathered = tensors_[name];
   if (!gathered.values.defined()) {
-    gathered.values =
-        Tensor::allocate(nullptr, MemoryCategory::activations, shape, piece.values.dtype(), false);
+    gathered.values = new_tensor(shape, piece.values.dtype());
     gathered.ranks.assign(static_cast<std::size_t>(shape.numel()), kNobody);
   }
   const auto size = static_cast<std::size_t>(size_of(piece.values.dtype()));
@@ -261,11 +256,8 @@ void StateDump::Observer::step_ends(std::int64_t step, const GradientSync& sync,
 
 std::string to_safetensors(std::vector<NamedTensor> tensors,
                            const std::map<std::string, std::string>& metadata) {
-  std::sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) {
-    const auto order = [](const NamedTensor& each) {
-      return std::tuple(-size_of(each.values.dtype()), std::string_view(each.name));
-    };
-    return order(a) < order(b);
+  std::ranges::sort(tensors, {}, [](const NamedTensor& each) {
+    return std::tuple(-size_of(each.values.dtype()), std::string_view(each.name));
   });
   std::string header = "{" + quoted(kMetadata) + ":{";
   for (const auto& [key, value] : metadata) {
