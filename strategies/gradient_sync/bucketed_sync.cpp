@@ -16,13 +16,10 @@ class ReadyTracker {
   }
 
   void reset(int chunk) {
-    missing_[static_cast<std::size_t>(chunk)] =
-        static_cast<int>(layout_.chunk(chunk).parameters.size());
+    missing_[to_size(chunk)] = static_cast<int>(layout_.chunk(chunk).parameters.size());
   }
-  void mark(int parameter) { --missing_[static_cast<std::size_t>(layout_.place(parameter).chunk)]; }
-  [[nodiscard]] bool ready(int chunk) const {
-    return missing_[static_cast<std::size_t>(chunk)] <= 0;
-  }
+  void mark(int parameter) { --missing_[to_size(layout_.place(parameter).chunk)]; }
+  [[nodiscard]] bool ready(int chunk) const { return missing_[to_size(chunk)] <= 0; }
 
  private:
   const FlatLayout& layout_;
@@ -34,7 +31,7 @@ class BucketedSync final : public OwningSync {
   BucketedSync(int zero_stage, const SyncPlan& plan, Runtime& runtime, Mesh& mesh)
       : OwningSync(plan, runtime, mesh, zero_stage > 0),
         tracker_(*plan.layout),
-        buckets_(static_cast<std::size_t>(plan.model->num_chunks())),
+        buckets_(to_size(plan.model->num_chunks())),
         reduces_every_microbatch_(zero_stage == 2 && plan.reduce_every_microbatch),
         reduces_within_backward_(zero_stage == 2 || plan.overlap_reduce) {
     weights_ = runtime.allocate(MemoryCategory::params, {plan.layout->padded()}, plan.weight_dtype);
@@ -107,7 +104,7 @@ class BucketedSync final : public OwningSync {
     [[nodiscard]] int front() const { return members[next]; }
     int take() { return members[next++]; }
   };
-  [[nodiscard]] Buckets& of_chunk(int chunk) { return buckets_[static_cast<std::size_t>(chunk)]; }
+  [[nodiscard]] Buckets& of_chunk(int chunk) { return buckets_[to_size(chunk)]; }
 
   [[nodiscard]] HeldWeights held_weights(int chunk) const override {
     return {0, whole_weights(chunk)};

@@ -50,9 +50,7 @@ Shape with_last(const Shape& shape, std::int64_t last) {
 
 void require_size(const char* layer, const char* what, std::int64_t actual, std::int64_t expected) {
   if (actual == expected) return;
-  throw UsageError("E0611",
-                   std::string(layer) + ": " + what + " is " + std::to_string(actual) +
-                       ", expected " + std::to_string(expected),
+  throw UsageError("E0611", concat(layer, ": ", what, " is ", actual, ", expected ", expected),
                    "give the layer the shapes that its header states");
 }
 

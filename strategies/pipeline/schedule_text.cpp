@@ -36,11 +36,10 @@ std::string to_text(const PipelineSchedule& schedule) {
       width = std::max(width, cells.back().back().size());
     }
   }
-  std::string text = "schedule " + schedule.name + ": " + std::to_string(schedule.shape.num_ranks) +
-                     " ranks, " + std::to_string(schedule.shape.num_chunks) + " chunks, " +
-                     std::to_string(schedule.shape.num_microbatches) + " microbatches, " +
-                     std::string(name_of(schedule.placement)) + " placement, " +
-                     std::to_string(schedule.sends_in_flight) + " sends in flight\n";
+  std::string text = concat("schedule ", schedule.name, ": ", schedule.shape.num_ranks, " ranks, ",
+                            schedule.shape.num_chunks, " chunks, ", schedule.shape.num_microbatches,
+                            " microbatches, ", name_of(schedule.placement), " placement, ",
+                            schedule.sends_in_flight, " sends in flight\n");
   const std::size_t rank_width = digits(cells.empty() ? 0 : cells.size() - 1);
   for (std::size_t rank = 0; rank < cells.size(); ++rank) {
     std::string line = "rank ";
@@ -112,11 +111,11 @@ class Reader {
     const std::string_view before = text_.substr(0, word_);
     const auto line = 1 + std::count(before.begin(), before.end(), '\n');
     const std::size_t line_start = before.rfind('\n') == before.npos ? 0 : before.rfind('\n') + 1;
-    throw UsageError("E0756",
-                     "schedule text, line " + std::to_string(line) + ", column " +
-                         std::to_string(word_ - line_start + 1) + ": expected " + expected +
-                         ", found " + (found.empty() ? "nothing" : '"' + std::string(found) + '"'),
-                     "the form is that of to_text(PipelineSchedule)");
+    throw UsageError(
+        "E0756",
+        concat("schedule text, line ", line, ", column ", word_ - line_start + 1, ": expected ",
+               expected, ", found ", found.empty() ? "nothing" : '"' + std::string(found) + '"'),
+        "the form is that of to_text(PipelineSchedule)");
   }
 
  private:

@@ -31,8 +31,8 @@ void require_enough(const Parts& parts, int num_stages, const StageSplit& split)
                               (split.account_for_loss ? 1 : 0);
   if (num_stages <= layers) return;
   throw UsageError("E0711",
-                   std::to_string(num_stages) + " pipeline stages, but the model has only " +
-                       std::to_string(layers) + " layers to give them",
+                   concat(num_stages, " pipeline stages, but the model has only ", layers,
+                          " layers to give them"),
                    "use fewer stages or chunks, or a deeper model; embedding and head can count as "
                    "layers of their own");
 }
@@ -40,10 +40,9 @@ void require_enough(const Parts& parts, int num_stages, const StageSplit& split)
 void require_fits(const Parts& parts, int num_stages, const std::vector<std::int64_t>& layers) {
   const std::string help = "give every stage a number of layers; they add up to the model's";
   if (layers.size() != index_of(num_stages)) {
-    throw UsageError("E0712",
-                     "layers of " + std::to_string(layers.size()) +
-                         " stages are given, but there are " + std::to_string(num_stages),
-                     help);
+    throw UsageError(
+        "E0712",
+        concat("layers of ", layers.size(), " stages are given, but there are ", num_stages), help);
   }
   std::int64_t sum = 0;
   for (std::size_t stage = 0; stage < layers.size(); ++stage) {
@@ -52,18 +51,17 @@ void require_fits(const Parts& parts, int num_stages, const std::vector<std::int
     // No stage has more than all, so that the sum stays small.
     if (layers[stage] < (has_more ? 0 : 1) || layers[stage] > parts.layers.count) {
       throw UsageError("E0712",
-                       "stage " + std::to_string(stage) + " cannot have " +
-                           std::to_string(layers[stage]) + " of " +
-                           std::to_string(parts.layers.count) + " layers",
+                       concat("stage ", stage, " cannot have ", layers[stage], " of ",
+                              parts.layers.count, " layers"),
                        "only a stage with the embedding or the head may have none");
     }
     sum += layers[stage];
   }
   if (sum != parts.layers.count) {
-    throw UsageError("E0712",
-                     "the stages have " + std::to_string(sum) +
-                         " layers in all, but the model has " + std::to_string(parts.layers.count),
-                     help);
+    throw UsageError(
+        "E0712",
+        concat("the stages have ", sum, " layers in all, but the model has ", parts.layers.count),
+        help);
   }
 }
 

@@ -69,7 +69,7 @@ std::unique_ptr<Optimizer> own_sgd(const Optimizer* given, double learning_rate)
 }
 
 void copy_bytes(const Tensor& to, const Tensor& from) {
-  std::memcpy(to.data(), from.data(), static_cast<std::size_t>(from.num_bytes()));
+  std::memcpy(to.data(), from.data(), to_size(from.num_bytes()));
 }
 
 }  // namespace
@@ -141,12 +141,11 @@ ShardedModel::~ShardedModel() = default;
 
 std::vector<ParameterShard> ShardedModel::local_parameter_shard() const {
   std::vector<StatePiece> held(plan_.part(mesh_.place()).model->parameters().size());
-  sync_->visit(StateKind::parameter, [&](const StatePiece& piece) {
-    held[static_cast<std::size_t>(piece.parameter)] = piece;
-  });
+  sync_->visit(StateKind::parameter,
+               [&](const StatePiece& piece) { held[to_size(piece.parameter)] = piece; });
   std::vector<ParameterShard> shards;
   for_each_responsible_run(plan_, mesh_.place(), [&](const ResponsibleRun& run) {
-    const StatePiece& piece = held[static_cast<std::size_t>(run.local)];
+    const StatePiece& piece = held[to_size(run.local)];
     shards.push_back({run.whole, run.whole_first,
                       piece.values.view(run.local_first - piece.first, {run.count})});
   });
@@ -167,7 +166,7 @@ std::vector<Tensor> ShardedModel::gather_full_parameters() {
   for (const ParameterSpec& spec : wrapped_model().parameters()) {
     whole.push_back(runtime_.allocate(MemoryCategory::params, spec.shape, dtype));
   }
-  const Tensor own = pack_own_shard(counts[static_cast<std::size_t>(rank())]);
+  const Tensor own = pack_own_shard(counts[to_size(rank())]);
   const Tensor gathered = runtime_.allocate(MemoryCategory::comm, {total}, dtype);
   world_.all_gather(gathered, own, {.label = "full parameters", .counts = counts}).wait();
   unpack(gathered, whole);
@@ -192,14 +191,12 @@ Tensor ShardedModel::pack_own_shard(std::int64_t count) {
 }
 
 void ShardedModel::unpack(const Tensor& gathered, const std::vector<Tensor>& whole) const {
-  const ComputeOp op{"unpack_parameters", ComputeKind::memory_bound, gathered.dtype(), 0,
-                     2 * gathered.num_bytes()};
-  runtime_.compute(op, [&] {
+  runtime_.compute(memory_op("unpack_parameters", gathered.dtype(), 2 * gathered.num_bytes()), [&] {
     std::int64_t at = 0;
     for (int member = 0; member < world_size(); ++member) {
       const MeshPlace place = plan_.options().mesh.place_of(member);
       for_each_responsible_run(plan_, place, [&](const ResponsibleRun& run) {
-        const Tensor& parameter = whole[static_cast<std::size_t>(run.whole)];
+        const Tensor& parameter = whole[to_size(run.whole)];
         copy_bytes(parameter.view(run.whole_first, {run.count}), gathered.view(at, {run.count}));
         at += run.count;
       });
@@ -215,8 +212,7 @@ std::int64_t ShardedModel::global_batch_size() const {
 void ShardedModel::require_no_gradients(const char* function) const {
   if (gradients_ == Gradients::none) return;
   throw UsageError("E0779",
-                   std::string(function) + ": the gradients of step " + std::to_string(steps_) +
-                       " were not applied yet",
+                   concat(function, ": the gradients of step ", steps_, " were not applied yet"),
                    "call apply_gradients before");
 }
 
@@ -263,8 +259,8 @@ void ShardedModel::require(Gradients state, const char* function) const {
   constexpr const char* kNames[] = {"there are none", "they are this rank's own",
                                     "they are synchronized"};
   throw UsageError("E0780",
-                   std::string(function) + ": gradients of step " + std::to_string(steps_) + ": " +
-                       kNames[static_cast<std::size_t>(gradients_)],
+                   concat(function, ": gradients of step ", steps_, ": ",
+                          kNames[static_cast<std::size_t>(gradients_)]),
                    "call compute_gradients, then synchronize_gradients unless gradients are "
                    "synchronized automatically, then apply_gradients");
 }

@@ -98,9 +98,8 @@ void RegularizedOptimizer::step(Runtime& runtime, const Tensor& parameter, const
   // As wide as the weights: a gradient without its loss scale may be too small for its own dtype.
   const Tensor sum =
       runtime.allocate(MemoryCategory::optimizer, gradient.shape(), parameter.dtype());
-  const ComputeOp op{"regularize", ComputeKind::memory_bound, parameter.dtype(), 0,
-                     parameter.num_bytes() + gradient.num_bytes() + sum.num_bytes()};
-  runtime.compute(op, [&] {
+  const std::int64_t bytes = parameter.num_bytes() + gradient.num_bytes() + sum.num_bytes();
+  runtime.compute(memory_op("regularize", parameter.dtype(), bytes), [&] {
     for (std::int64_t i = 0; i < gradient.numel(); ++i) {
       const double weight = parameter.get(i);
       sum.set(i,
