@@ -12,8 +12,8 @@ namespace shardsim {
 namespace {
 
 void require_of_sync(bool holds, const char* name, const std::string& value, const char* fix) {
-  if (holds) return;
-  throw UsageError("E0792", "gradient synchronization: " + std::string(name) + " is " + value, fix);
+  require_usage(holds, "E0792", "gradient synchronization: " + std::string(name) + " is " + value,
+                fix);
 }
 
 void require_of_data_parallelism(bool holds, const std::string& what, const char* fix) {

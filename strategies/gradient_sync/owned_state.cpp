@@ -168,17 +168,9 @@ void OwnedState::visit_values(StateKind kind, std::string_view state, int chunk,
 }
 
 bool OwnedState::is_on_host(StateKind kind) const {
-  switch (kind) {
-    case StateKind::gradient:
-      return plan_.offload_gradients;
-    case StateKind::parameter:
-      return plan_.offload_parameters;
-    case StateKind::optimizer_state:
-      return plan_.offload_optimizer;
-    case StateKind::rank_state:
-      return false;
-  }
-  return false;
+  return (kind == StateKind::gradient && plan_.offload_gradients) ||
+         (kind == StateKind::parameter && plan_.offload_parameters) ||
+         (kind == StateKind::optimizer_state && plan_.offload_optimizer);
 }
 
 }  // namespace shardsim

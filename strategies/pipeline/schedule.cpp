@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/text.hpp"
 
 #include "strategies/pipeline/schedule_row.hpp"
 
@@ -43,12 +43,8 @@ std::optional<StageAction> ActionWords::action() const {
 }
 
 std::optional<int> parse_index(std::string_view digits) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size() || value < 0) {
-    return std::nullopt;
-  }
-  return value;
+  const std::optional<int> value = parse_number<int>(digits);
+  return value >= 0 ? value : std::nullopt;
 }
 
 int PipelineSchedule::stage_of(int rank, int chunk) const {
