@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 // Every failure a user can meet is an Error. It carries a stable code, one sentence about the error
@@ -20,6 +21,23 @@ enum class ExitCode : int {
   internal = 70,       ///< A bug of ours.
   interrupted = 130,   ///< Ctrl-C.
 };
+
+/// The parts of a message as one text; numbers as std::to_string writes them.
+template <class... Parts>
+[[nodiscard]] std::string concat(const Parts&... parts) {
+  std::string text;
+  const auto add = [&text](const auto& part) {
+    using Part = std::remove_cvref_t<decltype(part)>;
+    static_assert(!std::is_same_v<Part, bool>, "say it in words");
+    if constexpr (std::is_arithmetic_v<Part> && !std::is_same_v<Part, char>) {
+      text += std::to_string(part);
+    } else {
+      text += part;
+    }
+  };
+  (add(parts), ...);
+  return text;
+}
 
 /// A failure with its cause and its fix.
 class Error : public std::runtime_error {
@@ -47,6 +65,12 @@ class UsageError : public Error {
   UsageError(std::string code, const std::string& message, std::string fix = {})
       : Error(ExitCode::bad_usage, std::move(code), message, std::move(fix)) {}
 };
+
+/// Throws UsageError unless the requirement holds.
+inline void require_usage(bool holds, const char* code, const std::string& message,
+                          const std::string& fix = {}) {
+  if (!holds) throw UsageError(code, message, fix);
+}
 
 /// A named limit (ranks, virtual time, memory) was exceeded.
 class LimitError : public Error {

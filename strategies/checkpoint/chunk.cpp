@@ -31,9 +31,8 @@ struct Describer {
 };
 
 std::string text_of(const ElementRun& run) {
-  return "{first " + std::to_string(run.first) + ", count " + std::to_string(run.count) +
-         ", stride " + std::to_string(run.stride) + ", repeats " + std::to_string(run.repeats) +
-         "}";
+  return concat("{first ", run.first, ", count ", run.count, ", stride ", run.stride, ", repeats ",
+                run.repeats, "}");
 }
 
 bool lies_inside(const ElementRun& run, std::int64_t numel) {
@@ -88,8 +87,7 @@ std::optional<std::string> problem_of(std::span<const ElementRun> runs, std::int
   std::int64_t named = 0;
   for (const ElementRun& run : runs) {
     if (!lies_inside(run, numel)) {
-      return "run " + text_of(run) + " does not lie inside a tensor of " + std::to_string(numel) +
-             " elements";
+      return concat("run ", text_of(run), " does not lie inside a tensor of ", numel, " elements");
     }
     // Pieces do not overlap, so a run inside the tensor has no more elements than it.
     named += run.numel();
@@ -103,50 +101,6 @@ std::optional<std::string> problem_of(std::span<const ElementRun> runs, std::int
 ElementRuns flat_run(std::int64_t first, std::int64_t count) {
   if (count == 0) return {};
   return {{.first = first, .count = count, .stride = 0, .repeats = 1}};
-}
-
-ElementRuns runs_of_box(std::span<const std::int64_t> shape, std::span<const std::int64_t> offset,
-                        std::span<const std::int64_t> extent) {
-  bool inside = checked_numel(shape).has_value() && offset.size() == shape.size() &&
-                extent.size() == shape.size();
-  bool empty = false;
-  for (std::size_t d = 0; inside && d < shape.size(); ++d) {
-    inside = offset[d] >= 0 && extent[d] >= 0 && offset[d] <= shape[d] &&
-             extent[d] <= shape[d] - offset[d];
-    empty = empty || extent[d] == 0;
-  }
-  if (!inside) {
-    throw UsageError("E0811", "a box does not lie inside its tensor",
-                     "give an offset and an extent for each dimension, within the shape");
-  }
-  if (empty) return {};
-  // From the innermost dimension outwards: what is contiguous so far, and its span in the tensor.
-  ElementRuns runs = flat_run(0, 1);
-  std::int64_t span = 1;
-  for (std::size_t d = shape.size(); d-- > 0;) {
-    for (ElementRun& run : runs) run.first += offset[d] * span;
-    if (runs.size() == 1 && runs[0].repeats == 1 && runs[0].count == span) {
-      runs[0].count = extent[d] * span;
-    } else if (runs.size() == 1 && runs[0].repeats == 1) {
-      runs[0].stride = span;
-      runs[0].repeats = extent[d];
-    } else if (runs.size() == 1 && runs[0].stride * runs[0].repeats == span) {
-      runs[0].repeats *= extent[d];  // The dimension inside is whole: pieces continue as before.
-    } else if (extent[d] > 1) {
-      const ElementRuns inner = runs;
-      for (std::int64_t i = 1; i < extent[d]; ++i) {
-        for (ElementRun run : inner) {
-          run.first += i * span;
-          runs.push_back(run);
-        }
-      }
-    }
-    span *= shape[d];
-  }
-  for (ElementRun& run : runs) {
-    if (run.repeats == 1) run.stride = 0;
-  }
-  return runs;
 }
 
 std::optional<PartitionFault> find_partition_fault(std::vector<OwnedRun> runs, std::int64_t numel) {
@@ -180,8 +134,7 @@ std::optional<PartitionFault> find_partition_fault(std::vector<OwnedRun> runs, s
 
 std::optional<std::string> problem_of_name(std::string_view name) {
   if (name.empty() || name.size() > kMaxNameLength) {
-    return "a name has 1 to " + std::to_string(kMaxNameLength) + " characters, this one " +
-           std::to_string(name.size());
+    return concat("a name has 1 to ", kMaxNameLength, " characters, this one ", name.size());
   }
   const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
     return c > ' ' && c < '\x7f' && c != '#' && c != '"' && c != '\\';
@@ -195,8 +148,8 @@ std::optional<std::string> problem_of_name(std::string_view name) {
 std::optional<std::string> problem_of(const TensorInfo& tensor) {
   if (auto problem = problem_of_name(tensor.name)) return problem;
   if (tensor.shape.size() > kMaxDimensions || !checked_numel(tensor.shape)) {
-    return "\"" + tensor.name + "\" has a shape with more than " + std::to_string(kMaxDimensions) +
-           " or negative dimensions, or more bytes than 63 bits count";
+    return concat("\"", tensor.name, "\" has a shape with more than ", kMaxDimensions,
+                  " or negative dimensions, or more bytes than 63 bits count");
   }
   return std::nullopt;
 }
@@ -209,8 +162,8 @@ std::optional<std::string> problem_of(const TensorInfo& tensor,
   }
   const auto wanted = static_cast<std::size_t>(num_elements(elements) * size_of(tensor.dtype));
   if (wanted != num_bytes) {
-    return "\"" + tensor.name + "\": the elements take " + std::to_string(wanted) +
-           " bytes, but there are " + std::to_string(num_bytes);
+    return concat("\"", tensor.name, "\": the elements take ", wanted, " bytes, but there are ",
+                  num_bytes);
   }
   return std::nullopt;
 }
@@ -222,8 +175,8 @@ std::optional<std::string> problem_of_scalar(std::string_view name, const Scalar
   const bool plain =
       std::all_of(text->begin(), text->end(), [](char c) { return c >= ' ' && c < '\x7f'; });
   if (plain && text->size() <= kMaxTextLength) return std::nullopt;
-  return "scalar \"" + std::string(name) + "\" is no text of at most " +
-         std::to_string(kMaxTextLength) + " printable ASCII characters";
+  return concat("scalar \"", name, "\" is no text of at most ", kMaxTextLength,
+                " printable ASCII characters");
 }
 
 bool is_whole(const TensorInfo& tensor, std::span<const ElementRun> elements) {

@@ -47,9 +47,6 @@ class FileError : public std::runtime_error {
 /// A file being written, from its beginning. Destroying it closes it, whatever comes of that.
 class OutputFile {
  public:
-  OutputFile() = default;
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
   virtual ~OutputFile() = default;
   /// Writes some of the bytes, at least one unless there are none; returns how many.
   virtual std::size_t write(std::span<const std::byte> bytes) = 0;
@@ -61,9 +58,6 @@ class OutputFile {
 /// A regular file being read.
 class InputFile {
  public:
-  InputFile() = default;
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
   virtual ~InputFile() = default;
   [[nodiscard]] virtual std::int64_t size() const = 0;
   /// Reads up to bytes.size() bytes from `offset`; returns how many, 0 at the end of the file.
@@ -73,9 +67,6 @@ class InputFile {
 /// All calls throw FileError.
 class FileSystem {
  public:
-  FileSystem() = default;
-  FileSystem(const FileSystem&) = delete;
-  FileSystem& operator=(const FileSystem&) = delete;
   virtual ~FileSystem() = default;
 
   /// Does nothing if something of this name is there already.

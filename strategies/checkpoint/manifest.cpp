@@ -73,8 +73,7 @@ std::int64_t integer(const Json& value, std::int64_t min, std::int64_t max) {
                         ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(max)
                         : value.is_number_integer();
   if (!fits || value.get<std::int64_t>() < min || value.get<std::int64_t>() > max) {
-    throw FormatError("a number is not an integer from " + std::to_string(min) + " to " +
-                      std::to_string(max));
+    throw FormatError(concat("a number is not an integer from ", min, " to ", max));
   }
   return value.get<std::int64_t>();
 }
@@ -250,11 +249,10 @@ std::string_view payload_name_of(DType dtype) {
 }
 
 std::string to_text(const Manifest& manifest) {
-  std::string text = std::string(kManifestStart) + std::to_string(kVersion) +
-                     ",\n\"step\":" + std::to_string(manifest.step) +
-                     ",\n\"scalars\":" + json_of(manifest.scalars).dump() +
-                     ",\n\"tensors\":" + lines_of(manifest.tensors) +
-                     ",\n\"files\":" + lines_of(manifest.files);
+  std::string text = concat(kManifestStart, kVersion, ",\n\"step\":", manifest.step,
+                            ",\n\"scalars\":", json_of(manifest.scalars).dump(),
+                            ",\n\"tensors\":", lines_of(manifest.tensors),
+                            ",\n\"files\":", lines_of(manifest.files));
   const std::string checksum = hex_of(checksum_of(text));
   return text + std::string(kTailStart) + checksum + std::string(kTailEnd);
 }
@@ -279,9 +277,8 @@ Manifest parse_manifest(std::string_view text) {
   }
   const std::int64_t version = integer(member(json, "version"), 0, kAny);
   if (version != kVersion) {
-    throw FormatError("the manifest has version " + std::to_string(version) +
-                          ", this shardsim reads " + std::to_string(kVersion),
-                      true);
+    throw FormatError(
+        concat("the manifest has version ", version, ", this shardsim reads ", kVersion), true);
   }
   Manifest manifest{.step = integer(member(json, "step"), 0, kAny),
                     .scalars = scalars_in(member(json, "scalars")),
@@ -296,10 +293,9 @@ Manifest parse_manifest(std::string_view text) {
 }
 
 std::string to_text(const RankReport& report) {
-  return "{\"step\":" + std::to_string(report.step) +
-         ",\"scalars\":" + json_of(report.scalars).dump() +
-         ",\"tensors\":" + lines_of(report.tensors) + ",\"file\":" + json_of(report.file).dump() +
-         "}";
+  return concat("{\"step\":", report.step, ",\"scalars\":", json_of(report.scalars).dump(),
+                ",\"tensors\":", lines_of(report.tensors),
+                ",\"file\":", json_of(report.file).dump(), "}");
 }
 
 RankReport parse_report(std::string_view text) {
@@ -357,9 +353,8 @@ std::optional<CoverageProblem> find_coverage_problem(const Manifest& manifest) {
     const std::string element =
         "element " + std::to_string(fault->element) + " of \"" + tensor.name + "\" ";
     if (fault->owner < 0) return CoverageProblem{true, element + "has no main copy on any rank"};
-    return CoverageProblem{false, element + "has two main copies, on rank " +
-                                      std::to_string(fault->owner) + " and on rank " +
-                                      std::to_string(fault->other)};
+    return CoverageProblem{false, concat(element, "has two main copies, on rank ", fault->owner,
+                                         " and on rank ", fault->other)};
   }
   return std::nullopt;
 }

@@ -11,26 +11,17 @@
 
 namespace shardsim {
 
-// The library's own state is opaque.
-struct Checksum::State {
-  State() : hash(XXH64_createState()) {
-    if (hash == nullptr) throw std::bad_alloc();
-    XXH64_reset(hash, 0);
-  }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
-  ~State() { XXH64_freeState(hash); }
-  XXH64_state_t* hash;
-};
-
-Checksum::Checksum() : state_(std::make_unique<State>()) {}
-Checksum::~Checksum() = default;
-
-void Checksum::add(std::span<const std::byte> bytes) {
-  if (!bytes.empty()) XXH64_update(state_->hash, bytes.data(), bytes.size());
+Checksum::Checksum()
+    : state_(XXH64_createState(), [](XXH64_state_s* state) { XXH64_freeState(state); }) {
+  if (state_ == nullptr) throw std::bad_alloc();
+  XXH64_reset(state_.get(), 0);
 }
 
-std::uint64_t Checksum::value() const { return XXH64_digest(state_->hash); }
+void Checksum::add(std::span<const std::byte> bytes) {
+  if (!bytes.empty()) XXH64_update(state_.get(), bytes.data(), bytes.size());
+}
+
+std::uint64_t Checksum::value() const { return XXH64_digest(state_.get()); }
 
 std::uint64_t checksum_of(std::string_view bytes) { return XXH64(bytes.data(), bytes.size(), 0); }
 

@@ -10,6 +10,8 @@
 
 #include "strategies/checkpoint/checkpoint_error.hpp"
 
+struct XXH64_state_s;  // <xxhash.h>
+
 // The names of folders and files of a checkpoint, and the checksum that a file is named after. A
 // name is a function of its object, so a reader accepts the one name there is and no path can be
 // smuggled in.
@@ -22,17 +24,12 @@ namespace shardsim {
 class Checksum {
  public:
   Checksum();
-  Checksum(const Checksum&) = delete;
-  Checksum& operator=(const Checksum&) = delete;
-  ~Checksum();
-
   void add(std::span<const std::byte> bytes);
   /// Checksum of all bytes so far.
   [[nodiscard]] std::uint64_t value() const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<XXH64_state_s, void (*)(XXH64_state_s*)> state_;
 };
 
 [[nodiscard]] std::uint64_t checksum_of(std::string_view bytes);

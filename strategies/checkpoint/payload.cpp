@@ -32,9 +32,8 @@ std::string shape_text(std::span<const std::int64_t> shape) {
 // Names need no escaping: problem_of_name sees to it.
 std::string entry_text(const std::string& name, DType dtype, std::span<const std::int64_t> shape,
                        std::int64_t begin, std::int64_t end) {
-  return ",\"" + name + "\":{\"dtype\":\"" + std::string(payload_name_of(dtype)) +
-         "\",\"shape\":" + shape_text(shape) + ",\"data_offsets\":[" + std::to_string(begin) + "," +
-         std::to_string(end) + "]}";
+  return concat(",\"", name, "\":{\"dtype\":\"", payload_name_of(dtype),
+                "\",\"shape\":", shape_text(shape), ",\"data_offsets\":[", begin, ",", end, "]}");
 }
 
 std::string with_length(std::string json) {
@@ -84,8 +83,8 @@ PayloadLayout lay_out_payload(std::span<const Chunk> chunks, std::int64_t step, 
            size_of(chunks[static_cast<std::size_t>(b)].tensor.dtype);
   });
   std::string json =
-      "{\"__metadata__\":{\"format\":\"shardsim-checkpoint\",\"version\":\"1\",\"step\":\"" +
-      std::to_string(step) + "\",\"rank\":\"" + std::to_string(rank) + "\"}";
+      concat("{\"__metadata__\":{\"format\":\"shardsim-checkpoint\",\"version\":\"1\",\"step\":\"",
+             step, "\",\"rank\":\"", rank, "\"}");
   std::map<std::string, int> parts;
   std::int64_t at = 0;
   for (const int i : layout.order) {
@@ -105,8 +104,8 @@ PayloadLayout lay_out_payload(std::span<const Chunk> chunks, std::int64_t step, 
   json += "}";
   if (static_cast<std::int64_t>(json.size()) > kMaxHeaderBytes - kLengthBytes) {
     throw CheckpointError(CheckpointProblem::too_large,
-                          "the header of a rank's file has " + std::to_string(json.size()) +
-                              " bytes; the limit is " + std::to_string(kMaxHeaderBytes));
+                          concat("the header of a rank's file has ", json.size(),
+                                 " bytes; the limit is ", kMaxHeaderBytes));
   }
   layout.header = with_length(std::move(json));
   layout.bytes = static_cast<std::int64_t>(layout.header.size()) + at;

@@ -16,9 +16,8 @@ void check_common(const CheckpointPlace& place, int rank, const Scalars& scalars
   constexpr int kMaxRank = (1 << 24) - 1;  // Limit of SaveStatus::number and manifests.
   if (place.directory.empty() || place.step < 0 || rank < 0 || rank > kMaxRank) {
     throw CheckpointError(CheckpointProblem::bad_chunk,
-                          "a save needs a directory, a step and a rank of 0 or more, not \"" +
-                              place.directory + "\", " + std::to_string(place.step) + " and " +
-                              std::to_string(rank));
+                          concat("a save needs a directory, a step and a rank of 0 or more, not \"",
+                                 place.directory, "\", ", place.step, " and ", rank));
   }
   for (const auto& [name, value] : scalars) {
     if (auto problem = problem_of_scalar(name, value)) {
@@ -56,8 +55,7 @@ void check_scalar(const std::string& name, const RankReport& mine, const RankRep
   const ScalarValue* b = has(theirs);
   if (a != nullptr && b != nullptr && same_scalar(*a, *b)) return;
   const auto text = [](const ScalarValue* value, const RankReport& report) {
-    return (value != nullptr ? describe(*value) : "absent") + " on rank " +
-           std::to_string(report.file.rank);
+    return concat(value != nullptr ? describe(*value) : "absent", " on rank ", report.file.rank);
   };
   disagree("scalar \"" + name + "\" is " + text(a, mine) + " and " + text(b, theirs));
 }
@@ -77,9 +75,9 @@ TensorMap merge_tensors(std::span<const RankReport* const> reports) {
       const auto [known, is_new] =
           tensors.emplace(tensor.name, std::pair(&tensor, report->file.rank));
       if (!is_new && *known->second.first != tensor) {
-        disagree("\"" + tensor.name + "\" is " + describe(*known->second.first) + " on rank " +
-                 std::to_string(known->second.second) + " and " + describe(tensor) + " on rank " +
-                 std::to_string(report->file.rank));
+        disagree(concat("\"", tensor.name, "\" is ", describe(*known->second.first), " on rank ",
+                        known->second.second, " and ", describe(tensor), " on rank ",
+                        report->file.rank));
       }
     }
   }
@@ -94,12 +92,11 @@ std::vector<const RankReport*> in_order_of_ranks(std::span<const RankReport> rep
             [](const auto* a, const auto* b) { return a->file.rank < b->file.rank; });
   for (std::size_t r = 0; r < sorted.size(); ++r) {
     if (sorted[r]->file.rank != static_cast<int>(r)) {
-      disagree(std::to_string(sorted.size()) + " reports are not those of ranks 0 to " +
-               std::to_string(sorted.size() - 1) + ", each once");
+      disagree(concat(sorted.size(), " reports are not those of ranks 0 to ", sorted.size() - 1,
+                      ", each once"));
     }
     if (sorted[r]->step != place.step) {
-      disagree("rank " + std::to_string(r) + " saved step " + std::to_string(sorted[r]->step) +
-               ", not " + std::to_string(place.step));
+      disagree(concat("rank ", r, " saved step ", sorted[r]->step, ", not ", place.step));
     }
   }
   if (sorted.empty()) disagree("there is no report of any rank");
@@ -242,9 +239,9 @@ SaveStatus commit(FileSystem& files, const CheckpointPlace& place,
     manifest = merge(reports, place);
     const std::string text = to_text(manifest);
     if (static_cast<std::int64_t>(text.size()) > kMaxManifestBytes) {
-      throw CheckpointError(CheckpointProblem::too_large,
-                            "the manifest has " + std::to_string(text.size()) +
-                                " bytes; the limit is " + std::to_string(kMaxManifestBytes));
+      throw CheckpointError(
+          CheckpointProblem::too_large,
+          concat("the manifest has ", text.size(), " bytes; the limit is ", kMaxManifestBytes));
     }
     write_manifest(files, place, text);
   });

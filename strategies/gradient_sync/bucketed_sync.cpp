@@ -7,34 +7,12 @@ namespace shardsim {
 
 namespace {
 
-// Counts which chunks have all their gradients within one microbatch.
-class ReadyTracker {
- public:
-  explicit ReadyTracker(const FlatLayout& layout)
-      : layout_(layout), missing_(layout.chunks().size()) {
-    for (int chunk = 0; chunk < static_cast<int>(missing_.size()); ++chunk) reset(chunk);
-  }
-
-  void reset(int chunk) {
-    missing_[static_cast<std::size_t>(chunk)] =
-        static_cast<int>(layout_.chunk(chunk).parameters.size());
-  }
-  void mark(int parameter) { --missing_[static_cast<std::size_t>(layout_.place(parameter).chunk)]; }
-  [[nodiscard]] bool ready(int chunk) const {
-    return missing_[static_cast<std::size_t>(chunk)] <= 0;
-  }
-
- private:
-  const FlatLayout& layout_;
-  std::vector<int> missing_;
-};
-
 class BucketedSync final : public OwningSync {
  public:
   BucketedSync(int zero_stage, const SyncPlan& plan, Runtime& runtime, Mesh& mesh)
       : OwningSync(plan, runtime, mesh, zero_stage > 0),
-        tracker_(*plan.layout),
-        buckets_(static_cast<std::size_t>(plan.model->num_chunks())),
+        missing_(plan.layout->chunks().size()),
+        buckets_(to_size(plan.model->num_chunks())),
         reduces_every_microbatch_(zero_stage == 2 && plan.reduce_every_microbatch),
         reduces_within_backward_(zero_stage == 2 || plan.overlap_reduce) {
     weights_ = runtime.allocate(MemoryCategory::params, {plan.layout->padded()}, plan.weight_dtype);
@@ -61,16 +39,20 @@ class BucketedSync final : public OwningSync {
     if (buckets.reducing) reduce_rest(buckets);  // Left by the microbatch before.
     buckets.reducing = last || reduces_every_microbatch_;
     buckets.next = 0;
-    for (const int bucket : buckets.members) tracker_.reset(bucket);
+    for (const int bucket : buckets.members) {
+      missing_[to_size(bucket)] = static_cast<int>(plan_.layout->chunk(bucket).parameters.size());
+    }
   }
 
   void gradient_ready(int parameter) override {
     const int bucket = plan_.layout->place(parameter).chunk;
     Buckets& buckets = of_chunk(plan_.layout->chunk(bucket).model_chunk);
     if (!buckets.reducing || !reduces_within_backward_) return;
-    tracker_.mark(parameter);
+    --missing_[to_size(bucket)];
     // In the order of the buckets, whichever is ready first: the order must be that of all ranks.
-    while (buckets.left() && tracker_.ready(buckets.front())) reducer_->reduce(buckets.take());
+    while (buckets.left() && missing_[to_size(buckets.front())] <= 0) {
+      reducer_->reduce(buckets.take());
+    }
   }
 
   // The last chunk's backward comes first.
@@ -107,7 +89,7 @@ class BucketedSync final : public OwningSync {
     [[nodiscard]] int front() const { return members[next]; }
     int take() { return members[next++]; }
   };
-  [[nodiscard]] Buckets& of_chunk(int chunk) { return buckets_[static_cast<std::size_t>(chunk)]; }
+  [[nodiscard]] Buckets& of_chunk(int chunk) { return buckets_[to_size(chunk)]; }
 
   [[nodiscard]] HeldWeights held_weights(int chunk) const override {
     return {0, whole_weights(chunk)};
@@ -152,7 +134,7 @@ class BucketedSync final : public OwningSync {
     while (buckets.left()) reducer_->reduce(buckets.take());
   }
 
-  ReadyTracker tracker_;
+  std::vector<int> missing_;      // By bucket: gradients that this microbatch does not have yet.
   std::vector<Buckets> buckets_;  // By model chunk.
   bool reduces_every_microbatch_;
   // Stage 2 must even without overlap, where it waits at once: its memory holds few whole buckets.

@@ -9,7 +9,7 @@ void add_up_parcels(Runtime& runtime, const Compressor& compressor,
                     const std::vector<Tensor>& gathered, std::int64_t ranks, const Tensor& sum) {
   std::int64_t bytes = 2 * sum.num_bytes();
   for (const Tensor& tensor : gathered) bytes += tensor.num_bytes();
-  runtime.compute({"add_up_gradients", ComputeKind::memory_bound, sum.dtype(), 0, bytes}, [&] {
+  runtime.compute(memory_op("add_up_gradients", sum.dtype(), bytes), [&] {
     for (std::int64_t i = 0; i < sum.numel(); ++i) sum.set(i, 0.0);
     for (std::int64_t rank = 0; rank < ranks; ++rank) compressor.add(sum, gathered, rank, ranks);
   });
@@ -24,9 +24,7 @@ ErrorFeedback::ErrorFeedback(const SyncPlan& plan, Runtime& runtime, std::int64_
 void ErrorFeedback::add_to(const Tensor& values, std::int64_t at) {
   if (!acts()) return;
   const Tensor errors = part(at, values.numel());
-  const ComputeOp op{"add_residual", ComputeKind::memory_bound, values.dtype(), 0,
-                     3 * values.num_bytes()};
-  runtime_.compute(op, [&] {
+  runtime_.compute(memory_op("add_residual", values.dtype(), 3 * values.num_bytes()), [&] {
     for (std::int64_t i = 0; i < values.numel(); ++i) values.set(i, values.get(i) + errors.get(i));
   });
 }
@@ -34,9 +32,7 @@ void ErrorFeedback::add_to(const Tensor& values, std::int64_t at) {
 void ErrorFeedback::keep(const Tensor& left, std::int64_t at) {
   if (!acts()) return;
   const Tensor errors = part(at, left.numel());
-  const ComputeOp op{"keep_residual", ComputeKind::memory_bound, left.dtype(), 0,
-                     2 * left.num_bytes()};
-  runtime_.compute(op, [&] {
+  runtime_.compute(memory_op("keep_residual", left.dtype(), 2 * left.num_bytes()), [&] {
     for (std::int64_t i = 0; i < left.numel(); ++i) errors.set(i, left.get(i));
   });
 }

@@ -16,10 +16,10 @@ class OrderRecorder final : public ModuleParameters {
       tensors_.push_back(runtime.allocate(MemoryCategory::params, spec.shape, dtype));
     }
   }
-  Tensor weight(int index) override { return tensors_[static_cast<std::size_t>(index)]; }
+  Tensor weight(int index) override { return tensors_[to_size(index)]; }
   Tensor gradient(int index) override {
     together_ = false;
-    return tensors_[static_cast<std::size_t>(index)];
+    return tensors_[to_size(index)];
   }
   void gradient_ready(int index) override {
     if (!together_) order.emplace_back();
@@ -38,7 +38,7 @@ class OrderRecorder final : public ModuleParameters {
 void append_unreported(ReadyOrder& order, std::size_t num_parameters) {
   std::vector<bool> reported(num_parameters, false);
   for (const std::vector<int>& together : order) {
-    for (const int index : together) reported[static_cast<std::size_t>(index)] = true;
+    for (const int index : together) reported[to_size(index)] = true;
   }
   for (std::size_t index = num_parameters; index-- > 0;) {
     if (!reported[index]) order.push_back({static_cast<int>(index)});
@@ -47,11 +47,10 @@ void append_unreported(ReadyOrder& order, std::size_t num_parameters) {
 
 // The activations between stages are made up: the order does not depend on them.
 void run_once(const Model& model, Runtime& runtime, OrderRecorder& recorder, const Batch& batch) {
-  std::vector<Saved> saved(static_cast<std::size_t>(model.num_modules()));
+  std::vector<Saved> saved(to_size(model.num_modules()));
   const auto of_chunk = [&](int chunk) {
     const ModuleRange modules = model.modules_of_chunk(chunk);
-    return std::span<Saved>(saved).subspan(static_cast<std::size_t>(modules.first),
-                                           static_cast<std::size_t>(modules.count));
+    return std::span<Saved>(saved).subspan(to_size(modules.first), to_size(modules.count));
   };
   const auto handed_over = [&] {
     return runtime.allocate(MemoryCategory::activations, model.activation_shape(1), model.dtype());
@@ -78,8 +77,8 @@ std::vector<std::vector<ElementRange>> padding_of(const Model& model, const Flat
     const ParameterSpec& spec = spec_of(model, parameter);
     for (int part = 0; part < spec.split.parts; ++part) {
       for (const ElementRange& range : filling(spec, part)) {
-        padding.resize(static_cast<std::size_t>(spec.split.parts));
-        padding[static_cast<std::size_t>(part)].push_back({begin + range.begin, begin + range.end});
+        padding.resize(to_size(spec.split.parts));
+        padding[to_size(part)].push_back({begin + range.begin, begin + range.end});
       }
     }
     begin += spec.shape.numel();
@@ -105,12 +104,12 @@ ReadyOrder gradient_ready_order(const Model& model, DType dtype) {
 
 std::int64_t FlatChunk::padding(int tp_rank, std::int64_t begin, std::int64_t end) const {
   if (padding_at.empty()) return std::max<std::int64_t>(end - std::max(begin, numel), 0);
-  return overlap(padding_at[static_cast<std::size_t>(tp_rank)], begin, end);
+  return overlap(padding_at[to_size(tp_rank)], begin, end);
 }
 
 CallOptions FlatChunk::call_options(int tp_rank) const {
   CallOptions options{.label = label.c_str(), .padding = padding(tp_rank, 0, padded)};
-  if (!padding_at.empty()) options.padding_at = padding_at[static_cast<std::size_t>(tp_rank)];
+  if (!padding_at.empty()) options.padding_at = padding_at[to_size(tp_rank)];
   return options;
 }
 
@@ -123,7 +122,7 @@ void FlatLayout::add_chunk(const Model& model, std::string label, std::vector<in
   FlatChunk chunk{.label = std::move(label), .parameters = std::move(parameters)};
   chunk.model_chunk = spec_of(model, chunk.parameters.front()).chunk;
   for (const int parameter : chunk.parameters) {
-    places_[static_cast<std::size_t>(parameter)] = {static_cast<int>(chunks_.size()), chunk.numel};
+    places_[to_size(parameter)] = {static_cast<int>(chunks_.size()), chunk.numel};
     chunk.numel += shape(parameter).numel();
   }
   chunk.padded = (chunk.numel + num_shards_ - 1) / num_shards_ * num_shards_;
@@ -197,7 +196,7 @@ void OtherUnits::list_units(const std::vector<int>& number_of) {
   for (int module = 0; module < inner_.num_modules(); ++module) {
     std::vector<int>& numbers = module_units_.emplace_back();
     for (const int unit : inner_.units_of(module)) {
-      const int number = number_of[static_cast<std::size_t>(unit)];
+      const int number = number_of[to_size(unit)];
       if (number == kNoUnit) continue;
       if (std::find(numbers.begin(), numbers.end(), number) == numbers.end()) {
         numbers.push_back(number);

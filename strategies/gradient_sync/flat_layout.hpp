@@ -8,6 +8,7 @@
 
 #include "backends/communicator.hpp"
 
+#include "strategies/model/layer.hpp"
 #include "strategies/model/model.hpp"
 #include "strategies/model/model_wrapper.hpp"
 
@@ -17,7 +18,7 @@ namespace shardsim {
 
 /// A parameter of a model.
 [[nodiscard]] inline const ParameterSpec& spec_of(const Model& model, int parameter) {
-  return model.parameters()[static_cast<std::size_t>(parameter)];
+  return model.parameters()[to_size(parameter)];
 }
 
 /// Parameters in the order in which backward reports their gradients. An inner list are those it
@@ -71,15 +72,9 @@ class FlatLayout {
 
   [[nodiscard]] int num_shards() const { return num_shards_; }
   [[nodiscard]] std::span<const FlatChunk> chunks() const { return chunks_; }
-  [[nodiscard]] const FlatChunk& chunk(int index) const {
-    return chunks_[static_cast<std::size_t>(index)];
-  }
-  [[nodiscard]] const FlatPlace& place(int parameter) const {
-    return places_[static_cast<std::size_t>(parameter)];
-  }
-  [[nodiscard]] const Shape& shape(int parameter) const {
-    return shapes_[static_cast<std::size_t>(parameter)];
-  }
+  [[nodiscard]] const FlatChunk& chunk(int index) const { return chunks_[to_size(index)]; }
+  [[nodiscard]] const FlatPlace& place(int parameter) const { return places_[to_size(parameter)]; }
+  [[nodiscard]] const Shape& shape(int parameter) const { return shapes_[to_size(parameter)]; }
   /// Elements of all parameters, filled up, and of all chunks with padding.
   [[nodiscard]] std::int64_t numel() const { return numel_; }
   [[nodiscard]] std::int64_t padded() const { return padded_; }
@@ -108,7 +103,7 @@ class OtherUnits : public ModelWrapper {
  public:
   [[nodiscard]] std::span<const ParameterUnit> units() const override { return units_; }
   [[nodiscard]] std::span<const int> units_of(int module) const override {
-    return module_units_[static_cast<std::size_t>(module)];
+    return module_units_[to_size(module)];
   }
 
  protected:

@@ -20,12 +20,12 @@ class FullyShardedSync final : public OwningSync {
     initialize();
     for (int chunk = 0; chunk < plan.model->num_chunks(); ++chunk) {
       const ModuleRange modules = plan.model->modules_of_chunk(chunk);
-      chunk_of_module_.insert(chunk_of_module_.end(), index(modules.count), {modules, chunk});
+      chunk_of_module_.insert(chunk_of_module_.end(), to_size(modules.count), {modules, chunk});
     }
     for (int module = 0; module < plan.model->num_modules(); ++module) {
       for (const int unit : plan.model->units_of(module)) {
-        ++units_[index(unit)].num_users;
-        if (ends_with_chunk_of(unit, module)) ++units_[index(unit)].num_last_users;
+        ++units_[to_size(unit)].num_users;
+        if (ends_with_chunk_of(unit, module)) ++units_[to_size(unit)].num_last_users;
       }
     }
   }
@@ -37,7 +37,7 @@ class FullyShardedSync final : public OwningSync {
 
   Tensor weight(int parameter) override {
     const FlatPlace& place = plan_.layout->place(parameter);
-    return units_[index(place.chunk)].full.view(place.offset, plan_.layout->shape(parameter));
+    return units_[to_size(place.chunk)].full.view(place.offset, plan_.layout->shape(parameter));
   }
   void gradient_ready(int) override {}  // A unit is reduced as a whole, after its backward.
 
@@ -48,7 +48,7 @@ class FullyShardedSync final : public OwningSync {
     const ModuleRange modules = plan_.model->modules_of_chunk(chunk);
     for (int module = modules.first; module < modules.first + modules.count; ++module) {
       for (const int unit : plan_.model->units_of(module)) {
-        if (ends_with_chunk_of(unit, module)) units_[index(unit)].gradient_runs = 0;
+        if (ends_with_chunk_of(unit, module)) units_[to_size(unit)].gradient_runs = 0;
       }
     }
   }
@@ -56,7 +56,7 @@ class FullyShardedSync final : public OwningSync {
   void before_forward(int module) override { use(module, +1); }
   void after_forward(int module) override {
     for (const int number : plan_.model->units_of(module)) {
-      Unit& unit = units_[index(number)];
+      Unit& unit = units_[to_size(number)];
       ++unit.runs_to_come_back;
       if (plan_.reshard_after_forward && unit.num_users == 1) unit.full = {};
     }
@@ -65,7 +65,7 @@ class FullyShardedSync final : public OwningSync {
   void before_backward(int module) override { use(module, -1); }
   void after_backward(int module) override {
     for (const int number : plan_.model->units_of(module)) {
-      Unit& unit = units_[index(number)];
+      Unit& unit = units_[to_size(number)];
       // Another module, or in another chunk another microbatch, still needs it.
       if (--unit.runs_to_come_back > 0 && unit.num_users > 1) continue;
       unit.full = {};
@@ -74,7 +74,7 @@ class FullyShardedSync final : public OwningSync {
   void after_weight_gradients(int module) override {
     for (const int number : plan_.model->units_of(module)) {
       if (!ends_with_chunk_of(number, module)) continue;
-      Unit& unit = units_[index(number)];
+      Unit& unit = units_[to_size(number)];
       if (++unit.gradient_runs == unit.num_last_users && reducing_) reducer_->reduce(number);
     }
   }
@@ -104,12 +104,10 @@ class FullyShardedSync final : public OwningSync {
     int chunk = 0;
   };
 
-  static std::size_t index(int number) { return static_cast<std::size_t>(number); }
-
   // Whether the gradients of a unit are complete with the chunk of this module; with tied
   // embeddings another chunk may read it, too, which ends before.
   [[nodiscard]] bool ends_with_chunk_of(int unit, int module) const {
-    return plan_.layout->chunk(unit).model_chunk == chunk_of_module_[index(module)].chunk;
+    return plan_.layout->chunk(unit).model_chunk == chunk_of_module_[to_size(module)].chunk;
   }
 
   [[nodiscard]] HeldWeights held_weights(int unit) const override {
@@ -120,18 +118,18 @@ class FullyShardedSync final : public OwningSync {
   // pass, so that they are on their way while this module computes.
   void use(int module, int direction) {
     post_gathers(module);
-    const ModuleRange& chunk = chunk_of_module_[index(module)].modules;
+    const ModuleRange& chunk = chunk_of_module_[to_size(module)].modules;
     const int ahead = plan_.overlap_gather ? plan_.prefetch_units : 0;
     for (int i = 1; i <= ahead; ++i) {
       const int next = module + i * direction;
       if (next >= chunk.first && next < chunk.first + chunk.count) post_gathers(next);
     }
-    for (const int unit : plan_.model->units_of(module)) units_[index(unit)].gather.wait();
+    for (const int unit : plan_.model->units_of(module)) units_[to_size(unit)].gather.wait();
   }
 
   void post_gathers(int module) {
     for (const int number : plan_.model->units_of(module)) {
-      Unit& unit = units_[index(number)];
+      Unit& unit = units_[to_size(number)];
       if (unit.full.defined()) continue;
       const FlatChunk& chunk = plan_.layout->chunk(number);
       unit.full = runtime_.allocate(MemoryCategory::params, {chunk.padded}, plan_.weight_dtype);
@@ -150,11 +148,8 @@ class FullyShardedSync final : public OwningSync {
   }
 
   void copy(const Tensor& to, const Tensor& from) {
-    const ComputeOp op{"copy_weights", ComputeKind::memory_bound, to.dtype(), 0,
-                       2 * to.num_bytes()};
-    runtime_.compute(op, [&] {
-      std::copy_n(from.data(), static_cast<std::size_t>(from.num_bytes()), to.data());
-    });
+    runtime_.compute(memory_op("copy_weights", to.dtype(), 2 * to.num_bytes()),
+                     [&] { std::copy_n(from.data(), to_size(from.num_bytes()), to.data()); });
   }
 
   ReplicaGroups groups_;

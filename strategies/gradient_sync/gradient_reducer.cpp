@@ -71,12 +71,11 @@ class ShardReducer final : public GradientReducer {
 
   void reduce(int index) override {
     buffer(index);
-    Tensor full = std::exchange(buffers_[static_cast<std::size_t>(index)], Tensor());
+    Tensor full = std::exchange(buffers_[to_size(index)], Tensor());
     ShardReduction reduction = post_shard_reduction(groups_, mesh_.tp(), plan_.layout->chunk(index),
                                                     full, part_of(full, index));
     in_flight_.push({index, std::move(full), std::move(reduction)});
-    const std::size_t allowed =
-        plan_.overlap_reduce ? static_cast<std::size_t>(plan_.reductions_in_flight) : 0;
+    const std::size_t allowed = plan_.overlap_reduce ? to_size(plan_.reductions_in_flight) : 0;
     while (in_flight_.size() > allowed) finish_oldest();
   }
 
@@ -101,7 +100,7 @@ class ShardReducer final : public GradientReducer {
   }
 
   const Tensor& buffer(int index) {
-    Tensor& buffer = buffers_[static_cast<std::size_t>(index)];
+    Tensor& buffer = buffers_[to_size(index)];
     if (!buffer.defined()) {
       while (num_live_ > plan_.reductions_in_flight && !in_flight_.empty()) finish_oldest();
       buffer = runtime_.allocate(MemoryCategory::grads, {plan_.layout->chunk(index).padded},
@@ -116,22 +115,21 @@ class ShardReducer final : public GradientReducer {
     InFlight oldest = in_flight_.pop();
     oldest.reduction.wait();
     accumulate(oldest.chunk, part_of(oldest.full, oldest.chunk));
-    reduced_before_[static_cast<std::size_t>(oldest.chunk)] = true;
+    reduced_before_[to_size(oldest.chunk)] = true;
     --num_live_;
   }
 
   // Adds the reduced part to the shard; the first microbatch of a step replaces what was there.
   void accumulate(int chunk, const Tensor& part) {
     const Tensor home = owned(chunk);
-    const bool add = reduced_before_[static_cast<std::size_t>(chunk)];
+    const bool add = reduced_before_[to_size(chunk)];
     if (plan_.offload_gradients && !add) {
       return runtime_.copy_over_host_link("copy_to_host", home, part);
     }
     OnDevice staged(runtime_, plan_.offload_gradients, MemoryCategory::grads, home);
     const Tensor& shard = staged.tensor();
-    const ComputeOp op{"accumulate_shard", ComputeKind::memory_bound, shard.dtype(), 0,
-                       part.num_bytes() + (add ? 2 : 1) * shard.num_bytes()};
-    runtime_.compute(op, [&] {
+    const std::int64_t bytes = part.num_bytes() + (add ? 2 : 1) * shard.num_bytes();
+    runtime_.compute(memory_op("accumulate_shard", shard.dtype(), bytes), [&] {
       for (std::int64_t i = 0; i < shard.numel(); ++i) {
         shard.set(i, part.get(i) + (add ? shard.get(i) : 0.0));
       }

@@ -12,8 +12,8 @@ namespace shardsim {
 namespace {
 
 void require_of_sync(bool holds, const char* name, const std::string& value, const char* fix) {
-  if (holds) return;
-  throw UsageError("E0792", "gradient synchronization: " + std::string(name) + " is " + value, fix);
+  require_usage(holds, "E0792", "gradient synchronization: " + std::string(name) + " is " + value,
+                fix);
 }
 
 void require_of_data_parallelism(bool holds, const std::string& what, const char* fix) {
@@ -30,14 +30,14 @@ ReadyOrder within_units(const ReadyOrder& all, const Model& model) {
   std::vector<bool> is_here(model.parameters().size(), false);
   for (const ParameterUnit& unit : model.units()) {
     for (int i = unit.first; i < unit.first + unit.count; ++i) {
-      is_here[static_cast<std::size_t>(i)] = true;
+      is_here[to_size(i)] = true;
     }
   }
   ReadyOrder order;
   for (const std::vector<int>& together : all) {
     std::vector<int> kept;
     for (const int parameter : together) {
-      if (is_here[static_cast<std::size_t>(parameter)]) kept.push_back(parameter);
+      if (is_here[to_size(parameter)]) kept.push_back(parameter);
     }
     if (!kept.empty()) order.push_back(std::move(kept));
   }

@@ -29,9 +29,8 @@ class Int8Blocks final : public Compressor {
     const Tensor& levels = parcel[0];
     const Tensor& scales = parcel[1];
     // One pass for the scales, one to round and to keep what is lost.
-    const ComputeOp op{"quantize_int8", ComputeKind::memory_bound, values.dtype(), 0,
-                       3 * values.num_bytes() + levels.num_bytes() + scales.num_bytes()};
-    runtime.compute(op, [&] {
+    const std::int64_t bytes = 3 * values.num_bytes() + levels.num_bytes() + scales.num_bytes();
+    runtime.compute(memory_op("quantize_int8", values.dtype(), bytes), [&] {
       for (std::int64_t block = 0; block < scales.numel(); ++block) {
         const std::int64_t begin = block * options_.block_size;
         const std::int64_t end = std::min(begin + options_.block_size, values.numel());
@@ -79,7 +78,7 @@ std::unique_ptr<Compressor> make_int8_blocks(const GradientCompression& options)
 // of its mistakes.
 CompressedValues round_to_levels(const std::vector<double>& values,
                                  const GradientCompression& options) {
-  const auto block_size = static_cast<std::size_t>(options.block_size);
+  const auto block_size = to_size(options.block_size);
   CompressedValues sent{std::vector<double>(values.size(), 0.0), values};
   for (std::size_t begin = 0; begin < values.size(); begin += block_size) {
     const std::size_t end = std::min(begin + block_size, values.size());

@@ -9,9 +9,7 @@ namespace {
 
 // to = from, converted; one memory-bound operation.
 void convert(Runtime& runtime, const Tensor& to, const Tensor& from) {
-  const ComputeOp op{"convert_weights", ComputeKind::memory_bound, to.dtype(), 0,
-                     to.num_bytes() + from.num_bytes()};
-  runtime.compute(op, [&] {
+  runtime.compute(memory_op("convert_weights", to.dtype(), to.num_bytes() + from.num_bytes()), [&] {
     for (std::int64_t i = 0; i < to.numel(); ++i) to.set(i, from.get(i));
   });
 }
@@ -30,9 +28,7 @@ void OuterUpdate::apply(const Part& part, const CallOptions& options) {
   const LocalTraining& local = plan_.local;
   const Tensor& master = part.master;
   if (local.outer_optimizer) {
-    const ComputeOp op{"outer_gradient", ComputeKind::memory_bound, master.dtype(), 0,
-                       3 * master.num_bytes()};
-    runtime_.compute(op, [&] {
+    runtime_.compute(memory_op("outer_gradient", master.dtype(), 3 * master.num_bytes()), [&] {
       for (std::int64_t i = 0; i < master.numel(); ++i) {
         master.set(i, part.start.get(i) - master.get(i));
       }
@@ -42,9 +38,7 @@ void OuterUpdate::apply(const Part& part, const CallOptions& options) {
   if (replicas != nullptr) replicas->all_reduce(master, ReduceOp::avg, options).wait();
   if (!local.outer_optimizer) return;
   // SGD with Nesterov momentum as torch.optim.SGD has it.
-  const ComputeOp op{"outer_step", ComputeKind::memory_bound, master.dtype(), 0,
-                     6 * master.num_bytes()};
-  runtime_.compute(op, [&] {
+  runtime_.compute(memory_op("outer_step", master.dtype(), 6 * master.num_bytes()), [&] {
     for (std::int64_t i = 0; i < master.numel(); ++i) {
       const double gradient = master.get(i);
       const double buffer = local.outer_momentum * part.momentum.get(i) + gradient;
@@ -174,17 +168,9 @@ void OwnedState::visit_values(StateKind kind, std::string_view state, int chunk,
 }
 
 bool OwnedState::is_on_host(StateKind kind) const {
-  switch (kind) {
-    case StateKind::gradient:
-      return plan_.offload_gradients;
-    case StateKind::parameter:
-      return plan_.offload_parameters;
-    case StateKind::optimizer_state:
-      return plan_.offload_optimizer;
-    case StateKind::rank_state:
-      return false;
-  }
-  return false;
+  return (kind == StateKind::gradient && plan_.offload_gradients) ||
+         (kind == StateKind::parameter && plan_.offload_parameters) ||
+         (kind == StateKind::optimizer_state && plan_.offload_optimizer);
 }
 
 }  // namespace shardsim

@@ -18,8 +18,7 @@ double larger(double a, double b) {
 // Whether an element is infinite or NaN; read as one memory-bound operation. False without data.
 bool has_non_finite(Runtime& runtime, const Tensor& values) {
   bool found = false;
-  const ComputeOp op{"find_inf", ComputeKind::memory_bound, values.dtype(), 0, values.num_bytes()};
-  runtime.compute(op, [&] {
+  runtime.compute(memory_op("find_inf", values.dtype(), values.num_bytes()), [&] {
     for (std::int64_t i = 0; i < values.numel() && !found; ++i) {
       found = !std::isfinite(values.get(i));
     }
@@ -80,9 +79,9 @@ double OwningSync::gradient_norm(NormType type) {
       }
     };
     const std::int64_t begin = owned_.begin(chunk);
-    runtime_.compute(
-        {"grad_norm", ComputeKind::memory_bound, values.dtype(), 0, values.num_bytes()},
-        [&] { plan_.layout->for_each_piece(chunk, begin, begin + values.numel(), add); });
+    runtime_.compute(memory_op("grad_norm", values.dtype(), values.num_bytes()), [&] {
+      plan_.layout->for_each_piece(chunk, begin, begin + values.numel(), add);
+    });
   }
   const ReduceOp op = type == NormType::two ? ReduceOp::sum : ReduceOp::max;
   const double all = over_owners(own, op, DType::fp64, "grad_norm");

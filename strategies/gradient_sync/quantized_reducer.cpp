@@ -108,17 +108,15 @@ class QuantizedReducer final : public WholeReducer {
     for (const FlatChunk& chunk : plan_.layout->chunks()) {
       parts_.push_back(parts_of(plan_.compression, chunk.padded, ranks, self()));
       parts_.back().offset = total;
-      total += parts_.back().elements[static_cast<std::size_t>(self())];
+      total += parts_.back().elements[to_size(self())];
     }
     return total;
   }
 
   [[nodiscard]] int self() const { return group_ == nullptr ? 0 : group_->rank(); }
-  [[nodiscard]] const OwnedParts& parts_at(int chunk) const {
-    return parts_[static_cast<std::size_t>(chunk)];
-  }
+  [[nodiscard]] const OwnedParts& parts_at(int chunk) const { return parts_[to_size(chunk)]; }
   [[nodiscard]] std::int64_t own_count(int chunk) const {
-    return parts_at(chunk).elements[static_cast<std::size_t>(self())];
+    return parts_at(chunk).elements[to_size(self())];
   }
   // Elements, or blocks, by rank: what levels, or scales, are cut into.
   [[nodiscard]] static const Counts& counts_of(const OwnedParts& parts, std::size_t tensor) {
@@ -136,7 +134,7 @@ class QuantizedReducer final : public WholeReducer {
   void exchange(InFlight& bucket) {
     for (std::size_t i = 0; i < bucket.sent.size(); ++i) {
       const Counts& sent = counts_of(parts_at(bucket.chunk), i);
-      const Counts received(sent.size(), sent[static_cast<std::size_t>(self())]);
+      const Counts received(sent.size(), sent[to_size(self())]);
       bucket.works.push_back(group_->all_to_all(bucket.received[i], bucket.sent[i], sent, received,
                                                 {.label = label_of(bucket)}));
     }
@@ -159,7 +157,7 @@ class QuantizedReducer final : public WholeReducer {
 
   [[nodiscard]] std::vector<Tensor> own_sums(const InFlight& bucket) const {
     const OwnedParts& parts = parts_at(bucket.chunk);
-    const auto rank = static_cast<std::size_t>(self());
+    const auto rank = to_size(self());
     return {bucket.sums[0].view(parts.begin, {parts.elements[rank]}),
             bucket.sums[1].view(parts.first_block, {parts.blocks[rank]})};
   }
@@ -180,9 +178,8 @@ class QuantizedReducer final : public WholeReducer {
     const Tensor gradient = owned(bucket.chunk);
     std::int64_t bytes = gradient.num_bytes();
     for (const Tensor& tensor : bucket.sums) bytes += tensor.num_bytes();
-    const ComputeOp op{plan_.compression.compressor->unpacking, ComputeKind::memory_bound,
-                       gradient.dtype(), 0, bytes};
-    runtime_.compute(op, [&] {
+    const char* const name = plan_.compression.compressor->unpacking;
+    runtime_.compute(memory_op(name, gradient.dtype(), bytes), [&] {
       for (std::int64_t i = 0; i < gradient.numel(); ++i) gradient.set(i, 0.0);
       compressor_->add(gradient, bucket.sums, 0, 1);
     });

@@ -29,12 +29,11 @@ class TopK final : public Compressor {
     const Tensor& kept = parcel[0];
     const Tensor& places = parcel[1];
     // One pass to find the threshold, one to take what is above it.
-    const ComputeOp op{"select_top_k", ComputeKind::memory_bound, values.dtype(), 0,
-                       2 * values.num_bytes() + 2 * kept.num_bytes() + places.num_bytes()};
-    runtime.compute(op, [&] {
+    const std::int64_t bytes = 2 * values.num_bytes() + 2 * kept.num_bytes() + places.num_bytes();
+    runtime.compute(memory_op("select_top_k", values.dtype(), bytes), [&] {
       const std::vector<std::int64_t> largest = largest_of(values, kept.numel());
       for (std::int64_t i = 0; i < kept.numel(); ++i) {
-        const std::int64_t place = largest[static_cast<std::size_t>(i)];
+        const std::int64_t place = largest[to_size(i)];
         kept.set(i, values.get(place));
         places.set(i, static_cast<double>(place));
         values.set(place, 0.0);
@@ -59,14 +58,14 @@ class TopK final : public Compressor {
     std::iota(order.begin(), order.end(), 0);
     // A total order, also of what is not a number, which is sent first.
     const auto size = [&](std::int64_t place) {
-      const double x = sizes[static_cast<std::size_t>(place)];
+      const double x = sizes[to_size(place)];
       return std::isnan(x) ? HUGE_VAL : x;
     };
     std::nth_element(order.begin(), order.begin() + count, order.end(),
                      [&](std::int64_t a, std::int64_t b) {
                        return size(a) != size(b) ? size(a) > size(b) : a < b;
                      });
-    order.resize(static_cast<std::size_t>(count));
+    order.resize(to_size(count));
     std::sort(order.begin(), order.end());
     return order;
   }

@@ -15,7 +15,7 @@ struct ModelPart {
   [[nodiscard]] PartIndex index() const { return {.tensor = place.tp, .expert = ep}; }
   /// The number in the whole model of a parameter of `model`.
   [[nodiscard]] int whole_number(int parameter) const {
-    return whole_index.empty() ? parameter : whole_index[static_cast<std::size_t>(parameter)];
+    return whole_index.empty() ? parameter : whole_index[to_size(parameter)];
   }
 };
 

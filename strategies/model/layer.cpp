@@ -36,23 +36,15 @@ std::int64_t num_rows(const Tensor& tensor) {
 }
 
 Shape with_last(const Shape& shape, std::int64_t last) {
-  switch (shape.rank()) {
-    case 1:
-      return {last};
-    case 2:
-      return {shape[0], last};
-    case 3:
-      return {shape[0], shape[1], last};
-    default:
-      return {shape[0], shape[1], shape[2], last};
-  }
+  if (shape.rank() == 1) return {last};
+  if (shape.rank() == 2) return {shape[0], last};
+  if (shape.rank() == 3) return {shape[0], shape[1], last};
+  return {shape[0], shape[1], shape[2], last};
 }
 
 void require_size(const char* layer, const char* what, std::int64_t actual, std::int64_t expected) {
   if (actual == expected) return;
-  throw UsageError("E0611",
-                   std::string(layer) + ": " + what + " is " + std::to_string(actual) +
-                       ", expected " + std::to_string(expected),
+  throw UsageError("E0611", concat(layer, ": ", what, " is ", actual, ", expected ", expected),
                    "give the layer the shapes that its header states");
 }
 

@@ -23,12 +23,11 @@ double log_sum_exp_of(std::span<const double> row) {
 std::int64_t target_at(const Tensor& targets, std::int64_t row, std::int64_t num_classes) {
   const auto target = static_cast<std::int64_t>(targets.get(row));
   if (target == kIgnoredTarget || (target >= 0 && target < num_classes)) return target;
-  throw UsageError("E0613",
-                   "target " + std::to_string(target) + " of row " + std::to_string(row) +
-                       " is neither a class below " + std::to_string(num_classes) + " nor " +
-                       std::to_string(kIgnoredTarget),
-                   "pass class numbers from 0, or " + std::to_string(kIgnoredTarget) +
-                       " for a target the loss ignores");
+  throw UsageError(
+      "E0613",
+      concat("target ", target, " of row ", row, " is neither a class below ", num_classes, " nor ",
+             kIgnoredTarget),
+      concat("pass class numbers from 0, or ", kIgnoredTarget, " for a target the loss ignores"));
 }
 
 CrossEntropyOutput cross_entropy_forward(Runtime& runtime, const Tensor& logits,

@@ -38,70 +38,55 @@ void require_positive_sizes(const ModelOptions& options) {
       {"seq_len", options.seq_len},
   }};
   for (const Size& size : sizes) {
-    if (size.value > 0) continue;
-    throw UsageError("E0621", "a model's " + std::string(size.name) + " is " +
-                                  std::to_string(size.value) + ", it must be at least 1");
+    require_usage(size.value > 0, "E0621",
+                  concat("a model's ", size.name, " is ", size.value, ", it must be at least 1"));
   }
 }
 
 void require_divisible(const char* code, const Size& size, const ModelOptions& options) {
   const std::int64_t t = options.tensor_parallel;
-  if (size.value % t == 0) return;
-  throw UsageError(code,
-                   "tensor parallelism of degree " + std::to_string(t) + " cannot divide " +
-                       size.name + " (" + std::to_string(size.value) + ")",
-                   "choose tp so that it divides " + std::string(size.name));
+  require_usage(size.value % t == 0, code,
+                concat("tensor parallelism of degree ", t, " cannot divide ", size.name, " (",
+                       size.value, ")"),
+                "choose tp so that it divides " + std::string(size.name));
 }
 
 void require_tensor_parallel(const ModelOptions& options) {
   const int t = options.tensor_parallel;
-  if (t < 1) {
-    throw UsageError("E0634", "the degree of tensor parallelism is " + std::to_string(t),
-                     "use 1 for none");
-  }
-  if (options.sequence_parallel && t == 1) {
-    throw UsageError("E0635",
-                     "sequence parallelism divides tokens among tensor-parallel ranks, "
-                     "but the degree of tensor parallelism is 1",
-                     "raise tp, or switch sequence_parallel off");
-  }
+  require_usage(t >= 1, "E0634", "the degree of tensor parallelism is " + std::to_string(t),
+                "use 1 for none");
+  require_usage(!options.sequence_parallel || t > 1, "E0635",
+                "sequence parallelism divides tokens among tensor-parallel ranks, "
+                "but the degree of tensor parallelism is 1",
+                "raise tp, or switch sequence_parallel off");
   require_divisible("E0633", {"ffn_hidden_size", options.ffn_hidden_size}, options);
 }
 
 // Heads of a tensor-parallel rank among the ranks that exchange them for tokens.
 void require_divisible_heads(const Size& heads, int ulysses) {
-  if (heads.value % ulysses == 0) return;
-  throw UsageError("E0664",
-                   "attention exchanges heads among " + std::to_string(ulysses) +
-                       " context-parallel ranks, which do not divide the " +
-                       std::to_string(heads.value) + " " + heads.name +
-                       " of a tensor-parallel rank",
-                   "use " + context_attentions_that(exchanges_no_heads) +
-                       " attention, or a smaller ulysses_degree or tp");
+  require_usage(heads.value % ulysses == 0, "E0664",
+                concat("attention exchanges heads among ", ulysses,
+                       " context-parallel ranks, which do not divide the ", heads.value, " ",
+                       heads.name, " of a tensor-parallel rank"),
+                "use " + context_attentions_that(exchanges_no_heads) +
+                    " attention, or a smaller ulysses_degree or tp");
 }
 
 void require_context_parallel(const ModelOptions& options) {
   const std::int64_t c = options.context_parallel;
-  if (c < 1) {
-    throw UsageError("E0662", "the degree of context parallelism is " + std::to_string(c),
-                     "use 1 for none");
-  }
+  require_usage(c >= 1, "E0662", "the degree of context parallelism is " + std::to_string(c),
+                "use 1 for none");
   if (c == 1) return;
-  if (options.seq_len % (2 * c) != 0) {
-    throw UsageError("E0663",
-                     "context parallelism of degree " + std::to_string(c) + " cuts samples into " +
-                         std::to_string(2 * c) + " equal runs, which do not divide seq_len (" +
-                         std::to_string(options.seq_len) + ")",
-                     "choose seq_len as a multiple of 2 cp");
-  }
+  require_usage(options.seq_len % (2 * c) == 0, "E0663",
+                concat("context parallelism of degree ", c, " cuts samples into ", 2 * c,
+                       " equal runs, which do not divide seq_len (", options.seq_len, ")"),
+                "choose seq_len as a multiple of 2 cp");
   const int ulysses =
       ulysses_size(options.context_attention, options.context_parallel, options.ulysses_degree);
-  if (ulysses < 1 || c % ulysses != 0) {
-    throw UsageError("E0665",
-                     "groups of ulysses_degree (" + std::to_string(ulysses) +
-                         ") ranks do not divide context parallelism of degree " + std::to_string(c),
-                     "choose a divisor of cp");
-  }
+  require_usage(ulysses >= 1 && c % ulysses == 0, "E0665",
+                concat("groups of ulysses_degree (", ulysses,
+                       ") ranks do not divide context parallelism of degree ", c),
+                "choose a divisor of cp");
   const std::int64_t t = options.tensor_parallel;
   require_divisible_heads({"attention heads", options.num_attention_heads / t}, ulysses);
   require_divisible_heads({"key and value heads", options.num_query_groups / t}, ulysses);
@@ -110,17 +95,12 @@ void require_context_parallel(const ModelOptions& options) {
 void require_experts(const ModelOptions& options) {
   validate(options.moe, options.num_layers);
   if (options.moe.num_experts == 0) return;
-  if (options.family != "llama") {
-    throw UsageError("E0645", "family " + options.family + " has no experts",
-                     "use family llama, or set num_experts to 0");
-  }
-  if (options.tensor_parallel > 1 && !options.sequence_parallel) {
-    throw UsageError("E0646",
-                     "experts take each token once, but without sequence parallelism all " +
-                         std::to_string(options.tensor_parallel) +
-                         " tensor-parallel ranks have the same tokens",
-                     "switch sequence_parallel on, or set tp to 1");
-  }
+  require_usage(options.family == "llama", "E0645", "family " + options.family + " has no experts",
+                "use family llama, or set num_experts to 0");
+  require_usage(options.tensor_parallel <= 1 || options.sequence_parallel, "E0646",
+                concat("experts take each token once, but without sequence parallelism all ",
+                       options.tensor_parallel, " tensor-parallel ranks have the same tokens"),
+                "switch sequence_parallel on, or set tp to 1");
   const std::int64_t shared = options.moe.num_shared_experts * options.moe.ffn_hidden_size;
   require_divisible("E0633", {"num_shared_experts x ffn_hidden_size of experts", shared}, options);
 }
@@ -136,22 +116,17 @@ void refuse_context(const ModelContext& context, bool has_end, const char* code,
 }  // namespace
 
 void require_transformer(const ModelOptions& options) {
-  if (options.integer_valued) {
-    throw UsageError("E0628", "family " + options.family + " has no whole-number form",
-                     "use family mlp: its arithmetic has no roots or exponentials");
-  }
+  require_usage(!options.integer_valued, "E0628",
+                "family " + options.family + " has no whole-number form",
+                "use family mlp: its arithmetic has no roots or exponentials");
   const std::int64_t heads = options.num_attention_heads;
   const std::int64_t groups = options.num_query_groups;
-  if (heads < 1 || options.hidden_size % heads != 0) {
-    throw UsageError("E0622", "num_attention_heads (" + std::to_string(heads) +
-                                  ") must divide hidden_size (" +
-                                  std::to_string(options.hidden_size) + ")");
-  }
-  if (groups < 1 || heads % groups != 0) {
-    throw UsageError("E0623", "num_query_groups (" + std::to_string(groups) +
-                                  ") must divide num_attention_heads (" + std::to_string(heads) +
-                                  ")");
-  }
+  require_usage(heads >= 1 && options.hidden_size % heads == 0, "E0622",
+                concat("num_attention_heads (", heads, ") must divide hidden_size (",
+                       options.hidden_size, ")"));
+  require_usage(
+      groups >= 1 && heads % groups == 0, "E0623",
+      concat("num_query_groups (", groups, ") must divide num_attention_heads (", heads, ")"));
   require_divisible("E0631", {"num_attention_heads", heads}, options);
   require_divisible("E0632", {"num_query_groups", groups}, options);
   require_context_parallel(options);
@@ -162,22 +137,20 @@ void require_context(const ModelContext& context, const ModelOptions& options) {
   const int experts = expert == nullptr ? 1 : expert->size();
   if (experts != options.moe.expert_parallel) {
     refuse_context(context, expert != nullptr, "E0647",
-                   "a model made for expert parallelism of degree " +
-                       std::to_string(options.moe.expert_parallel) + " runs at degree " +
-                       std::to_string(experts),
+                   concat("a model made for expert parallelism of degree ",
+                          options.moe.expert_parallel, " runs at degree ", experts),
                    "make the model with the options of the ExpertParallel it runs on");
   }
   const TensorParallel* tensor = context.parallel.tensor;
   const int given = tensor == nullptr ? 1 : tensor->size();
   const bool given_sequence = tensor != nullptr && tensor->sequence_parallel();
   if (given == options.tensor_parallel && given_sequence == options.sequence_parallel) return;
-  refuse_context(context, tensor != nullptr, "E0636",
-                 "a model made for tensor parallelism of degree " +
-                     std::to_string(options.tensor_parallel) +
-                     (options.sequence_parallel ? " with" : " without") +
-                     " sequence parallelism runs at degree " + std::to_string(given) +
-                     (given_sequence ? " with" : " without"),
-                 "make the model with the options of the TensorParallel it runs on");
+  refuse_context(
+      context, tensor != nullptr, "E0636",
+      concat("a model made for tensor parallelism of degree ", options.tensor_parallel,
+             options.sequence_parallel ? " with" : " without",
+             " sequence parallelism runs at degree ", given, given_sequence ? " with" : " without"),
+      "make the model with the options of the TensorParallel it runs on");
 }
 
 void require_part(const ModelContext& context, const SequencePart& part,
@@ -186,11 +159,9 @@ void require_part(const ModelContext& context, const SequencePart& part,
   const SequencePart own = parallel == nullptr ? SequencePart() : parallel->part();
   if (own == part && own.parts == options.context_parallel) return;
   refuse_context(context, parallel != nullptr, "E0666",
-                 "a model made for context parallelism of degree " +
-                     std::to_string(options.context_parallel) + " is given share " +
-                     std::to_string(part.index) + " of " + std::to_string(part.parts) +
-                     " of its samples and runs as rank " + std::to_string(own.index) + " of " +
-                     std::to_string(own.parts),
+                 concat("a model made for context parallelism of degree ", options.context_parallel,
+                        " is given share ", part.index, " of ", part.parts,
+                        " of its samples and runs as rank ", own.index, " of ", own.parts),
                  "make the batch with the part of the ContextParallel it runs on");
 }
 
@@ -198,16 +169,13 @@ std::unique_ptr<Model> make_model(const ModelOptions& options) {
   require_positive_sizes(options);
   require_tensor_parallel(options);
   require_experts(options);
-  if (!(options.hidden_dropout >= 0.0 && options.hidden_dropout < 1.0)) {
-    throw UsageError("E0638",
-                     "hidden_dropout is " + std::to_string(options.hidden_dropout) +
-                         ", it must be at least 0 and below 1",
-                     "use 0 for none");
-  }
-  if (!is_floating(options.dtype) || options.dtype == DType::fp8_e4m3) {
-    throw UsageError("E0624", "models do not compute in " + std::string(name_of(options.dtype)),
-                     "use one of fp64, fp32, bf16, fp16");
-  }
+  require_usage(
+      options.hidden_dropout >= 0.0 && options.hidden_dropout < 1.0, "E0638",
+      concat("hidden_dropout is ", options.hidden_dropout, ", it must be at least 0 and below 1"),
+      "use 0 for none");
+  require_usage(is_floating(options.dtype) && options.dtype != DType::fp8_e4m3, "E0624",
+                "models do not compute in " + std::string(name_of(options.dtype)),
+                "use one of fp64, fp32, bf16, fp16");
   for (const Family& family : kFamilies) {
     if (family.name == options.family) return family.make(options);
   }

@@ -12,9 +12,8 @@ namespace shardsim {
 namespace {
 
 void require_of_optimizer(bool holds, const char* name, double value, const char* fix) {
-  if (holds) return;
-  throw UsageError("E0605", "an optimizer's " + std::string(name) + " is " + std::to_string(value),
-                   fix);
+  require_usage(holds, "E0605",
+                "an optimizer's " + std::string(name) + " is " + std::to_string(value), fix);
 }
 
 void require_rate(const char* name, double rate) {
@@ -31,8 +30,8 @@ void require_decay(const char* name, double decay) {
 void require_length(const Tensor& tensor, const char* what, std::int64_t length) {
   if (tensor.numel() == length) return;
   throw UsageError("E0601",
-                   "an optimizer step has a parameter of " + std::to_string(length) +
-                       " elements but a " + what + " of " + std::to_string(tensor.numel()),
+                   concat("an optimizer step has a parameter of ", length, " elements but a ", what,
+                          " of ", tensor.numel()),
                    "pass the same slice of the parameter, its gradient and its state");
 }
 
@@ -78,9 +77,8 @@ class ElementwiseOptimizer final : public Optimizer {
     require_length(gradient, "gradient", parameter.numel());
     if (state.size() != rule_.state_names.size()) {
       throw UsageError("E0602",
-                       "optimizer " + std::string(rule_.name) + " keeps " +
-                           std::to_string(rule_.state_names.size()) +
-                           " state tensors per parameter, got " + std::to_string(state.size()),
+                       concat("optimizer ", rule_.name, " keeps ", rule_.state_names.size(),
+                              " state tensors per parameter, got ", state.size()),
                        "pass one tensor for each of state_names(), in that order");
     }
     for (const Tensor& tensor : state) require_length(tensor, "state", parameter.numel());

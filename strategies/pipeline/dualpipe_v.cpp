@@ -24,87 +24,61 @@ namespace shardsim {
 
 namespace {
 
-class DualPipeRow {
- public:
-  DualPipeRow(const PipelineShape& shape, int rank)
-      : row_(shape),
-        rank_(rank),
-        is_last_(rank == shape.num_ranks - 1),
-        ranks_after_(shape.num_ranks - 1 - rank),
-        steady_(shape.num_microbatches - 2 * shape.num_ranks + rank + 1) {}
-
-  std::vector<Action> make() {
-    warm_up();
-    for (int i = 0; i < steady_; ++i) {
-      if (i == 0 && is_last_) {
-        row_.forward(kDown);
-        row_.backward(kUp);
-      } else {
-        row_.overlapped(kDown, kUp);
-      }
-      row_.overlapped(kUp, kDown);
-    }
-    for (int i = 0; i < ranks_after_; ++i) {
-      row_.backward(kUp);
-      row_.overlapped(kUp, kDown);
-    }
-    cool_down();
-    return row_.take();
+// Steps 6 to 8.
+void cool_down(RowBuilder& row, int rank, int ranks_after) {
+  std::deque<int> put_off;  // Chunks of I whose W is to come.
+  int whole = rank + 1;     // The first r+1 of the 2(r+1) backwards of step 6 are whole.
+  const auto backward = [&](int chunk) {
+    if (whole-- > 0) return row.backward(chunk);
+    row.backward_input(chunk);
+    put_off.push_back(chunk);
+  };
+  const auto oldest_weight = [&] {
+    row.backward_weight(put_off.front());
+    put_off.pop_front();
+  };
+  for (int i = 0; i < rank + 1; ++i) {
+    backward(kUp);
+    backward(kDown);
   }
-
- private:
-  void warm_up() {
-    for (int i = 0; i < 2 * ranks_after_; ++i) row_.forward(kDown);
-    for (int i = 0; i < rank_ + 1; ++i) {
-      row_.forward(kDown);
-      row_.forward(kUp);
-    }
-    for (int i = 0; i < ranks_after_; ++i) {
-      row_.backward_input(kUp);
-      row_.backward_weight(kUp);
-      row_.forward(kUp);
-    }
+  for (int i = 0; i < ranks_after; ++i) {
+    oldest_weight();
+    backward(kDown);
   }
-
-  // The first r+1 of the 2(r+1) backwards of step 6 are whole.
-  void cool_down() {
-    int whole = rank_ + 1;
-    const auto backward = [&](int chunk) {
-      if (whole-- > 0) {
-        row_.backward(chunk);
-      } else {
-        row_.backward_input(chunk);
-        put_off_.push_back(chunk);
-      }
-    };
-    for (int i = 0; i < rank_ + 1; ++i) {
-      backward(kUp);
-      backward(kDown);
-    }
-    for (int i = 0; i < ranks_after_; ++i) {
-      oldest_weight();
-      backward(kDown);
-    }
-    while (!put_off_.empty()) oldest_weight();
-  }
-
-  void oldest_weight() {
-    row_.backward_weight(put_off_.front());
-    put_off_.pop_front();
-  }
-
-  RowBuilder row_;
-  int rank_;
-  bool is_last_;
-  int ranks_after_;
-  int steady_;
-  std::deque<int> put_off_;  // Chunks of I whose W is to come.
-};
+  while (!put_off.empty()) oldest_weight();
+}
 
 }  // namespace
 
 std::vector<Action> dualpipe_v(const PipelineShape& shape, int rank) {
-  return DualPipeRow(shape, rank).make();
+  const int ranks_after = shape.num_ranks - 1 - rank;
+  const int steady = shape.num_microbatches - 2 * shape.num_ranks + rank + 1;
+  RowBuilder row(shape);
+  for (int i = 0; i < 2 * ranks_after; ++i) row.forward(kDown);
+  for (int i = 0; i < rank + 1; ++i) {
+    row.forward(kDown);
+    row.forward(kUp);
+  }
+  for (int i = 0; i < ranks_after; ++i) {
+    row.backward_input(kUp);
+    row.backward_weight(kUp);
+    row.forward(kUp);
+  }
+  for (int i = 0; i < steady; ++i) {
+    if (i == 0 && ranks_after == 0) {
+      row.forward(kDown);
+      row.backward(kUp);
+    } else {
+      row.overlapped(kDown, kUp);
+    }
+    row.overlapped(kUp, kDown);
+  }
+  for (int i = 0; i < ranks_after; ++i) {
+    row.backward(kUp);
+    row.overlapped(kUp, kDown);
+  }
+  cool_down(row, rank, ranks_after);
+  return row.take();
 }
 
 }  // namespace shardsim

@@ -58,18 +58,11 @@ std::optional<Message> message_out_of(const PipelineSchedule& schedule, int rank
 
 std::optional<Message> message_of(const PipelineSchedule& schedule, int rank,
                                   const Action& action) {
-  switch (action.kind) {
-    case ActionKind::send_forward:
-      return between(schedule, rank, action, Direction::forward, true);
-    case ActionKind::recv_forward:
-      return between(schedule, rank, action, Direction::forward, false);
-    case ActionKind::send_backward:
-      return between(schedule, rank, action, Direction::backward, true);
-    case ActionKind::recv_backward:
-      return between(schedule, rank, action, Direction::backward, false);
-    default:
-      return std::nullopt;
-  }
+  const ActionKind kind = action.kind;
+  if (is_compute(kind)) return std::nullopt;
+  const bool goes_on = kind == ActionKind::send_forward || kind == ActionKind::recv_forward;
+  return between(schedule, rank, action, goes_on ? Direction::forward : Direction::backward,
+                 is_send(kind));
 }
 
 namespace {

@@ -107,15 +107,8 @@ const ScheduleRow* first_schedule(Predicate is_it) {
 
 std::int64_t ScheduleRow::least_in_flight(std::int64_t microbatches,
                                           std::int64_t ranks_to_go) const {
-  switch (in_flight) {
-    case InFlight::one:
-      return 1;
-    case InFlight::ranks_to_go:
-      return std::min(microbatches, ranks_to_go);
-    case InFlight::all:
-      return microbatches;
-  }
-  return 1;
+  if (in_flight == InFlight::all) return microbatches;
+  return in_flight == InFlight::ranks_to_go ? std::min(microbatches, ranks_to_go) : 1;
 }
 
 const ScheduleRow& schedule_row(std::string_view name) {

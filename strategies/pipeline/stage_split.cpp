@@ -22,29 +22,24 @@ struct Parts {
 };
 
 void require_enough(const Parts& parts, int num_stages, const StageSplit& split) {
-  if (split.account_for_embedding && parts.before == 0) {
-    throw UsageError("E0711", "this model has no embedding that could count as a layer",
-                     "leave account_for_embedding out");
-  }
+  require_usage(!split.account_for_embedding || parts.before > 0, "E0711",
+                "this model has no embedding that could count as a layer",
+                "leave account_for_embedding out");
   const std::int64_t layers = std::int64_t{parts.layers.count} +
                               (split.account_for_embedding ? 1 : 0) +
                               (split.account_for_loss ? 1 : 0);
-  if (num_stages <= layers) return;
-  throw UsageError("E0711",
-                   std::to_string(num_stages) + " pipeline stages, but the model has only " +
-                       std::to_string(layers) + " layers to give them",
-                   "use fewer stages or chunks, or a deeper model; embedding and head can count as "
-                   "layers of their own");
+  require_usage(num_stages <= layers, "E0711",
+                concat(num_stages, " pipeline stages, but the model has only ", layers,
+                       " layers to give them"),
+                "use fewer stages or chunks, or a deeper model; embedding and head can count as "
+                "layers of their own");
 }
 
 void require_fits(const Parts& parts, int num_stages, const std::vector<std::int64_t>& layers) {
   const std::string help = "give every stage a number of layers; they add up to the model's";
-  if (layers.size() != index_of(num_stages)) {
-    throw UsageError("E0712",
-                     "layers of " + std::to_string(layers.size()) +
-                         " stages are given, but there are " + std::to_string(num_stages),
-                     help);
-  }
+  require_usage(
+      layers.size() == index_of(num_stages), "E0712",
+      concat("layers of ", layers.size(), " stages are given, but there are ", num_stages), help);
   std::int64_t sum = 0;
   for (std::size_t stage = 0; stage < layers.size(); ++stage) {
     const bool has_more =
@@ -52,19 +47,16 @@ void require_fits(const Parts& parts, int num_stages, const std::vector<std::int
     // No stage has more than all, so that the sum stays small.
     if (layers[stage] < (has_more ? 0 : 1) || layers[stage] > parts.layers.count) {
       throw UsageError("E0712",
-                       "stage " + std::to_string(stage) + " cannot have " +
-                           std::to_string(layers[stage]) + " of " +
-                           std::to_string(parts.layers.count) + " layers",
+                       concat("stage ", stage, " cannot have ", layers[stage], " of ",
+                              parts.layers.count, " layers"),
                        "only a stage with the embedding or the head may have none");
     }
     sum += layers[stage];
   }
-  if (sum != parts.layers.count) {
-    throw UsageError("E0712",
-                     "the stages have " + std::to_string(sum) +
-                         " layers in all, but the model has " + std::to_string(parts.layers.count),
-                     help);
-  }
+  require_usage(
+      sum == parts.layers.count, "E0712",
+      concat("the stages have ", sum, " layers in all, but the model has ", parts.layers.count),
+      help);
 }
 
 // Distributes the remainder of an even division over all stages to ranks with several stages.

@@ -35,12 +35,9 @@ std::int64_t checked_product(std::int64_t a, std::int64_t b) {
 
 void require_costs(const PipelineSchedule& schedule, const ScheduleCosts& costs) {
   const auto stages = index_of(schedule.num_stages());
-  if (costs.stages.size() != 1 && costs.stages.size() != stages) {
-    throw UsageError("E0757",
-                     std::to_string(costs.stages.size()) + " stage costs for " +
-                         std::to_string(stages) + " stages",
-                     "give one for each stage, or a single one for all");
-  }
+  require_usage(costs.stages.size() == 1 || costs.stages.size() == stages, "E0757",
+                concat(costs.stages.size(), " stage costs for ", stages, " stages"),
+                "give one for each stage, or a single one for all");
   std::int64_t smallest = costs.message;
   // If everything ran one after the other, it could not take longer.
   std::int64_t sum = 0;
@@ -52,10 +49,8 @@ void require_costs(const PipelineSchedule& schedule, const ScheduleCosts& costs)
       if (part > 0) sum = checked_sum(sum, part);
     }
   }
-  if (smallest < 0) {
-    throw UsageError("E0757", "a cost of a schedule is " + std::to_string(smallest),
-                     "costs are times and may not be negative");
-  }
+  require_usage(smallest >= 0, "E0757", "a cost of a schedule is " + std::to_string(smallest),
+                "costs are times and may not be negative");
   (void)checked_product(sum, schedule.shape.num_microbatches);
 }
 
@@ -161,10 +156,10 @@ int fewest_sends(PipelineSchedule schedule) {
 
 std::string to_picture(const PipelineSchedule& schedule, const Timeline& times) {
   if (times.makespan > kMaxColumns) {
-    throw LimitError("E0759",
-                     "a picture of " + std::to_string(times.makespan) +
-                         " units of time is wider than " + std::to_string(kMaxColumns),
-                     "give the costs of the schedule in a larger unit");
+    throw LimitError(
+        "E0759",
+        concat("a picture of ", times.makespan, " units of time is wider than ", kMaxColumns),
+        "give the costs of the schedule in a larger unit");
   }
   std::vector<PictureRow> rows = {{}};
   std::vector<std::string> labels = {"time"};

@@ -32,9 +32,8 @@ struct View {
   }
   // "rank 1, cell 3 (1F0)"
   [[nodiscard]] std::string describe(const Cell& cell) const {
-    return "rank " + std::to_string(cell.rank) + ", cell " +
-           std::to_string(cell_number(known, cell.rank, known_cell(cell))) + " (" +
-           schedule.cell_text(cell.rank, action(cell)) + ")";
+    return concat("rank ", cell.rank, ", cell ", cell_number(known, cell.rank, known_cell(cell)),
+                  " (", schedule.cell_text(cell.rank, action(cell)), ")");
   }
 };
 
@@ -59,8 +58,8 @@ std::optional<ScheduleProblem> find_deadlock(const View& view) {
   const int first = *std::min_element(circle.begin(), circle.end());
   const Cell& at = by_rank.at(first).at;
   ScheduleProblem problem{first, view.known_cell(at), {}, {}};
-  problem.what = view.schedule.cell_text(first, view.action(at)) + " waits in a circle of " +
-                 std::to_string(circle.size()) + (circle.size() == 1 ? " rank" : " ranks");
+  problem.what = concat(view.schedule.cell_text(first, view.action(at)), " waits in a circle of ",
+                        circle.size(), circle.size() == 1 ? " rank" : " ranks");
   for (int rank = first;;) {
     const StuckRank& stuck = by_rank.at(rank);
     problem.cycle.push_back(view.describe(stuck.at) + " waits for " + view.describe(stuck.on));
@@ -106,12 +105,12 @@ std::optional<ScheduleProblem> check_edge(const View& view, const EdgeEnds& ends
     const Cell receive{ends.to_rank, ends.receives[i]};
     const Cell send{ends.from_rank, ends.sends[i]};
     if (message_at(receive) == message_at(send)) continue;
-    return ScheduleProblem{receive.rank,
-                           view.known_cell(receive),
-                           view.schedule.cell_text(receive.rank, view.action(receive)) +
-                               " is transfer " + std::to_string(i) + " of its edge, but there " +
-                               view.describe(send) + " is sent",
-                           {}};  // The same cause shifts later ones.
+    return ScheduleProblem{
+        receive.rank,
+        view.known_cell(receive),
+        concat(view.schedule.cell_text(receive.rank, view.action(receive)), " is transfer ", i,
+               " of its edge, but there ", view.describe(send), " is sent"),
+        {}};  // The same cause shifts later ones.
   }
   return std::nullopt;
 }
@@ -205,8 +204,8 @@ std::string headline(const PipelineSchedule& schedule, const ScheduleProblem& pr
       "cell " + std::to_string(cell_number(schedule, problem.rank, problem.cell));
   const std::string rank = "rank " + std::to_string(problem.rank);
   if (schedule.source != nullptr) {
-    return schedule.source->file + ":" + std::to_string(problem.rank + 1) + ", " + cell +
-           ": the pipeline schedule is wrong at " + rank + ": " + problem.what;
+    return concat(schedule.source->file, ":", problem.rank + 1, ", ", cell,
+                  ": the pipeline schedule is wrong at ", rank, ": ", problem.what);
   }
   return "pipeline schedule " + schedule.name + " is wrong at " + rank + ", " + cell + ": " +
          problem.what;
@@ -244,8 +243,8 @@ void require_valid(const PipelineSchedule& schedule) {
   for (int rank = window.first_rank(); rank < window.end_rank(); ++rank) {
     diagnosis.sides.push_back(
         {{rank},
-         "from cell " + std::to_string(cell_number(schedule, rank, window.first_cell())) + ":" +
-             window.row(rank),
+         concat("from cell ", cell_number(schedule, rank, window.first_cell()), ":",
+                window.row(rank)),
          {}});
   }
   diagnosis.hint = (schedule.source != nullptr ? "correct the file"
@@ -256,8 +255,8 @@ void require_valid(const PipelineSchedule& schedule) {
       std::any_of(problem.cycle.begin(), problem.cycle.end(),
                   [](const std::string& link) { return link.find("SEND_") != link.npos; });
   if (waits_to_send) {
-    diagnosis.hint = "reorder it, or raise its sends_in_flight (" +
-                     std::to_string(schedule.sends_in_flight) + "); ranks are pipeline ranks";
+    diagnosis.hint = concat("reorder it, or raise its sends_in_flight (", schedule.sends_in_flight,
+                            "); ranks are pipeline ranks");
   }
   if (problems.size() > 1) {
     diagnosis.hint += " (this is the first of " + std::to_string(problems.size()) + " problems)";

@@ -36,7 +36,7 @@ class ChunkLister {
         chunks_(chunks) {}
 
   void add(const StatePiece& piece) {
-    const LocalRange& range = ranges_[static_cast<std::size_t>(piece.parameter)];
+    const LocalRange& range = ranges_[to_size(piece.parameter)];
     const std::int64_t end = piece.first + piece.values.numel();
     HeldChunk main{.tensor = {}, .elements = {}, .values = {}, .main = true};
     HeldChunk copy{};
@@ -94,7 +94,7 @@ void add_responsible_ranges(const ParallelPlan& plan, const MeshPlace& place, We
     layout.for_each_piece(chunk, begin, end,
                           [&](int parameter, std::int64_t first, std::int64_t count, std::int64_t) {
                             if (!is_main_copy(spec_of(model, parameter), place)) return;
-                            ranges[static_cast<std::size_t>(parameter)] = {first, count};
+                            ranges[to_size(parameter)] = {first, count};
                           });
   }
 }

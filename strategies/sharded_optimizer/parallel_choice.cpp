@@ -21,11 +21,9 @@ constexpr std::array<NamedChoice, 8> kChoices = {{
 }};
 
 std::string text_of(const ParallelChoice& choice) {
-  return std::string(choice.name) + " with pp = " + std::to_string(choice.pp) +
-         ", tp = " + std::to_string(choice.tp) +
-         (choice.cp > 1 ? ", cp = " + std::to_string(choice.cp) : "") +
-         ", dp = " + std::to_string(choice.dp) +
-         (choice.ep > 1 ? ", ep = " + std::to_string(choice.ep) : "");
+  return concat(choice.name, " with pp = ", choice.pp, ", tp = ", choice.tp,
+                choice.cp > 1 ? ", cp = " + std::to_string(choice.cp) : "", ", dp = ", choice.dp,
+                choice.ep > 1 ? ", ep = " + std::to_string(choice.ep) : "");
 }
 
 [[noreturn]] void refuse(const ParallelChoice& choice, int world_size, const std::string& why) {
@@ -72,8 +70,8 @@ MeshShape mesh_of(const ParallelChoice& choice, int world_size) {
   const std::int64_t model_parts = std::int64_t{choice.pp} * choice.tp * choice.cp;
   if (choice.dp == -1 && world_size % model_parts != 0) {
     refuse(choice, world_size,
-           (choice.cp > 1 ? "pp * tp * cp = " : "pp * tp = ") + std::to_string(model_parts) +
-               " does not divide it");
+           concat(choice.cp > 1 ? "pp * tp * cp = " : "pp * tp = ", model_parts,
+                  " does not divide it"));
   }
   const std::int64_t dp = choice.dp == -1 ? world_size / model_parts : choice.dp;
   if (dp * model_parts != world_size) {
@@ -81,14 +79,13 @@ MeshShape mesh_of(const ParallelChoice& choice, int world_size) {
   }
   if (choice.dp_replicate < 1 || dp % choice.dp_replicate != 0) {
     refuse(choice, world_size,
-           "dp_replicate = " + std::to_string(choice.dp_replicate) +
-               " does not divide dp = " + std::to_string(dp));
+           concat("dp_replicate = ", choice.dp_replicate, " does not divide dp = ", dp));
   }
   const std::int64_t of_stage = dp / choice.dp_replicate * choice.cp * choice.tp;
   if (of_stage % choice.ep != 0) {
     refuse(choice, world_size,
-           "ep = " + std::to_string(choice.ep) + " does not divide the " +
-               std::to_string(of_stage) + " ranks of a stage and replica");
+           concat("ep = ", choice.ep, " does not divide the ", of_stage,
+                  " ranks of a stage and replica"));
   }
   return {.dp_shard = static_cast<int>(dp) / choice.dp_replicate,
           .dp_replicate = choice.dp_replicate,

@@ -77,12 +77,11 @@ void require_sound(const Scalars& scalars) {
       is_loss_scale(scale.scale) && scale.overflows_left >= 0) {
     return;
   }
-  throw CheckpointError(CheckpointProblem::disagreement,
-                        "the state has made " + std::to_string(progress.updates) + " updates in " +
-                            std::to_string(steps) + " steps and has loss scale " +
-                            std::to_string(scale.scale) + " after " +
-                            std::to_string(scale.good_steps) + " good steps, with " +
-                            std::to_string(scale.overflows_left) + " overflows left");
+  throw CheckpointError(
+      CheckpointProblem::disagreement,
+      concat("the state has made ", progress.updates, " updates in ", steps,
+             " steps and has loss scale ", scale.scale, " after ", scale.good_steps,
+             " good steps, with ", scale.overflows_left, " overflows left"));
 }
 
 // Hash of all scalars, in as many bits as a double holds exactly.
@@ -114,10 +113,9 @@ void require_one_state(std::span<const SerializedState> states) {
 
 // Copies first, so that what an owner says holds in the end.
 std::vector<std::byte> find(std::span<const SerializedState> states, const HeldChunk& chunk) {
-  const auto wanted = static_cast<std::size_t>(num_elements(chunk.elements));
-  Found found{
-      std::vector<std::byte>(wanted * static_cast<std::size_t>(size_of(chunk.tensor.dtype))),
-      std::vector<bool>(wanted)};
+  const auto wanted = to_size(num_elements(chunk.elements));
+  Found found{std::vector<std::byte>(wanted * to_size(size_of(chunk.tensor.dtype))),
+              std::vector<bool>(wanted)};
   for (const bool main : {false, true}) {
     for (const SerializedState& state : states) {
       for (const SerializedState::Part& part : state.parts) {
@@ -141,8 +139,7 @@ std::vector<std::byte> find(std::span<const SerializedState> states, const HeldC
 // Where the elements of a held chunk will stand, all zero.
 SerializedState::Part part_for(const HeldChunk& chunk) {
   const std::int64_t size = num_elements(chunk.elements) * size_of(chunk.tensor.dtype);
-  return {chunk.tensor, chunk.elements, std::vector<std::byte>(static_cast<std::size_t>(size)),
-          chunk.main};
+  return {chunk.tensor, chunk.elements, std::vector<std::byte>(to_size(size)), chunk.main};
 }
 
 // Calls copy(memory of the chunk, its place in bytes that hold the chunk's elements, size).
@@ -150,7 +147,7 @@ template <class Copy>
 void for_each_stretch(const HeldChunk& chunk, const Copy& copy) {
   std::size_t at = 0;
   for (const Tensor& values : chunk.values) {
-    const auto size = static_cast<std::size_t>(values.num_bytes());
+    const auto size = to_size(values.num_bytes());
     copy(values.data(), at, size);
     at += size;
   }
@@ -197,10 +194,10 @@ std::vector<std::string> gather_texts(Runtime& runtime, Communicator& world,
   const Tensor lengths = allocate(world.size(), DType::int64);
   runtime.write_scalar(length, static_cast<double>(text.size()));
   world.all_gather(lengths, length, kReport).wait();
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(world.size()));
+  std::vector<std::int64_t> counts(to_size(world.size()));
   runtime.off_the_clock([&] {
     for (int rank = 0; rank < world.size(); ++rank) {
-      counts[static_cast<std::size_t>(rank)] = static_cast<std::int64_t>(lengths.get(rank));
+      counts[to_size(rank)] = static_cast<std::int64_t>(lengths.get(rank));
     }
   });
   const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
@@ -216,7 +213,7 @@ std::vector<std::string> gather_texts(Runtime& runtime, Communicator& world,
   runtime.off_the_clock([&] {
     std::int64_t at = 0;
     for (const std::int64_t count : counts) {
-      std::string& received = texts.emplace_back(static_cast<std::size_t>(count), ' ');
+      std::string& received = texts.emplace_back(to_size(count), ' ');
       std::memcpy(received.data(), all.view(at, {count}).data(), received.size());
       at += count;
     }

@@ -69,7 +69,7 @@ std::unique_ptr<Optimizer> own_sgd(const Optimizer* given, double learning_rate)
 }
 
 void copy_bytes(const Tensor& to, const Tensor& from) {
-  std::memcpy(to.data(), from.data(), static_cast<std::size_t>(from.num_bytes()));
+  std::memcpy(to.data(), from.data(), to_size(from.num_bytes()));
 }
 
 }  // namespace
@@ -92,30 +92,28 @@ ShardingConfiguration zero_offload_full_configuration() {
 }
 
 void validate(const ShardingConfiguration& configuration, int zero_stage) {
-  const auto require = [](bool holds, const char* code, const std::string& what, const char* fix) {
-    if (!holds) throw UsageError(code, what, fix);
-  };
   const auto needs = [&](const std::string& wanted, const char* where) {
     return wanted + ", the stage is " + std::to_string(zero_stage) + where;
   };
-  require(configuration.learning_rate > 0.0 && !std::isinf(configuration.learning_rate), "E0773",
-          "learning_rate is " + std::to_string(configuration.learning_rate),
-          "give a positive, finite rate");
-  require(configuration.minimum_parameter_group_size >= 0, "E0774",
-          "minimum_parameter_group_size is " +
-              std::to_string(configuration.minimum_parameter_group_size),
-          "give a number of elements, 0 or more");
-  require(!configuration.enable_gradient_compression || zero_stage == 0, "E0775",
-          needs("enable_gradient_compression needs ZeRO stage 0", ", whose ranks reduce shards"),
-          "choose DDP, or switch it off; the low-bandwidth preset sets it");
-  require(!configuration.cpu_offload_gradients || zero_stage >= 2, "E0776",
-          needs("cpu_offload_gradients needs ZeRO stage 2 or 3",
-                ", where gradients are whole and reduced in place"),
-          "choose ZeRO-2 or FSDP, or keep gradients on the device");
-  require(!configuration.cpu_offload_parameters || zero_stage == 3, "E0777",
-          needs("cpu_offload_parameters needs ZeRO stage 3",
-                ", where every rank computes with all of them"),
-          "choose FSDP, or keep parameters on the device");
+  require_usage(configuration.learning_rate > 0.0 && !std::isinf(configuration.learning_rate),
+                "E0773", "learning_rate is " + std::to_string(configuration.learning_rate),
+                "give a positive, finite rate");
+  require_usage(configuration.minimum_parameter_group_size >= 0, "E0774",
+                "minimum_parameter_group_size is " +
+                    std::to_string(configuration.minimum_parameter_group_size),
+                "give a number of elements, 0 or more");
+  require_usage(
+      !configuration.enable_gradient_compression || zero_stage == 0, "E0775",
+      needs("enable_gradient_compression needs ZeRO stage 0", ", whose ranks reduce shards"),
+      "choose DDP, or switch it off; the low-bandwidth preset sets it");
+  require_usage(!configuration.cpu_offload_gradients || zero_stage >= 2, "E0776",
+                needs("cpu_offload_gradients needs ZeRO stage 2 or 3",
+                      ", where gradients are whole and reduced in place"),
+                "choose ZeRO-2 or FSDP, or keep gradients on the device");
+  require_usage(!configuration.cpu_offload_parameters || zero_stage == 3, "E0777",
+                needs("cpu_offload_parameters needs ZeRO stage 3",
+                      ", where every rank computes with all of them"),
+                "choose FSDP, or keep parameters on the device");
 }
 
 ShardedModel::ShardedModel(Runtime& runtime, Communicator& world, const ParallelOptions& problem,
@@ -141,12 +139,11 @@ ShardedModel::~ShardedModel() = default;
 
 std::vector<ParameterShard> ShardedModel::local_parameter_shard() const {
   std::vector<StatePiece> held(plan_.part(mesh_.place()).model->parameters().size());
-  sync_->visit(StateKind::parameter, [&](const StatePiece& piece) {
-    held[static_cast<std::size_t>(piece.parameter)] = piece;
-  });
+  sync_->visit(StateKind::parameter,
+               [&](const StatePiece& piece) { held[to_size(piece.parameter)] = piece; });
   std::vector<ParameterShard> shards;
   for_each_responsible_run(plan_, mesh_.place(), [&](const ResponsibleRun& run) {
-    const StatePiece& piece = held[static_cast<std::size_t>(run.local)];
+    const StatePiece& piece = held[to_size(run.local)];
     shards.push_back({run.whole, run.whole_first,
                       piece.values.view(run.local_first - piece.first, {run.count})});
   });
@@ -167,7 +164,7 @@ std::vector<Tensor> ShardedModel::gather_full_parameters() {
   for (const ParameterSpec& spec : wrapped_model().parameters()) {
     whole.push_back(runtime_.allocate(MemoryCategory::params, spec.shape, dtype));
   }
-  const Tensor own = pack_own_shard(counts[static_cast<std::size_t>(rank())]);
+  const Tensor own = pack_own_shard(counts[to_size(rank())]);
   const Tensor gathered = runtime_.allocate(MemoryCategory::comm, {total}, dtype);
   world_.all_gather(gathered, own, {.label = "full parameters", .counts = counts}).wait();
   unpack(gathered, whole);
@@ -192,14 +189,12 @@ Tensor ShardedModel::pack_own_shard(std::int64_t count) {
 }
 
 void ShardedModel::unpack(const Tensor& gathered, const std::vector<Tensor>& whole) const {
-  const ComputeOp op{"unpack_parameters", ComputeKind::memory_bound, gathered.dtype(), 0,
-                     2 * gathered.num_bytes()};
-  runtime_.compute(op, [&] {
+  runtime_.compute(memory_op("unpack_parameters", gathered.dtype(), 2 * gathered.num_bytes()), [&] {
     std::int64_t at = 0;
     for (int member = 0; member < world_size(); ++member) {
       const MeshPlace place = plan_.options().mesh.place_of(member);
       for_each_responsible_run(plan_, place, [&](const ResponsibleRun& run) {
-        const Tensor& parameter = whole[static_cast<std::size_t>(run.whole)];
+        const Tensor& parameter = whole[to_size(run.whole)];
         copy_bytes(parameter.view(run.whole_first, {run.count}), gathered.view(at, {run.count}));
         at += run.count;
       });
@@ -215,8 +210,7 @@ std::int64_t ShardedModel::global_batch_size() const {
 void ShardedModel::require_no_gradients(const char* function) const {
   if (gradients_ == Gradients::none) return;
   throw UsageError("E0779",
-                   std::string(function) + ": the gradients of step " + std::to_string(steps_) +
-                       " were not applied yet",
+                   concat(function, ": the gradients of step ", steps_, " were not applied yet"),
                    "call apply_gradients before");
 }
 
@@ -263,31 +257,18 @@ void ShardedModel::require(Gradients state, const char* function) const {
   constexpr const char* kNames[] = {"there are none", "they are this rank's own",
                                     "they are synchronized"};
   throw UsageError("E0780",
-                   std::string(function) + ": gradients of step " + std::to_string(steps_) + ": " +
-                       kNames[static_cast<std::size_t>(gradients_)],
+                   concat(function, ": gradients of step ", steps_, ": ",
+                          kNames[static_cast<std::size_t>(gradients_)]),
                    "call compute_gradients, then synchronize_gradients unless gradients are "
                    "synchronized automatically, then apply_gradients");
 }
 
-std::unique_ptr<ShardedModel> make_fsdp_model(Runtime& runtime, Communicator& world,
-                                              const ParallelOptions& problem,
-                                              const ShardingConfiguration& configuration) {
-  return std::make_unique<ShardedModel>(runtime, world, problem, choice_of("fsdp", world.size()),
+std::unique_ptr<ShardedModel> make_sharded_model(std::string_view name, Runtime& runtime,
+                                                 Communicator& world,
+                                                 const ParallelOptions& problem,
+                                                 const ShardingConfiguration& configuration) {
+  return std::make_unique<ShardedModel>(runtime, world, problem, choice_of(name, world.size()),
                                         configuration);
-}
-
-std::unique_ptr<ShardedModel> make_tensor_parallel_model(
-    Runtime& runtime, Communicator& world, const ParallelOptions& problem,
-    const ShardingConfiguration& configuration) {
-  return std::make_unique<ShardedModel>(runtime, world, problem,
-                                        choice_of("tensor_parallel", world.size()), configuration);
-}
-
-std::unique_ptr<ShardedModel> make_pipeline_parallel_model(
-    Runtime& runtime, Communicator& world, const ParallelOptions& problem,
-    const ShardingConfiguration& configuration) {
-  return std::make_unique<ShardedModel>(
-      runtime, world, problem, choice_of("pipeline_parallel", world.size()), configuration);
 }
 
 std::unique_ptr<ShardedModel> make_hybrid_sharded_model(Runtime& runtime, Communicator& world,

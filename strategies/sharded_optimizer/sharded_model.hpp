@@ -139,17 +139,12 @@ class ShardedModel {
 };
 
 // The models of the specification. Without an optimizer they train with plain SGD.
-[[nodiscard]] std::unique_ptr<ShardedModel> make_fsdp_model(
-    Runtime& runtime, Communicator& world, const ParallelOptions& problem,
+
+/// By a name of named_choices(): "fsdp", "tensor_parallel", "pipeline_parallel".
+[[nodiscard]] std::unique_ptr<ShardedModel> make_sharded_model(
+    std::string_view name, Runtime& runtime, Communicator& world, const ParallelOptions& problem,
     const ShardingConfiguration& configuration = {});
-/// All ranks cut every layer.
-[[nodiscard]] std::unique_ptr<ShardedModel> make_tensor_parallel_model(
-    Runtime& runtime, Communicator& world, const ParallelOptions& problem,
-    const ShardingConfiguration& configuration = {});
-/// As many stages as ranks.
-[[nodiscard]] std::unique_ptr<ShardedModel> make_pipeline_parallel_model(
-    Runtime& runtime, Communicator& world, const ParallelOptions& problem,
-    const ShardingConfiguration& configuration = {});
+/// pp x tp x dp; UsageError unless they are the world.
 [[nodiscard]] std::unique_ptr<ShardedModel> make_hybrid_sharded_model(
     Runtime& runtime, Communicator& world, const ParallelOptions& problem,
     const ShardingConfiguration& configuration = {}, int pp = 1, int tp = 1, int dp = -1);

@@ -16,8 +16,7 @@ namespace shardsim {
 namespace {
 
 void require_of_stopping(bool holds, const char* name, const std::string& value, const char* fix) {
-  if (holds) return;
-  throw UsageError("E0793", "early stopping: " + std::string(name) + " is " + value, fix);
+  require_usage(holds, "E0793", "early stopping: " + std::string(name) + " is " + value, fix);
 }
 
 void require_count(const char* name, std::int64_t count) {
@@ -31,9 +30,9 @@ void require_finite(const char* name, double size) {
 }
 
 void require_penalty(const char* name, double value) {
-  if (std::isfinite(value) && value >= 0.0) return;
-  throw UsageError("E0778", std::string(name) + " regularization is " + std::to_string(value),
-                   "give a finite strength, 0 or more");
+  require_usage(std::isfinite(value) && value >= 0.0, "E0778",
+                std::string(name) + " regularization is " + std::to_string(value),
+                "give a finite strength, 0 or more");
 }
 
 double sign(double value) {
@@ -54,10 +53,8 @@ void require_own_names(const Optimizer& optimizer) {
 }
 
 std::unique_ptr<Optimizer> checked(std::unique_ptr<Optimizer> wrapped) {
-  if (wrapped == nullptr) {
-    throw UsageError("E0781", "a sharded optimizer was given no optimizer to wrap",
-                     "pass one of make_optimizer, or your own");
-  }
+  require_usage(wrapped != nullptr, "E0781", "a sharded optimizer was given no optimizer to wrap",
+                "pass one of make_optimizer, or your own");
   require_own_names(*wrapped);
   if (wrapped->update_rule() == UpdateRule::elementwise) return wrapped;
   const bool has_norms = wrapped->update_rule() == UpdateRule::norm_based;
@@ -71,12 +68,10 @@ std::unique_ptr<Optimizer> checked(std::unique_ptr<Optimizer> wrapped) {
 const OptimizationOptions& checked(const OptimizationOptions& options) {
   // A tolerance without end would call the first loss converged.
   const bool tolerates = std::isfinite(options.tolerance) && options.tolerance >= 0.0;
-  if (options.maximum_iterations < 0 || !tolerates) {
-    throw UsageError("E0783",
-                     "optimize: at most " + std::to_string(options.maximum_iterations) +
-                         " iterations, tolerance " + std::to_string(options.tolerance),
-                     "give finite numbers, 0 or more");
-  }
+  require_usage(options.maximum_iterations >= 0 && tolerates, "E0783",
+                "optimize: at most " + std::to_string(options.maximum_iterations) +
+                    " iterations, tolerance " + std::to_string(options.tolerance),
+                "give finite numbers, 0 or more");
   validate(options.early_stopping);
   return options;
 }
@@ -98,9 +93,8 @@ void RegularizedOptimizer::step(Runtime& runtime, const Tensor& parameter, const
   // As wide as the weights: a gradient without its loss scale may be too small for its own dtype.
   const Tensor sum =
       runtime.allocate(MemoryCategory::optimizer, gradient.shape(), parameter.dtype());
-  const ComputeOp op{"regularize", ComputeKind::memory_bound, parameter.dtype(), 0,
-                     parameter.num_bytes() + gradient.num_bytes() + sum.num_bytes()};
-  runtime.compute(op, [&] {
+  const std::int64_t bytes = parameter.num_bytes() + gradient.num_bytes() + sum.num_bytes();
+  runtime.compute(memory_op("regularize", parameter.dtype(), bytes), [&] {
     for (std::int64_t i = 0; i < gradient.numel(); ++i) {
       const double weight = parameter.get(i);
       sum.set(i,
@@ -276,10 +270,8 @@ std::unique_ptr<ShardedOptimizer> make_gradient_compression_optimizer(
     Runtime& runtime, Communicator& world, const ParallelOptions& problem,
     std::unique_ptr<Optimizer> wrapped, double ratio, bool quantize, bool topk,
     const ShardingConfiguration& configuration, const OptimizationOptions& options) {
-  if (quantize && topk) {
-    throw UsageError("E0798", "gradient compression: top-k and quantization at once",
-                     "choose one of them");
-  }
+  require_usage(!quantize || !topk, "E0798", "gradient compression: top-k and quantization at once",
+                "choose one of them");
   ParallelChoice choice{.name = "gradient_compression"};
   if (quantize) choice.compression.compressor = &int8_blocks();
   if (topk) choice.compression = {.compressor = &largest_elements(), .ratio = ratio};

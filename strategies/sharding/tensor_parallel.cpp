@@ -103,9 +103,8 @@ PendingTensor TensorParallel::gather_tokens(Runtime& runtime, const Tensor& x, c
 void TensorParallel::begin_region(const char* layer) {
   if (region_ != nullptr) {
     throw UsageError("E0642",
-                     "layer " + std::string(layer) + " needs its whole input, but layer " +
-                         region_ + " has left its output cut into " + std::to_string(size()) +
-                         " parts",
+                     concat("layer ", layer, " needs its whole input, but layer ", region_,
+                            " has left its output cut into ", size(), " parts"),
                      "put a row-parallel layer between the two, which sums the parts up");
   }
   region_ = layer;
@@ -114,8 +113,8 @@ void TensorParallel::begin_region(const char* layer) {
 void TensorParallel::end_region(const char* layer) {
   if (region_ == nullptr) {
     throw UsageError("E0643",
-                     "layer " + std::string(layer) + " needs an input cut into " +
-                         std::to_string(size()) + " parts, but no layer before it has cut it",
+                     concat("layer ", layer, " needs an input cut into ", size(),
+                            " parts, but no layer before it has cut it"),
                      "put a column-parallel layer before it");
   }
   region_ = nullptr;
@@ -124,9 +123,8 @@ void TensorParallel::end_region(const char* layer) {
 std::int64_t token_shard(std::int64_t tokens, std::int64_t t, const char* layer) {
   if (tokens % t == 0) return tokens / t;
   throw UsageError("E0641",
-                   "sequence parallelism cannot divide the " + std::to_string(tokens) +
-                       " tokens of a microbatch among " + std::to_string(t) + " ranks (" + layer +
-                       ")",
+                   concat("sequence parallelism cannot divide the ", tokens,
+                          " tokens of a microbatch among ", t, " ranks (", layer, ")"),
                    "choose micro_batch_size x seq_len as a multiple of tp, or switch "
                    "sequence_parallel off");
 }

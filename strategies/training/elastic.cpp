@@ -73,7 +73,7 @@ void form_group(Mesh& everyone, int members, Membership& own) {
 
 int members_at(const ParallelOptions& options, std::int64_t step) {
   const auto last = static_cast<std::int64_t>(options.members.size()) - 1;
-  return options.members[static_cast<std::size_t>(std::min(step, last))];
+  return options.members[to_size(std::min(step, last))];
 }
 
 void ParallelPlan::train_elastic(Runtime& runtime, Mesh& everyone,

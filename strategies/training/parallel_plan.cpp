@@ -37,26 +37,23 @@ void require_same_modules(const Model* part, const Model& whole, const ParallelO
   const bool is_cut = options.mesh.pp > 1 || options.num_chunks > 1;
   if (part == nullptr || !is_cut || part->num_modules() == whole.num_modules()) return;
   throw UsageError("E0784",
-                   "tensor parallelism joins the " + std::to_string(whole.num_modules()) +
-                       " modules of " + options.model.family + " to " +
-                       std::to_string(part->num_modules()) +
-                       ", which cannot be cut into the stages of a pipeline",
+                   concat("tensor parallelism joins the ", whole.num_modules(), " modules of ",
+                          options.model.family, " to ", part->num_modules(),
+                          ", which cannot be cut into the stages of a pipeline"),
                    "use tp = 1 or pp = 1 for this model, or a transformer");
 }
 
 // Stages allocate what they get from each other by the one, and compute it by the other.
 void require_same_dtype(const ParallelOptions& options) {
-  if (options.model.dtype == options.sync.weight_dtype) return;
-  throw UsageError("E0787",
-                   "the model computes in " + std::string(name_of(options.model.dtype)) +
-                       ", but its weights are kept in " +
-                       std::string(name_of(options.sync.weight_dtype)),
-                   "give both the same dtype; master weights may have another");
+  require_usage(options.model.dtype == options.sync.weight_dtype, "E0787",
+                concat("the model computes in ", name_of(options.model.dtype),
+                       ", but its weights are kept in ", name_of(options.sync.weight_dtype)),
+                "give both the same dtype; master weights may have another");
 }
 
 // The cell of the rank after which a chunk's weight gradients are complete.
 std::size_t end_of_chunk(const PipelineSchedule& schedule, int rank, int chunk) {
-  const std::vector<Action>& cells = schedule.actions[static_cast<std::size_t>(rank)];
+  const std::vector<Action>& cells = schedule.actions[to_size(rank)];
   std::size_t end = 0;
   for (std::size_t cell = 0; cell < cells.size(); ++cell) {
     if (releases_activation(cells[cell].kind) && cells[cell].chunk == chunk) end = cell;
@@ -71,16 +68,15 @@ void require_shared_last(const PipelineSchedule& schedule, int rank, const Model
     const ModuleRange& modules = model.modules_of_chunk(chunk);
     for (int module = modules.first; module < modules.first + modules.count; ++module) {
       for (const int parameter : model.parameters_of(module)) {
-        const ParameterSpec& spec = model.parameters()[static_cast<std::size_t>(parameter)];
+        const ParameterSpec& spec = spec_of(model, parameter);
         if (spec.chunk == chunk ||
             end_of_chunk(schedule, rank, chunk) < end_of_chunk(schedule, rank, spec.chunk)) {
           continue;
         }
         throw UsageError("E0761",
-                         "the schedule " + schedule.name + " ends chunk " +
-                             std::to_string(spec.chunk) + " of rank " + std::to_string(rank) +
-                             " before chunk " + std::to_string(chunk) + ", but " + spec.name +
-                             " is read in both, and reduced when the former ends",
+                         concat("the schedule ", schedule.name, " ends chunk ", spec.chunk,
+                                " of rank ", rank, " before chunk ", chunk, ", but ", spec.name,
+                                " is read in both, and reduced when the former ends"),
                          "put the last W of the later chunk before that of the earlier, or untie "
                          "the embeddings");
       }
@@ -90,9 +86,9 @@ void require_shared_last(const PipelineSchedule& schedule, int rank, const Model
 
 // For a plan whose parts are used from outside: all ranks take part in every step.
 void require_all_ranks(const ParallelOptions& options) {
-  if (options.members.empty()) return;
-  throw UsageError("E0796", "a rank's parts of an elastic training change with its members",
-                   "call train_rank with an observer alone, or leave members empty");
+  require_usage(options.members.empty(), "E0796",
+                "a rank's parts of an elastic training change with its members",
+                "call train_rank with an observer alone, or leave members empty");
 }
 
 ParallelOptions validated(ParallelOptions options) {
@@ -116,9 +112,9 @@ void require_shape(const PipelineSchedule& own, const PipelineShape& asked) {
   std::string differences;
   for (const Dimension& dimension : kDimensions) {
     if (own.shape.*dimension.size == asked.*dimension.size) continue;
-    differences += (differences.empty() ? "" : ", ") + std::string(dimension.name) + " is " +
-                   std::to_string(own.shape.*dimension.size) + " where " + dimension.option +
-                   " is " + std::to_string(asked.*dimension.size);
+    differences +=
+        concat(differences.empty() ? "" : ", ", dimension.name, " is ", own.shape.*dimension.size,
+               " where ", dimension.option, " is ", asked.*dimension.size);
   }
   if (differences.empty()) return;
   throw UsageError(
@@ -152,7 +148,7 @@ void add_shard(const ParallelPlan& plan, int stage, int shard,
     const std::int64_t begin = shard * part;
     const auto add_piece = [&](int parameter, std::int64_t first, std::int64_t count,
                                std::int64_t) {
-      const ParameterSpec& spec = model.parameters()[static_cast<std::size_t>(parameter)];
+      const ParameterSpec& spec = spec_of(model, parameter);
       if (mesh.tp > 1 && spec.sum_over_tp) summed_over_tp += count;
       if (!spec.tied) return;
       signature.push_back(count);
@@ -220,7 +216,7 @@ void ParallelPlan::add_stage(int rank, const std::vector<ModuleRange>& ranges) {
     if (schedule_.num_stages() == 1) return nullptr;
     std::vector<ModuleRange> chunks;
     for (int chunk = 0; chunk < options_.num_chunks; ++chunk) {
-      chunks.push_back(ranges[static_cast<std::size_t>(schedule_.stage_of(rank, chunk))]);
+      chunks.push_back(ranges[to_size(schedule_.stage_of(rank, chunk))]);
     }
     return std::make_unique<StageModel>(model, chunks);
   };

@@ -131,9 +131,7 @@ class ParallelPlan {
     StagePlan plan;
     std::unique_ptr<Experts> experts;  // Null unless experts are apart.
   };
-  [[nodiscard]] const Stage& of(int stage) const {
-    return *stages_[static_cast<std::size_t>(stage)];
-  }
+  [[nodiscard]] const Stage& of(int stage) const { return *stages_[to_size(stage)]; }
   // Compression, late gradients, replicas that train apart and changing membership exclude each
   // other. Throws UsageError, with the reason, for two of them, or one with what it cannot do.
   static void require_fitting_choice(const ParallelOptions& options);

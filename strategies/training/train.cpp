@@ -59,7 +59,6 @@ class TrainingSession::Trainer final : public MicrobatchSource {
     observer_.step_ends(step_, sync_, mean_loss_);
   }
 
-  [[nodiscard]] std::optional<double> loss() const { return mean_loss_; }
   [[nodiscard]] TrainingProgress& progress() { return progress_; }
   void drain() { sync_.drain(); }
 
@@ -220,7 +219,6 @@ TrainingSession::~TrainingSession() = default;
 void TrainingSession::compute_gradients(std::int64_t step) { trainer_->compute_gradients(step); }
 void TrainingSession::reduce_gradients() { trainer_->reduce_gradients(); }
 void TrainingSession::update() { trainer_->update(); }
-std::optional<double> TrainingSession::loss() const { return trainer_->loss(); }
 void TrainingSession::drain() { trainer_->drain(); }
 double TrainingSession::loss_everywhere() { return trainer_->loss_everywhere(); }
 const TrainingProgress& TrainingSession::progress() const { return trainer_->progress(); }

@@ -90,9 +90,7 @@ class TrainingSession {
   void update();
 
   /// Mean loss over the valid targets of the global batch of the step that was updated last, 0
-  /// without data; the last pipeline stage knows it.
-  [[nodiscard]] std::optional<double> loss() const;
-  /// The same on every rank, which all must call: the last stage tells the others.
+  /// without data. On every rank, which all must call: the last pipeline stage tells the others.
   [[nodiscard]] double loss_everywhere();
 
   /// Waits for what is still under way; after the last step.

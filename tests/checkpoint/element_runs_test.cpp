@@ -6,6 +6,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "tests/checkpoint/draw.hpp"
+#include "tests/checkpoint/runs_of_box.hpp"
 #include "tests/property/check_property.hpp"
 
 namespace shardsim::test {

@@ -41,7 +41,7 @@ TEST_CASE("Configuration: the learning rate is that of a model without optimizer
     FiberWorld world(world_of(setup));
     world.run([&](Runtime& runtime, Communicator& communicator) {
       const auto model =
-          make_fsdp_model(runtime, communicator, problem_of(setup), setup.configuration);
+          make_sharded_model("fsdp", runtime, communicator, problem_of(setup), setup.configuration);
       CHECK(model->train_step() >= 0.0);
       for (const ParameterShard& shard : model->local_parameter_shard()) {
         const ParameterSpec& spec =

@@ -28,19 +28,19 @@ std::vector<NamedModel> named_models() {
            3,
            {.dp_shard = 3},
            [=](Runtime& runtime, Communicator& world, const ParallelOptions& problem) {
-             return make_fsdp_model(runtime, world, problem, small);
+             return make_sharded_model("fsdp", runtime, world, problem, small);
            }},
           {"tensor parallel",
            4,
            {.tp = 4},
            [=](Runtime& runtime, Communicator& world, const ParallelOptions& problem) {
-             return make_tensor_parallel_model(runtime, world, problem, small);
+             return make_sharded_model("tensor_parallel", runtime, world, problem, small);
            }},
           {"pipeline parallel",
            3,
            {.pp = 3},
            [=](Runtime& runtime, Communicator& world, const ParallelOptions& problem) {
-             return make_pipeline_parallel_model(runtime, world, problem, small);
+             return make_sharded_model("pipeline_parallel", runtime, world, problem, small);
            }},
           {"hybrid",
            24,

@@ -11,6 +11,7 @@
 #include "strategies/pipeline/validate.hpp"
 
 #include "tests/strategies/pipeline_fixture.hpp"
+#include "tests/strategies/schedule_text_reader.hpp"
 
 // Mistakes in a schedule are told with their row and cell.
 namespace shardsim::test {
