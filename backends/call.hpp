@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -77,6 +78,8 @@ struct Call {
 struct MadeCall {
   int rank = 0;  ///< In the world.
   CallRecord record;
+
+  [[nodiscard]] DiagnosisSide side() const;
 };
 
 /// Code, summary, sides and hint of a collective that `agreeing` ranks called as `agreed`, and
@@ -89,6 +92,19 @@ struct MadeCall {
 /// The same of a message.
 [[nodiscard]] Diagnosis explain_mismatched_message(std::int64_t sequence, const MadeCall& sender,
                                                    const MadeCall& receiver);
+
+[[nodiscard]] std::vector<int> ascending(std::vector<int> ranks);
+
+/// Ranks by what they do: one side per action. The site is that of the first rank.
+class SideTable {
+ public:
+  DiagnosisSide& add(int rank, const std::string& action, CallSite site = {});
+  /// Puts the sides behind `sides`, in the order of actions; ranks ascend.
+  void append_to(std::vector<DiagnosisSide>& sides);
+
+ private:
+  std::map<std::string, DiagnosisSide> by_action_;
+};
 
 /// The likely culprit first: the smaller set, among equals the one with the lower first rank.
 void sort_sides(Diagnosis& diagnosis);

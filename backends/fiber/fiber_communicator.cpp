@@ -44,10 +44,7 @@ FiberCommunicator::~FiberCommunicator() {
 }
 
 Diagnosis FiberCommunicator::diagnosis_of(const std::string& action, CallSite site) const {
-  Diagnosis diagnosis = group_.report("");
-  diagnosis.time = rank_.now();
-  diagnosis.sides = {{.ranks = {rank_.index()}, .action = action, .site = site}};
-  return diagnosis;
+  return group_.report("", rank_, action, site);
 }
 
 // Data for named peers are unknown if their ranks do not run.

@@ -83,10 +83,8 @@ void FiberStream::abandon(void* token) noexcept {
 
 Diagnosis FiberStream::report(const FiberOperation& operation, const char* code) const {
   const CallRecord& call = operation.record_of(member_);
-  Diagnosis diagnosis = group_.report(code);
+  Diagnosis diagnosis = group_.report(code, rank_, call.describe(), call.site);
   diagnosis.sequence = operation.sequence();
-  diagnosis.time = rank_.now();
-  diagnosis.sides = {{.ranks = {rank_.index()}, .action = call.describe(), .site = call.site}};
   return diagnosis;
 }
 

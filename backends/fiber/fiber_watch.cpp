@@ -225,18 +225,18 @@ void BufferWatch::touched(const Tensor& part, Access access, CallSite site) {
 void BufferWatch::report(const char* code, int rank, const Use& use, const std::string& what,
                          CallSite site, const char* hint) {
   if (engine_.cancelling()) return;
-  Diagnosis diagnosis;
-  diagnosis.code = code;
-  diagnosis.summary = "rank " + std::to_string(rank) + " " + what + " " + use.record.describe();
-  diagnosis.group = *use.group;
-  diagnosis.members = {rank};
-  diagnosis.time = engine_.rank(rank).now();
-  diagnosis.sides = {{.ranks = {rank}, .action = what + " " + use.record.describe(), .site = site},
-                     {.ranks = {rank},
-                      .action = "called " + use.record.describe() + ", not waited for",
-                      .site = use.record.site}};
-  diagnosis.hint = hint;
-  engine_.fail(std::move(diagnosis), rank);
+  const std::string call = use.record.describe();
+  engine_.fail({.code = code,
+                .summary = "rank " + std::to_string(rank) + " " + what + " " + call,
+                .group = *use.group,
+                .members = {rank},
+                .time = engine_.rank(rank).now(),
+                .sides = {{.ranks = {rank}, .action = what + " " + call, .site = site},
+                          {.ranks = {rank},
+                           .action = "called " + call + ", not waited for",
+                           .site = use.record.site}},
+                .hint = hint},
+               rank);
 }
 
 // --- Orders ------------------------------------------------------------------------------------
@@ -285,9 +285,7 @@ Diagnosis OrderWatch::warning(std::int64_t sequence, const Seen& seen) {
   diagnosis.sequence = sequence;
   diagnosis.time = seen.time;
   const auto add_side = [&](const Side& side, const FiberGroup& one, const FiberGroup& other) {
-    std::vector<int> ranks = side.ranks;
-    std::sort(ranks.begin(), ranks.end());
-    diagnosis.sides.push_back({.ranks = std::move(ranks),
+    diagnosis.sides.push_back({.ranks = ascending(side.ranks),
                                .action = "posts to " + one.name() + ", then to " + other.name(),
                                .site = side.second});
   };

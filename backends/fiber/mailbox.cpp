@@ -22,14 +22,11 @@ void learn(std::vector<std::int32_t>& known, const std::vector<std::int32_t>& ot
 Diagnosis report_on(const MessageHalf& receive, const MessageHalf& send) {
   const MessageHalf::Call& asked = receive.call();
   const MessageHalf::Call& sent = send.call();
-  Diagnosis diagnosis;
-  diagnosis.group = receive.group()->name();
-  diagnosis.members = {std::min(asked.member, sent.member), std::max(asked.member, sent.member)};
-  diagnosis.sequence = receive.sequence();
-  diagnosis.sides = {
-      {.ranks = {asked.member}, .action = asked.record.describe(), .site = asked.record.site},
-      {.ranks = {sent.member}, .action = sent.record.describe(), .site = sent.record.site}};
-  return diagnosis;
+  return {.group = receive.group()->name(),
+          .members = ascending({asked.member, sent.member}),
+          .sequence = receive.sequence(),
+          .sides = {MadeCall{asked.member, asked.record}.side(),
+                    MadeCall{sent.member, sent.record}.side()}};
 }
 
 }  // namespace
@@ -308,10 +305,9 @@ void FiberTaggedMessages::check(const MessageHalf::Call& call) const {
 void FiberTaggedMessages::refuse(const MessageHalf::Call& call, const std::string& what,
                                  const std::string& hint) const {
   const std::string name = call.record.name;
-  Diagnosis diagnosis = stream_->group().report("ARG_RANGE");
+  Diagnosis diagnosis =
+      stream_->group().report("ARG_RANGE", stream_->rank(), name, call.record.site);
   diagnosis.summary = name + " on rank " + std::to_string(rank()) + ": " + what;
-  diagnosis.time = stream_->rank().now();
-  diagnosis.sides = {{.ranks = {rank()}, .action = name, .site = call.record.site}};
   diagnosis.hint = hint;
   throw CommunicationError(std::move(diagnosis));
 }

@@ -1,6 +1,5 @@
 #include "backends/message/message_rank.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -94,12 +93,9 @@ void MessageRank::wait(MessageStream& stream, const MessageOperation& operation)
 
 std::vector<int> MessageRank::awaited(const MessageStream& stream,
                                       const MessageOperation& operation) {
-  std::vector<int> ranks;
-  for (const int peer : operation.awaited_peers()) {
-    ranks.push_back(stream.members[static_cast<std::size_t>(peer)]);
-  }
-  std::sort(ranks.begin(), ranks.end());
-  return ranks;
+  std::vector<int> ranks = operation.awaited_peers();
+  for (int& rank : ranks) rank = stream.members[static_cast<std::size_t>(rank)];
+  return ascending(std::move(ranks));
 }
 
 void MessageRank::wrong_size(const MessageStream& stream, const MessageOperation& operation,

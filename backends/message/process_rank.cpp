@@ -88,14 +88,11 @@ void ProcessRank::tell(void (CallWatch::*event)(const CallWatch::Call&),
 
 Diagnosis ProcessRank::report(const char* code, const ProcessStream& stream,
                               const ProcessOperation& operation) const {
-  Diagnosis diagnosis;
-  diagnosis.code = code;
-  diagnosis.group = stream.name;
-  diagnosis.members = stream.members;
-  std::sort(diagnosis.members.begin(), diagnosis.members.end());
-  diagnosis.sequence = operation.sequence();
-  diagnosis.last_matched = stream.last_ended;
-  return diagnosis;
+  return {.code = code,
+          .group = stream.name,
+          .members = ascending(stream.members),
+          .sequence = operation.sequence(),
+          .last_matched = stream.last_ended};
 }
 
 Diagnosis ProcessRank::time_out_report(const ProcessStream& stream, const ProcessOperation& stuck,
@@ -172,12 +169,9 @@ void ProcessCommunicator::abandon(void* token) noexcept {
 }
 
 Diagnosis ProcessCommunicator::diagnosis_of(const std::string& action, CallSite site) const {
-  Diagnosis diagnosis;
-  diagnosis.group = stream_.name;
-  diagnosis.members = stream_.members;
-  std::sort(diagnosis.members.begin(), diagnosis.members.end());
-  diagnosis.sides = {{.ranks = {process_.rank()}, .action = action, .site = site}};
-  return diagnosis;
+  return {.group = stream_.name,
+          .members = ascending(stream_.members),
+          .sides = {{.ranks = {process_.rank()}, .action = action, .site = site}}};
 }
 
 }  // namespace shardsim
