@@ -71,15 +71,14 @@ std::string CallRecord::describe() const {
   return text;
 }
 
-std::vector<std::int64_t> chunk_offsets(const Call& call, int size) {
-  const bool any_count = row_of(call.collective).in_place();
-  const std::int64_t count = call.record.count;
+std::vector<std::int64_t> chunk_offsets(const CollectiveRow& row, std::int64_t count,
+                                        std::span<const std::int64_t> counts, int size) {
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(size) + 1, 0);
   for (int member = 0; member < size; ++member) {
     const auto index = static_cast<std::size_t>(member);
-    const std::int64_t chunk = any_count                      ? chunk_size(count, size, member)
-                               : call.options->counts.empty() ? count / size
-                                                              : call.options->counts[index];
+    const std::int64_t chunk = row.in_place()   ? chunk_size(count, size, member)
+                               : counts.empty() ? count / size
+                                                : counts[index];
     offsets[index + 1] = offsets[index] + chunk;
   }
   return offsets;

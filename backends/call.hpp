@@ -62,7 +62,9 @@ struct Call {
 
 /// Offsets of the members' chunks in the full buffer of a collective, and its end: size + 1 values.
 /// Calls that only reduce or broadcast cut it nearly evenly, others by their counts.
-[[nodiscard]] std::vector<std::int64_t> chunk_offsets(const Call& call, int size);
+[[nodiscard]] std::vector<std::int64_t> chunk_offsets(const CollectiveRow& row, std::int64_t count,
+                                                      std::span<const std::int64_t> counts,
+                                                      int size);
 
 /// Whether two names or labels are the same text; quickest where they are the same literal.
 [[nodiscard]] inline bool same_text(const char* a, const char* b) {

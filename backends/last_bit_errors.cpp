@@ -2,10 +2,11 @@
 
 #include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "sim/kernel/dtype.hpp"
 #include "sim/kernel/hash.hpp"
+
+#include "backends/reduce.hpp"
 
 namespace shardsim {
 
@@ -27,14 +28,6 @@ bool are_small_whole_numbers(const Tensor& tensor) {
 
 bool has_numbers(const Tensor& tensor) {
   return tensor.defined() && tensor.has_data() && tensor.num_bytes() > 0;
-}
-
-// The tensor may be marked; a copy of its bytes tells nobody that it was read.
-Tensor copy_of(const Tensor& tensor) {
-  const Tensor copy = Tensor::allocate(nullptr, MemoryCategory::comm, tensor.shape(),
-                                       tensor.dtype(), /*meta=*/false);
-  std::memcpy(copy.wire_data(), tensor.wire_data(), static_cast<std::size_t>(tensor.num_bytes()));
-  return copy;
 }
 
 }  // namespace

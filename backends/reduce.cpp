@@ -143,6 +143,13 @@ void reduce_chunk(std::span<const std::byte* const> inputs, std::byte* output, s
   });
 }
 
+Tensor copy_of(const Tensor& tensor) {
+  Tensor copy = Tensor::allocate(nullptr, MemoryCategory::comm, tensor.shape(), tensor.dtype(),
+                                 !tensor.has_data());
+  if (copy.has_data()) copy_bytes(copy.wire_data(), tensor.wire_data(), copy.num_bytes());
+  return copy;
+}
+
 void divide_chunk(std::byte* data, std::int64_t count, DType dtype, int divisor) {
   with_element(dtype, [&]<class Element>(Element) {
     for (std::int64_t i = 0; i < count; ++i) {

@@ -184,9 +184,7 @@ void FiberGroup::seat_folded(const CollectiveOperation& split, const std::string
                              Seating& seating) {
   const Fold* const fold = world_.options().fold;
   if (id_ != 0 || num_folded_splits_ == fold->splits.size()) {
-    throw Error(ExitCode::internal, "E7006",
-                "group " + name_ + " is split to " + name + ", and not all of its ranks run",
-                "use execution.fold \"off\", and please report this scenario");
+    refuse_folded("group " + name_ + " is split to " + name + ", and not all of its ranks run");
   }
   seating.seats.resize(layout_.members.size());
   for (const FoldedSplit::Group& made : fold->splits[num_folded_splits_++].groups) {

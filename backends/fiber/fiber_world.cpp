@@ -66,9 +66,7 @@ class FiberRuntime final : public Runtime {
   [[nodiscard]] MemoryLedger* host_ledger() override { return &rank_.host_ledger(); }
   void tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts) override {
     if (options_.fold != nullptr) {
-      throw Error(ExitCode::internal, "E7006",
-                  std::string(name) + " is counted by ranks that stand for others",
-                  "use execution.fold \"off\", and please report this scenario");
+      refuse_folded(std::string(name) + " is counted by ranks that stand for others");
     }
     world_.tally(name, first, amounts);
   }

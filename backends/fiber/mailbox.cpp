@@ -76,15 +76,9 @@ MessageHalf& Mailbox::post(FiberGroup& group, MessageHalf::Call call) {
 
 void Mailbox::send_ahead(MessageHalf& half) {
   const MessageHalf::Call& call = half.call();
-  Tensor copy = Tensor::allocate(nullptr, MemoryCategory::comm, call.buffer.shape(),
-                                 call.buffer.dtype(), !call.buffer.has_data());
-  if (copy.has_data()) {
-    std::memcpy(copy.wire_data(), call.buffer.wire_data(),
-                static_cast<std::size_t>(copy.num_bytes()));
-  }
   const Time price =
       world_.network().transfer(call.member, call.peer, call.buffer.num_bytes(), call.ready);
-  half.set_buffered(std::move(copy), price);
+  half.set_buffered(copy_of(call.buffer), price);
   half.settle(world_.engine(), call.ready);
 }
 
@@ -344,7 +338,7 @@ Work FiberTaggedMessages::post(bool sends, const Tensor& buffer, int peer, int t
                     .handle = &half,
                     .fills_all = false,
                     .record = half.record(),
-                    .group = stream_->group().name()},
+                    .group = &stream_->group().name()},
                    sends ? Tensor() : buffer, sends ? buffer : Tensor());
   return stream_->hand_out(half);
 }

@@ -119,10 +119,11 @@ ProcessCommunicator::ProcessCommunicator(ProcessRank& process, ProcessStream& st
 }
 
 MessagePlan ProcessCommunicator::plan_of(const Call& call) {
-  if (row_of(call.collective).path == CollectivePath::pairs) {
+  const CollectiveRow& row = row_of(call.collective);
+  if (row.path == CollectivePath::pairs) {
     return plan_pairwise_messages(rank(), call.send_counts, call.recv_counts);
   }
-  offsets_ = chunk_offsets(call, size());
+  offsets_ = chunk_offsets(row, call.record.count, call.options->counts, size());
   return plan_messages({.kind = call.collective,
                         .size = size(),
                         .member = rank(),
