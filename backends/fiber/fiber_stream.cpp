@@ -21,8 +21,6 @@ FiberStream::FiberStream(FiberGroup& group, int member, CallSite made_at)
   }
 }
 
-FiberStream::~FiberStream() = default;
-
 void FiberStream::order(FiberOperation& operation, const Work* after) {
   Engine& engine = group_.world().engine();
   rank_.issue(group_.world().call_price());

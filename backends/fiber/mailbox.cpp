@@ -1,7 +1,6 @@
 #include "backends/fiber/mailbox.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "backends/fiber/fiber_world.hpp"
@@ -172,7 +171,7 @@ bool Mailbox::agree(const MessageHalf& receive, const MessageHalf& send) {
   const CallRecord& asked = receive.call().record;
   // Only who labels both ends says what belongs together.
   const bool labelled = *asked.label != '\0' && *sent.label != '\0';
-  const bool labels = !labelled || std::strcmp(asked.label, sent.label) == 0;
+  const bool labels = !labelled || same_text(asked.label, sent.label);
   const bool same = sent.dtype == asked.dtype && sent.traffic == asked.traffic;
   if (labels && same && sent.count <= asked.count) return true;
   Diagnosis diagnosis = report_on(receive, send);

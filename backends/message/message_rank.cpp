@@ -12,8 +12,6 @@ MessageRank::MessageRank(std::unique_ptr<Transport> transport, MessageOptions op
       network_(make_network_model(options_.cluster)),
       rank_(first_->rank()) {}
 
-MessageRank::~MessageRank() = default;
-
 std::unique_ptr<Communicator> MessageRank::world() {
   return std::make_unique<MessageCommunicator>(*this, open(std::move(first_), "world"));
 }

@@ -11,9 +11,16 @@ namespace shardsim {
 
 // --- Operations --------------------------------------------------------------------------------
 
-void ProcessOperation::follow(const Work* after) {
-  if (after == nullptr) return;
-  after_ = static_cast<ProcessOperation*>(after->operation())->shared_from_this();
+void ProcessOperation::set_options(const CallOptions& options, int group_size) {
+  if (options.after != nullptr) {
+    after_ = static_cast<ProcessOperation*>(options.after->operation())->shared_from_this();
+  }
+  padding_at_.assign(options.padding_at.begin(), options.padding_at.end());
+  // It stands at the end unless the call says where.
+  if (record_.padding != 0 && padding_at_.empty()) {
+    padding_at_.push_back({record_.count - record_.padding, record_.count});
+  }
+  if (record_.reduces && record_.reduce == ReduceOp::avg) divisor_ = group_size;
 }
 
 void ProcessOperation::set_halves(std::span<const P2pOp> halves) {
@@ -23,12 +30,6 @@ void ProcessOperation::set_halves(std::span<const P2pOp> halves) {
                        .dtype = half.buffer.dtype(),
                        .count = half.buffer.numel()});
   }
-}
-
-void ProcessOperation::set_padding_at(std::span<const ElementRange> ranges) {
-  padding_at_.assign(ranges.begin(), ranges.end());
-  // It stands at the end unless the call says where.
-  if (ranges.empty()) padding_at_.push_back({record_.count - record_.padding, record_.count});
 }
 
 void ProcessOperation::count(int self, const MessagePlan& plan, std::int64_t width) {
