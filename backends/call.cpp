@@ -103,9 +103,7 @@ Diagnosis explain_mismatched_calls(const std::string& group, std::int64_t sequen
   Diagnosis diagnosis{.code = difference.code,
                       .summary = std::string(difference.what) + " as operation #" +
                                  std::to_string(sequence) + " of group " + group,
-                      .sides = {{.ranks = ascending(std::move(agreeing)),
-                                 .action = agreed.describe(),
-                                 .site = agreed.site}},
+                      .sides = {agreed.side_of(ascending(std::move(agreeing)))},
                       .hint = difference.hint};
   SideTable by_call;
   for (const auto& [rank, record] : others) by_call.add(rank, record.describe(), record.site);
@@ -125,13 +123,13 @@ Diagnosis explain_mismatched_message(std::int64_t sequence, const MadeCall& send
                      std::to_string(sender.rank) + " to rank " + std::to_string(receiver.rank) +
                      (truncates ? " does not fit the buffer it is received into"
                                 : " is sent as one thing and received as another"),
-          .sides = {sender.side(), receiver.side()},
+          .sides = {sender.record.side_of({sender.rank}), receiver.record.side_of({receiver.rank})},
           .hint = truncates ? "receive into a buffer of the size that is sent"
                             : "messages between two ranks match in the order they are posted"};
 }
 
-DiagnosisSide MadeCall::side() const {
-  return {.ranks = {rank}, .action = record.describe(), .site = record.site};
+DiagnosisSide CallRecord::side_of(std::vector<int> ranks) const {
+  return {.ranks = std::move(ranks), .action = describe(), .site = site};
 }
 
 std::vector<int> ascending(std::vector<int> ranks) {

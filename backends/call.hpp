@@ -40,6 +40,8 @@ struct CallRecord {
 
   /// "all_reduce sum fp32 x 128 \"bucket 3\"".
   [[nodiscard]] std::string describe() const;
+  /// Ranks that have made it.
+  [[nodiscard]] DiagnosisSide side_of(std::vector<int> ranks) const;
 };
 
 enum class CallKind : std::uint8_t { collective, send, recv, batch };
@@ -80,8 +82,6 @@ struct Call {
 struct MadeCall {
   int rank = 0;  ///< In the world.
   CallRecord record;
-
-  [[nodiscard]] DiagnosisSide side() const;
 };
 
 /// Code, summary, sides and hint of a collective that `agreeing` ranks called as `agreed`, and

@@ -53,18 +53,12 @@ Tensor CountsWatch::arriving(const Tensor& tensor, Carried moved, int sender) {
   return tensor;
 }
 
-LastBitErrors::LastBitErrors(std::uint64_t seed, const CountsSent& counts)
-    : seed_(seed), counts_(counts), moved_(Carried::terms) {}
-
-LastBitErrors::LastBitErrors(std::uint64_t seed, const CountsSent& counts, int sender)
-    : seed_(seed), counts_(counts), moved_(Carried::copies), sender_(sender) {}
-
 Tensor LastBitErrors::arriving(const Tensor& tensor, Carried moved, int sender) {
   if (!has_numbers(tensor)) return tensor;
   const std::size_t call = calls_[{moved, sender}]++;
   const DType dtype = tensor.dtype();
   const bool is_narrow = dtype == DType::fp32 || dtype == DType::bf16 || dtype == DType::fp16;
-  const bool is_meant = moved == moved_ && (moved == Carried::terms || sender == sender_);
+  const bool is_meant = moved == Carried::terms ? !sender_ : sender_ == sender;
   if (!is_narrow || !is_meant) return tensor;
   const Tensor arrives = copy_of(tensor);
   if (counts_.is_count(moved, sender, call, arrives)) return tensor;

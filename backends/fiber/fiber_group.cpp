@@ -1,7 +1,5 @@
 #include "backends/fiber/fiber_group.hpp"
 
-#include <utility>
-
 #include "backends/fiber/fiber_world.hpp"
 
 namespace shardsim {

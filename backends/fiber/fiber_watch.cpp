@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
-#include <utility>
 
 // Inlined: most buffers of checked programs are small, and a call would cost more than their hash.
 #define XXH_INLINE_ALL

@@ -9,8 +9,6 @@
 #include "sim/hardware/kernels/kernel_seconds.hpp"
 #include "sim/hardware/software.hpp"
 
-#include "backends/fiber/fiber_watch.hpp"
-
 namespace shardsim {
 
 namespace {

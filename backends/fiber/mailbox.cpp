@@ -24,8 +24,7 @@ Diagnosis report_on(const MessageHalf& receive, const MessageHalf& send) {
   return {.group = receive.group()->name(),
           .members = ascending({asked.member, sent.member}),
           .sequence = receive.sequence(),
-          .sides = {MadeCall{asked.member, asked.record}.side(),
-                    MadeCall{sent.member, sent.record}.side()}};
+          .sides = {asked.record.side_of({asked.member}), sent.record.side_of({sent.member})}};
 }
 
 }  // namespace

@@ -187,8 +187,7 @@ class WaitGraph {
       diagnosis.cycle.push_back(behind.record().describe() + " (ranks " + format_ranks(ranks) +
                                 ") is posted behind " +
                                 (*std::next(operation))->record().describe());
-      diagnosis.sides.push_back(
-          {.ranks = ranks, .action = behind.record().describe(), .site = behind.record().site});
+      diagnosis.sides.push_back(behind.record().side_of(ranks));
     }
     diagnosis.hint =
         "a communicator runs one operation after the other: post transfers that face each other in "
@@ -338,8 +337,7 @@ class WaitGraph {
         transfers = true;
         bytes = std::min(bytes, operation.record().count * size_of(operation.record().dtype));
       }
-      diagnosis.sides.push_back(
-          {.ranks = {ranks[i]}, .action = call.describe(), .site = call.site});
+      diagnosis.sides.push_back(call.side_of({ranks[i]}));
     }
     diagnosis.hint =
         transfers ? "put sends and receives that face each other into one batch "

@@ -102,8 +102,7 @@ void MessageRank::wrong_size(const MessageStream& stream, const MessageOperation
       report(operation.halves().empty() ? "COLL_COUNT" : "P2P_MISMATCH", stream, operation);
   diagnosis.summary =
       fmt::format("rank {} in {}: {}", rank_, operation.record().describe(), error.what());
-  diagnosis.sides = {
-      {.ranks = {rank_}, .action = operation.record().describe(), .site = operation.record().site}};
+  diagnosis.sides = {operation.record().side_of({rank_})};
   if (error.peer() >= 0) {
     const auto peer = static_cast<std::size_t>(error.peer());
     diagnosis.sides.push_back({.ranks = {stream.members[peer]}, .action = "sent something else"});

@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <string_view>
-#include <utility>
 
 #include <fcntl.h>
 #include <sys/random.h>

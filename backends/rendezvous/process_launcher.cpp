@@ -17,7 +17,6 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/text.hpp"
