@@ -173,7 +173,7 @@ int status_of_child(pid_t pid) {
   return status;
 }
 
-// What every rank's environment has besides `environment`. The token stays out of argv, which
+// Adds the variables of every rank to `environment`. The token stays out of argv, which
 // everyone on the machine can read.
 ProcessCommand command_with(std::vector<std::pair<std::string, std::string>> environment,
                             const RankLaunch& launch) {
