@@ -1,7 +1,6 @@
 #include "backends/call.hpp"
 
 #include <algorithm>
-#include <map>
 #include <string_view>
 #include <utility>
 
@@ -72,15 +71,14 @@ std::string CallRecord::describe() const {
   return text;
 }
 
-std::vector<std::int64_t> chunk_offsets(const Call& call, int size) {
-  const bool any_count = row_of(call.collective).in_place();
-  const std::int64_t count = call.record.count;
+std::vector<std::int64_t> chunk_offsets(const CollectiveRow& row, std::int64_t count,
+                                        std::span<const std::int64_t> counts, int size) {
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(size) + 1, 0);
   for (int member = 0; member < size; ++member) {
     const auto index = static_cast<std::size_t>(member);
-    const std::int64_t chunk = any_count                      ? chunk_size(count, size, member)
-                               : call.options->counts.empty() ? count / size
-                                                              : call.options->counts[index];
+    const std::int64_t chunk = row.in_place()   ? chunk_size(count, size, member)
+                               : counts.empty() ? count / size
+                                                : counts[index];
     offsets[index + 1] = offsets[index] + chunk;
   }
   return offsets;
@@ -102,26 +100,14 @@ Diagnosis explain_mismatched_calls(const std::string& group, std::int64_t sequen
                                    const CallRecord& agreed, std::vector<int> agreeing,
                                    std::span<const MadeCall> others) {
   const CallDifference difference = difference_of(agreed, others.front().record);
-  Diagnosis diagnosis;
-  diagnosis.code = difference.code;
-  diagnosis.summary = std::string(difference.what) + " as operation #" + std::to_string(sequence) +
-                      " of group " + group;
-  diagnosis.hint = difference.hint;
-  std::map<std::string, DiagnosisSide> by_call;
-  for (const MadeCall& call : others) {
-    const std::string action = call.record.describe();
-    DiagnosisSide& side = by_call[action];
-    side.action = action;
-    if (side.ranks.empty()) side.site = call.record.site;
-    side.ranks.push_back(call.rank);
-  }
-  std::sort(agreeing.begin(), agreeing.end());
-  diagnosis.sides.push_back(
-      {.ranks = std::move(agreeing), .action = agreed.describe(), .site = agreed.site});
-  for (auto& [_, side] : by_call) {
-    std::sort(side.ranks.begin(), side.ranks.end());
-    diagnosis.sides.push_back(std::move(side));
-  }
+  Diagnosis diagnosis{.code = difference.code,
+                      .summary = std::string(difference.what) + " as operation #" +
+                                 std::to_string(sequence) + " of group " + group,
+                      .sides = {agreed.side_of(ascending(std::move(agreeing)))},
+                      .hint = difference.hint};
+  SideTable by_call;
+  for (const auto& [rank, record] : others) by_call.add(rank, record.describe(), record.site);
+  by_call.append_to(diagnosis.sides);
   sort_sides(diagnosis);
   return diagnosis;
 }
@@ -132,20 +118,37 @@ Diagnosis explain_mismatched_message(std::int64_t sequence, const MadeCall& send
   fitting.count = sender.record.count;
   const bool too_small = receiver.record.count < sender.record.count;
   const bool truncates = too_small && same_message(sender.record, fitting);
-  Diagnosis diagnosis;
-  diagnosis.code = truncates ? "P2P_TRUNC" : "P2P_MISMATCH";
-  diagnosis.summary = "message #" + std::to_string(sequence) + " from rank " +
-                      std::to_string(sender.rank) + " to rank " + std::to_string(receiver.rank) +
-                      (truncates ? " does not fit the buffer it is received into"
-                                 : " is sent as one thing and received as another");
-  diagnosis.sides = {
-      {.ranks = {sender.rank}, .action = sender.record.describe(), .site = sender.record.site},
-      {.ranks = {receiver.rank},
-       .action = receiver.record.describe(),
-       .site = receiver.record.site}};
-  diagnosis.hint = truncates ? "receive into a buffer of the size that is sent"
-                             : "messages between two ranks match in the order they are posted";
-  return diagnosis;
+  return {.code = truncates ? "P2P_TRUNC" : "P2P_MISMATCH",
+          .summary = "message #" + std::to_string(sequence) + " from rank " +
+                     std::to_string(sender.rank) + " to rank " + std::to_string(receiver.rank) +
+                     (truncates ? " does not fit the buffer it is received into"
+                                : " is sent as one thing and received as another"),
+          .sides = {sender.record.side_of({sender.rank}), receiver.record.side_of({receiver.rank})},
+          .hint = truncates ? "receive into a buffer of the size that is sent"
+                            : "messages between two ranks match in the order they are posted"};
+}
+
+DiagnosisSide CallRecord::side_of(std::vector<int> ranks) const {
+  return {.ranks = std::move(ranks), .action = describe(), .site = site};
+}
+
+std::vector<int> ascending(std::vector<int> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+DiagnosisSide& SideTable::add(int rank, const std::string& action, CallSite site) {
+  DiagnosisSide& side =
+      by_action_.try_emplace(action, DiagnosisSide{.action = action, .site = site}).first->second;
+  side.ranks.push_back(rank);
+  return side;
+}
+
+void SideTable::append_to(std::vector<DiagnosisSide>& sides) {
+  for (auto& [_, side] : by_action_) {
+    std::sort(side.ranks.begin(), side.ranks.end());
+    sides.push_back(std::move(side));
+  }
 }
 
 void sort_sides(Diagnosis& diagnosis) {

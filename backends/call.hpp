@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,6 +40,8 @@ struct CallRecord {
 
   /// "all_reduce sum fp32 x 128 \"bucket 3\"".
   [[nodiscard]] std::string describe() const;
+  /// Ranks that have made it.
+  [[nodiscard]] DiagnosisSide side_of(std::vector<int> ranks) const;
 };
 
 enum class CallKind : std::uint8_t { collective, send, recv, batch };
@@ -61,7 +64,9 @@ struct Call {
 
 /// Offsets of the members' chunks in the full buffer of a collective, and its end: size + 1 values.
 /// Calls that only reduce or broadcast cut it nearly evenly, others by their counts.
-[[nodiscard]] std::vector<std::int64_t> chunk_offsets(const Call& call, int size);
+[[nodiscard]] std::vector<std::int64_t> chunk_offsets(const CollectiveRow& row, std::int64_t count,
+                                                      std::span<const std::int64_t> counts,
+                                                      int size);
 
 /// Whether two names or labels are the same text; quickest where they are the same literal.
 [[nodiscard]] inline bool same_text(const char* a, const char* b) {
@@ -89,6 +94,19 @@ struct MadeCall {
 /// The same of a message.
 [[nodiscard]] Diagnosis explain_mismatched_message(std::int64_t sequence, const MadeCall& sender,
                                                    const MadeCall& receiver);
+
+[[nodiscard]] std::vector<int> ascending(std::vector<int> ranks);
+
+/// Ranks by what they do: one side per action. The site is that of the first rank.
+class SideTable {
+ public:
+  DiagnosisSide& add(int rank, const std::string& action, CallSite site = {});
+  /// Puts the sides behind `sides`, in the order of actions; ranks ascend.
+  void append_to(std::vector<DiagnosisSide>& sides);
+
+ private:
+  std::map<std::string, DiagnosisSide> by_action_;
+};
 
 /// The likely culprit first: the smaller set, among equals the one with the lower first rank.
 void sort_sides(Diagnosis& diagnosis);

@@ -106,10 +106,7 @@ Work post_message(Communicator& group, CallKind kind, const P2pOp& half, const C
 }  // namespace
 
 Diagnosis Communicator::diagnosis_of(const std::string& action, CallSite site) const {
-  Diagnosis diagnosis;
-  diagnosis.group = name();
-  diagnosis.sides = {{.ranks = {rank()}, .action = action, .site = site}};
-  return diagnosis;
+  return {.group = name(), .sides = {{.ranks = {rank()}, .action = action, .site = site}}};
 }
 
 Work Communicator::collective(CollectiveKind kind, const Tensor& output, const Tensor& input,

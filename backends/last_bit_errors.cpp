@@ -2,10 +2,11 @@
 
 #include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "sim/kernel/dtype.hpp"
 #include "sim/kernel/hash.hpp"
+
+#include "backends/reduce.hpp"
 
 namespace shardsim {
 
@@ -27,14 +28,6 @@ bool are_small_whole_numbers(const Tensor& tensor) {
 
 bool has_numbers(const Tensor& tensor) {
   return tensor.defined() && tensor.has_data() && tensor.num_bytes() > 0;
-}
-
-// The tensor may be marked; a copy of its bytes tells nobody that it was read.
-Tensor copy_of(const Tensor& tensor) {
-  const Tensor copy = Tensor::allocate(nullptr, MemoryCategory::comm, tensor.shape(),
-                                       tensor.dtype(), /*meta=*/false);
-  std::memcpy(copy.wire_data(), tensor.wire_data(), static_cast<std::size_t>(tensor.num_bytes()));
-  return copy;
 }
 
 }  // namespace
@@ -60,18 +53,12 @@ Tensor CountsWatch::arriving(const Tensor& tensor, Carried moved, int sender) {
   return tensor;
 }
 
-LastBitErrors::LastBitErrors(std::uint64_t seed, const CountsSent& counts)
-    : seed_(seed), counts_(counts), moved_(Carried::terms) {}
-
-LastBitErrors::LastBitErrors(std::uint64_t seed, const CountsSent& counts, int sender)
-    : seed_(seed), counts_(counts), moved_(Carried::copies), sender_(sender) {}
-
 Tensor LastBitErrors::arriving(const Tensor& tensor, Carried moved, int sender) {
   if (!has_numbers(tensor)) return tensor;
   const std::size_t call = calls_[{moved, sender}]++;
   const DType dtype = tensor.dtype();
   const bool is_narrow = dtype == DType::fp32 || dtype == DType::bf16 || dtype == DType::fp16;
-  const bool is_meant = moved == moved_ && (moved == Carried::terms || sender == sender_);
+  const bool is_meant = moved == Carried::terms ? !sender_ : sender_ == sender;
   if (!is_narrow || !is_meant) return tensor;
   const Tensor arrives = copy_of(tensor);
   if (counts_.is_count(moved, sender, call, arrives)) return tensor;

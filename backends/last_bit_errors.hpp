@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -62,10 +63,11 @@ class CountsWatch : public ExchangeObserver {
 /// not: 1000.4 and 999.9 may be the same in bf16. Counts get none, since programs act on them.
 class LastBitErrors : public ExchangeObserver {
  public:
-  /// Changes all terms of sums. `counts` comes from the same program and must outlive this.
-  LastBitErrors(std::uint64_t seed, const CountsSent& counts);
-  /// Changes all copies that rank `sender` of the world sends.
-  LastBitErrors(std::uint64_t seed, const CountsSent& counts, int sender);
+  /// Changes all terms of sums; or, with `sender`, all copies that this rank of the world sends.
+  /// `counts` comes from the same program and must outlive this.
+  LastBitErrors(std::uint64_t seed, const CountsSent& counts,
+                std::optional<int> sender = std::nullopt)
+      : seed_(seed), counts_(counts), sender_(sender) {}
 
   [[nodiscard]] Tensor arriving(const Tensor& tensor, Carried moved, int sender) override;
 
@@ -74,8 +76,7 @@ class LastBitErrors : public ExchangeObserver {
 
   std::uint64_t seed_;
   const CountsSent& counts_;
-  Carried moved_;
-  int sender_ = -1;
+  std::optional<int> sender_;
   std::map<std::pair<Carried, int>, std::size_t> calls_;
 };
 

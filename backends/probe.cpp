@@ -73,23 +73,20 @@ bool send_over_loopback(std::int64_t bytes) {
 }  // namespace
 
 ProbeRow probe_mpirun(const std::string& path) {
-  ProbeRow row{.what = "mpirun"};
   std::istringstream folders(path);
   for (std::string folder; std::getline(folders, folder, ':');) {
     const std::string program = (std::filesystem::path(folder) / "mpirun").string();
     if (folder.empty() || access(program.c_str(), X_OK) != 0) continue;
     const std::string version = first_line_of(quoted(program) + " --version 2>/dev/null");
-    row.available = version.find("Open MPI") != std::string::npos;
-    row.detail =
+    const std::string detail =
         fmt::format("{}, {}", version.empty() ? "no answer to --version" : version, program);
-    if (!row.available) {
-      row.remedy = "install Open MPI (Debian: apt install openmpi-bin) and put it first on PATH";
-    }
-    return row;
+    if (version.find("Open MPI") != std::string::npos) return {"mpirun", true, detail, ""};
+    return missing_row(
+        "mpirun", detail,
+        "install Open MPI (Debian: apt install openmpi-bin) and put it first on PATH");
   }
-  row.detail = "no mpirun on PATH";
-  row.remedy = "install Open MPI (Debian: apt install openmpi-bin)";
-  return row;
+  return missing_row("mpirun", "no mpirun on PATH",
+                     "install Open MPI (Debian: apt install openmpi-bin)");
 }
 
 std::optional<std::int64_t> read_loopback_bytes(const std::string& file) {
@@ -100,22 +97,17 @@ std::optional<std::int64_t> read_loopback_bytes(const std::string& file) {
 }
 
 ProbeRow probe_loopback_counter(std::int64_t bytes, const std::string& file) {
-  ProbeRow row{.what = "loopback counter"};
-  row.remedy = "nothing to do: bytes are then compared by the other counts only";
+  const auto missing = [](std::string detail) {
+    return missing_row("loopback counter", std::move(detail),
+                       "nothing to do: bytes are then compared by the other counts only");
+  };
   const std::optional<std::int64_t> before = read_loopback_bytes(file);
-  if (!before) {
-    row.detail = file + " cannot be read";
-    return row;
-  }
-  if (!send_over_loopback(bytes)) {
-    row.detail = "no connection over 127.0.0.1";
-    return row;
-  }
+  if (!before) return missing(file + " cannot be read");
+  if (!send_over_loopback(bytes)) return missing("no connection over 127.0.0.1");
   const std::int64_t seen = read_loopback_bytes(file).value_or(*before) - *before;
-  row.available = seen >= bytes && seen <= bytes + bytes / 10 + 65536;
-  row.detail = fmt::format("{} of {} bytes counted", seen, bytes);
-  if (row.available) row.remedy.clear();
-  return row;
+  const std::string detail = fmt::format("{} of {} bytes counted", seen, bytes);
+  if (seen < bytes || seen > bytes + bytes / 10 + 65536) return missing(detail);
+  return {"loopback counter", true, detail, ""};
 }
 
 BackendReadiness readiness_of(const std::string& backend, const std::vector<ProbeRow>& needs) {

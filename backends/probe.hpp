@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 // Needs of real backends that this machine meets or lacks, as rows. `shardsim doctor` prints them;
@@ -16,6 +17,11 @@ struct ProbeRow {
   std::string detail;  ///< One line: what was found, or what is missing.
   std::string remedy;  ///< One line; empty where it is available.
 };
+
+[[nodiscard]] inline ProbeRow missing_row(std::string what, std::string detail,
+                                          std::string remedy) {
+  return {std::move(what), false, std::move(detail), std::move(remedy)};
+}
 
 /// Whether a backend can be used here.
 struct BackendReadiness {

@@ -1,7 +1,6 @@
 #include "backends/reduce.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <type_traits>
 
 #include "sim/kernel/error.hpp"
@@ -19,19 +18,15 @@ struct Plain {
   static Stored store(Accumulator value) { return static_cast<Stored>(value); }
 };
 
-struct Bf16 {
+template <float (*from_bits)(std::uint16_t), std::uint16_t (*to_bits)(float)>
+struct Half {
   using Stored = std::uint16_t;
   using Accumulator = float;
-  static float load(Stored bits) { return from_bf16_bits(bits); }
-  static Stored store(float value) { return to_bf16_bits(value); }
+  static float load(Stored bits) { return from_bits(bits); }
+  static Stored store(float value) { return to_bits(value); }
 };
-
-struct Fp16 {
-  using Stored = std::uint16_t;
-  using Accumulator = float;
-  static float load(Stored bits) { return from_fp16_bits(bits); }
-  static Stored store(float value) { return to_fp16_bits(value); }
-};
+using Bf16 = Half<from_bf16_bits, to_bf16_bits>;
+using Fp16 = Half<from_fp16_bits, to_fp16_bits>;
 
 // Integers wrap around, as on the devices; going through unsigned keeps that defined.
 template <class T>
@@ -141,6 +136,13 @@ void reduce_chunk(std::span<const std::byte* const> inputs, std::byte* output, s
   with_element(dtype, [&]<class Element>(Element) {
     reduce_as<Element>(inputs, output, count, op, order, chunk);
   });
+}
+
+Tensor copy_of(const Tensor& tensor) {
+  Tensor copy = Tensor::allocate(nullptr, MemoryCategory::comm, tensor.shape(), tensor.dtype(),
+                                 !tensor.has_data());
+  if (copy.has_data()) copy_bytes(copy.wire_data(), tensor.wire_data(), copy.num_bytes());
+  return copy;
 }
 
 void divide_chunk(std::byte* data, std::int64_t count, DType dtype, int divisor) {

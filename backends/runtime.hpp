@@ -128,24 +128,20 @@ class Runtime {
   }
 };
 
-/// One device without clock or ledger: unit tests compute on it, and the oracle on one like it.
-class LocalRuntime final : public Runtime {
+/// One device without clock or ledger.
+template <bool kHasData>
+class UntimedRuntime final : public Runtime {
  public:
-  [[nodiscard]] bool has_data() const override { return true; }
+  [[nodiscard]] bool has_data() const override { return kHasData; }
   [[nodiscard]] MemoryLedger* ledger() override { return nullptr; }
 
  protected:
   void charge(const ComputeOp&) override {}
 };
 
-/// Nothing but shapes, neither clock nor ledger: what a model does in which order is learned on it.
-class ShapesOnlyRuntime final : public Runtime {
- public:
-  [[nodiscard]] bool has_data() const override { return false; }
-  [[nodiscard]] MemoryLedger* ledger() override { return nullptr; }
-
- protected:
-  void charge(const ComputeOp&) override {}
-};
+/// Unit tests compute on it, and the oracle on one like it.
+using LocalRuntime = UntimedRuntime<true>;
+/// Nothing but shapes: what a model does in which order is learned on it.
+using ShapesOnlyRuntime = UntimedRuntime<false>;
 
 }  // namespace shardsim

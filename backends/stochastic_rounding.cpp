@@ -1,6 +1,7 @@
 #include "backends/stochastic_rounding.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -36,17 +37,7 @@ bool is_rounded(double value, DType dtype) {
 }  // namespace
 
 double SumRoundings::of(SumOver sum) const {
-  switch (sum) {
-    case SumOver::tensor_ranks:
-      return tensor_ranks;
-    case SumOver::bias:
-      return bias;
-    case SumOver::query_shares:
-      return query_shares;
-    case SumOver::key_blocks:
-      return key_blocks;
-  }
-  return 0.0;
+  return std::array{tensor_ranks, bias, query_shares, key_blocks}[static_cast<std::size_t>(sum)];
 }
 
 StochasticRounding::StochasticRounding(std::uint64_t seed, const SumRoundings& more)

@@ -44,16 +44,11 @@ int root_of(const DoubleTree& tree, int which) {
 
 }  // namespace
 
+// In bytes.
 std::vector<std::int64_t> CollectiveOperation::chunk_offsets() const {
-  // Calls in place take any count: the first chunks are one element longer.
-  const bool any_count = row_->in_place();
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(group_size_) + 1, 0);
-  for (int member = 0; member < group_size_; ++member) {
-    const std::int64_t count =
-        any_count ? chunk_size(record_.count, group_size_, member) : chunk(member);
-    offsets[static_cast<std::size_t>(member) + 1] =
-        offsets[static_cast<std::size_t>(member)] + count * size_of(record_.dtype);
-  }
+  std::vector<std::int64_t> offsets =
+      shardsim::chunk_offsets(*row_, record_.count, counts_, group_size_);
+  for (std::int64_t& offset : offsets) offset *= size_of(record_.dtype);
   return offsets;
 }
 

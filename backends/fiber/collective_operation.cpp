@@ -50,14 +50,6 @@ void CollectiveOperation::set_buffers(int member, const Tensor& output, const Te
   buffers_[static_cast<std::size_t>(member)] = {output, input};
 }
 
-void CollectiveOperation::set_counts(std::span<const std::int64_t> counts) {
-  counts_.assign(counts.begin(), counts.end());
-}
-
-void CollectiveOperation::set_padding_at(std::span<const ElementRange> ranges) {
-  padding_at_.assign(ranges.begin(), ranges.end());
-}
-
 void CollectiveOperation::set_splits(int member, std::span<const std::int64_t> send,
                                      std::span<const std::int64_t> recv, CallSite site) {
   splits_.resize(static_cast<std::size_t>(group_size_));
@@ -100,13 +92,12 @@ std::int64_t CollectiveOperation::largest_chunk() const {
 Time CollectiveOperation::launch(Time start) {
   if (row_->path == CollectivePath::pairs && !check_splits()) return start;
   const std::int64_t width = size_of(record_.dtype);
-  CollectiveRequest request;
-  request.kind = *row_;
-  request.layout = &group_->layout();
-  request.algorithm = group_->world().options().all_reduce_algorithm;
-  if (row_->reduces_to_all()) request.tree = group_->tree();
-  request.bytes = record_.count * width;
-  request.largest_chunk = largest_chunk() * width;
+  const CollectiveRequest request{.kind = *row_,
+                                  .layout = &group_->layout(),
+                                  .tree = row_->reduces_to_all() ? group_->tree() : nullptr,
+                                  .algorithm = group_->world().options().all_reduce_algorithm,
+                                  .bytes = record_.count * width,
+                                  .largest_chunk = largest_chunk() * width};
   const CollectivePrice price = group_->world().network().collective(request, start);
   algorithm_ = price.algorithm;
   const bool even = row_->reduces_to_all()

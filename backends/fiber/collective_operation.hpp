@@ -23,9 +23,13 @@ class CollectiveOperation final : public FiberOperation {
   /// Keeps the member's buffers until the data are combined. Only in runs with data.
   void set_buffers(int member, const Tensor& output, const Tensor& input);
   /// Chunk sizes in elements, equal on all members; empty: equal chunks.
-  void set_counts(std::span<const std::int64_t> counts);
+  void set_counts(std::span<const std::int64_t> counts) {
+    counts_.assign(counts.begin(), counts.end());
+  }
   /// Ranges of padding, equal on all members; empty: at the end.
-  void set_padding_at(std::span<const ElementRange> ranges);
+  void set_padding_at(std::span<const ElementRange> ranges) {
+    padding_at_.assign(ranges.begin(), ranges.end());
+  }
   /// all_to_all: this member's row and column, and where it called.
   void set_splits(int member, std::span<const std::int64_t> send,
                   std::span<const std::int64_t> recv, CallSite site);

@@ -44,18 +44,13 @@ FiberCommunicator::~FiberCommunicator() {
 }
 
 Diagnosis FiberCommunicator::diagnosis_of(const std::string& action, CallSite site) const {
-  Diagnosis diagnosis = group_.report("");
-  diagnosis.time = rank_.now();
-  diagnosis.sides = {{.ranks = {rank_.index()}, .action = action, .site = site}};
-  return diagnosis;
+  return group_.report("", rank_, action, site);
 }
 
 // Data for named peers are unknown if their ranks do not run.
 void FiberCommunicator::require_unfolded(const char* call) const {
   if (!group_.is_folded()) return;
-  throw Error(ExitCode::internal, "E7006",
-              std::string(call) + " in group " + name() + ", not all of whose ranks run",
-              "use execution.fold \"off\", and please report this scenario");
+  refuse_folded(std::string(call) + " in group " + name() + ", not all of whose ranks run");
 }
 
 // --- Watching ----------------------------------------------------------------------------------
@@ -73,7 +68,7 @@ void FiberCommunicator::watch(const FiberOperation& operation, const FiberOperat
                              .stream = stream_.get(),
                              .after = after,
                              .record = record,
-                             .group = group_.name()},
+                             .group = &group_.name()},
                             output, input, own_chunk);
 }
 
@@ -214,11 +209,6 @@ FiberOperation& FiberCommunicator::post_buffered_send(TransferOperation& transfe
                                                       const Tensor& buffer,
                                                       const CallOptions& options) {
   Engine& engine = group_.world().engine();
-  Tensor copy = Tensor::allocate(nullptr, MemoryCategory::comm, buffer.shape(), buffer.dtype(),
-                                 !group_.world().options().has_data);
-  if (copy.has_data()) {
-    std::copy_n(buffer.wire_data(), static_cast<std::size_t>(buffer.num_bytes()), copy.data());
-  }
   transfer.set_buffered();
   JoinOperation& departure = group_.join(member_, record);
   departure.set_cost(group_.world().network().transfer(
@@ -226,7 +216,7 @@ FiberOperation& FiberCommunicator::post_buffered_send(TransferOperation& transfe
   departure.set_trace_id(transfer.trace_id());
   if (record.root != member_) departure.set_sent(record.root, buffer.num_bytes());
   departure.expect(1);
-  const bool fits = transfer.join(true, record, copy);
+  const bool fits = transfer.join(true, record, copy_of(buffer));
   if (fits) transfer.follow(engine, departure);
   transfer.release();  // The sender's interest in it ends here.
   stream_->order(departure, options.after);

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -18,7 +17,6 @@ class FiberStream final : private WorkOwner {
  public:
   /// `made_at`: the call that made the communicator.
   FiberStream(FiberGroup& group, int member, CallSite made_at);
-  ~FiberStream() override;
 
   [[nodiscard]] FiberGroup& group() const { return group_; }
   [[nodiscard]] int member() const { return member_; }

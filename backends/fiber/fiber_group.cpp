@@ -1,8 +1,5 @@
 #include "backends/fiber/fiber_group.hpp"
 
-#include <algorithm>
-#include <utility>
-
 #include "backends/fiber/fiber_world.hpp"
 
 namespace shardsim {
@@ -90,21 +87,20 @@ std::span<const int> FiberGroup::stood_for(int member) const {
 std::vector<int> FiberGroup::world_ranks(const std::vector<int>& members) const {
   std::vector<int> ranks;
   for (const int member : members) ranks.push_back(world_rank(member));
-  std::sort(ranks.begin(), ranks.end());
-  return ranks;
+  return ascending(std::move(ranks));
 }
 
-std::vector<int> FiberGroup::all_world_ranks() const {
-  std::vector<int> ranks = layout_.members;
-  std::sort(ranks.begin(), ranks.end());
-  return ranks;
-}
+std::vector<int> FiberGroup::all_world_ranks() const { return ascending(layout_.members); }
 
 Diagnosis FiberGroup::report(const char* code) const {
-  Diagnosis diagnosis;
-  diagnosis.code = code;
-  diagnosis.group = name_;
-  diagnosis.members = all_world_ranks();
+  return {.code = code, .group = name_, .members = all_world_ranks()};
+}
+
+Diagnosis FiberGroup::report(const char* code, const RankState& rank, const std::string& action,
+                             CallSite site) const {
+  Diagnosis diagnosis = report(code);
+  diagnosis.time = rank.now();
+  diagnosis.sides = {{.ranks = {rank.index()}, .action = action, .site = site}};
   return diagnosis;
 }
 
@@ -186,9 +182,7 @@ void FiberGroup::seat_folded(const CollectiveOperation& split, const std::string
                              Seating& seating) {
   const Fold* const fold = world_.options().fold;
   if (id_ != 0 || num_folded_splits_ == fold->splits.size()) {
-    throw Error(ExitCode::internal, "E7006",
-                "group " + name_ + " is split to " + name + ", and not all of its ranks run",
-                "use execution.fold \"off\", and please report this scenario");
+    refuse_folded("group " + name_ + " is split to " + name + ", and not all of its ranks run");
   }
   seating.seats.resize(layout_.members.size());
   for (const FoldedSplit::Group& made : fold->splits[num_folded_splits_++].groups) {

@@ -89,6 +89,9 @@ class FiberGroup {
   [[nodiscard]] std::vector<int> all_world_ranks() const;
   /// A report about it, with its name and all its ranks.
   [[nodiscard]] Diagnosis report(const char* code) const;
+  /// The same about what a rank does now.
+  [[nodiscard]] Diagnosis report(const char* code, const RankState& rank, const std::string& action,
+                                 CallSite site) const;
 
   /// The collective at `sequence` on this group, opened by the first member that calls.
   CollectiveOperation& collective(CollectiveKind kind, std::int64_t sequence,

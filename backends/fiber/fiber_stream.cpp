@@ -21,8 +21,6 @@ FiberStream::FiberStream(FiberGroup& group, int member, CallSite made_at)
   }
 }
 
-FiberStream::~FiberStream() = default;
-
 void FiberStream::order(FiberOperation& operation, const Work* after) {
   Engine& engine = group_.world().engine();
   rank_.issue(group_.world().call_price());
@@ -83,10 +81,8 @@ void FiberStream::abandon(void* token) noexcept {
 
 Diagnosis FiberStream::report(const FiberOperation& operation, const char* code) const {
   const CallRecord& call = operation.record_of(member_);
-  Diagnosis diagnosis = group_.report(code);
+  Diagnosis diagnosis = group_.report(code, rank_, call.describe(), call.site);
   diagnosis.sequence = operation.sequence();
-  diagnosis.time = rank_.now();
-  diagnosis.sides = {{.ranks = {rank_.index()}, .action = call.describe(), .site = call.site}};
   return diagnosis;
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
-#include <utility>
 
 // Inlined: most buffers of checked programs are small, and a call would cost more than their hash.
 #define XXH_INLINE_ALL
@@ -69,15 +68,14 @@ void BufferWatch::posted(const Post& post, const Tensor& output, const Tensor& i
   const bool in_place = output.defined() && input.defined() && output.shares_storage(input) &&
                         output.offset_bytes() == input.offset_bytes() &&
                         output.num_bytes() == input.num_bytes();
-  if (in_place) return add(post.rank, post, output, /*reads=*/true, /*writes=*/true);
+  if (in_place) return add(post, output, /*reads=*/true, /*writes=*/true);
   if (output.defined() && input.defined() && overlap_in_storage(output, input)) {
     const bool gathers = output.num_bytes() > input.num_bytes();
     const Tensor& full = gathers ? output : input;
     const Tensor& chunk = gathers ? input : output;
     const std::int64_t begin = full.offset_bytes() + own_chunk * size_of(full.dtype());
     if (own_chunk == kNowhere || chunk.offset_bytes() != begin) {
-      Use use{.record = post.record, .group = &post.group, .tensor = chunk};
-      report("BUF_OVERLAP", post.rank, use,
+      report("BUF_OVERLAP", {post, 0, chunk},
              "gives " + elements(input) + " as input and " + elements(output) + " as output of",
              post.record.site,
              own_chunk == kNowhere
@@ -87,32 +85,23 @@ void BufferWatch::posted(const Post& post, const Tensor& output, const Tensor& i
       return;
     }
     // One covers the other: who looks at the larger sees both.
-    return add(post.rank, post, full, /*reads=*/true, /*writes=*/true);
+    return add(post, full, /*reads=*/true, /*writes=*/true);
   }
-  if (input.defined()) add(post.rank, post, input, /*reads=*/true, /*writes=*/false);
-  if (output.defined()) add(post.rank, post, output, /*reads=*/false, /*writes=*/true);
+  if (input.defined()) add(post, input, /*reads=*/true, /*writes=*/false);
+  if (output.defined()) add(post, output, /*reads=*/false, /*writes=*/true);
 }
 
-void BufferWatch::add(int rank, const Post& post, const Tensor& tensor, bool reads, bool writes) {
+void BufferWatch::add(const Post& post, const Tensor& tensor, bool reads, bool writes) {
   if (tensor.num_bytes() == 0) return;
-  Uses& uses = uses_[static_cast<std::size_t>(rank)];
-  Use use{.order = num_uses_++,
-          .operation = post.operation,
-          .handle = post.handle,
-          .stream = post.stream,
-          .after = post.after,
-          .record = post.record,
-          .group = &post.group,
-          .tensor = tensor,
-          .reads = reads,
-          .writes = writes};
+  Uses& uses = uses_[static_cast<std::size_t>(post.rank)];
+  Use use{post, num_uses_++, tensor, reads, writes};
   bool alone = true;
   for (const Use& other : uses) {
     if (!overlap_in_storage(other.tensor, tensor) || other.operation == post.operation) continue;
     if (!other.writes && !writes) continue;
     alone = false;
     if (behind(uses, use, other)) continue;
-    report("BUF_OVERLAP", rank, other,
+    report("BUF_OVERLAP", other,
            "gives " + elements(tensor) + " to " + post.record.describe() + " while they belong to",
            post.record.site, "wait() for the first work, or start the second one `after` it");
     return;
@@ -150,7 +139,7 @@ bool BufferWatch::behind(const Uses& uses, const Use& later, const Use& earlier)
 void BufferWatch::moving(const FiberOperation& operation, std::span<const int> ranks) {
   for (const int rank : ranks) {
     for (const Use& use : uses_[static_cast<std::size_t>(rank)]) {
-      if (use.operation == &operation) verify(rank, use);
+      if (use.operation == &operation) verify(use);
     }
   }
 }
@@ -177,12 +166,12 @@ void BufferWatch::waited(int rank, const FiberOperation& handle) {
   const auto is_of = [&](const Use& use) { return use.handle == &handle; };
   for (const Use& use : uses) {
     if (!is_of(use)) continue;
-    verify(rank, use);
+    verify(use);
     const auto holders = std::count_if(uses.begin(), uses.end(), [&](const Use& other) {
       return other.tensor.shares_storage(use.tensor);
     });
     if (use.tensor.num_holders() > holders) continue;
-    report("BUF_FREED", rank, use, "has freed " + elements(use.tensor) + " of a buffer of",
+    report("BUF_FREED", use, "has freed " + elements(use.tensor) + " of a buffer of",
            use.record.site, "keep the tensor until the work has been waited for");
   }
   for (const Use& use : uses) {
@@ -194,19 +183,18 @@ void BufferWatch::waited(int rank, const FiberOperation& handle) {
 
 // --- Buffers: finding --------------------------------------------------------------------------
 
-void BufferWatch::verify(int rank, const Use& use) {
+void BufferWatch::verify(const Use& use) {
   const bool sound =
       use.holds == Holds::anything ||
       (use.holds == Holds::pattern ? holds_pattern(use.tensor) : hash_of(use.tensor) == use.hash);
   if (sound) return;
-  report("BUF_WRITE", rank, use,
-         "has written to " + elements(use.tensor) + " of a buffer in flight of",
+  report("BUF_WRITE", use, "has written to " + elements(use.tensor) + " of a buffer in flight of",
          use.touched.value_or(use.record.site), kWait);
 }
 
 void BufferWatch::touched(const Tensor& part, Access access, CallSite site) {
-  for (std::size_t rank = 0; rank < uses_.size(); ++rank) {
-    for (Use& use : uses_[rank]) {
+  for (Uses& uses : uses_) {
+    for (Use& use : uses) {
       if (!overlap_in_storage(use.tensor, part)) continue;
       if (access == Access::any) {
         if (!use.touched) use.touched = site;
@@ -214,7 +202,7 @@ void BufferWatch::touched(const Tensor& part, Access access, CallSite site) {
       }
       const bool writes = access == Access::write;
       if (!use.writes && !writes) continue;  // That an input is looked at does no harm.
-      report(writes ? "BUF_WRITE" : "BUF_READ_EARLY", static_cast<int>(rank), use,
+      report(writes ? "BUF_WRITE" : "BUF_READ_EARLY", use,
              (writes ? "writes to " : "reads ") + elements(part) + " of a buffer in flight of",
              site, kWait);
       return;
@@ -222,21 +210,22 @@ void BufferWatch::touched(const Tensor& part, Access access, CallSite site) {
   }
 }
 
-void BufferWatch::report(const char* code, int rank, const Use& use, const std::string& what,
-                         CallSite site, const char* hint) {
+void BufferWatch::report(const char* code, const Use& use, const std::string& what, CallSite site,
+                         const char* hint) {
   if (engine_.cancelling()) return;
-  Diagnosis diagnosis;
-  diagnosis.code = code;
-  diagnosis.summary = "rank " + std::to_string(rank) + " " + what + " " + use.record.describe();
-  diagnosis.group = *use.group;
-  diagnosis.members = {rank};
-  diagnosis.time = engine_.rank(rank).now();
-  diagnosis.sides = {{.ranks = {rank}, .action = what + " " + use.record.describe(), .site = site},
-                     {.ranks = {rank},
-                      .action = "called " + use.record.describe() + ", not waited for",
-                      .site = use.record.site}};
-  diagnosis.hint = hint;
-  engine_.fail(std::move(diagnosis), rank);
+  const int rank = use.rank;
+  const std::string call = use.record.describe();
+  engine_.fail({.code = code,
+                .summary = "rank " + std::to_string(rank) + " " + what + " " + call,
+                .group = *use.group,
+                .members = {rank},
+                .time = engine_.rank(rank).now(),
+                .sides = {{.ranks = {rank}, .action = what + " " + call, .site = site},
+                          {.ranks = {rank},
+                           .action = "called " + call + ", not waited for",
+                           .site = use.record.site}},
+                .hint = hint},
+               rank);
 }
 
 // --- Orders ------------------------------------------------------------------------------------
@@ -285,9 +274,7 @@ Diagnosis OrderWatch::warning(std::int64_t sequence, const Seen& seen) {
   diagnosis.sequence = sequence;
   diagnosis.time = seen.time;
   const auto add_side = [&](const Side& side, const FiberGroup& one, const FiberGroup& other) {
-    std::vector<int> ranks = side.ranks;
-    std::sort(ranks.begin(), ranks.end());
-    diagnosis.sides.push_back({.ranks = std::move(ranks),
+    diagnosis.sides.push_back({.ranks = ascending(side.ranks),
                                .action = "posts to " + one.name() + ", then to " + other.name(),
                                .site = side.second});
   };

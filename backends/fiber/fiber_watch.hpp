@@ -40,8 +40,8 @@ class BufferWatch final : public AccessListener {
     const FiberStream* stream = nullptr;        ///< Null: of none, as tagged messages.
     const FiberOperation* after = nullptr;
     bool fills_all = true;  ///< All of the output. A message may be shorter than its buffer.
-    const CallRecord& record;
-    const std::string& group;
+    CallRecord record;
+    const std::string* group = nullptr;
   };
   /// Offset in elements of an input within the output, or of an output within the input; -1: none.
   static constexpr std::int64_t kNowhere = -1;
@@ -59,28 +59,22 @@ class BufferWatch final : public AccessListener {
  private:
   // The content that a buffer must hold until the next event.
   enum class Holds : std::uint8_t { anything, pattern, hash };
-  struct Use {
+  struct Use : Post {
     std::int64_t order = 0;
-    const FiberOperation* operation = nullptr;
-    const FiberOperation* handle = nullptr;
-    const FiberStream* stream = nullptr;
-    const FiberOperation* after = nullptr;
-    CallRecord record;
-    const std::string* group = nullptr;
     Tensor tensor;
     bool reads = false;
     bool writes = false;
     Holds holds = Holds::anything;
     std::uint64_t hash = 0;
     // First touch of unknown kind; the buffer's content then shows whether it was a write.
-    std::optional<CallSite> touched;
+    std::optional<CallSite> touched = {};
   };
   using Uses = std::vector<Use>;
 
-  void add(int rank, const Post& post, const Tensor& tensor, bool reads, bool writes);
+  void add(const Post& post, const Tensor& tensor, bool reads, bool writes);
   [[nodiscard]] bool behind(const Uses& uses, const Use& later, const Use& earlier) const;
-  void verify(int rank, const Use& use);
-  void report(const char* code, int rank, const Use& use, const std::string& what, CallSite site,
+  void verify(const Use& use);
+  void report(const char* code, const Use& use, const std::string& what, CallSite site,
               const char* hint);
 
   Engine& engine_;

@@ -9,8 +9,6 @@
 #include "sim/hardware/kernels/kernel_seconds.hpp"
 #include "sim/hardware/software.hpp"
 
-#include "backends/fiber/fiber_watch.hpp"
-
 namespace shardsim {
 
 namespace {
@@ -66,9 +64,7 @@ class FiberRuntime final : public Runtime {
   [[nodiscard]] MemoryLedger* host_ledger() override { return &rank_.host_ledger(); }
   void tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts) override {
     if (options_.fold != nullptr) {
-      throw Error(ExitCode::internal, "E7006",
-                  std::string(name) + " is counted by ranks that stand for others",
-                  "use execution.fold \"off\", and please report this scenario");
+      refuse_folded(std::string(name) + " is counted by ranks that stand for others");
     }
     world_.tally(name, first, amounts);
   }
@@ -331,14 +327,12 @@ void FiberWorld::note_closed(FiberStream& stream) {
 void FiberWorld::require_closed(const RankState& rank) {
   const FiberStream* const last = open_streams_[static_cast<std::size_t>(rank.index())];
   if (last->next_open == nullptr) return;
-  Diagnosis diagnosis = last->group().report("GROUP_LEAK");
+  Diagnosis diagnosis =
+      last->group().report("GROUP_LEAK", rank, "made it and keeps it", last->made_at());
   diagnosis.summary = "rank " + std::to_string(rank.index()) +
                       " ends and has not destroyed its "
                       "communicator of group " +
                       last->group().name();
-  diagnosis.time = rank.now();
-  diagnosis.sides = {
-      {.ranks = {rank.index()}, .action = "made it and keeps it", .site = last->made_at()}};
   diagnosis.hint = "let the object that split() returns go before the rank ends";
   throw CommunicationError(std::move(diagnosis));
 }
@@ -349,14 +343,11 @@ void FiberWorld::require_waited() const {
                                  [](const auto& stream) { return stream->has_handles(); });
   if (kept == orphans_.end()) return;
   const FiberStream& stream = **kept;
-  Diagnosis diagnosis = stream.group().report("REQ_LEAK");
+  Diagnosis diagnosis = stream.group().report(
+      "REQ_LEAK", stream.rank(), "keeps a work of " + stream.group().name(), stream.made_at());
   diagnosis.summary = "rank " + std::to_string(stream.rank().index()) +
                       " has ended, and the handle of a communication of group " +
                       stream.group().name() + " is kept without having been waited for";
-  diagnosis.time = stream.rank().now();
-  diagnosis.sides = {{.ranks = {stream.rank().index()},
-                      .action = "keeps a work of " + stream.group().name(),
-                      .site = stream.made_at()}};
   diagnosis.hint = "wait() for every Work in the rank that has posted it";
   throw CommunicationError(std::move(diagnosis));
 }

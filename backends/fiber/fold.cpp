@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
-#include <utility>
 
 #include "sim/kernel/error.hpp"
 
@@ -14,11 +12,8 @@ namespace {
 using Members = std::vector<int>;
 
 [[noreturn]] void does_not_correspond(int rank) {
-  throw Error(ExitCode::internal, "E7006",
-              "rank " + std::to_string(rank) +
-                  " is in no group like that of the rank that stands "
-                  "for it",
-              "use execution.fold \"off\", and please report this scenario");
+  refuse_folded("rank " + std::to_string(rank) +
+                " is in no group like that of the rank that stands for it");
 }
 
 // Every member runs, or is represented by one that does.
@@ -57,6 +52,11 @@ std::vector<int> node_pattern(const Cluster& cluster, const Members& members) {
 }
 
 }  // namespace
+
+void refuse_folded(const std::string& what) {
+  throw Error(ExitCode::internal, "E7006", what,
+              "use execution.fold \"off\", and please report this scenario");
+}
 
 std::vector<std::pair<int, Members>> members_by_color(const std::vector<SplitChoice>& choices) {
   struct Seat {

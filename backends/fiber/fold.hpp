@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,9 @@ struct Fold {
   }
   [[nodiscard]] bool runs(int rank) const { return representative_of(rank) == rank; }
 };
+
+/// Throws an internal Error (E7006): this cannot be told where not all ranks run.
+[[noreturn]] void refuse_folded(const std::string& what);
 
 /// `choices`: of all ranks. Throws an internal Error (E7006) if a group needs a member that neither
 /// runs nor is represented there: the ranks do not correspond.

@@ -1,7 +1,6 @@
 #include "backends/fiber/mailbox.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "backends/fiber/fiber_world.hpp"
@@ -22,14 +21,10 @@ void learn(std::vector<std::int32_t>& known, const std::vector<std::int32_t>& ot
 Diagnosis report_on(const MessageHalf& receive, const MessageHalf& send) {
   const MessageHalf::Call& asked = receive.call();
   const MessageHalf::Call& sent = send.call();
-  Diagnosis diagnosis;
-  diagnosis.group = receive.group()->name();
-  diagnosis.members = {std::min(asked.member, sent.member), std::max(asked.member, sent.member)};
-  diagnosis.sequence = receive.sequence();
-  diagnosis.sides = {
-      {.ranks = {asked.member}, .action = asked.record.describe(), .site = asked.record.site},
-      {.ranks = {sent.member}, .action = sent.record.describe(), .site = sent.record.site}};
-  return diagnosis;
+  return {.group = receive.group()->name(),
+          .members = ascending({asked.member, sent.member}),
+          .sequence = receive.sequence(),
+          .sides = {asked.record.side_of({asked.member}), sent.record.side_of({sent.member})}};
 }
 
 }  // namespace
@@ -79,15 +74,9 @@ MessageHalf& Mailbox::post(FiberGroup& group, MessageHalf::Call call) {
 
 void Mailbox::send_ahead(MessageHalf& half) {
   const MessageHalf::Call& call = half.call();
-  Tensor copy = Tensor::allocate(nullptr, MemoryCategory::comm, call.buffer.shape(),
-                                 call.buffer.dtype(), !call.buffer.has_data());
-  if (copy.has_data()) {
-    std::memcpy(copy.wire_data(), call.buffer.wire_data(),
-                static_cast<std::size_t>(copy.num_bytes()));
-  }
   const Time price =
       world_.network().transfer(call.member, call.peer, call.buffer.num_bytes(), call.ready);
-  half.set_buffered(std::move(copy), price);
+  half.set_buffered(copy_of(call.buffer), price);
   half.settle(world_.engine(), call.ready);
 }
 
@@ -181,7 +170,7 @@ bool Mailbox::agree(const MessageHalf& receive, const MessageHalf& send) {
   const CallRecord& asked = receive.call().record;
   // Only who labels both ends says what belongs together.
   const bool labelled = *asked.label != '\0' && *sent.label != '\0';
-  const bool labels = !labelled || std::strcmp(asked.label, sent.label) == 0;
+  const bool labels = !labelled || same_text(asked.label, sent.label);
   const bool same = sent.dtype == asked.dtype && sent.traffic == asked.traffic;
   if (labels && same && sent.count <= asked.count) return true;
   Diagnosis diagnosis = report_on(receive, send);
@@ -308,10 +297,9 @@ void FiberTaggedMessages::check(const MessageHalf::Call& call) const {
 void FiberTaggedMessages::refuse(const MessageHalf::Call& call, const std::string& what,
                                  const std::string& hint) const {
   const std::string name = call.record.name;
-  Diagnosis diagnosis = stream_->group().report("ARG_RANGE");
+  Diagnosis diagnosis =
+      stream_->group().report("ARG_RANGE", stream_->rank(), name, call.record.site);
   diagnosis.summary = name + " on rank " + std::to_string(rank()) + ": " + what;
-  diagnosis.time = stream_->rank().now();
-  diagnosis.sides = {{.ranks = {rank()}, .action = name, .site = call.record.site}};
   diagnosis.hint = hint;
   throw CommunicationError(std::move(diagnosis));
 }
@@ -348,7 +336,7 @@ Work FiberTaggedMessages::post(bool sends, const Tensor& buffer, int peer, int t
                     .handle = &half,
                     .fills_all = false,
                     .record = half.record(),
-                    .group = stream_->group().name()},
+                    .group = &stream_->group().name()},
                    sends ? Tensor() : buffer, sends ? buffer : Tensor());
   return stream_->hand_out(half);
 }

@@ -85,10 +85,14 @@ std::optional<Diagnosis> find_mismatch(const std::deque<FiberGroup>& groups, Tim
 
 // --- Who waits for whom ------------------------------------------------------------------------
 
+// Null: the rank waits for nothing.
+const FiberOperation* awaited_by(const Engine& engine, int rank) {
+  return static_cast<const FiberOperation*>(engine.rank(rank).blocked_on());
+}
+
 std::string activity(const Engine& engine, int rank, CallSite& site) {
-  const RankState& state = engine.rank(rank);
-  if (state.finished()) return "has finished";
-  const auto* operation = static_cast<const FiberOperation*>(state.blocked_on());
+  if (engine.rank(rank).finished()) return "has finished";
+  const FiberOperation* const operation = awaited_by(engine, rank);
   if (operation == nullptr) return "runs";
   site = operation->record().site;
   return "waits in " + operation->record().describe() + " of group " + operation->group()->name();
@@ -135,8 +139,7 @@ class WaitGraph {
     std::vector<int> path;
     std::vector<const FiberOperation*> waits;
     while (true) {
-      const std::vector<const FiberOperation*> way =
-          trace_back(*static_cast<const FiberOperation*>(engine_.rank(rank).blocked_on()));
+      const std::vector<const FiberOperation*> way = trace_back(*awaited_by(engine_, rank));
       const FiberOperation& operation = *way.back();
       if (operation.missing().empty()) return explain_stream_circle(way, time);
       const auto seen = std::find(path.begin(), path.end(), rank);
@@ -184,8 +187,7 @@ class WaitGraph {
       diagnosis.cycle.push_back(behind.record().describe() + " (ranks " + format_ranks(ranks) +
                                 ") is posted behind " +
                                 (*std::next(operation))->record().describe());
-      diagnosis.sides.push_back(
-          {.ranks = ranks, .action = behind.record().describe(), .site = behind.record().site});
+      diagnosis.sides.push_back(behind.record().side_of(ranks));
     }
     diagnosis.hint =
         "a communicator runs one operation after the other: post transfers that face each other in "
@@ -195,16 +197,13 @@ class WaitGraph {
 
   void add_sides(Diagnosis& diagnosis, const FiberOperation& operation,
                  const std::vector<int>& missing) const {
-    std::map<std::string, DiagnosisSide> by_activity;
+    SideTable by_activity;
     for (const int rank : missing) {
       CallSite site;
       const std::string action = activity(engine_, rank, site);
-      DiagnosisSide& side = by_activity[action];
-      side.action = "missing: " + action;
-      side.site = site;
-      side.ranks.push_back(rank);
+      by_activity.add(rank, "missing: " + action).site = site;
     }
-    for (auto& [_, side] : by_activity) diagnosis.sides.push_back(std::move(side));
+    by_activity.append_to(diagnosis.sides);
     sort_sides(diagnosis);
     diagnosis.sides.push_back({.ranks = operation.group()->world_ranks(operation.arrived()),
                                .action = "called " + operation.record().describe() + " and wait",
@@ -300,7 +299,7 @@ class WaitGraph {
                         " and " + narrow->group()->name();
     std::map<std::string, DiagnosisSide> by_group;
     for (int rank = 0; rank < engine_.num_ranks(); ++rank) {
-      const auto* mine = static_cast<const FiberOperation*>(engine_.rank(rank).blocked_on());
+      const FiberOperation* const mine = awaited_by(engine_, rank);
       if (mine == nullptr || !same_call(mine->record(), wide->record())) continue;
       DiagnosisSide& side = by_group[mine->group()->name()];
       if (side.ranks.empty()) {
@@ -326,8 +325,7 @@ class WaitGraph {
     bool transfers = false;
     std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
     for (std::size_t i = 0; i < ranks.size(); ++i) {
-      const CallRecord& call =
-          static_cast<const FiberOperation*>(engine_.rank(ranks[i]).blocked_on())->record();
+      const CallRecord& call = awaited_by(engine_, ranks[i])->record();
       const int next = ranks[(i + 1) % ranks.size()];
       const FiberOperation& operation = *waits[i];
       std::string line = "rank " + std::to_string(ranks[i]) + " waits in " + call.describe() +
@@ -339,8 +337,7 @@ class WaitGraph {
         transfers = true;
         bytes = std::min(bytes, operation.record().count * size_of(operation.record().dtype));
       }
-      diagnosis.sides.push_back(
-          {.ranks = {ranks[i]}, .action = call.describe(), .site = call.site});
+      diagnosis.sides.push_back(call.side_of({ranks[i]}));
     }
     diagnosis.hint =
         transfers ? "put sends and receives that face each other into one batch "
@@ -358,20 +355,15 @@ class WaitGraph {
 }  // namespace
 
 std::vector<DiagnosisSide> waiting_sides(const Engine& engine) {
-  std::map<std::string, DiagnosisSide> by_activity;
+  SideTable by_activity;
   for (int rank = 0; rank < engine.num_ranks(); ++rank) {
-    if (engine.rank(rank).blocked_on() == nullptr) continue;
+    if (awaited_by(engine, rank) == nullptr) continue;
     CallSite site;
     const std::string action = activity(engine, rank, site);
-    DiagnosisSide& side = by_activity[action];
-    if (side.ranks.empty()) {
-      side.action = action;
-      side.site = site;
-    }
-    side.ranks.push_back(rank);
+    by_activity.add(rank, action, site);
   }
   std::vector<DiagnosisSide> sides;
-  for (auto& [_, side] : by_activity) sides.push_back(std::move(side));
+  by_activity.append_to(sides);
   return sides;
 }
 

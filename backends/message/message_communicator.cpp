@@ -29,12 +29,11 @@ MessageCommunicator::Operation MessageCommunicator::make(const Call& call, Messa
                                                          const Tensor& input) {
   Operation operation = std::make_shared<MessageOperation>(call.record, stream_.next_sequence++,
                                                            std::move(plan), output, input);
-  if (call.record.padding != 0) operation->set_padding_at(call.options->padding_at);
+  operation->set_options(*call.options, size());
   return operation;
 }
 
-Work MessageCommunicator::launch(const Operation& operation, const CallOptions& options) {
-  operation->follow(options.after);
+Work MessageCommunicator::launch(const Operation& operation) {
   rank_.post(stream_, operation);
   return hand_out(operation);
 }
@@ -43,9 +42,8 @@ Work MessageCommunicator::post(const Call& call) {
   if (call.kind != CallKind::collective) return transfer(call);
   const Operation operation = make(call, tree_or_plan_of(call), *call.output, *call.input);
   set_windows(*operation, call);
-  if (call.record.reduces && call.record.reduce == ReduceOp::avg) operation->set_divisor(size());
   choose_carrier(*operation, call);
-  return launch(operation, *call.options);
+  return launch(operation);
 }
 
 bool MessageCommunicator::sums_along_tree(const CallRecord& record) {
@@ -120,7 +118,7 @@ Work MessageCommunicator::transfer(const Call& call) {
   const Operation operation = make(call, plan_transfer(call.halves), {}, {});
   operation->set_parts(call.halves);
   if (!rank_.options().buffered_sends) operation->set_rendezvous();
-  return launch(operation, *call.options);
+  return launch(operation);
 }
 
 std::unique_ptr<Communicator> MessageCommunicator::split(int color, int key,

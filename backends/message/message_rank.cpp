@@ -1,6 +1,5 @@
 #include "backends/message/message_rank.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,8 +11,6 @@ MessageRank::MessageRank(std::unique_ptr<Transport> transport, MessageOptions op
       options_(std::move(options)),
       network_(make_network_model(options_.cluster)),
       rank_(first_->rank()) {}
-
-MessageRank::~MessageRank() = default;
 
 std::unique_ptr<Communicator> MessageRank::world() {
   return std::make_unique<MessageCommunicator>(*this, open(std::move(first_), "world"));
@@ -94,12 +91,9 @@ void MessageRank::wait(MessageStream& stream, const MessageOperation& operation)
 
 std::vector<int> MessageRank::awaited(const MessageStream& stream,
                                       const MessageOperation& operation) {
-  std::vector<int> ranks;
-  for (const int peer : operation.awaited_peers()) {
-    ranks.push_back(stream.members[static_cast<std::size_t>(peer)]);
-  }
-  std::sort(ranks.begin(), ranks.end());
-  return ranks;
+  std::vector<int> ranks = operation.awaited_peers();
+  for (int& rank : ranks) rank = stream.members[static_cast<std::size_t>(rank)];
+  return ascending(std::move(ranks));
 }
 
 void MessageRank::wrong_size(const MessageStream& stream, const MessageOperation& operation,
@@ -108,8 +102,7 @@ void MessageRank::wrong_size(const MessageStream& stream, const MessageOperation
       report(operation.halves().empty() ? "COLL_COUNT" : "P2P_MISMATCH", stream, operation);
   diagnosis.summary =
       fmt::format("rank {} in {}: {}", rank_, operation.record().describe(), error.what());
-  diagnosis.sides = {
-      {.ranks = {rank_}, .action = operation.record().describe(), .site = operation.record().site}};
+  diagnosis.sides = {operation.record().side_of({rank_})};
   if (error.peer() >= 0) {
     const auto peer = static_cast<std::size_t>(error.peer());
     diagnosis.sides.push_back({.ranks = {stream.members[peer]}, .action = "sent something else"});

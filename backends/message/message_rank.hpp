@@ -34,7 +34,6 @@ class MessageRank final : public ProcessRank {
  public:
   /// `transport`: of all processes.
   MessageRank(std::unique_ptr<Transport> transport, MessageOptions options);
-  ~MessageRank() override;
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] const MessageOptions& options() const { return options_; }
@@ -88,7 +87,7 @@ class MessageCommunicator final : public ProcessCommunicator {
     rank_.wait(stream_, static_cast<const MessageOperation&>(operation));
   }
   Operation make(const Call& call, MessagePlan plan, const Tensor& output, const Tensor& input);
-  Work launch(const Operation& operation, const CallOptions& options);
+  Work launch(const Operation& operation);
   [[nodiscard]] MessagePlan tree_or_plan_of(const Call& call);
   // Which parts of the buffers the messages of a collective are read from and written to.
   void set_windows(MessageOperation& operation, const Call& call) const;

@@ -11,9 +11,16 @@ namespace shardsim {
 
 // --- Operations --------------------------------------------------------------------------------
 
-void ProcessOperation::follow(const Work* after) {
-  if (after == nullptr) return;
-  after_ = static_cast<ProcessOperation*>(after->operation())->shared_from_this();
+void ProcessOperation::set_options(const CallOptions& options, int group_size) {
+  if (options.after != nullptr) {
+    after_ = static_cast<ProcessOperation*>(options.after->operation())->shared_from_this();
+  }
+  padding_at_.assign(options.padding_at.begin(), options.padding_at.end());
+  // It stands at the end unless the call says where.
+  if (record_.padding != 0 && padding_at_.empty()) {
+    padding_at_.push_back({record_.count - record_.padding, record_.count});
+  }
+  if (record_.reduces && record_.reduce == ReduceOp::avg) divisor_ = group_size;
 }
 
 void ProcessOperation::set_halves(std::span<const P2pOp> halves) {
@@ -23,12 +30,6 @@ void ProcessOperation::set_halves(std::span<const P2pOp> halves) {
                        .dtype = half.buffer.dtype(),
                        .count = half.buffer.numel()});
   }
-}
-
-void ProcessOperation::set_padding_at(std::span<const ElementRange> ranges) {
-  padding_at_.assign(ranges.begin(), ranges.end());
-  // It stands at the end unless the call says where.
-  if (ranges.empty()) padding_at_.push_back({record_.count - record_.padding, record_.count});
 }
 
 void ProcessOperation::count(int self, const MessagePlan& plan, std::int64_t width) {
@@ -88,14 +89,11 @@ void ProcessRank::tell(void (CallWatch::*event)(const CallWatch::Call&),
 
 Diagnosis ProcessRank::report(const char* code, const ProcessStream& stream,
                               const ProcessOperation& operation) const {
-  Diagnosis diagnosis;
-  diagnosis.code = code;
-  diagnosis.group = stream.name;
-  diagnosis.members = stream.members;
-  std::sort(diagnosis.members.begin(), diagnosis.members.end());
-  diagnosis.sequence = operation.sequence();
-  diagnosis.last_matched = stream.last_ended;
-  return diagnosis;
+  return {.code = code,
+          .group = stream.name,
+          .members = ascending(stream.members),
+          .sequence = operation.sequence(),
+          .last_matched = stream.last_ended};
 }
 
 Diagnosis ProcessRank::time_out_report(const ProcessStream& stream, const ProcessOperation& stuck,
@@ -122,10 +120,11 @@ ProcessCommunicator::ProcessCommunicator(ProcessRank& process, ProcessStream& st
 }
 
 MessagePlan ProcessCommunicator::plan_of(const Call& call) {
-  if (row_of(call.collective).path == CollectivePath::pairs) {
+  const CollectiveRow& row = row_of(call.collective);
+  if (row.path == CollectivePath::pairs) {
     return plan_pairwise_messages(rank(), call.send_counts, call.recv_counts);
   }
-  offsets_ = chunk_offsets(call, size());
+  offsets_ = chunk_offsets(row, call.record.count, call.options->counts, size());
   return plan_messages({.kind = call.collective,
                         .size = size(),
                         .member = rank(),
@@ -172,12 +171,9 @@ void ProcessCommunicator::abandon(void* token) noexcept {
 }
 
 Diagnosis ProcessCommunicator::diagnosis_of(const std::string& action, CallSite site) const {
-  Diagnosis diagnosis;
-  diagnosis.group = stream_.name;
-  diagnosis.members = stream_.members;
-  std::sort(diagnosis.members.begin(), diagnosis.members.end());
-  diagnosis.sides = {{.ranks = {process_.rank()}, .action = action, .site = site}};
-  return diagnosis;
+  return {.group = stream_.name,
+          .members = ascending(stream_.members),
+          .sides = {{.ranks = {process_.rank()}, .action = action, .site = site}}};
 }
 
 }  // namespace shardsim

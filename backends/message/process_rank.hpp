@@ -42,13 +42,10 @@ class ProcessOperation : public std::enable_shared_from_this<ProcessOperation> {
   ProcessOperation(const ProcessOperation&) = delete;
   ProcessOperation& operator=(const ProcessOperation&) = delete;
 
-  /// Starts when this work has ended, if there is one, and not before its turn on its own group.
-  void follow(const Work* after);
+  /// Takes the work that it follows, if there is one (it starts when that has ended, and not before
+  /// its turn on its own group), and the ranges of padding. An average is divided by `group_size`.
+  void set_options(const CallOptions& options, int group_size);
   void set_halves(std::span<const P2pOp> halves);
-  /// Ranges of the record's padding; empty: at the end. REQUIRES: there is some.
-  void set_padding_at(std::span<const ElementRange> ranges);
-  /// Divides what is reduced by this, once. 1: does not.
-  void set_divisor(int divisor) { divisor_ = divisor; }
   /// Counts the messages of a plan by our own count. `width`: bytes per element of its slices.
   void count(int self, const MessagePlan& plan, std::int64_t width);
 
@@ -69,7 +66,7 @@ class ProcessOperation : public std::enable_shared_from_this<ProcessOperation> {
   std::int64_t sequence_;
   std::vector<CallWatch::Half> halves_;
   std::vector<ElementRange> padding_at_;
-  int divisor_ = 1;
+  int divisor_ = 1;  // Divides what is reduced, once.
   std::shared_ptr<const ProcessOperation> after_;
   TrafficCounters moved_;
   LinkTable links_;

@@ -36,7 +36,12 @@ std::string DynamicLibrary::path() const {
   return map->l_name;
 }
 
-void* DynamicLibrary::find(const char* symbol) const { return dlsym(handle_, symbol); }
+DynamicLibrary::Symbol DynamicLibrary::require(const char* name) {
+  if (!is_open()) return {};
+  const Symbol found{dlsym(handle_, name)};
+  if (found.address == nullptr) missing_.emplace_back(name);
+  return found;
+}
 
 std::vector<std::string> library_names(const std::string& explicit_path, const char* variable,
                                        std::vector<std::string> defaults) {
@@ -48,27 +53,7 @@ std::vector<std::string> library_names(const std::string& explicit_path, const c
 
 CudaLibrary::CudaLibrary(const std::string& path)
     : library_(library_names(path, "SHARDSIM_CUDART_LIB",
-                             {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"})) {
-  if (!library_.is_open()) return;
-  CudaFunctions& f = functions_;
-  library_.require("cudaGetDeviceCount", f.get_device_count);
-  library_.require("cudaDriverGetVersion", f.driver_get_version);
-  library_.require("cudaRuntimeGetVersion", f.runtime_get_version);
-  library_.require("cudaGetDeviceProperties", f.get_device_properties);
-  library_.require("cudaSetDevice", f.set_device);
-  library_.require("cudaMalloc", f.malloc_device);
-  library_.require("cudaFree", f.free_device);
-  library_.require("cudaMemcpyAsync", f.memcpy_async);
-  library_.require("cudaStreamCreateWithFlags", f.stream_create);
-  library_.require("cudaStreamDestroy", f.stream_destroy);
-  library_.require("cudaStreamWaitEvent", f.stream_wait_event);
-  library_.require("cudaEventCreateWithFlags", f.event_create);
-  library_.require("cudaEventDestroy", f.event_destroy);
-  library_.require("cudaEventRecord", f.event_record);
-  library_.require("cudaEventQuery", f.event_query);
-  library_.require("cudaGetErrorName", f.error_name);
-  library_.require("cudaGetErrorString", f.error_string);
-}
+                             {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"})) {}
 
 void CudaLibrary::check(CudaStatus status, const char* call) const {
   if (status == CudaStatus::success) return;

@@ -24,18 +24,20 @@ class DynamicLibrary {
   /// The file that was opened, in full.
   [[nodiscard]] std::string path() const;
 
-  /// Sets `function` to the symbol, or notes it as missing. REQUIRES: is_open().
-  template <class Function>
-  void require(const char* symbol, Function*& function) {
-    function = reinterpret_cast<Function*>(find(symbol));
-    if (function == nullptr) missing_.emplace_back(symbol);
-  }
+  /// A function of any type, null if it is not there; who asks for it knows the type.
+  struct Symbol {
+    void* address = nullptr;
+    template <class Function>
+    operator Function*() const {
+      return reinterpret_cast<Function*>(address);
+    }
+  };
+  /// Looks for the symbol, and notes it as missing in an open library that has none.
+  [[nodiscard]] Symbol require(const char* name);
   /// Those required and not found.
   [[nodiscard]] const std::vector<std::string>& missing() const { return missing_; }
 
  private:
-  [[nodiscard]] void* find(const char* symbol) const;
-
   void* handle_ = nullptr;
   std::vector<std::string> errors_;
   std::vector<std::string> missing_;
@@ -49,23 +51,24 @@ class DynamicLibrary {
 
 /// The CUDA runtime's functions, looked up while the program runs.
 struct CudaFunctions {
-  CudaGetDeviceCount* get_device_count = nullptr;
-  CudaDriverGetVersion* driver_get_version = nullptr;
-  CudaRuntimeGetVersion* runtime_get_version = nullptr;
-  CudaGetDeviceProperties* get_device_properties = nullptr;
-  CudaSetDevice* set_device = nullptr;
-  CudaMalloc* malloc_device = nullptr;
-  CudaFree* free_device = nullptr;
-  CudaMemcpyAsync* memcpy_async = nullptr;
-  CudaStreamCreateWithFlags* stream_create = nullptr;
-  CudaStreamDestroy* stream_destroy = nullptr;
-  CudaStreamWaitEvent* stream_wait_event = nullptr;
-  CudaEventCreateWithFlags* event_create = nullptr;
-  CudaEventDestroy* event_destroy = nullptr;
-  CudaEventRecord* event_record = nullptr;
-  CudaEventQuery* event_query = nullptr;
-  CudaGetErrorName* error_name = nullptr;
-  CudaGetErrorString* error_string = nullptr;
+  DynamicLibrary& library;
+  CudaGetDeviceCount* get_device_count = library.require("cudaGetDeviceCount");
+  CudaDriverGetVersion* driver_get_version = library.require("cudaDriverGetVersion");
+  CudaRuntimeGetVersion* runtime_get_version = library.require("cudaRuntimeGetVersion");
+  CudaGetDeviceProperties* get_device_properties = library.require("cudaGetDeviceProperties");
+  CudaSetDevice* set_device = library.require("cudaSetDevice");
+  CudaMalloc* malloc_device = library.require("cudaMalloc");
+  CudaFree* free_device = library.require("cudaFree");
+  CudaMemcpyAsync* memcpy_async = library.require("cudaMemcpyAsync");
+  CudaStreamCreateWithFlags* stream_create = library.require("cudaStreamCreateWithFlags");
+  CudaStreamDestroy* stream_destroy = library.require("cudaStreamDestroy");
+  CudaStreamWaitEvent* stream_wait_event = library.require("cudaStreamWaitEvent");
+  CudaEventCreateWithFlags* event_create = library.require("cudaEventCreateWithFlags");
+  CudaEventDestroy* event_destroy = library.require("cudaEventDestroy");
+  CudaEventRecord* event_record = library.require("cudaEventRecord");
+  CudaEventQuery* event_query = library.require("cudaEventQuery");
+  CudaGetErrorName* error_name = library.require("cudaGetErrorName");
+  CudaGetErrorString* error_string = library.require("cudaGetErrorString");
 };
 
 /// Opens the CUDA runtime: `path` if given, else SHARDSIM_CUDART_LIB, else libcudart.so.13, .12 and
@@ -83,7 +86,7 @@ class CudaLibrary {
 
  private:
   DynamicLibrary library_;
-  CudaFunctions functions_;
+  CudaFunctions functions_{library_};
 };
 
 /// One process's device: its streams, events and memory, all kept until the end and used again.

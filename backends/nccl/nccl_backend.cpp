@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
-#include <utility>
 
 #include <fmt/format.h>
 

@@ -135,7 +135,7 @@ class NcclCommunicator final : public ProcessCommunicator {
   Work collective(const CallRecord& record, const CallOptions& options, NcclProgram program,
                   const MessagePlan& plan, const Tensor& output, const Tensor& input);
   Work transfer(const Call& call);
-  Work launch(const Operation& operation, const CallOptions& options);
+  Work launch(const Operation& operation);
   [[nodiscard]] NcclProgram program_of(const Call& call) const;
   [[nodiscard]] NcclMember self() const { return {rank(), size(), offsets_}; }
   // Colors and keys of all members.

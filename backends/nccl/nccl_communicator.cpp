@@ -20,16 +20,14 @@ Work NcclCommunicator::collective(const CallRecord& record, const CallOptions& o
                                   const Tensor& output, const Tensor& input) {
   auto operation =
       std::make_shared<NcclOperation>(record, stream_.next_sequence++, std::move(program));
-  if (record.padding != 0) operation->set_padding_at(options.padding_at);
+  operation->set_options(options, size());
   operation->count(rank(), plan, size_of(record.dtype));
   operation->keep(output);
   operation->keep(input);
-  if (record.reduces && record.reduce == ReduceOp::avg) operation->set_divisor(size());
-  return launch(operation, options);
+  return launch(operation);
 }
 
-Work NcclCommunicator::launch(const Operation& operation, const CallOptions& options) {
-  operation->follow(options.after);
+Work NcclCommunicator::launch(const Operation& operation) {
   backend_.post(stream_, operation);
   return hand_out(operation);
 }
@@ -82,7 +80,8 @@ Work NcclCommunicator::transfer(const Call& call) {
   operation->count(rank(), plan_transfer(call.halves), 1);
   for (const P2pOp& half : call.halves) operation->keep(half.buffer);
   operation->set_halves(call.halves);
-  return launch(operation, *call.options);
+  operation->set_options(*call.options, size());
+  return launch(operation);
 }
 
 // --- Groups ------------------------------------------------------------------------------------

@@ -14,30 +14,8 @@ namespace shardsim {
 
 NcclLibrary::NcclLibrary(const std::string& path)
     : library_(library_names(path, "SHARDSIM_NCCL_LIB", {"libnccl.so.2"})) {
-  if (!library_.is_open()) return;
-  NcclFunctions& f = functions_;
-  library_.require("ncclGetVersion", f.get_version);
-  library_.require("ncclGetUniqueId", f.get_unique_id);
-  library_.require("ncclCommInitRankConfig", f.comm_init_rank_config);
-  library_.require("ncclCommSplit", f.comm_split);
-  library_.require("ncclCommFinalize", f.comm_finalize);
-  library_.require("ncclCommDestroy", f.comm_destroy);
-  library_.require("ncclCommAbort", f.comm_abort);
-  library_.require("ncclCommGetAsyncError", f.comm_get_async_error);
-  library_.require("ncclCommCount", f.comm_count);
-  library_.require("ncclCommUserRank", f.comm_user_rank);
-  library_.require("ncclGetErrorString", f.get_error_string);
-  library_.require("ncclGetLastError", f.get_last_error);
-  library_.require("ncclGroupStart", f.group_start);
-  library_.require("ncclGroupEnd", f.group_end);
-  library_.require("ncclAllReduce", f.all_reduce);
-  library_.require("ncclReduceScatter", f.reduce_scatter);
-  library_.require("ncclAllGather", f.all_gather);
-  library_.require("ncclBroadcast", f.broadcast);
-  library_.require("ncclReduce", f.reduce);
-  library_.require("ncclSend", f.send);
-  library_.require("ncclRecv", f.receive);
-  if (f.get_version != nullptr && f.get_version(&version_) != NcclStatus::success) version_ = 0;
+  NcclGetVersion* const get_version = functions_.get_version;
+  if (get_version != nullptr && get_version(&version_) != NcclStatus::success) version_ = 0;
 }
 
 void NcclLibrary::check(NcclStatus status, const char* call, const std::string& group) const {

@@ -11,27 +11,28 @@ namespace shardsim {
 
 /// NCCL's functions, looked up while the program runs.
 struct NcclFunctions {
-  NcclGetVersion* get_version = nullptr;
-  NcclGetUniqueId* get_unique_id = nullptr;
-  NcclCommInitRankConfig* comm_init_rank_config = nullptr;
-  NcclCommSplit* comm_split = nullptr;
-  NcclCommFinalize* comm_finalize = nullptr;
-  NcclCommDestroy* comm_destroy = nullptr;
-  NcclCommAbort* comm_abort = nullptr;
-  NcclCommGetAsyncError* comm_get_async_error = nullptr;
-  NcclCommQuery* comm_count = nullptr;
-  NcclCommQuery* comm_user_rank = nullptr;
-  NcclGetErrorString* get_error_string = nullptr;
-  NcclGetLastError* get_last_error = nullptr;
-  NcclGroup* group_start = nullptr;
-  NcclGroup* group_end = nullptr;
-  NcclAllReduce* all_reduce = nullptr;
-  NcclReduceScatter* reduce_scatter = nullptr;
-  NcclAllGather* all_gather = nullptr;
-  NcclBroadcast* broadcast = nullptr;
-  NcclReduce* reduce = nullptr;
-  NcclSend* send = nullptr;
-  NcclReceive* receive = nullptr;
+  DynamicLibrary& library;
+  NcclGetVersion* get_version = library.require("ncclGetVersion");
+  NcclGetUniqueId* get_unique_id = library.require("ncclGetUniqueId");
+  NcclCommInitRankConfig* comm_init_rank_config = library.require("ncclCommInitRankConfig");
+  NcclCommSplit* comm_split = library.require("ncclCommSplit");
+  NcclCommFinalize* comm_finalize = library.require("ncclCommFinalize");
+  NcclCommDestroy* comm_destroy = library.require("ncclCommDestroy");
+  NcclCommAbort* comm_abort = library.require("ncclCommAbort");
+  NcclCommGetAsyncError* comm_get_async_error = library.require("ncclCommGetAsyncError");
+  NcclCommQuery* comm_count = library.require("ncclCommCount");
+  NcclCommQuery* comm_user_rank = library.require("ncclCommUserRank");
+  NcclGetErrorString* get_error_string = library.require("ncclGetErrorString");
+  NcclGetLastError* get_last_error = library.require("ncclGetLastError");
+  NcclGroup* group_start = library.require("ncclGroupStart");
+  NcclGroup* group_end = library.require("ncclGroupEnd");
+  NcclAllReduce* all_reduce = library.require("ncclAllReduce");
+  NcclReduceScatter* reduce_scatter = library.require("ncclReduceScatter");
+  NcclAllGather* all_gather = library.require("ncclAllGather");
+  NcclBroadcast* broadcast = library.require("ncclBroadcast");
+  NcclReduce* reduce = library.require("ncclReduce");
+  NcclSend* send = library.require("ncclSend");
+  NcclReceive* receive = library.require("ncclRecv");
 };
 
 /// Opens NCCL: `path` if given (--nccl-lib), else SHARDSIM_NCCL_LIB, else libnccl.so.2 where the
@@ -57,7 +58,7 @@ class NcclLibrary {
 
  private:
   DynamicLibrary library_;
-  NcclFunctions functions_;
+  NcclFunctions functions_{library_};
   int version_ = 0;
 };
 

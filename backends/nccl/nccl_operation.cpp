@@ -1,49 +1,22 @@
 #include "backends/nccl/nccl_operation.hpp"
 
+#include <utility>
+
 #include "backends/reduce.hpp"
 
 namespace shardsim {
 
 namespace {
 
-// Whatever only moves moves as bytes if NCCL has no such type: fp8 came with 2.24.
-NcclDataType type_of(DType dtype) {
-  switch (dtype) {
-    case DType::fp64:
-      return NcclDataType::float64;
-    case DType::fp32:
-      return NcclDataType::float32;
-    case DType::bf16:
-      return NcclDataType::bfloat16;
-    case DType::fp16:
-      return NcclDataType::float16;
-    case DType::fp8_e4m3:
-      return NcclDataType::uint8;
-    case DType::int8:
-      return NcclDataType::int8;
-    case DType::int32:
-      return NcclDataType::int32;
-    case DType::int64:
-      return NcclDataType::int64;
-  }
-  return NcclDataType::uint8;
-}
+// By DType. Whatever only moves moves as bytes if NCCL has no such type: fp8 came with 2.24.
+constexpr NcclDataType kTypes[] = {
+    NcclDataType::float64, NcclDataType::float32, NcclDataType::bfloat16, NcclDataType::float16,
+    NcclDataType::uint8,   NcclDataType::int8,    NcclDataType::int32,    NcclDataType::int64};
 
-// An average is a sum until it is back.
-NcclReduceOp op_of(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::sum:
-    case ReduceOp::avg:
-      return NcclReduceOp::sum;
-    case ReduceOp::min:
-      return NcclReduceOp::min;
-    case ReduceOp::max:
-      return NcclReduceOp::max;
-    case ReduceOp::product:
-      return NcclReduceOp::product;
-  }
-  return NcclReduceOp::sum;
-}
+// By ReduceOp. An average is a sum until it is back.
+constexpr NcclReduceOp kReductionsOfNccl[] = {NcclReduceOp::sum, NcclReduceOp::sum,
+                                              NcclReduceOp::min, NcclReduceOp::max,
+                                              NcclReduceOp::product};
 
 }  // namespace
 
@@ -62,28 +35,28 @@ void NcclOperation::call(const NcclLibrary& nccl, const NcclCall& call, NcclComm
   const std::byte* from = memory_ + call.from;
   std::byte* to = memory_ + call.to;
   const auto count = static_cast<std::size_t>(call.count);
-  const NcclDataType type = type_of(call.dtype);
-  const NcclReduceOp op = op_of(record_.reduce);
-  switch (call.kind) {
-    case NcclCall::Kind::all_reduce:
-      return nccl.check(f.all_reduce(from, to, count, type, op, comm, stream), "ncclAllReduce",
-                        group);
-    case NcclCall::Kind::reduce_scatter:
-      return nccl.check(f.reduce_scatter(from, to, count, type, op, comm, stream),
-                        "ncclReduceScatter", group);
-    case NcclCall::Kind::all_gather:
-      return nccl.check(f.all_gather(from, to, count, type, comm, stream), "ncclAllGather", group);
-    case NcclCall::Kind::broadcast:
-      return nccl.check(f.broadcast(from, to, count, type, call.peer, comm, stream),
-                        "ncclBroadcast", group);
-    case NcclCall::Kind::reduce:
-      return nccl.check(f.reduce(from, to, count, type, op, call.peer, comm, stream), "ncclReduce",
-                        group);
-    case NcclCall::Kind::send:
-      return nccl.check(f.send(from, count, type, call.peer, comm, stream), "ncclSend", group);
-    case NcclCall::Kind::receive:
-      return nccl.check(f.receive(to, count, type, call.peer, comm, stream), "ncclRecv", group);
-  }
+  const NcclDataType type = kTypes[static_cast<std::size_t>(call.dtype)];
+  const NcclReduceOp op = kReductionsOfNccl[static_cast<std::size_t>(record_.reduce)];
+  const auto made = [&]() -> std::pair<NcclStatus, const char*> {
+    switch (call.kind) {
+      case NcclCall::Kind::all_reduce:
+        return {f.all_reduce(from, to, count, type, op, comm, stream), "ncclAllReduce"};
+      case NcclCall::Kind::reduce_scatter:
+        return {f.reduce_scatter(from, to, count, type, op, comm, stream), "ncclReduceScatter"};
+      case NcclCall::Kind::all_gather:
+        return {f.all_gather(from, to, count, type, comm, stream), "ncclAllGather"};
+      case NcclCall::Kind::broadcast:
+        return {f.broadcast(from, to, count, type, call.peer, comm, stream), "ncclBroadcast"};
+      case NcclCall::Kind::reduce:
+        return {f.reduce(from, to, count, type, op, call.peer, comm, stream), "ncclReduce"};
+      case NcclCall::Kind::send:
+        return {f.send(from, count, type, call.peer, comm, stream), "ncclSend"};
+      case NcclCall::Kind::receive:
+        return {f.receive(to, count, type, call.peer, comm, stream), "ncclRecv"};
+    }
+    return {};
+  }();
+  nccl.check(made.first, made.second, group);
 }
 
 void NcclOperation::start(CudaDevice& device, const NcclLibrary& nccl, NcclComm comm,

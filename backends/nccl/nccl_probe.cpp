@@ -12,9 +12,7 @@ namespace shardsim {
 namespace {
 
 std::string joined(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
-  return text;
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 // 13000 is 13.0.
@@ -28,68 +26,62 @@ std::string environment(const char* name) {
 }
 
 ProbeRow runtime_row(const CudaLibrary& cuda) {
-  ProbeRow row{.what = "CUDA runtime", .available = cuda.usable()};
-  if (row.available) {
+  const DynamicLibrary& library = cuda.library();
+  if (cuda.usable()) {
     int version = 0;
     cuda.functions().runtime_get_version(&version);
-    row.detail = cuda_version_text(version) + ", " + cuda.library().path();
-    return row;
+    return {"CUDA runtime", true, cuda_version_text(version) + ", " + library.path(), ""};
   }
-  row.detail =
-      cuda.library().is_open()
-          ? fmt::format("{} lacks {}", cuda.library().path(), joined(cuda.library().missing()))
-          : "no CUDA runtime found: " + joined(cuda.library().errors());
-  row.remedy =
-      "install the CUDA runtime (libcudart 11 to 13), or set SHARDSIM_CUDART_LIB to its path";
-  return row;
+  return missing_row(
+      "CUDA runtime",
+      library.is_open() ? fmt::format("{} lacks {}", library.path(), joined(library.missing()))
+                        : "no CUDA runtime found: " + joined(library.errors()),
+      "install the CUDA runtime (libcudart 11 to 13), or set SHARDSIM_CUDART_LIB to its path");
 }
 
 ProbeRow driver_row(const CudaLibrary& cuda, CudaStatus status) {
-  ProbeRow row{.what = "NVIDIA driver"};
+  const auto missing = [](std::string detail, std::string remedy) {
+    return missing_row("NVIDIA driver", std::move(detail), std::move(remedy));
+  };
   if (!cuda.usable()) {
-    row.detail = "not asked: there is no CUDA runtime";
-    row.remedy = "first the CUDA runtime";
-    return row;
+    return missing("not asked: there is no CUDA runtime", "first the CUDA runtime");
   }
   int driver = 0;
   int runtime = 0;
   cuda.functions().driver_get_version(&driver);
   cuda.functions().runtime_get_version(&runtime);
   if (status == CudaStatus::insufficient_driver && driver == 0) {
-    row.detail = "no NVIDIA driver";
-    row.remedy = "run on a machine with an NVIDIA GPU and its driver, or use --backend=mpi";
-  } else if (status == CudaStatus::insufficient_driver) {
-    row.detail = fmt::format("the driver is too old: it supports CUDA {}, the runtime is {}",
-                             cuda_version_text(driver), cuda_version_text(runtime));
-    row.remedy = "update the driver, or set SHARDSIM_CUDART_LIB to an older CUDA runtime";
-  } else if (status == CudaStatus::stub_library) {
-    row.detail = "the toolkit's stub libcuda.so is on the library path, instead of the driver's";
-    row.remedy = "take .../lib64/stubs out of LD_LIBRARY_PATH";
-  } else if (status == CudaStatus::success || status == CudaStatus::no_device) {
-    row.available = true;
-    row.detail = "supports CUDA " + cuda_version_text(driver);
-  } else {
-    row.detail =
-        fmt::format("cudaGetDeviceCount failed: {}, {}", cuda.functions().error_name(status),
-                    cuda.functions().error_string(status));
-    row.remedy = "look at `nvidia-smi`, and at the kernel's log for errors of the driver";
+    return missing("no NVIDIA driver",
+                   "run on a machine with an NVIDIA GPU and its driver, or use --backend=mpi");
   }
-  return row;
+  if (status == CudaStatus::insufficient_driver) {
+    return missing(fmt::format("the driver is too old: it supports CUDA {}, the runtime is {}",
+                               cuda_version_text(driver), cuda_version_text(runtime)),
+                   "update the driver, or set SHARDSIM_CUDART_LIB to an older CUDA runtime");
+  }
+  if (status == CudaStatus::stub_library) {
+    return missing("the toolkit's stub libcuda.so is on the library path, instead of the driver's",
+                   "take .../lib64/stubs out of LD_LIBRARY_PATH");
+  }
+  if (status == CudaStatus::success || status == CudaStatus::no_device) {
+    return {"NVIDIA driver", true, "supports CUDA " + cuda_version_text(driver), ""};
+  }
+  return missing(
+      fmt::format("cudaGetDeviceCount failed: {}, {}", cuda.functions().error_name(status),
+                  cuda.functions().error_string(status)),
+      "look at `nvidia-smi`, and at the kernel's log for errors of the driver");
 }
 
 ProbeRow gpus_row(const CudaLibrary& cuda, bool has_driver, int count) {
-  ProbeRow row{.what = "GPUs", .available = count > 0};
   if (!has_driver) {
-    row.detail = "not asked: there is no driver";
-    row.remedy = "first the NVIDIA driver";
-    return row;
+    return missing_row("GPUs", "not asked: there is no driver", "first the NVIDIA driver");
   }
-  if (!row.available) {
+  if (count <= 0) {
     const std::string visible = environment("CUDA_VISIBLE_DEVICES");
-    row.detail = "there is a driver, but no GPU" +
-                 (visible.empty() ? "" : " (CUDA_VISIBLE_DEVICES=" + visible + ")");
-    row.remedy = "look at `nvidia-smi -L` and at CUDA_VISIBLE_DEVICES";
-    return row;
+    return missing_row("GPUs",
+                       "there is a driver, but no GPU" +
+                           (visible.empty() ? "" : " (CUDA_VISIBLE_DEVICES=" + visible + ")"),
+                       "look at `nvidia-smi -L` and at CUDA_VISIBLE_DEVICES");
   }
   std::vector<std::pair<std::string, int>> names;
   for (int device = 0; device < count; ++device) {
@@ -100,6 +92,7 @@ ProbeRow gpus_row(const CudaLibrary& cuda, bool has_driver, int count) {
     }
     ++names.back().second;
   }
+  ProbeRow row{.what = "GPUs", .available = true};
   for (const auto& [name, number] : names) {
     row.detail += fmt::format("{}{} x {}", row.detail.empty() ? "" : ", ", number, name);
   }
@@ -107,26 +100,25 @@ ProbeRow gpus_row(const CudaLibrary& cuda, bool has_driver, int count) {
 }
 
 ProbeRow nccl_row(const NcclLibrary& nccl) {
-  ProbeRow row{.what = "NCCL", .available = nccl.usable()};
   const DynamicLibrary& library = nccl.library();
   if (!library.is_open()) {
-    row.detail = "no NCCL found: " + joined(library.errors());
     const auto packages = nccl_of_python_packages(environment("PATH"));
-    row.remedy =
-        "install libnccl2, 2.18 or newer, or give its path by --nccl-lib or "
-        "SHARDSIM_NCCL_LIB" +
-        (packages.empty() ? "" : ", e.g. " + packages.front());
-  } else if (nccl.version() < NcclLibrary::kOldestVersion) {
-    row.detail =
-        fmt::format("NCCL {} is too old: {}", nccl_version_text(nccl.version()), library.path());
-    row.remedy = "install NCCL 2.18 or newer, or give its path by --nccl-lib";
-  } else if (!row.available) {
-    row.detail = fmt::format("{} lacks {}", library.path(), joined(library.missing()));
-    row.remedy = "give the path of a complete NCCL by --nccl-lib";
-  } else {
-    row.detail = nccl_version_text(nccl.version()) + ", " + library.path();
+    return missing_row("NCCL", "no NCCL found: " + joined(library.errors()),
+                       "install libnccl2, 2.18 or newer, or give its path by --nccl-lib or "
+                       "SHARDSIM_NCCL_LIB" +
+                           (packages.empty() ? "" : ", e.g. " + packages.front()));
   }
-  return row;
+  const std::string version = nccl_version_text(nccl.version());
+  if (nccl.version() < NcclLibrary::kOldestVersion) {
+    return missing_row("NCCL", fmt::format("NCCL {} is too old: {}", version, library.path()),
+                       "install NCCL 2.18 or newer, or give its path by --nccl-lib");
+  }
+  if (!nccl.usable()) {
+    return missing_row("NCCL",
+                       fmt::format("{} lacks {}", library.path(), joined(library.missing())),
+                       "give the path of a complete NCCL by --nccl-lib");
+  }
+  return {"NCCL", true, version + ", " + library.path(), ""};
 }
 
 }  // namespace

@@ -38,8 +38,11 @@ std::int64_t begin(const NcclMember& member, int of) {
   return member.offsets[static_cast<std::size_t>(of)];
 }
 
-NcclProgram in_place(const Tensor& buffer, NcclCallKind kind, int root) {
+// `gives`, `gets`: whether this member's data goes into it, and whether the result comes here.
+NcclProgram in_place(const Tensor& buffer, NcclCallKind kind, int root, bool gives, bool gets) {
   NcclProgram program;
+  if (gives) append_copy(program.copied_in, whole(buffer, 0));
+  if (gets) append_copy(program.copied_out, whole(buffer, 0));
   program.device_bytes = buffer.num_bytes();
   append_call(program.calls,
               {.kind = kind, .count = buffer.numel(), .peer = root, .dtype = buffer.dtype()});
@@ -91,10 +94,7 @@ NcclProgram star_program(const NcclMember& member, const Tensor& full, const Ten
 }  // namespace
 
 NcclProgram all_reduce_program(const Tensor& buffer) {
-  NcclProgram program = in_place(buffer, NcclCallKind::all_reduce, -1);
-  append_copy(program.copied_in, whole(buffer, 0));
-  append_copy(program.copied_out, whole(buffer, 0));
-  return program;
+  return in_place(buffer, NcclCallKind::all_reduce, -1, true, true);
 }
 
 NcclProgram reduce_scatter_program(const NcclMember& member, const Tensor& output,
@@ -169,16 +169,11 @@ NcclProgram all_to_all_program(int rank, const Tensor& output, const Tensor& inp
 }
 
 NcclProgram broadcast_program(int rank, const Tensor& buffer, int root) {
-  NcclProgram program = in_place(buffer, NcclCallKind::broadcast, root);
-  append_copy(rank == root ? program.copied_in : program.copied_out, whole(buffer, 0));
-  return program;
+  return in_place(buffer, NcclCallKind::broadcast, root, rank == root, rank != root);
 }
 
 NcclProgram reduce_program(int rank, const Tensor& buffer, int root) {
-  NcclProgram program = in_place(buffer, NcclCallKind::reduce, root);
-  append_copy(program.copied_in, whole(buffer, 0));
-  if (rank == root) append_copy(program.copied_out, whole(buffer, 0));
-  return program;
+  return in_place(buffer, NcclCallKind::reduce, root, true, rank == root);
 }
 
 NcclProgram gather_program(const NcclMember& member, const Tensor& full, const Tensor& own,
@@ -192,9 +187,7 @@ NcclProgram scatter_program(const NcclMember& member, const Tensor& full, const 
 }
 
 NcclProgram barrier_program(const Tensor& zero) {
-  NcclProgram program = in_place(zero, NcclCallKind::all_reduce, -1);
-  append_copy(program.copied_in, whole(zero, 0));
-  return program;
+  return in_place(zero, NcclCallKind::all_reduce, -1, true, false);
 }
 
 NcclProgram point_to_point_program(std::span<const P2pOp> halves) {

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstddef>
 #include <cstring>
 
 #include <unistd.h>

@@ -1,7 +1,5 @@
 #include "backends/rendezvous/fingerprint_table.hpp"
 
-#include <algorithm>
-
 #include "backends/call.hpp"
 
 namespace shardsim {
@@ -115,8 +113,7 @@ std::optional<Diagnosis> FingerprintTable::mismatch(double now, double grace_s) 
                                            meeting.agreeing, others);
     }
     diagnosis->group = name;
-    diagnosis->members = members;
-    std::sort(diagnosis->members.begin(), diagnosis->members.end());
+    diagnosis->members = ascending(members);
     diagnosis->sequence = found.sequence;
     diagnosis->last_matched = group.last_matched;
     return diagnosis;

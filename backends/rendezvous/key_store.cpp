@@ -22,6 +22,10 @@ StoreReply failed(std::int64_t id, ExitCode exit_code, const char* code, std::st
                                 .fix = std::move(fix)}};
 }
 
+StoreReply wrong(std::int64_t id, std::string message) {
+  return failed(id, ExitCode::internal, "E1011", std::move(message), "");
+}
+
 StoreReply full(std::int64_t id) {
   return failed(
       id, ExitCode::does_not_fit, "E1011",
@@ -76,14 +80,12 @@ std::vector<KeyStore::Answer> KeyStore::add(int rank, const StoreRequest& reques
   if (found != values_.end()) {
     const auto number = parse_number<std::int64_t>(found->second);
     if (!number) {
-      return {{rank, failed(request.id, ExitCode::internal, "E1011",
-                            "key \"" + request.key + "\" holds no number to add to", "")}};
+      return {{rank, wrong(request.id, "key \"" + request.key + "\" holds no number to add to")}};
     }
     sum = *number;
   }
   if (__builtin_add_overflow(sum, request.delta, &sum)) {
-    return {{rank, failed(request.id, ExitCode::internal, "E1011",
-                          "adding to key \"" + request.key + "\" leaves 64 bits", "")}};
+    return {{rank, wrong(request.id, "adding to key \"" + request.key + "\" leaves 64 bits")}};
   }
   StoreRequest stored = request;
   stored.value = std::to_string(sum);
@@ -97,8 +99,8 @@ std::vector<KeyStore::Answer> KeyStore::arrive(int rank, const StoreRequest& req
   const bool again = std::any_of(waiting.begin(), waiting.end(),
                                  [rank](const Waiting& each) { return each.rank == rank; });
   if (again) {
-    return {{rank, failed(request.id, ExitCode::internal, "E1011",
-                          "this rank waits in barrier \"" + request.key + "\" already", "")}};
+    return {
+        {rank, wrong(request.id, "this rank waits in barrier \"" + request.key + "\" already")}};
   }
   waiting.push_back({rank, request.id, now + request.timeout_s, request.timeout_s});
   if (static_cast<int>(waiting.size()) < world_size_) return {};

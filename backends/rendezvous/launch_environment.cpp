@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <string_view>
-#include <utility>
 
 #include <fcntl.h>
 #include <sys/random.h>
@@ -34,6 +32,11 @@ constexpr int kLastPort = 65535;
               "let the launcher set it, or unset it to start without a launcher");
 }
 
+[[noreturn]] void refuse_value(const std::string& name, const std::string& value,
+                               const std::string& why) {
+  refuse("environment variable " + name + " is \"" + value.substr(0, 64) + "\", " + why);
+}
+
 // Reads variables; those that are there must be well-formed.
 class Variables {
  public:
@@ -44,13 +47,11 @@ class Variables {
   std::optional<int> number(const std::string& name, int least, int most) const {
     const std::optional<std::string> text = lookup_(name);
     if (!text) return std::nullopt;
-    const auto value = parse_number<int>(*text);
-    if (!value || *value < least || *value > most) {
-      refuse("environment variable " + name + " is \"" + text->substr(0, 64) +
-             "\", not a whole number from " + std::to_string(least) + " to " +
-             std::to_string(most));
-    }
-    return value;
+    const std::optional<int> value = parse_number<int>(*text);
+    if (value && *value >= least && *value <= most) return value;
+    refuse_value(
+        name, *text,
+        "not a whole number from " + std::to_string(least) + " to " + std::to_string(most));
   }
 
  private:
@@ -94,15 +95,18 @@ bool is_there(const Variables& variables, const LauncherNames& names) {
   const bool size = variables.text(names.world_size).has_value();
   // RANK alone, or WORLD_SIZE alone, is a name that others use, too. SLURM_NTASKS alone stands in
   // an allocation where srun has not started this process.
-  if (rank != size && std::string(names.source) == "shardsim") {
+  const std::string_view source = names.source;
+  if (rank != size && source == "shardsim") {
     refuse(std::string("environment variable ") + (rank ? names.rank : names.world_size) +
            " is set, but " + (rank ? names.world_size : names.rank) + " is not");
   }
-  if (std::string(names.source) == "slurm" && !is_in_slurm_step(variables)) return false;
+  if (source == "slurm" && !is_in_slurm_step(variables)) return false;
   return rank && size;
 }
 
 void check(const LaunchedRank& launched, const LauncherNames& names) {
+  const char* const size_name =
+      names.local_size != nullptr ? names.local_size : "SLURM_TASKS_PER_NODE";
   const auto beyond = [](const char* index, int value, const char* size, int limit) {
     refuse(std::string("environment variable ") + index + " is " + std::to_string(value) +
            ", but there are " + std::to_string(limit) + " ranks according to " + size);
@@ -111,15 +115,12 @@ void check(const LaunchedRank& launched, const LauncherNames& names) {
     beyond(names.rank, launched.rank, names.world_size, launched.world_size);
   }
   if (launched.local_size && *launched.local_size > launched.world_size) {
-    refuse(std::string("environment variable ") +
-           (names.local_size != nullptr ? names.local_size : "SLURM_TASKS_PER_NODE") + " says " +
+    refuse(std::string("environment variable ") + size_name + " says " +
            std::to_string(*launched.local_size) + " ranks on this machine, but " +
            names.world_size + " only " + std::to_string(launched.world_size) + " in all");
   }
   if (launched.local_rank && *launched.local_rank >= launched.local_size.value_or(kMostRanks)) {
-    beyond(names.local_rank, *launched.local_rank,
-           names.local_size != nullptr ? names.local_size : "SLURM_TASKS_PER_NODE",
-           *launched.local_size);
+    beyond(names.local_rank, *launched.local_rank, size_name, *launched.local_size);
   }
 }
 
@@ -129,16 +130,15 @@ void read_slurm(const Variables& variables, LaunchedRank& launched) {
   if (node && tasks) {
     launched.local_size = slurm_tasks_on_node(*tasks, *node);
     if (!launched.local_size) {
-      refuse("environment variable SLURM_TASKS_PER_NODE is \"" + tasks->substr(0, 64) +
-             "\", which has no entry for node " + std::to_string(*node));
+      refuse_value("SLURM_TASKS_PER_NODE", *tasks,
+                   "which has no entry for node " + std::to_string(*node));
     }
   }
   const std::optional<std::string> nodes = variables.text("SLURM_JOB_NODELIST");
   if (!nodes) return;
   launched.master_address = first_slurm_node(*nodes);
   if (!launched.master_address) {
-    refuse("environment variable SLURM_JOB_NODELIST is \"" + nodes->substr(0, 64) +
-           "\", which is no list of machines");
+    refuse_value("SLURM_JOB_NODELIST", *nodes, "which is no list of machines");
   }
   // Below the ephemeral ports, and another one for each job that may share a machine.
   const std::optional<int> job = variables.number("SLURM_JOB_ID", 0, 2147483647);
@@ -149,10 +149,7 @@ void read_place(const Variables& variables, LaunchedRank& launched) {
   const std::optional<int> port = variables.number("SHARDSIM_PORT", 1, kLastPort);
   if (const std::optional<std::string> place = variables.text("SHARDSIM_RENDEZVOUS")) {
     const std::optional<HostAndPort> parsed = parse_host_and_port(*place);
-    if (!parsed) {
-      refuse("environment variable SHARDSIM_RENDEZVOUS is \"" + place->substr(0, 64) +
-             "\", not HOST:PORT");
-    }
+    if (!parsed) refuse_value("SHARDSIM_RENDEZVOUS", *place, "not HOST:PORT");
     launched.master_address = parsed->host;
     launched.master_port = parsed->port;
     return;

@@ -249,15 +249,11 @@ class FieldReader {
     value = static_cast<Enum>(number);
   }
   void ranks(const char* name, std::vector<int>& value) {
-    const Json* const found = array_at(name, kMaxRendezvousRanks);
-    if (found == nullptr) return;
-    for (const Json& item : *found)
+    for (const Json& item : items_at(name, kMaxRendezvousRanks))
       value.push_back(integer_in(item, FieldRange<int>{0, kMostRank}));
   }
   void texts(const char* name, std::vector<std::string>& value, std::size_t most) {
-    const Json* const found = array_at(name, most);
-    if (found == nullptr) return;
-    for (const Json& item : *found) {
+    for (const Json& item : items_at(name, most)) {
       const auto* const text = item.get_ptr<const Json::string_t*>();
       if (expect(text != nullptr && text->size() <= 3 * kMostTextBytes)) value.push_back(*text);
     }
@@ -274,9 +270,7 @@ class FieldReader {
   }
   template <class Part>
   void list(const char* name, std::vector<Part>& value, std::size_t most) {
-    const Json* const found = array_at(name, most);
-    if (found == nullptr) return;
-    for (const Json& item : *found) {
+    for (const Json& item : items_at(name, most)) {
       if (!expect(read(item, value.emplace_back()))) return;
     }
   }
@@ -307,9 +301,12 @@ class FieldReader {
     if (found == nullptr || !expect(found->is_string())) return nullptr;
     return found->get_ptr<const Json::string_t*>();
   }
-  const Json* array_at(const char* name, std::size_t most) {
+  // Those of an array; none if the field is no array, or too long.
+  const Json::array_t& items_at(const char* name, std::size_t most) {
+    static const Json::array_t kNone;
     const Json* const found = at(name);
-    return found != nullptr && expect(found->is_array() && found->size() <= most) ? found : nullptr;
+    const bool fits = found != nullptr && expect(found->is_array() && found->size() <= most);
+    return fits ? *found->get_ptr<const Json::array_t*>() : kNone;
   }
   template <class Integer>
   Integer integer_in(const Json& json, FieldRange<Integer> range) {

@@ -17,7 +17,6 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/text.hpp"
@@ -68,7 +67,8 @@ std::vector<int> descendants_of(int pid) {
   std::error_code failed;
   for (std::filesystem::directory_iterator entry("/proc", failed), end; !failed && entry != end;
        entry.increment(failed)) {
-    const auto number = parse_number<int>(entry->path().filename().string());
+    const std::string name = entry->path().filename().string();
+    const std::optional<int> number = parse_number<int>(name);
     if (number) children.emplace(parent_of(entry->path()), *number);
   }
   std::vector<int> found = {pid};
@@ -165,6 +165,24 @@ struct Pipe {
               "install it, or name it by its whole path");
 }
 
+// The status of a child that has ended, or once it ends.
+int status_of_child(pid_t pid) {
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+// Adds the variables of every rank to `environment`. The token stays out of argv, which
+// everyone on the machine can read.
+ProcessCommand command_with(std::vector<std::pair<std::string, std::string>> environment,
+                            const RankLaunch& launch) {
+  environment.insert(environment.end(), {{"SHARDSIM_RENDEZVOUS", launch.rendezvous},
+                                         {"SHARDSIM_TOKEN", launch.token},
+                                         {"SHARDSIM_LAUNCHED", "1"}});
+  return {.argv = launch.argv, .environment = std::move(environment), .without = {kOtherToken}};
+}
+
 volatile std::sig_atomic_t interrupts = 0;
 
 void note_interrupt(int) { interrupts = 1; }
@@ -172,7 +190,8 @@ void note_interrupt(int) { interrupts = 1; }
 }  // namespace
 
 ProcessCommand mpirun_command(const RankLaunch& launch, bool as_root) {
-  ProcessCommand command;
+  ProcessCommand command = command_with({}, launch);
+  // On one machine Open MPI's ranks inherit mpirun's environment.
   command.argv = {"mpirun", "-n", std::to_string(launch.world_size), "--oversubscribe",
                   // Ranks that wait must let the others have the cores.
                   "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1",
@@ -180,12 +199,6 @@ ProcessCommand mpirun_command(const RankLaunch& launch, bool as_root) {
                   "--mca", "pml", "ob1,monitoring", "--mca", "btl", "tcp,self", "--mca",
                   "btl_tcp_if_include", "lo"};
   command.argv.insert(command.argv.end(), launch.argv.begin(), launch.argv.end());
-  // On one machine Open MPI's ranks inherit mpirun's environment. The token stays out of argv,
-  // which everyone on the machine can read.
-  command.environment = {{"SHARDSIM_RENDEZVOUS", launch.rendezvous},
-                         {"SHARDSIM_TOKEN", launch.token},
-                         {"SHARDSIM_LAUNCHED", "1"}};
-  command.without = {kOtherToken};
   if (!launch.preload.empty()) {
     const std::string others = lookup_environment("LD_PRELOAD").value_or("");
     command.environment.emplace_back("LD_PRELOAD",
@@ -199,17 +212,11 @@ ProcessCommand mpirun_command(const RankLaunch& launch, bool as_root) {
 }
 
 ProcessCommand plain_rank_command(const RankLaunch& launch, int rank) {
-  ProcessCommand command;
-  command.argv = launch.argv;
-  command.environment = {{"SHARDSIM_RANK", std::to_string(rank)},
-                         {"SHARDSIM_WORLD_SIZE", std::to_string(launch.world_size)},
-                         {"SHARDSIM_LOCAL_RANK", std::to_string(rank)},
-                         {"SHARDSIM_LOCAL_SIZE", std::to_string(launch.world_size)},
-                         {"SHARDSIM_RENDEZVOUS", launch.rendezvous},
-                         {"SHARDSIM_TOKEN", launch.token},
-                         {"SHARDSIM_LAUNCHED", "1"}};
-  command.without = {kOtherToken};
-  return command;
+  return command_with({{"SHARDSIM_RANK", std::to_string(rank)},
+                       {"SHARDSIM_WORLD_SIZE", std::to_string(launch.world_size)},
+                       {"SHARDSIM_LOCAL_RANK", std::to_string(rank)},
+                       {"SHARDSIM_LOCAL_SIZE", std::to_string(launch.world_size)}},
+                      launch);
 }
 
 std::string ProcessEnd::describe() const {
@@ -258,9 +265,7 @@ bool ProcessLauncher::Child::reap() {
   if (info.si_pid == 0) return false;
   // Nothing of its group outlives it. As long as it is not reaped, its number is no one else's.
   kill(-pid, SIGKILL);
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  const int status = status_of_child(pid);
   end.emplace();
   if (WIFSIGNALED(status)) {
     end->signal = WTERMSIG(status);
@@ -294,8 +299,7 @@ int ProcessLauncher::start(const ProcessCommand& command) {
   while ((got = read(failed.read, &reason, sizeof reason)) < 0 && errno == EINTR) {
   }
   if (got > 0) {
-    while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    static_cast<void>(status_of_child(pid));
     refuse_start(command, reason);
   }
   auto child = std::make_unique<Child>();

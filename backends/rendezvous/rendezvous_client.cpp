@@ -1,7 +1,6 @@
 #include "backends/rendezvous/rendezvous_client.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include <fmt/format.h>
 

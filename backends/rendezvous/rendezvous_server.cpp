@@ -37,34 +37,10 @@ class RendezvousServer::Service {
  public:
   explicit Service(RendezvousServerOptions options);
   ~Service();
-
-  void run() {
-    thread_ = std::thread([this] { context_.run(); });
-  }
   void listen();
-  [[nodiscard]] const std::string& token() const { return options_.token; }
-  [[nodiscard]] const tcp::endpoint& endpoint() const { return endpoint_; }
-  template <class Call>
-  void post(Call call) {
-    asio::post(context_, std::move(call));
-  }
-  Supervisor& supervisor() { return supervisor_; }
-  [[nodiscard]] std::optional<Verdict> verdict() const {
-    const std::lock_guard lock(mutex_);
-    return verdict_;
-  }
-  [[nodiscard]] std::optional<std::string> value(const std::string& key) const {
-    const std::lock_guard lock(mutex_);
-    const auto found = values_.find(key);
-    return found == values_.end() ? std::nullopt : std::optional(found->second);
-  }
-  [[nodiscard]] Verdict wait() const {
-    std::unique_lock lock(mutex_);
-    decided_.wait(lock, [this] { return verdict_.has_value(); });
-    return *verdict_;
-  }
 
  private:
+  friend class RendezvousServer;
   struct Connection {
     Connection(int number, tcp::socket accepted) : id(number), socket(std::move(accepted)) {}
     int id;
@@ -101,8 +77,8 @@ class RendezvousServer::Service {
   bool told_ = false;  // The verdict.
   Supervisor supervisor_;
   // For all threads.
-  mutable std::mutex mutex_;
-  mutable std::condition_variable decided_;
+  std::mutex mutex_;
+  std::condition_variable decided_;
   std::optional<Verdict> verdict_;
   std::map<std::string, std::string> values_;  // From the ranks, when there is a verdict.
   std::thread thread_;
@@ -279,45 +255,54 @@ RendezvousServer::RendezvousServer(RendezvousServerOptions options) {
   if (!has_token) options.token = make_token();
   service_ = std::make_unique<Service>(std::move(options));
   service_->listen();
-  if (!has_token && !service_->endpoint().address().is_loopback()) {
+  if (!has_token && !service_->endpoint_.address().is_loopback()) {
     throw Error(ExitCode::bad_usage, "E1004",
                 "the rendezvous would listen on " + address() +
                     ", which other machines reach, without a token that was given to it",
                 "set SHARDSIM_TOKEN_FILE or SHARDSIM_TOKEN to the same secret for all ranks");
   }
-  service_->run();
+  service_->thread_ = std::thread([this] { service_->context_.run(); });
 }
 
 RendezvousServer::~RendezvousServer() = default;
 
 std::string RendezvousServer::address() const {
-  const tcp::endpoint& endpoint = service_->endpoint();
+  const tcp::endpoint& endpoint = service_->endpoint_;
   const std::string host = endpoint.address().to_string();
   return (endpoint.address().is_v6() ? "[" + host + "]" : host) + ":" + std::to_string(port());
 }
 
-int RendezvousServer::port() const { return service_->endpoint().port(); }
+int RendezvousServer::port() const { return service_->endpoint_.port(); }
 
-const std::string& RendezvousServer::token() const { return service_->token(); }
+const std::string& RendezvousServer::token() const { return service_->options_.token; }
 
 void RendezvousServer::note_process_end(int rank, const std::string& description) {
-  service_->post([service = service_.get(), rank, description] {
-    service->supervisor().on_process_end(rank, description);
+  asio::post(service_->context_, [service = service_.get(), rank, description] {
+    service->supervisor_.on_process_end(rank, description);
   });
 }
 
 void RendezvousServer::give_up(const RunFailure& failure) {
-  service_->post([service = service_.get(), failure] {
-    service->supervisor().on_given_up(failure, monotonic_seconds());
+  asio::post(service_->context_, [service = service_.get(), failure] {
+    service->supervisor_.on_given_up(failure, monotonic_seconds());
   });
 }
 
-std::optional<Verdict> RendezvousServer::verdict() const { return service_->verdict(); }
-
-std::optional<std::string> RendezvousServer::value(const std::string& key) const {
-  return service_->value(key);
+std::optional<Verdict> RendezvousServer::verdict() const {
+  const std::lock_guard lock(service_->mutex_);
+  return service_->verdict_;
 }
 
-Verdict RendezvousServer::wait() const { return service_->wait(); }
+std::optional<std::string> RendezvousServer::value(const std::string& key) const {
+  const std::lock_guard lock(service_->mutex_);
+  const auto found = service_->values_.find(key);
+  return found == service_->values_.end() ? std::nullopt : std::optional(found->second);
+}
+
+Verdict RendezvousServer::wait() const {
+  std::unique_lock lock(service_->mutex_);
+  service_->decided_.wait(lock, [this] { return service_->verdict_.has_value(); });
+  return *service_->verdict_;
+}
 
 }  // namespace shardsim

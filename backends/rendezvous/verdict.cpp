@@ -15,25 +15,27 @@ namespace {
 
 using FailureKind = FailureEvent::Kind;
 
+bool reports(const FailureEvent& event, ExitCode exit_code) {
+  return event.kind == FailureKind::report && event.failure &&
+         event.failure->exit_code == exit_code;
+}
+
 bool is_reported_mismatch(const FailureEvent& event) {
-  return event.kind == FailureKind::report && event.failure && event.failure->diagnosis &&
-         event.failure->exit_code == ExitCode::communication && !is_timeout(event);
+  return reports(event, ExitCode::communication) && event.failure->diagnosis && !is_timeout(event);
+}
+
+bool is_backend_error(const FailureEvent& event) {
+  return reports(event, ExitCode::backend_failed);
 }
 
 bool is_of_its_own(const FailureEvent& event) {
   return event.kind == FailureKind::report && event.failure &&
-         event.failure->exit_code != ExitCode::communication &&
-         event.failure->exit_code != ExitCode::backend_failed;
+         !reports(event, ExitCode::communication) && !is_backend_error(event);
 }
 
 // The launching side reports for no rank.
 bool is_of_launching_side(const FailureEvent& event) {
   return is_of_its_own(event) && event.ranks.empty();
-}
-
-bool is_backend_error(const FailureEvent& event) {
-  return event.kind == FailureKind::report && event.failure &&
-         event.failure->exit_code == ExitCode::backend_failed;
 }
 
 std::string subject(const std::vector<int>& ranks) {
@@ -71,13 +73,11 @@ std::string last_known_of(const RankActivity& rank) {
 void add_activities(Diagnosis& diagnosis, std::span<const RankActivity> ranks,
                     const std::function<bool(int)>& belongs,
                     std::string (*describe)(const RankActivity&) = activity_of) {
-  std::map<std::string, std::vector<int>> by_activity;
+  SideTable by_activity;
   for (const RankActivity& rank : ranks) {
-    if (belongs(rank.rank)) by_activity[describe(rank)].push_back(rank.rank);
+    if (belongs(rank.rank)) by_activity.add(rank.rank, describe(rank));
   }
-  for (auto& [activity, who] : by_activity) {
-    diagnosis.sides.push_back({.ranks = std::move(who), .action = activity});
-  }
+  by_activity.append_to(diagnosis.sides);
 }
 
 // The ranks of all events of a kind, ascending.
@@ -92,49 +92,49 @@ std::vector<int> ranks_of(std::span<const FailureEvent> events, FailureKind kind
 RunFailure explain_death(const FailureEvent& death, std::span<const RankActivity> ranks) {
   const int dead = death.ranks.front();
   const RankActivity& rank = ranks[static_cast<std::size_t>(dead)];
-  Diagnosis diagnosis;
-  diagnosis.code = "RANK_DIED";
-  diagnosis.summary =
-      whole_name(rank) + " has died: " +
-      (death.detail.empty() ? "its connection ended without a farewell" : "it " + death.detail);
-  diagnosis.sides.push_back({.ranks = {dead}, .action = last_known_of(rank)});
+  Diagnosis diagnosis{
+      .code = "RANK_DIED",
+      .summary =
+          whole_name(rank) + " has died: " +
+          (death.detail.empty() ? "its connection ended without a farewell" : "it " + death.detail),
+      .sides = {{.ranks = {dead}, .action = last_known_of(rank)}},
+      .hint =
+          "its own output comes before this; signal 9 that nobody sent is often a machine that "
+          "has run out of memory"};
   add_activities(diagnosis, ranks, [dead](int other) { return other != dead; });
-  diagnosis.hint =
-      "its own output comes before this; signal 9 that nobody sent is often a machine that has run "
-      "out of memory";
   return RunFailure::from(std::move(diagnosis), ExitCode::backend_failed);
 }
 
 RunFailure explain_silence(std::span<const FailureEvent> events, const FailureEvent& first,
                            std::span<const RankActivity> ranks) {
   const std::vector<int> silent = ranks_of(events, FailureKind::silent);
-  Diagnosis diagnosis;
-  diagnosis.code = "RANK_SILENT";
   const std::string who = silent.size() == 1
                               ? whole_name(ranks[static_cast<std::size_t>(silent.front())])
                               : subject(silent);
-  diagnosis.summary = fmt::format("{} {} given no sign of life for {:.3g} s", who,
-                                  silent.size() == 1 ? "has" : "have", first.seconds);
+  Diagnosis diagnosis{
+      .code = "RANK_SILENT",
+      .summary = fmt::format("{} {} given no sign of life for {:.3g} s", who,
+                             silent.size() == 1 ? "has" : "have", first.seconds),
+      .hint =
+          "a process that computes gives signs of life, one that is stopped (SIGSTOP, a "
+          "debugger) or whose machine hangs does not"};
   const auto is_silent = [&](int rank) {
     return std::binary_search(silent.begin(), silent.end(), rank);
   };
   add_activities(diagnosis, ranks, is_silent, last_known_of);
   add_activities(diagnosis, ranks, [&](int rank) { return !is_silent(rank); });
-  diagnosis.hint =
-      "a process that computes gives signs of life, one that is stopped (SIGSTOP, a debugger) or "
-      "whose machine hangs does not";
   return RunFailure::from(std::move(diagnosis), ExitCode::backend_failed);
 }
 
 RunFailure explain_absence(const FailureEvent& missing, std::span<const RankActivity> ranks) {
-  Diagnosis diagnosis;
-  diagnosis.code = "RENDEZVOUS_MISSING";
-  diagnosis.summary = fmt::format("{} of {} did not arrive within {:.3g} s", subject(missing.ranks),
-                                  ranks.size(), missing.seconds);
-  diagnosis.sides.push_back({.ranks = missing.ranks, .action = "did not arrive"});
+  Diagnosis diagnosis{
+      .code = "RENDEZVOUS_MISSING",
+      .summary = fmt::format("{} of {} did not arrive within {:.3g} s", subject(missing.ranks),
+                             ranks.size(), missing.seconds),
+      .sides = {{.ranks = missing.ranks, .action = "did not arrive"}},
+      .hint = "look whether they were started, with the same SHARDSIM_RENDEZVOUS and token"};
   add_activities(diagnosis, ranks,
                  [&](int rank) { return ranks[static_cast<std::size_t>(rank)].arrived; });
-  diagnosis.hint = "look whether they were started, with the same SHARDSIM_RENDEZVOUS and token";
   return RunFailure::from(std::move(diagnosis), ExitCode::backend_failed);
 }
 
@@ -143,21 +143,22 @@ RunFailure explain_stall(const FailureEvent& stall, std::span<const RankActivity
   const auto is_absent = [&](int rank) {
     return std::binary_search(stall.ranks.begin(), stall.ranks.end(), rank);
   };
-  Diagnosis diagnosis;
-  diagnosis.code = "TIMEOUT";
-  diagnosis.summary = fmt::format(
-      "{} of {} {} not come to \"{}\", where all others wait: {} alive, but {} made no call for "
-      "{:.3g} s",
-      subject(stall.ranks), ranks.size(), is_one ? "has" : "have", stall.detail,
-      is_one ? "it is" : "they are", is_one ? "has" : "have", stall.seconds);
+  Diagnosis diagnosis{
+      .code = "TIMEOUT",
+      .summary = fmt::format(
+          "{} of {} {} not come to \"{}\", where all others wait: {} alive, but {} made no call "
+          "for {:.3g} s",
+          subject(stall.ranks), ranks.size(), is_one ? "has" : "have", stall.detail,
+          is_one ? "it is" : "they are", is_one ? "has" : "have", stall.seconds),
+      .hint =
+          "look what it does after its last call; if it computes for so long, give a longer "
+          "--timeout"};
   add_activities(diagnosis, ranks, is_absent);
   DiagnosisSide waiting{.action = "waits at \"" + stall.detail + "\""};
   for (const RankActivity& rank : ranks) {
     if (!is_absent(rank.rank)) waiting.ranks.push_back(rank.rank);
   }
   diagnosis.sides.push_back(std::move(waiting));
-  diagnosis.hint =
-      "look what it does after its last call; if it computes for so long, give a longer --timeout";
   return RunFailure::from(std::move(diagnosis), ExitCode::communication);
 }
 
@@ -165,20 +166,16 @@ RunFailure explain_stall(const FailureEvent& stall, std::span<const RankActivity
 RunFailure combine_timeouts(std::span<const FailureEvent> events, const FailureEvent& first,
                             std::span<const RankActivity> ranks) {
   std::set<int> waiting;
-  std::map<std::string, DiagnosisSide> by_action;
+  SideTable waits;
   for (const FailureEvent& event : events) {
     if (!is_timeout(event) || event.ranks.empty()) continue;
     const int rank = event.ranks.front();
     if (!waiting.insert(rank).second) continue;
     // A timeout's first side is the rank that reports it.
     const bool has_side = event.failure->diagnosis && !event.failure->diagnosis->sides.empty();
-    DiagnosisSide own;
-    if (has_side) own = event.failure->diagnosis->sides.front();
-    if (!has_side) own.action = event.failure->message;
-    DiagnosisSide& side = by_action[own.action];
-    side.action = own.action;
-    if (side.ranks.empty()) side.site = own.site;
-    side.ranks.push_back(rank);
+    const DiagnosisSide own = has_side ? event.failure->diagnosis->sides.front()
+                                       : DiagnosisSide{.action = event.failure->message};
+    waits.add(rank, own.action, own.site);
   }
   Diagnosis diagnosis;
   if (first.failure->diagnosis) diagnosis = *first.failure->diagnosis;
@@ -192,22 +189,17 @@ RunFailure combine_timeouts(std::span<const FailureEvent> events, const FailureE
   diagnosis.sides.clear();
   // Ranks that have not answered come first: the likely culprits.
   add_activities(diagnosis, ranks, [&](int rank) { return waiting.count(rank) == 0; });
-  std::vector<DiagnosisSide> waits;
-  for (auto& [_, side] : by_action) {
-    std::sort(side.ranks.begin(), side.ranks.end());
-    waits.push_back(std::move(side));
-  }
-  std::sort(waits.begin(), waits.end(),
+  const auto num_others = static_cast<std::ptrdiff_t>(diagnosis.sides.size());
+  waits.append_to(diagnosis.sides);
+  std::sort(diagnosis.sides.begin() + num_others, diagnosis.sides.end(),
             [](const DiagnosisSide& a, const DiagnosisSide& b) { return a.ranks < b.ranks; });
-  diagnosis.sides.insert(diagnosis.sides.end(), waits.begin(), waits.end());
   return RunFailure::from(std::move(diagnosis), ExitCode::communication);
 }
 
 }  // namespace
 
 bool is_timeout(const FailureEvent& event) {
-  if (event.kind != FailureKind::report || !event.failure) return false;
-  if (event.failure->exit_code != ExitCode::communication) return false;
+  if (!reports(event, ExitCode::communication)) return false;
   return !event.failure->diagnosis || event.failure->diagnosis->code == "TIMEOUT";
 }
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <climits>
-#include <numeric>
 #include <utility>
 
 #include "backends/mpi/module/job.hpp"
