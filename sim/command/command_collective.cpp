@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <memory>
 #include <ostream>
 
 #include <CLI/CLI.hpp>
@@ -66,19 +65,21 @@ void add_collective_options(CLI::App& verb, CollectiveArguments& arguments) {
       ->allow_extra_args(false);
   verb.add_flag("--json", arguments.json, "Print one JSON object instead of the table");
   verb.add_flag("-q,--quiet", arguments.quiet, "Print no progress");
+  add_process_options(verb, arguments.process);
 }
 
 // `shardsim collective OP`: times one operation over sizes, checks every element, and prints the
 // table or the JSON. Returns the exit code: 1 for a wrong element, or for bytes on the wire that
-// are not those of our own count where they must be. Throws Error. `hooks`: for tests.
-int command_collective(const CollectiveArguments& arguments, std::ostream& out, std::ostream& err,
-                       RunHooks hooks) {
+// are not those of our own count where they must be. Throws Error.
+int command_collective(CollectiveArguments& arguments, const Console& console) {
+  arguments.process.words = console.words;
   const bool measures = arguments.process.on_processes();
   const std::optional<LaunchedRank> launched =
       measures ? find_launched_rank() : std::optional<LaunchedRank>();
   const CollectiveSetting setting =
       collective_setting_of(arguments, launched ? launched->world_size : 0);
-  Progress progress(err, !arguments.quiet);
+  Progress progress(console.err, !arguments.quiet);
+  RunHooks hooks = console.hooks;
   hooks.on_progress = [&progress] { progress.tick(); };
   CollectiveRun run;
   if (measures) {
@@ -86,7 +87,7 @@ int command_collective(const CollectiveArguments& arguments, std::ostream& out, 
     require_memory(setting, here);
     int exit_code = 0;
     std::optional<CollectiveRun> measured =
-        measure_collectives(setting, arguments.process, hooks, exit_code, err);
+        measure_collectives(setting, arguments.process, hooks, exit_code, console.err);
     if (!measured) return exit_code;
     run = std::move(*measured);
     add_simulation(setting, run);
@@ -96,8 +97,8 @@ int command_collective(const CollectiveArguments& arguments, std::ostream& out, 
   }
   progress.done();
   const std::string& backend = arguments.process.backend;
-  out << (arguments.json ? collective_json(setting, backend, run)
-                         : collective_table(setting, backend, run));
+  console.out << (arguments.json ? collective_json(setting, backend, run)
+                                 : collective_table(setting, backend, run));
   const bool good = wrong_elements(run) == 0 && wire_agrees(run);
   return static_cast<int>(good ? ExitCode::ok : ExitCode::check_failed);
 }
@@ -105,23 +106,13 @@ int command_collective(const CollectiveArguments& arguments, std::ostream& out, 
 }  // namespace
 
 Verb collective_verb() {
-  const auto arguments = std::make_shared<CollectiveArguments>();
-  return {.name = "collective",
-          .summary = "Time and check one collective, as nccl-tests does",
-          .add_options =
-              [arguments](CLI::App& app) {
-                add_collective_options(app, *arguments);
-                add_process_options(app, arguments->process);
-              },
-          .run =
-              [arguments](const Console& console) {
-                arguments->process.words = console.words;
-                return command_collective(*arguments, console.out, console.err, console.hooks);
-              },
-          .wants_json = [arguments] { return arguments->json; },
-          .group = VerbGroup::measure,
-          .examples = {{"shardsim collective all_reduce -b 8 -e 1G -f 2",
-                        "nccl-tests' table, simulated"}}};
+  return with_arguments<CollectiveArguments>(
+      {.name = "collective",
+       .summary = "Time and check one collective, as nccl-tests does",
+       .group = VerbGroup::measure,
+       .examples = {{"shardsim collective all_reduce -b 8 -e 1G -f 2",
+                     "nccl-tests' table, simulated"}}},
+      add_collective_options, command_collective);
 }
 
 }  // namespace shardsim

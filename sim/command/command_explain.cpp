@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -57,26 +56,30 @@ std::string text_of(const CodeEntry& entry) {
       entry.code, family);
 }
 
-void list_all(std::ostream& out) {
+std::string list_of_all() {
+  std::string text;
   std::size_t width = 0;
   for (const CodeEntry& entry : all_codes()) {
     width = std::max(width, std::string_view(entry.code).size());
   }
   for (const CodeEntry& entry : all_codes()) {
-    out << fmt::format("{:<{}}  {}\n", entry.code, width, entry.meaning);
+    text += fmt::format("{:<{}}  {}\n", entry.code, width, entry.meaning);
   }
+  return text;
 }
 
+struct ExplainArguments {
+  std::vector<std::string> codes;
+  bool json = false;
+};
+
 // `shardsim explain CODE...`: the meaning of codes of diagnoses; without codes, all in one line
-// each. `json`: the entries as an array. Returns 0. Throws UsageError (E1205) for an unknown code,
-// with the nearest one.
-int command_explain(const std::vector<std::string>& codes, bool json, std::ostream& out) {
+// each. With --json the entries as an array. Returns 0. Throws UsageError (E1205) for an unknown
+// code, with the nearest one.
+int command_explain(const ExplainArguments& arguments, const Console& console) {
+  const std::vector<std::string>& codes = arguments.codes;
   if (codes.empty()) {
-    if (json) {
-      out << to_json(all_codes());
-    } else {
-      list_all(out);
-    }
+    console.out << (arguments.json ? to_json(all_codes()) : list_of_all());
     return 0;
   }
   std::vector<std::string> names;  // Entries point to them.
@@ -86,39 +89,26 @@ int command_explain(const std::vector<std::string>& codes, bool json, std::ostre
     names.push_back(upper(code));
     entries.push_back(entry_of(names.back()));
   }
-  if (json) {
-    out << to_json(entries);
-    return 0;
-  }
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    out << (i == 0 ? "" : "\n") << text_of(entries[i]);
-  }
+  std::string text;
+  for (const CodeEntry& entry : entries) text += (text.empty() ? "" : "\n") + text_of(entry);
+  console.out << (arguments.json ? to_json(entries) : text);
   return 0;
 }
 
 }  // namespace
 
 Verb explain_verb() {
-  struct Arguments {
-    std::vector<std::string> codes;
-    bool json = false;
-  };
-  const auto arguments = std::make_shared<Arguments>();
-  return {.name = "explain",
-          .summary = "Explain the code of a report, or list all codes",
-          .add_options =
-              [arguments](CLI::App& app) {
-                app.add_option("code", arguments->codes, "DEADLOCK, BUF_WRITE, E0203, ...");
-                app.add_flag("--json", arguments->json, "Print them as JSON");
-              },
-          .run =
-              [arguments](const Console& console) {
-                return command_explain(arguments->codes, arguments->json, console.out);
-              },
-          .wants_json = [arguments] { return arguments->json; },
-          .group = VerbGroup::run,
-          .examples = {{"shardsim explain DEADLOCK", "what the code of a report means"},
-                       {"shardsim explain", "all codes"}}};
+  return with_arguments<ExplainArguments>(
+      {.name = "explain",
+       .summary = "Explain the code of a report, or list all codes",
+       .group = VerbGroup::run,
+       .examples = {{"shardsim explain DEADLOCK", "what the code of a report means"},
+                    {"shardsim explain", "all codes"}}},
+      [](CLI::App& app, ExplainArguments& arguments) {
+        app.add_option("code", arguments.codes, "DEADLOCK, BUF_WRITE, E0203, ...");
+        app.add_flag("--json", arguments.json, "Print them as JSON");
+      },
+      command_explain);
 }
 
 }  // namespace shardsim

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
-#include <memory>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -213,7 +212,7 @@ void add_fix_options(CLI::App& app, FixArguments& arguments) {
 
 // `shardsim fix`: rewrites mistakes with one clear remedy, keeps comments and layout. Returns 0 if
 // all files load now; throws the ScenarioError of the mistakes that are left for the user.
-int command_fix(const FixArguments& arguments, std::ostream& out, std::ostream& err) {
+int command_fix(const FixArguments& arguments, const Console& console) {
   if (!arguments.output.empty() && (arguments.files.size() > 1 || arguments.dry_run)) {
     throw UsageError("E1385", "-o takes one scenario, and writes it",
                      "leave -o out to change files where they are");
@@ -228,15 +227,15 @@ int command_fix(const FixArguments& arguments, std::ostream& out, std::ostream& 
       continue;
     }
     const FixedScenario fixed = fix_scenario(*text, file);
-    put(arguments, file, *text, fixed, out);
-    if (!arguments.quiet) tell(file, fixed, arguments.dry_run, err);
+    put(arguments, file, *text, fixed, console.out);
+    if (!arguments.quiet) tell(file, fixed, arguments.dry_run, console.err);
     if (!fixed.problems) continue;
     const std::vector<Problem>& problems = fixed.problems->problems();
     left.insert(left.end(), problems.begin(), problems.end());
     num_dropped += fixed.problems->num_dropped();
   }
   if (!left.empty()) throw ScenarioError(std::move(left), num_dropped);
-  if (arguments.json) out << "[]\n";
+  if (arguments.json) console.out << "[]\n";
   return 0;
 }
 
@@ -277,19 +276,13 @@ FixedScenario fix_scenario(const std::string& text, const std::string& file) {
 }
 
 Verb fix_verb() {
-  const auto arguments = std::make_shared<FixArguments>();
-  return {.name = "fix",
-          .summary = "Fix obvious mistakes: names of other programs, typing errors, commas",
-          .add_options = [arguments](CLI::App& app) { add_fix_options(app, *arguments); },
-          .run =
-              [arguments](const Console& console) {
-                return command_fix(*arguments, console.out, console.err);
-              },
-          .wants_json = [arguments] { return arguments->json; },
-          .wants_annotations = [arguments] { return arguments->annotations; },
-          .group = VerbGroup::start,
-          .examples = {{"shardsim fix plan.json", "rewrites it; comments and layout stay"},
-                       {"shardsim fix --dry-run plan.json", "shows what it would do"}}};
+  return with_arguments<FixArguments>(
+      {.name = "fix",
+       .summary = "Fix obvious mistakes: names of other programs, typing errors, commas",
+       .group = VerbGroup::start,
+       .examples = {{"shardsim fix plan.json", "rewrites it; comments and layout stay"},
+                    {"shardsim fix --dry-run plan.json", "shows what it would do"}}},
+      add_fix_options, command_fix);
 }
 
 }  // namespace shardsim

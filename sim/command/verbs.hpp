@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <iosfwd>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,23 +30,40 @@ struct Console {
 /// The group of a verb in --help, by the user's goal.
 enum class VerbGroup { start, run, plan, measure, shell };
 
-/// One verb. Its functions share the arguments that its maker allocated, so a Verb serves one
-/// command line.
+/// One verb. Its functions share the arguments that its maker allocated (with_arguments), so a Verb
+/// serves one command line.
 struct Verb {
   std::string name;     ///< "sweep"
   std::string summary;  ///< A line of `shardsim --help`, without a full stop.
+  VerbGroup group = VerbGroup::plan;
+  /// Command lines and their purposes, the most useful first; --help shows them.
+  std::vector<std::pair<std::string, std::string>> examples = {};
   /// Declares options and positional words, bound to the arguments.
-  std::function<void(CLI::App& app)> add_options;
+  std::function<void(CLI::App& app)> add_options = nullptr;
   /// Returns the exit code. Throws Error for a failure.
-  std::function<int(const Console& console)> run;
+  std::function<int(const Console& console)> run = nullptr;
   /// Whether errors are printed as JSON; null: never.
   std::function<bool()> wants_json = nullptr;
   /// Whether errors are printed as annotations of GitHub Actions; null: never.
   std::function<bool()> wants_annotations = nullptr;
-  VerbGroup group = VerbGroup::plan;
-  /// Command lines and their purposes, the most useful first; --help shows them.
-  std::vector<std::pair<std::string, std::string>> examples = {};
 };
+
+/// `verb` with Arguments of its own: `add_options(app, arguments)` binds them, and
+/// `run(arguments, console)` returns the exit code. Members `json` and `annotations`, where there
+/// are such, say how errors are printed.
+template <class Arguments, class AddOptions, class Run>
+[[nodiscard]] Verb with_arguments(Verb verb, AddOptions add_options, Run run) {
+  const auto arguments = std::make_shared<Arguments>();
+  verb.add_options = [=](CLI::App& app) { add_options(app, *arguments); };
+  verb.run = [=](const Console& console) { return run(*arguments, console); };
+  if constexpr (requires { arguments->json; }) {
+    verb.wants_json = [=] { return arguments->json; };
+  }
+  if constexpr (requires { arguments->annotations; }) {
+    verb.wants_annotations = [=] { return arguments->annotations; };
+  }
+  return verb;
+}
 
 /// Every verb, in the order in which --help lists those of a group. The first is run if the command
 /// line names none.
