@@ -105,7 +105,7 @@ std::size_t stream_of(std::size_t track) {
 
 std::string communication_arguments(const RecordedRun& run, const RecordedOperation& operation) {
   const RecordedCall& call = *operation.call;
-  const RecordedGroup& group = run.calls.groups()[static_cast<std::size_t>(operation.group)];
+  const RecordedGroup& group = group_of(run, operation);
   return fmt::format(
       R"(, "Collective name": "{}", "In msg nelems": {}, "Out msg nelems": {}, "Group size": {}, )"
       R"("dtype": "{}", "In split size": "[]", "Out split size": "[]", "Process Group Name": "{}", )"
