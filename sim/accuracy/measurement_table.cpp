@@ -1,13 +1,14 @@
 #include "sim/accuracy/measurement_table.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "sim/kernel/text.hpp"
 
 #include "scenarios/read_file.hpp"
 #include "scenarios/scenario_error.hpp"
@@ -128,16 +129,14 @@ std::string number_text_of(double value) {
 
 double number_in(const MeasurementTable& table, const MeasurementRow& row, std::size_t column) {
   const std::string_view cell = row.cells[column];
-  double value = 0.0;
-  const char* end = cell.data() + cell.size();
-  const auto [stop, error] = std::from_chars(cell.data(), end, value);
-  if (error != std::errc() || stop != end || !std::isfinite(value)) {
+  const std::optional<double> value = parse_number<double>(cell);
+  if (!value || !std::isfinite(*value)) {
     throw_problem("E0924", row.places[column],
                   fmt::format("column \"{}\" must hold a number, not \"{}\"", table.columns[column],
                               printable(cell, 40)),
                   "correct the cell, leave it empty, or give \"words\" in the mapping");
   }
-  return value;
+  return *value;
 }
 
 double product_of(const RowConversion& conversion, const MeasurementTable& table,

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/kernel/text.hpp"
+
 #include "sim/hardware/nccl/constants.hpp"
 
 #include "scenarios/read_file.hpp"
@@ -150,11 +152,11 @@ ParsedRow NcclTestsColumns::parse(const LogLine& line, const Span& place) const 
   parsed.reduction = std::string(line.word(reduction_));
   check_type(std::string(line.word(type_)), parsed.reduction, place);
   if (root_) {
-    const std::optional<long long> root = whole_number(line.word(*root_));
+    const std::optional<long long> root = parse_number<long long>(line.word(*root_));
     if (!root) cut_off(place, "the root is no number");
     parsed.root = static_cast<int>(*root);
   }
-  parsed.row.size = *whole_number(line.word(size_));
+  parsed.row.size = *parse_number<long long>(line.word(size_));
   parsed.row.place = place;
   if (parsed.row.size == 0) return parsed;
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 53;
@@ -211,8 +213,8 @@ class LogReader {
 
   // Two whole numbers, or one alone: any other such line within a table is a row cut off.
   static bool looks_like_row(const LogLine& line) {
-    if (!whole_number(line.word(0))) return false;
-    return line.words.size() == 1 || whole_number(line.word(1)).has_value();
+    if (!parse_number<long long>(line.word(0))) return false;
+    return line.words.size() == 1 || parse_number<long long>(line.word(1)).has_value();
   }
 
   Span span_of(const LogLine& line) const {

@@ -1,11 +1,12 @@
 #include "sim/accuracy/run_preamble.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "sim/kernel/text.hpp"
 
 #include "scenarios/scenario_error.hpp"
 
@@ -50,18 +51,10 @@ std::vector<std::string_view> words_of(std::string_view text) {
   }
 }
 
-template <typename Number>
-std::optional<Number> number_of(std::string_view word) {
-  Number number{};
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
-  return number;
-}
-
 // 0 for a word that is no number.
 int count_of(std::string_view word) {
   constexpr long long kMost = 1 << 20;
-  return static_cast<int>(std::clamp(whole_number(word).value_or(0), 0LL, kMost));
+  return static_cast<int>(std::clamp(parse_number<long long>(word).value_or(0), 0LL, kMost));
 }
 
 }  // namespace
@@ -85,10 +78,8 @@ std::vector<LogLine> log_lines(std::string_view text) {
   return lines;
 }
 
-std::optional<long long> whole_number(std::string_view word) { return number_of<long long>(word); }
-
 std::optional<double> decimal_number(std::string_view word) {
-  const std::optional<double> number = number_of<double>(word);
+  const std::optional<double> number = parse_number<double>(word);
   return number && std::isfinite(*number) ? number : std::nullopt;
 }
 
@@ -110,7 +101,7 @@ void RunPreamble::take_name(std::string_view name) {
 // "#  Rank  0 Group  0 Pid   1887 on   worker-1 device  0 [0x8d] NVIDIA H100 80GB HBM3"
 void RunPreamble::take_rank(const LogLine& line) {
   constexpr long long kMostRanks = 1 << 20;
-  const std::optional<long long> rank = whole_number(line.word(2));
+  const std::optional<long long> rank = parse_number<long long>(line.word(2));
   const std::size_t on = line.find("on");
   if (!rank || *rank < 0 || *rank > kMostRanks || on == line.words.size()) return;
   if (line.word(3) == "Group" && line.word(4) != "0") {

@@ -31,8 +31,6 @@ struct LogLine {
 /// "#" that sticks to a word is a word of its own where it begins the line.
 [[nodiscard]] std::vector<LogLine> log_lines(std::string_view text);
 
-/// A whole number of digits and at most one sign; nothing for anything else.
-[[nodiscard]] std::optional<long long> whole_number(std::string_view word);
 /// A finite number, whole word.
 [[nodiscard]] std::optional<double> decimal_number(std::string_view word);
 

@@ -1,7 +1,6 @@
 #include "sim/accuracy/validated_table.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <numeric>
@@ -12,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/text.hpp"
 
 #include "scenarios/load.hpp"
 #include "scenarios/scenario_error.hpp"
@@ -82,10 +82,8 @@ std::optional<double> measurement_of(const TableMapping& mapping, const Measurem
   if (!conversion) return std::nullopt;
   const RowValue value = convert(*conversion, mapping.table, row);
   if (value.kind != RowValue::Kind::given) return std::nullopt;
-  double number = 0.0;
-  const char* end = value.text.data() + value.text.size();
-  const auto [stop, error] = std::from_chars(value.text.data(), end, number);
-  if (error != std::errc() || stop != end || !(number > 0.0)) {
+  const std::optional<double> number = parse_number<double>(value.text);
+  if (!number || !(*number > 0.0)) {
     throw_problem("E0925", row.places.front(),
                   fmt::format("{} of this row is {}, and must be a number above 0",
                               kQuantities.at(quantity).title, printable(value.text)),
@@ -279,29 +277,22 @@ std::vector<std::size_t> rows_with(const ValidatedTable& table, std::size_t quan
   return found;
 }
 
-std::optional<ErrorStatistics> statistics_of(const ValidatedTable& table, std::size_t quantity,
-                                             bool headline) {
-  const std::vector<std::size_t> indices = rows_with(table, quantity, headline);
-  if (indices.empty()) return std::nullopt;
-  std::vector<PredictedAndMeasured> rows;
-  for (const std::size_t index : indices) {
-    rows.push_back(*table.rows[index].quantities.at(quantity));
-  }
-  ErrorStatistics statistics = error_statistics(rows);
-  statistics.worst = indices[statistics.worst];
-  return statistics;
-}
-
-std::optional<ErrorStatistics> overall_statistics(const std::vector<ValidatedTable>& tables,
-                                                  std::size_t quantity) {
-  std::vector<PredictedAndMeasured> rows;
+std::optional<QuantityFigures> figures_of(std::span<const ValidatedTable> tables,
+                                          std::size_t quantity, bool headline) {
+  std::vector<std::pair<const ValidatedTable*, const ValidatedRow*>> rows;
+  std::vector<PredictedAndMeasured> pairs;
   for (const ValidatedTable& table : tables) {
-    for (const std::size_t index : rows_with(table, quantity, true)) {
-      rows.push_back(*table.rows[index].quantities.at(quantity));
+    for (const std::size_t index : rows_with(table, quantity, headline)) {
+      rows.emplace_back(&table, &table.rows[index]);
+      pairs.push_back(*table.rows[index].quantities.at(quantity));
     }
   }
   if (rows.empty()) return std::nullopt;
-  return error_statistics(rows);
+  const ErrorStatistics errors = error_statistics(pairs);
+  const auto& [table, row] = rows[errors.worst];
+  return QuantityFigures{quantity, errors, table->name,
+                         fmt::format("line {}: {} ({:+.1f} %)", row->line, printable(row->label),
+                                     100.0 * pairs[errors.worst].error())};
 }
 
 std::vector<RefusedRows> refused_rows(const ValidatedTable& table) {

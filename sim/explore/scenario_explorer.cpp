@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -12,6 +11,7 @@
 
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/hash.hpp"
+#include "sim/kernel/text.hpp"
 
 #include "reports/result.hpp"
 #include "scenarios/load.hpp"
@@ -26,10 +26,7 @@ constexpr int kMostDepth = 100;
 
 // CLI11 reads -1 and numbers beyond 64 bits as the largest seed.
 std::string seed_problem(const std::string& text) {
-  std::uint64_t seed = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, seed);
-  if (error == std::errc() && stop == end) return "";
+  if (parse_number<std::uint64_t>(text)) return "";
   return "\"" + text + "\" is not a whole number from 0 to 2^64 - 1";
 }
 
