@@ -1,6 +1,7 @@
 #include "sim/command/cli.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iostream>
 #include <memory>
 #include <ostream>
@@ -115,21 +116,10 @@ Exit codes: 0 ok, 1 a check or expectation failed, 2 bad usage or scenario, 3 do
 4 deadlock or mismatched communication, 5 backend failure, 70 a bug of shardsim, 130 interrupted.
 "shardsim VERB --help" tells more of a verb. Nothing is ever asked while it runs.)";
 
-const char* title_of(VerbGroup group) {
-  switch (group) {
-    case VerbGroup::start:
-      return "Begin";
-    case VerbGroup::run:
-      return "Run and check one scenario";
-    case VerbGroup::plan:
-      return "Plan with many runs, and exchange";
-    case VerbGroup::measure:
-      return "Hold against real machines";
-    case VerbGroup::shell:
-      return "Shell and manual";
-  }
-  return "";
-}
+// In the order of VerbGroup.
+constexpr std::array kGroupTitles = {"Begin", "Run and check one scenario",
+                                     "Plan with many runs, and exchange",
+                                     "Hold against real machines", "Shell and manual"};
 
 std::string examples_text(const Examples& examples) {
   std::size_t width = 0;
@@ -186,7 +176,7 @@ void declare_verbs(CLI::App& app, const std::vector<Verb>& verbs) {
                    [](const Verb& a, const Verb& b) { return a.group < b.group; });
   for (const Verb& verb : in_groups) {
     CLI::App& declared = *app.add_subcommand(verb.name, verb.summary);
-    declared.group(title_of(verb.group));
+    declared.group(kGroupTitles.at(static_cast<std::size_t>(verb.group)));
     declared.formatter(of_verbs);
     if (!verb.examples.empty()) declared.footer("\n" + examples_text(verb.examples));
     verb.add_options(declared);

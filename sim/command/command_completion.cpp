@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <ostream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "sim/kernel/text.hpp"
 #include "sim/kernel/version.hpp"
 
 #include "scenarios/field.hpp"
@@ -50,12 +52,8 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
   const std::size_t end = type.find('}', begin);
   std::vector<std::string> choices;
   if (begin == std::string::npos || end == std::string::npos) return choices;
-  std::size_t at = begin + 1;
-  while (at <= end) {
-    const std::size_t comma = std::min(type.find(',', at), end);
-    choices.push_back(type.substr(at, comma - at));
-    at = comma + 1;
-  }
+  const std::string list = type.substr(begin + 1, end - begin - 1);
+  for (const std::string_view choice : split_at(list, ',')) choices.emplace_back(choice);
   return choices;
 }
 
@@ -226,19 +224,17 @@ CommandTree command_tree(const CLI::App& app) {
 }
 
 std::vector<std::string> settable_fields() {
-  std::vector<std::string> paths;
+  std::set<std::string> paths;
   for (const Field& field : field_table()) {
     const bool in_list = field.path.find("[]") != std::string::npos;
     if (!in_list && field.path != "$schema" && field.path != "schema_version") {
-      paths.push_back(field.path);
+      paths.insert(field.path);
     }
   }
   for (const Section& section : section_table()) {
-    if (!section.preset_folder.empty()) paths.push_back(section.path + ".preset");
+    if (!section.preset_folder.empty()) paths.insert(section.path + ".preset");
   }
-  std::sort(paths.begin(), paths.end());
-  paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
-  return paths;
+  return {paths.begin(), paths.end()};
 }
 
 Verb completion_verb() {

@@ -22,12 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct DemoArguments {
-  std::string folder = "shardsim-demo";  // Gets the scenario and its outputs.
-  std::vector<std::string> overrides;
-  bool json = false;
-  bool assumptions = false;
-  bool quiet = false;
+// The folder gets the scenario, too.
+struct DemoArguments : RunArguments {
+  DemoArguments() { out_directory = "shardsim-demo"; }
 };
 
 // Writes the scenario beside its outputs, for the user to change. Never overwrites a changed file.
@@ -58,17 +55,11 @@ bool sets(const std::vector<std::string>& overrides, const std::string& path) {
 
 // `shardsim demo`: puts the built-in scenario into the folder and runs it as `shardsim FILE` does.
 // Throws UsageError (E1381) if the folder has a changed one.
-int command_demo(const DemoArguments& arguments, const Console& console) {
-  const fs::path scenario = fs::path(arguments.folder) / "scenario.json";
-  put_scenario(scenario, arguments.quiet, console.err);
-  RunArguments run;
+int command_demo(DemoArguments& run, const Console& console) {
+  const fs::path scenario = fs::path(run.out_directory) / "scenario.json";
+  put_scenario(scenario, run.quiet, console.err);
   run.file = scenario.string();
   run.text = demo_scenario();
-  run.overrides = arguments.overrides;
-  run.out_directory = arguments.folder;
-  run.json = arguments.json;
-  run.assumptions = arguments.assumptions;
-  run.quiet = arguments.quiet;
   run.color = console.color;
   if (!run.overrides.empty() && !sets(run.overrides, "name")) {
     run.overrides.insert(run.overrides.begin(), kNameOfChanged);
@@ -82,7 +73,8 @@ int command_demo(const DemoArguments& arguments, const Console& console) {
 }
 
 void add_demo_options(CLI::App& app, DemoArguments& arguments) {
-  app.add_option("--out", arguments.folder, "Folder for what it writes")->capture_default_str();
+  app.add_option("--out", arguments.out_directory, "Folder for what it writes")
+      ->capture_default_str();
   app.add_option("--set", arguments.overrides, "Override a field: a.b=value; repeatable")
       ->allow_extra_args(false);
   app.add_flag("--json", arguments.json, "Print the result object instead of the summary");

@@ -27,30 +27,19 @@ namespace {
 // Each round corrects at least one mistake, or is the last; nobody makes more mistakes than this.
 constexpr int kMaxRounds = 1000;
 
-bool is_fixable(const Problem& problem, const std::string& file) {
-  return problem.file == file && !problem.fix.edits.empty();
-}
-
-// Ends of edits that were accepted, so that none reaches into another.
-class Edits {
- public:
-  bool take(const Fix& fix) {
-    for (const TextEdit& edit : fix.edits) {
-      for (const TextEdit& taken : taken_) {
-        const bool apart =
-            edit.offset + edit.length <= taken.offset || taken.offset + taken.length <= edit.offset;
-        // The order of two insertions at one place would be arbitrary.
-        if (!apart || edit.offset == taken.offset) return false;
-      }
+// Adds the edits of a fix to those that were accepted, unless one reaches into another.
+bool take(const Fix& fix, std::vector<TextEdit>& accepted) {
+  for (const TextEdit& edit : fix.edits) {
+    for (const TextEdit& taken : accepted) {
+      const bool apart =
+          edit.offset + edit.length <= taken.offset || taken.offset + taken.length <= edit.offset;
+      // The order of two insertions at one place would be arbitrary.
+      if (!apart || edit.offset == taken.offset) return false;
     }
-    taken_.insert(taken_.end(), fix.edits.begin(), fix.edits.end());
-    return true;
   }
-  [[nodiscard]] const std::vector<TextEdit>& all() const { return taken_; }
-
- private:
-  std::vector<TextEdit> taken_;
-};
+  accepted.insert(accepted.end(), fix.edits.begin(), fix.edits.end());
+  return true;
+}
 
 namespace fs = std::filesystem;
 
@@ -167,11 +156,6 @@ std::string unified_diff(const std::string& before, const std::string& after,
   return out;
 }
 
-// Links are followed, so that the file itself is corrected.
-void replace(const std::string& file, const std::string& text) {
-  write_complete(fs::canonical(file), text, "write it elsewhere with -o");
-}
-
 void put(const FixArguments& arguments, const std::string& file, const std::string& before,
          const FixedScenario& fixed, std::ostream& out) {
   if (arguments.dry_run) {
@@ -181,7 +165,8 @@ void put(const FixArguments& arguments, const std::string& file, const std::stri
   } else if (!arguments.output.empty()) {
     write_complete(arguments.output, fixed.text, "choose another with -o");
   } else if (fixed.text != before) {
-    replace(file, fixed.text);
+    // Links are followed, so that the file itself is corrected.
+    write_complete(fs::canonical(file), fixed.text, "write it elsewhere with -o");
   }
 }
 
@@ -264,13 +249,14 @@ FixedScenario fix_scenario(const std::string& text, const std::string& file) {
     } catch (const ScenarioError& error) {
       fixed.problems = error;
     }
-    Edits edits;
+    std::vector<TextEdit> edits;
     for (const Problem& problem : fixed.problems->problems()) {
-      if (!is_fixable(problem, file) || !edits.take(problem.fix)) continue;
+      const bool is_fixable = problem.file == file && !problem.fix.edits.empty();
+      if (!is_fixable || !take(problem.fix, edits)) continue;
       fixed.applied.push_back({problem.line, problem.column, problem.fix.message});
     }
-    if (edits.all().empty()) return fixed;
-    fixed.text = apply_edits(fixed.text, edits.all());
+    if (edits.empty()) return fixed;
+    fixed.text = apply_edits(fixed.text, edits);
   }
   return fixed;
 }
