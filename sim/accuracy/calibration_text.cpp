@@ -65,9 +65,7 @@ void add_number(CalibratedTier& tier, const std::vector<NumberSource>& sources, 
     return;
   }
   const std::string field = "system.nccl." + tier.key + "." + key;
-  const auto source =
-      std::find_if(sources.begin(), sources.end(),
-                   [&field](const NumberSource& each) { return each.field == field; });
+  const auto source = std::ranges::find(sources, field, &NumberSource::field);
   const bool has_source = source != sources.end();
   if (value == neutral && !has_source) return;
   tier.numbers.push_back({key, value, has_source ? source->source : "given without a source"});
@@ -77,8 +75,7 @@ CalibratedTier tier_of(const CalibrationReport& report, NetworkTier tier) {
   const bool near = tier == NetworkTier::inside;
   const NetworkSpec& network = report.given;
   const TierCorrection& given = near ? network.intra_node : network.inter_node;
-  const auto fit = std::find_if(report.tiers.begin(), report.tiers.end(),
-                                [tier](const TierCalibration& each) { return each.tier == tier; });
+  const auto fit = std::ranges::find(report.tiers, tier, &TierCalibration::tier);
   const bool fitted = fit != report.tiers.end();
   CalibratedTier result{.key = near ? "intra_node" : "inter_node"};
   if (fitted) result.source = tables_of(report, *fit);

@@ -139,14 +139,16 @@ double number_in(const MeasurementTable& table, const MeasurementRow& row, std::
   return *value;
 }
 
+double value_of(const RowFactor& factor, const MeasurementTable& table, const MeasurementRow& row) {
+  return factor.column ? number_in(table, row, *factor.column) : factor.number;
+}
+
 double product_of(const RowConversion& conversion, const MeasurementTable& table,
                   const MeasurementRow& row) {
   double value = 1.0;
-  for (const RowFactor& factor : conversion.product) {
-    value *= factor.column ? number_in(table, row, *factor.column) : factor.number;
-  }
+  for (const RowFactor& factor : conversion.product) value *= value_of(factor, table, row);
   for (const RowFactor& factor : conversion.over) {
-    const double divisor = factor.column ? number_in(table, row, *factor.column) : factor.number;
+    const double divisor = value_of(factor, table, row);
     if (divisor == 0.0) {
       throw_problem("E0924", factor.column ? row.places[*factor.column] : conversion.place,
                     "this is divided by, and is 0", "correct the cell, or \"over\" in the mapping");

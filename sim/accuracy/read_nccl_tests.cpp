@@ -51,8 +51,8 @@ std::size_t column_of(const LogLine& header, const char* name, const Span& place
 }
 
 double number_at(const LogLine& line, std::size_t column, const Span& place) {
-  const std::optional<double> number = decimal_number(line.word(column));
-  if (!number) {
+  const std::optional<double> number = parse_number<double>(line.word(column));
+  if (!number || !std::isfinite(*number)) {
     cut_off(place, fmt::format("\"{}\" is no number", printable(line.word(column), 20)));
   }
   return *number;

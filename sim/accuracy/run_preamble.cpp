@@ -1,10 +1,7 @@
 #include "sim/accuracy/run_preamble.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "sim/kernel/text.hpp"
 
@@ -76,11 +73,6 @@ std::vector<LogLine> log_lines(std::string_view text) {
     begin = end + 1;
   }
   return lines;
-}
-
-std::optional<double> decimal_number(std::string_view word) {
-  const std::optional<double> number = parse_number<double>(word);
-  return number && std::isfinite(*number) ? number : std::nullopt;
 }
 
 // "/opt/nccl-tests/build/all_reduce_perf_mpi" names a test as well.

@@ -31,9 +31,6 @@ struct LogLine {
 /// "#" that sticks to a word is a word of its own where it begins the line.
 [[nodiscard]] std::vector<LogLine> log_lines(std::string_view text);
 
-/// A finite number, whole word.
-[[nodiscard]] std::optional<double> decimal_number(std::string_view word);
-
 class RunPreamble {
  public:
   explicit RunPreamble(const SourceText* source) : source_(source) {}

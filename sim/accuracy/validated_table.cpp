@@ -30,8 +30,7 @@ double mean_of(const std::vector<double>& values) {
 std::vector<double> ranks_of(const std::vector<double>& values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return values[i]; });
   std::vector<double> ranks(values.size());
   for (std::size_t first = 0; first < order.size();) {
     std::size_t end = first;
@@ -299,13 +298,11 @@ std::vector<RefusedRows> refused_rows(const ValidatedTable& table) {
   std::vector<RefusedRows> found;
   for (const ValidatedRow& row : table.rows) {
     if (row.refused.empty()) continue;
-    const auto same = std::find_if(found.begin(), found.end(), [&](const RefusedRows& other) {
-      return other.reason == row.refused;
-    });
-    if (same != found.end()) {
-      same->lines.push_back(row.line);
-    } else {
+    const auto same = std::ranges::find(found, row.refused, &RefusedRows::reason);
+    if (same == found.end()) {
       found.push_back({row.refused, {row.line}});
+    } else {
+      same->lines.push_back(row.line);
     }
   }
   return found;

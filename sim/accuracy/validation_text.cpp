@@ -52,9 +52,7 @@ std::string table_text(const ValidatedTable& table) {
   if (const std::string why = why_apart(table); !why.empty()) {
     text += fmt::format("  * not in the headline: {}\n", why);
   }
-  const auto count = std::count_if(table.rows.begin(), table.rows.end(),
-                                   [](const ValidatedRow& row) { return !row.fits; });
-  if (count > 0) {
+  if (const auto count = std::ranges::count(table.rows, false, &ValidatedRow::fits); count > 0) {
     text +=
         fmt::format("  {} rows ran where they were measured and are predicted not to fit\n", count);
   }

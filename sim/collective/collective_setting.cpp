@@ -49,6 +49,13 @@ constexpr ReductionName kReductions[] = {
     {"min", ReduceOp::min}, {"avg", ReduceOp::avg},
 };
 
+UsageError unknown_word(const char* code, const char* what, const std::string& name,
+                        const std::vector<std::string>& names) {
+  const std::string near = nearest(name, names);
+  return {code, fmt::format("there is no {} \"{}\"", what, name),
+          (near.empty() ? "" : "write \"" + near + "\"; ") + "there are " + one_of_list(names)};
+}
+
 // The entry called `name`, or E1085 with the nearest.
 template <class Entry, std::size_t N>
 const Entry& entry_of(const Entry (&entries)[N], const std::string& name, const char* what) {
@@ -57,10 +64,7 @@ const Entry& entry_of(const Entry (&entries)[N], const std::string& name, const 
     if (name == entry.nccl) return entry;
     names.emplace_back(entry.nccl);
   }
-  const std::string near = nearest(name, names);
-  throw UsageError(
-      "E1085", fmt::format("there is no {} \"{}\"", what, name),
-      (near.empty() ? "" : "write \"" + near + "\"; ") + "there are " + one_of_list(names));
+  throw unknown_word("E1085", what, name, names);
 }
 
 void require(bool good, const char* code, const std::string& message, const std::string& fix) {
@@ -177,10 +181,7 @@ TestedOperation tested_operation_of(const std::string& name) {
   if (name.empty()) {
     throw UsageError("E1084", "no operation is given", "name one: " + one_of_list(names));
   }
-  const std::string near = nearest(name, names);
-  throw UsageError(
-      "E1084", "there is no operation \"" + name + "\"",
-      (near.empty() ? "" : "write \"" + near + "\"; ") + "there are " + one_of_list(names));
+  throw unknown_word("E1084", "operation", name, names);
 }
 
 bool reduces(TestedOperation operation) {
@@ -221,9 +222,7 @@ double bus_factor(TestedOperation operation, int ranks) {
 }
 
 std::string nccl_type_name(DType dtype) {
-  const auto* const found =
-      std::find_if(std::begin(kDTypes), std::end(kDTypes),
-                   [dtype](const DTypeName& each) { return each.dtype == dtype; });
+  const auto* const found = std::ranges::find(kDTypes, dtype, &DTypeName::dtype);
   return found == std::end(kDTypes) ? "float" : found->nccl;
 }
 

@@ -6,7 +6,6 @@
 #include <memory>
 #include <ostream>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -139,8 +138,7 @@ std::string examples_text(const Examples& examples) {
 Examples first_examples(const std::vector<Verb>& verbs) {
   Examples examples;
   for (const char* name : {"demo", "run", "plan", "check"}) {
-    const auto verb = std::find_if(verbs.begin(), verbs.end(),
-                                   [name](const Verb& known) { return known.name == name; });
+    const auto verb = std::ranges::find(verbs, name, &Verb::name);
     if (verb == verbs.end() || verb->examples.empty()) continue;
     if (examples.size() < kFirstExamples) examples.push_back(verb->examples.front());
   }
@@ -172,8 +170,7 @@ class CommandHelp : public CLI::Formatter {
 void declare_verbs(CLI::App& app, const std::vector<Verb>& verbs) {
   const auto of_verbs = std::make_shared<CLI::Formatter>();
   std::vector<Verb> in_groups = verbs;
-  std::stable_sort(in_groups.begin(), in_groups.end(),
-                   [](const Verb& a, const Verb& b) { return a.group < b.group; });
+  std::ranges::stable_sort(in_groups, {}, &Verb::group);
   for (const Verb& verb : in_groups) {
     CLI::App& declared = *app.add_subcommand(verb.name, verb.summary);
     declared.group(kGroupTitles.at(static_cast<std::size_t>(verb.group)));
@@ -198,8 +195,7 @@ std::vector<std::string> with_verb(int argc, const char* const* argv,
     first += has_value ? 2 : 1;
   }
   const bool named =
-      first != words.end() && std::any_of(verbs.begin(), verbs.end(),
-                                          [&](const Verb& verb) { return verb.name == *first; });
+      first != words.end() && std::ranges::find(verbs, *first, &Verb::name) != verbs.end();
   const bool global = std::all_of(words.begin(), words.end(), [](const std::string& word) {
     return word == "-h" || word == "--help" || word == "--version";
   });

@@ -66,8 +66,7 @@ PricedTable priced(const CalibrateArguments& arguments, NcclTestsTable table) {
   result.layout.nodes = cluster.num_nodes;
   require_one_tier(table, result.layout);
   result.tier = cluster.num_nodes > 1 ? NetworkTier::between : NetworkTier::inside;
-  std::stable_sort(table.rows.begin(), table.rows.end(),
-                   [](const NcclTestsRow& a, const NcclTestsRow& b) { return a.size < b.size; });
+  std::ranges::stable_sort(table.rows, {}, &NcclTestsRow::size);
   std::vector<std::int64_t> sizes;
   for (const NcclTestsRow& row : table.rows) sizes.push_back(row.size);
   result.points = price_sizes(cluster, result.layout.operation, sizes);

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <ostream>
 
 #include <CLI/CLI.hpp>
@@ -42,23 +41,24 @@ void add_collective_options(CLI::App& verb, CollectiveArguments& arguments) {
   verb.add_option("-e,--maxbytes", arguments.max_bytes, "Largest size (32M)");
   verb.add_option("-i,--stepbytes", arguments.step_bytes, "Fixed step between sizes (1M)");
   verb.add_option("-f,--stepfactor", arguments.factor, "Factor between sizes, instead of a step");
-  const CLI::Range counts(1, 1000000);
+  const CLI::Range counts(0, 1000000);
+  const CLI::Range machine(1, 16384);
   verb.add_option("-n,--iters", arguments.iterations, "Timed operations per size (20)")
-      ->check(counts);
+      ->check(CLI::Range(1, 1000000));
   verb.add_option("-w,--warmup_iters", arguments.warmup, "Operations before, not timed (5)")
-      ->check(CLI::Range(0, 1000000));
+      ->check(counts);
   verb.add_option("-c,--check", arguments.checks, "Checked operations per size (1); 0: none")
-      ->check(CLI::Range(0, 1000000));
+      ->check(counts);
   verb.add_option("-o,--op", arguments.reduction, "sum, prod, min, max or avg");
   verb.add_option("-d,--datatype", arguments.dtype,
                   "int8, int32, int64, half, float, double or bfloat16");
   verb.add_option("-r,--root", arguments.root,
                   "The root of broadcast, reduce, gather and scatter (0)")
-      ->check(CLI::Range(0, 1000000));
+      ->check(counts);
   verb.add_option("--ranks", arguments.ranks, "How many (8 simulated, 2 processes)")
-      ->check(CLI::Range(1, 16384));
+      ->check(machine);
   verb.add_option("--nodes", arguments.nodes, "That they lie on (as few as they fill)")
-      ->check(CLI::Range(1, 16384));
+      ->check(machine);
   verb.add_option("--system", arguments.system,
                   "The machine that is simulated: a preset (dgx-h100) or a scenario's file");
   verb.add_option("--set", arguments.overrides, "Override a field of it: a.b=value; repeatable")

@@ -227,8 +227,7 @@ int command_fix(const FixArguments& arguments, const Console& console) {
 }  // namespace
 
 std::string apply_edits(const std::string& text, std::vector<TextEdit> edits) {
-  std::stable_sort(edits.begin(), edits.end(),
-                   [](const TextEdit& a, const TextEdit& b) { return a.offset < b.offset; });
+  std::ranges::stable_sort(edits, {}, &TextEdit::offset);
   std::string out;
   std::size_t done = 0;
   for (const TextEdit& edit : edits) {

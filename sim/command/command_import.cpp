@@ -42,8 +42,7 @@ std::vector<std::string> import_kind_names() {
 }
 
 const ImportKind& import_kind_of(const std::string& name) {
-  const auto* found = std::find_if(kImportKinds.begin(), kImportKinds.end(),
-                                   [&](const ImportKind& kind) { return name == kind.name; });
+  const auto* const found = std::ranges::find(kImportKinds, name, &ImportKind::name);
   if (found != kImportKinds.end()) return *found;
   throw UsageError("E1359", "nothing is imported from \"" + name + "\"",
                    "the first word is " + one_of_list(import_kind_names()));

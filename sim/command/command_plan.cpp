@@ -1,6 +1,4 @@
-#include <optional>
 #include <ostream>
-#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -1,9 +1,7 @@
 #include "sim/command/command_run.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
-#include <iterator>
 #include <optional>
 #include <ostream>
 #include <string>

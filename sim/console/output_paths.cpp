@@ -4,7 +4,6 @@
 #include <optional>
 #include <system_error>
 
-#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include "sim/kernel/error.hpp"

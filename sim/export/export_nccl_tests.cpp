@@ -3,7 +3,6 @@
 #include <optional>
 #include <ostream>
 #include <set>
-#include <tuple>
 
 #include <fmt/format.h>
 

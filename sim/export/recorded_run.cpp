@@ -104,10 +104,6 @@ void trace_everything(Scenario& scenario) {
   std::iota(scenario.output.trace_ranks.begin(), scenario.output.trace_ranks.end(), 0);
 }
 
-auto order_of(const RecordedOperation& operation) {
-  return std::make_tuple(operation.slice->begin, operation.slice->end, operation.track);
-}
-
 // Slices are listed as they were waited for, calls as they were posted, which is the order in which
 // a stream runs them.
 void pair_stream(const TraceTrack& track, std::size_t index, const RecordedStream& stream,
@@ -117,9 +113,8 @@ void pair_stream(const TraceTrack& track, std::size_t index, const RecordedStrea
     // That is part of setting up: it has no place in a trace of training.
     if (!makes_groups(slice.name)) slices.push_back(&slice);
   }
-  std::stable_sort(slices.begin(), slices.end(), [](const auto* a, const auto* b) {
-    return std::make_tuple(a->begin, a->end) < std::make_tuple(b->begin, b->end);
-  });
+  std::ranges::stable_sort(
+      slices, {}, [](const TraceSlice* slice) { return std::make_pair(slice->begin, slice->end); });
   auto call = stream.calls.begin();
   for (const TraceSlice* slice : slices) {
     while (call != stream.calls.end() && makes_groups(call->name)) ++call;
@@ -147,10 +142,9 @@ std::vector<RecordedOperation> operations_of(const RankTrace& trace, const RunCa
   for (std::size_t i = 0; i < streams.size(); ++i) {
     pair_stream(trace.tracks[i + 1], i + 1, streams[i], operations);
   }
-  std::stable_sort(operations.begin(), operations.end(),
-                   [](const RecordedOperation& a, const RecordedOperation& b) {
-                     return order_of(a) < order_of(b);
-                   });
+  std::ranges::stable_sort(operations, {}, [](const RecordedOperation& operation) {
+    return std::make_tuple(operation.slice->begin, operation.slice->end, operation.track);
+  });
   return operations;
 }
 
