@@ -67,7 +67,7 @@ void compare(const RatchetFigure& before, const RatchetFigure& now, const std::s
   }
 }
 
-// What `map` has for `key`, or the value of an empty one.
+// The entry of `map` for `key`, or an empty one.
 template <class Value>
 Value value_or_empty(const std::map<std::string, Value>& map, const std::string& key) {
   const auto found = map.find(key);

@@ -101,12 +101,12 @@ void RunPreamble::take_rank(const LogLine& line) {
                   "the ranks work in several groups at once, which disturb each other",
                   "run the test without NCCL_TESTS_SPLIT");
   }
-  ranks_.insert(static_cast<int>(*rank));
-  hosts_.emplace(line.word(on + 1));
-  gpu_.clear();
+  run_.ranks.insert(static_cast<int>(*rank));
+  run_.hosts.emplace(line.word(on + 1));
+  run_.gpu.clear();
   bool behind_bus = false;
   for (const std::string_view word : line.words) {
-    if (behind_bus) gpu_ += (gpu_.empty() ? "" : " ") + std::string(word);
+    if (behind_bus) run_.gpu += (run_.gpu.empty() ? "" : " ") + std::string(word);
     behind_bus = behind_bus || (word.front() == '[' && word.back() == ']');
   }
 }
@@ -116,7 +116,7 @@ void RunPreamble::take_rank(const LogLine& line) {
 void RunPreamble::take_own(const LogLine& line) {
   if (line.word(1) == "shardsim" && line.word(2) == "collective") {
     since_.operation = tested_operation_of(std::string(line.word(3)));
-    own_ranks_ = count_of(line.word(6));
+    run_.own_ranks = count_of(line.word(6));
     if (line.word(5) == "fiber:") return;
     throw_problem(
         "E0950", {source_, line.offset, line.text.size()},
@@ -124,8 +124,8 @@ void RunPreamble::take_own(const LogLine& line) {
         "measure with nccl-tests");
   }
   const std::size_t nodes = line.find("nodes");
-  if (own_ranks_ > 0 && nodes >= 1 && line.word(nodes + 1) == "of") {
-    own_nodes_ = count_of(line.word(nodes - 1));
+  if (run_.own_ranks > 0 && nodes >= 1 && line.word(nodes + 1) == "of") {
+    run_.own_nodes = count_of(line.word(nodes - 1));
   }
 }
 
@@ -138,22 +138,14 @@ void RunPreamble::take_command(const LogLine& line) {
   }
 }
 
-// A run that died leaves its ranks and its name behind. Commands come before the run that they
-// start.
-void RunPreamble::begin_run() {
-  before_run_ = std::exchange(since_, {});
-  ranks_.clear();
-  hosts_.clear();
-  own_ranks_ = 0;
-  own_nodes_ = 0;
-  gpu_.clear();
-}
-
 void RunPreamble::take(const LogLine& line) {
   if (!line.is_comment()) {
     take_command(line);
   } else if (line.word(1) == "nThread") {  // The first words of a run, however the last one ended.
-    begin_run();
+    // A run that died leaves its ranks and its name behind. Commands come before the run that they
+    // start.
+    before_run_ = std::exchange(since_, {});
+    run_ = {};
   } else if (line.word(1) == "Rank") {
     take_rank(line);
   } else if (line.word(1) == "Collective" && line.word(3) == "starting:") {
@@ -165,10 +157,12 @@ void RunPreamble::take(const LogLine& line) {
 
 void RunPreamble::describe(NcclTestsTable& table) const {
   table.operation = since_.operation ? since_.operation : before_run_.operation;
-  table.ranks = own_ranks_ > 0 ? own_ranks_ : static_cast<int>(ranks_.size());
-  table.nodes = own_ranks_ > 0 ? own_nodes_ : static_cast<int>(hosts_.size());
-  table.highest_rank = own_ranks_ > 0 ? own_ranks_ - 1 : ranks_.empty() ? -1 : *ranks_.rbegin();
-  table.gpu = gpu_;
+  table.ranks = run_.own_ranks > 0 ? run_.own_ranks : static_cast<int>(run_.ranks.size());
+  table.nodes = run_.own_ranks > 0 ? run_.own_nodes : static_cast<int>(run_.hosts.size());
+  table.highest_rank = run_.own_ranks > 0   ? run_.own_ranks - 1
+                       : run_.ranks.empty() ? -1
+                                            : *run_.ranks.rbegin();
+  table.gpu = run_.gpu;
   table.variables = before_run_.variables;
   if (!since_.variables.empty()) {
     table.variables += (table.variables.empty() ? "" : " ") + since_.variables;

@@ -99,7 +99,7 @@ struct QuantityFigures {
   std::string worst_table;  ///< The name of the worst row's table.
   std::string worst_row;    ///< "line 5: gpus 8, tp 2 (+31.0 %)".
 };
-/// Of these tables together; none if no row is such.
+/// The figures of these tables together; none if no row is such.
 [[nodiscard]] std::optional<QuantityFigures> figures_of(std::span<const ValidatedTable> tables,
                                                         std::size_t quantity, bool headline);
 

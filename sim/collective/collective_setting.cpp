@@ -29,22 +29,21 @@ constexpr std::array<const CollectiveRow*, 9> kTested = {&collective::kAllReduce
                                                          &collective::kGather,
                                                          &collective::kScatter};
 
-// Without fp8, which has no arithmetic here.
-struct DTypeName {
+// A value and its name in nccl-tests.
+template <class Value>
+struct Named {
   const char* nccl;
-  DType dtype;
+  Value value;
 };
-constexpr DTypeName kDTypes[] = {
+
+// Without fp8, which has no arithmetic here.
+constexpr Named<DType> kDTypes[] = {
     {"int8", DType::int8},     {"int32", DType::int32}, {"int64", DType::int64},
     {"half", DType::fp16},     {"float", DType::fp32},  {"double", DType::fp64},
     {"bfloat16", DType::bf16},
 };
 
-struct ReductionName {
-  const char* nccl;
-  ReduceOp op;
-};
-constexpr ReductionName kReductions[] = {
+constexpr Named<ReduceOp> kReductions[] = {
     {"sum", ReduceOp::sum}, {"prod", ReduceOp::product}, {"max", ReduceOp::max},
     {"min", ReduceOp::min}, {"avg", ReduceOp::avg},
 };
@@ -135,11 +134,11 @@ void set_sizes(const CollectiveArguments& arguments, CollectiveSetting& setting)
 }
 
 void set_reduction(const CollectiveArguments& arguments, CollectiveSetting& setting) {
-  const DTypeName& dtype = entry_of(kDTypes, arguments.dtype, "datatype");
-  const ReductionName& reduction = entry_of(kReductions, arguments.reduction, "reduction");
-  setting.dtype = dtype.dtype;
+  const Named<DType>& dtype = entry_of(kDTypes, arguments.dtype, "datatype");
+  const Named<ReduceOp>& reduction = entry_of(kReductions, arguments.reduction, "reduction");
+  setting.dtype = dtype.value;
   setting.dtype_name = dtype.nccl;
-  setting.reduction = reduction.op;
+  setting.reduction = reduction.value;
   setting.reduction_name = reduces(setting.operation) ? reduction.nccl : "none";
 }
 
@@ -205,11 +204,11 @@ bool works_out_of_place(TestedOperation operation) {
   return row == nullptr || !row->in_place();
 }
 
-ElementCounts element_counts(TestedOperation operation, std::int64_t elements,
-                             std::int64_t element_bytes, int ranks) {
+ElementCounts CollectiveSetting::counts(std::int64_t size) const {
   constexpr std::int64_t kChunkBytes = 16;
-  const std::int64_t chunk = elements / ranks & -(kChunkBytes / element_bytes);
-  const std::int64_t full = chunk * ranks;
+  const std::int64_t elements = size / size_of(dtype);
+  const std::int64_t chunk = elements / ranks() & -(kChunkBytes / size_of(dtype));
+  const std::int64_t full = chunk * ranks();
   const CollectiveRow* const row = collective_of(operation);
   if (row == nullptr || row->in_place()) return {elements, elements, elements};
   return {row->input == BufferPart::chunk ? chunk : full,
@@ -222,7 +221,7 @@ double bus_factor(TestedOperation operation, int ranks) {
 }
 
 std::string nccl_type_name(DType dtype) {
-  const auto* const found = std::ranges::find(kDTypes, dtype, &DTypeName::dtype);
+  const auto* const found = std::ranges::find(kDTypes, dtype, &Named<DType>::value);
   return found == std::end(kDTypes) ? "float" : found->nccl;
 }
 

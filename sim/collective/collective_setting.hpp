@@ -52,11 +52,6 @@ struct ElementCounts {
   std::int64_t argument = 0;  ///< The argument of NCCL's function: the column "count".
 };
 
-/// For a buffer of `elements` in all; where every rank has a chunk, chunks are whole multiples of
-/// 16 bytes, so small sizes may come to nothing.
-[[nodiscard]] ElementCounts element_counts(TestedOperation operation, std::int64_t elements,
-                                           std::int64_t element_bytes, int ranks);
-
 /// busbw = algbw x this factor: the load of a link, whatever the number of ranks.
 [[nodiscard]] double bus_factor(TestedOperation operation, int ranks);
 
@@ -99,9 +94,9 @@ struct CollectiveSetting {
   Cluster cluster;
 
   [[nodiscard]] int ranks() const { return cluster.num_ranks(); }
-  [[nodiscard]] ElementCounts counts(std::int64_t size) const {
-    return element_counts(operation, size / size_of(dtype), size_of(dtype), ranks());
-  }
+  /// For a buffer of `size` bytes in all; where every rank has a chunk, chunks are whole multiples
+  /// of 16 bytes, so small sizes may come to nothing.
+  [[nodiscard]] ElementCounts counts(std::int64_t size) const;
 };
 
 /// NCCL's name of a type, as --datatype takes it; "float" for one that it does not take (fp8).

@@ -217,12 +217,6 @@ void build(CLI::App& app, const std::vector<Verb>& verbs, std::string& color) {
   for (CLI::App* verb : app.get_subcommands({})) add_color(*verb, color);
 }
 
-ErrorForm form_of_errors(const Verb& verb) {
-  if (verb.wants_json && verb.wants_json()) return ErrorForm::json;
-  if (verb.wants_annotations && verb.wants_annotations()) return ErrorForm::annotations;
-  return ErrorForm::text;
-}
-
 int run_verb(const Verb& verb, const Console& console) {
   try {
     const int exit_code = verb.run(console);
@@ -233,7 +227,7 @@ int run_verb(const Verb& verb, const Console& console) {
                    "check the space left, or the program that reads"),
         ErrorForm::text, console.out, console.err);
   } catch (const Error& error) {
-    return report(error, form_of_errors(verb), console.out, console.err);
+    return report(error, verb.error_form(), console.out, console.err);
   } catch (const std::exception& error) {
     console.err << "error[E7000]: " << error.what() << "\n   = help: this is a bug of shardsim; "
                 << "please report it with the scenario\n";

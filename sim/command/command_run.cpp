@@ -196,11 +196,6 @@ std::string next_command(const RunArguments& arguments, const Experiment& experi
   return command_line(arguments.file, arguments.overrides) + " --json";
 }
 
-// A page cuts text wider than itself, so this prints such a command once more, whole.
-void print_wide_command(const std::string& command, std::size_t width, std::ostream& err) {
-  if (kBeforeCommand.size() + command.size() > width) err << "next, in full: " << command << "\n";
-}
-
 void print_result(const RunArguments& arguments, const Experiment& experiment, const Result& result,
                   const std::string& json, std::ostream& out, std::ostream& err) {
   constexpr std::size_t kWidth = 100;
@@ -212,7 +207,9 @@ void print_result(const RunArguments& arguments, const Experiment& experiment, c
     const std::string next = next_command(arguments, experiment, result);
     out << to_text(result, headline_of(experiment),
                    {.color = arguments.color, .width = kWidth, .next_command = next});
-    if (!arguments.quiet) print_wide_command(next, kWidth, err);
+    // A page cuts text wider than itself, so such a command is printed once more, whole.
+    const bool is_cut = kBeforeCommand.size() + next.size() > kWidth;
+    if (!arguments.quiet && is_cut) err << "next, in full: " << next << "\n";
   }
   if (arguments.assumptions) out << assumptions_text(result);
   if (arguments.annotations) out << annotations_of(result, arguments.file);

@@ -115,7 +115,7 @@ std::string stage_layers_of(const Scenario& smaller) {
   return text + "]";
 }
 
-// Of two changes of one field, that of `more` counts.
+// `more` counts where both change a field.
 FieldChanges merged(const FieldChanges& changes, FieldChanges more) {
   more.insert(changes.begin(), changes.end());
   return more;
