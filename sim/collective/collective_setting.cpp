@@ -193,17 +193,6 @@ bool has_root(TestedOperation operation) {
   return row != nullptr && row->root != RootRole::none;
 }
 
-bool works_in_place(TestedOperation operation) {
-  const CollectiveRow* const row = collective_of(operation);
-  return row != nullptr &&
-         (row->path == CollectivePath::ring || row->path == CollectivePath::chain);
-}
-
-bool works_out_of_place(TestedOperation operation) {
-  const CollectiveRow* const row = collective_of(operation);
-  return row == nullptr || !row->in_place();
-}
-
 ElementCounts CollectiveSetting::counts(std::int64_t size) const {
   constexpr std::int64_t kChunkBytes = 16;
   const std::int64_t elements = size / size_of(dtype);

@@ -41,9 +41,6 @@ enum class TestedOperation : std::uint8_t {
 
 [[nodiscard]] bool reduces(TestedOperation operation);
 [[nodiscard]] bool has_root(TestedOperation operation);
-/// The places that Communicator offers: some operations work in place only, some never do.
-[[nodiscard]] bool works_in_place(TestedOperation operation);
-[[nodiscard]] bool works_out_of_place(TestedOperation operation);
 
 /// Elements on one rank. At gather and scatter the larger buffer is the root's.
 struct ElementCounts {
