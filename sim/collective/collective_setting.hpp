@@ -6,12 +6,11 @@
 #include <vector>
 
 #include "sim/hardware/cluster.hpp"
+#include "sim/hardware/collective.hpp"
 
 #include "backends/communicator.hpp"
 
 #include "sim/real/process_options.hpp"
-
-#include "sim/hardware/collective.hpp"
 
 // The operations of `shardsim collective`: the elements that each moves for a size, and how its
 // bandwidth is counted. Rules and factors are those of nccl-tests (github.com/NVIDIA/nccl-tests,
