@@ -148,12 +148,8 @@ bool PointCounts::suffice(const FittedParts& parts, std::size_t least) const {
 }
 
 PointCounts count_points(const std::vector<CalibrationPoint>& points) {
-  PointCounts counts;
-  for (const CalibrationPoint& point : points) {
-    counts.large += is_large(point) ? 1 : 0;
-    counts.small += is_small(point) ? 1 : 0;
-  }
-  return counts;
+  return {static_cast<std::size_t>(std::ranges::count_if(points, is_large)),
+          static_cast<std::size_t>(std::ranges::count_if(points, is_small))};
 }
 
 // A change of a moves 1 / f by less than a / transfer of a large size. That moves a by the transfer

@@ -55,6 +55,7 @@ struct PointCounts {
 struct FittedCorrection {
   double bandwidth_factor = 1.0;
   double added_latency_us = 0.0;
+  bool operator==(const FittedCorrection&) const = default;
 
   [[nodiscard]] double predict(const CalibrationPoint& point) const {
     return point.latency_us + added_latency_us + point.transfer_us / bandwidth_factor;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,13 +56,16 @@ std::string tables_of(const CalibrationReport& report, const TierCalibration& ti
   return text;
 }
 
-// Numbers equal to the default are left out, unless the system gives them too.
-void add_given(CalibratedTier& tier, const std::vector<NumberSource>& sources, const char* key,
-               double value, double neutral) {
+// Adds the fitted number, or the given one, which is left out if it equals the default, unless the
+// system gives it too.
+void add_number(CalibratedTier& tier, const std::vector<NumberSource>& sources, const char* key,
+                std::optional<double> fitted, const Tracked<double>& value, double neutral) {
+  if (fitted) {
+    tier.numbers.push_back({key, *fitted, ""});
+    return;
+  }
   const std::string field = "system.nccl." + tier.key + "." + key;
-  const auto source =
-      std::find_if(sources.begin(), sources.end(),
-                   [&field](const NumberSource& each) { return each.field == field; });
+  const auto source = std::ranges::find(sources, field, &NumberSource::field);
   const bool has_source = source != sources.end();
   if (value == neutral && !has_source) return;
   tier.numbers.push_back({key, value, has_source ? source->source : "given without a source"});
@@ -71,31 +75,24 @@ CalibratedTier tier_of(const CalibrationReport& report, NetworkTier tier) {
   const bool near = tier == NetworkTier::inside;
   const NetworkSpec& network = report.given;
   const TierCorrection& given = near ? network.intra_node : network.inter_node;
-  const auto fit = std::find_if(report.tiers.begin(), report.tiers.end(),
-                                [tier](const TierCalibration& each) { return each.tier == tier; });
+  const auto fit = std::ranges::find(report.tiers, tier, &TierCalibration::tier);
   const bool fitted = fit != report.tiers.end();
   CalibratedTier result{.key = near ? "intra_node" : "inter_node"};
   if (fitted) result.source = tables_of(report, *fit);
-  constexpr const char* kFactor = "bandwidth_factor";
-  constexpr const char* kLatency = "added_latency_us";
   const TierCorrection neutral;
-  if (fitted && report.parts.bandwidth) {
-    result.numbers.push_back({kFactor, fit->correction.bandwidth_factor, ""});
-  } else {
-    add_given(result, report.sources, kFactor, given.bandwidth_factor, neutral.bandwidth_factor);
-  }
-  if (fitted && report.parts.latency) {
-    result.numbers.push_back({kLatency, fit->correction.added_latency_us, ""});
-  } else {
-    add_given(result, report.sources, kLatency, given.added_latency_us, neutral.added_latency_us);
-  }
+  std::optional<double> factor;
+  std::optional<double> latency;
+  if (fitted && report.parts.bandwidth) factor = fit->correction.bandwidth_factor;
+  if (fitted && report.parts.latency) latency = fit->correction.added_latency_us;
+  add_number(result, report.sources, "bandwidth_factor", factor, given.bandwidth_factor,
+             neutral.bandwidth_factor);
+  add_number(result, report.sources, "added_latency_us", latency, given.added_latency_us,
+             neutral.added_latency_us);
   return result;
 }
 
 std::string joined(const std::vector<std::string>& members) {
-  std::string text;
-  for (const std::string& member : members) text += (text.empty() ? "" : ",\n") + member;
-  return text + "\n";
+  return fmt::format("{}\n", fmt::join(members, ",\n"));
 }
 
 std::string tier_section(const CalibratedTier& tier, const std::string& indent) {
@@ -217,38 +214,33 @@ std::string correction_text(const FittedCorrection& correction) {
                      correction.added_latency_us);
 }
 
-bool corrects(const FittedCorrection& correction) {
-  return correction.bandwidth_factor != 1.0 || correction.added_latency_us != 0.0;
-}
-
 std::string tier_text(const CalibrationReport& report, const TierCalibration& tier) {
   std::string text = fmt::format(
       "\n{:<46}  {:>9}  {:>9}\n",
       tier.tier == NetworkTier::inside ? "Within a node" : "Between nodes", "bandwidth", "latency");
   text += fmt::format("  {:<44}  {:>9}  {:>9}\n", "", "x NCCL's", "+ us");
-  if (corrects(tier.given)) {
+  if (tier.given != FittedCorrection()) {
     text += fmt::format("  {:<44}  {}\n", "as the system has it", correction_text(tier.given));
   }
   text += fmt::format("  {:<44}  {}\n", "calibrated, all tables together",
                       correction_text(tier.correction));
-  for (std::size_t i = 0; i < tier.tables.size(); ++i) {
-    if (tier.tables.size() == 1) break;  // It says the same.
-    const PricedTable& priced = report.tables[tier.tables[i]];
-    const std::string name =
-        fmt::format("{}, {}", name_of(priced.layout.operation), words_of(priced.layout));
+  std::vector<std::string> names;
+  for (const std::size_t i : tier.tables) {
+    const TestedLayout& layout = report.tables[i].layout;
+    names.push_back(fmt::format("{}, {}", name_of(layout.operation), words_of(layout)));
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names.size() == 1) break;  // It says the same.
     text += fmt::format(
-        "  {:<44}  {}\n", "alone: " + name,
+        "  {:<44}  {}\n", "alone: " + names[i],
         tier.errors[i].alone ? correction_text(*tier.errors[i].alone) : "  too few sizes");
   }
   text += fmt::format("  {:<44}  {:>9}  {:>9}  {:>9}\n", "mean error of the time, %", "before",
                       "after", "held out");
-  for (std::size_t i = 0; i < tier.tables.size(); ++i) {
-    const PricedTable& priced = report.tables[tier.tables[i]];
+  for (std::size_t i = 0; i < names.size(); ++i) {
     const CalibratedTable& errors = tier.errors[i];
-    text += fmt::format(
-        "  {:<44}  {:>9.1f}  {:>9.1f}  {:>9.1f}\n",
-        fmt::format("  {}, {}", name_of(priced.layout.operation), words_of(priced.layout)),
-        100 * errors.before, 100 * errors.after, 100 * errors.held_out);
+    text += fmt::format("  {:<44}  {:>9.1f}  {:>9.1f}  {:>9.1f}\n", "  " + names[i],
+                        100 * errors.before, 100 * errors.after, 100 * errors.held_out);
   }
   return text;
 }
@@ -263,10 +255,6 @@ std::string use_text(const CalibrationReport& report) {
   return text + "or run with" + flags_text(section) + "\n";
 }
 
-bool at_floor(const CalibrationReport& report, const TierCalibration& tier) {
-  return report.parts.latency && tier.correction.added_latency_us == kLeastAddedLatency;
-}
-
 }  // namespace
 
 std::string calibration_text(const CalibrationReport& report) {
@@ -276,7 +264,7 @@ std::string calibration_text(const CalibrationReport& report) {
   text += tables_text(report);
   for (const TierCalibration& tier : report.tiers) {
     text += tier_text(report, tier);
-    if (at_floor(report, tier)) {
+    if (report.parts.latency && tier.correction.added_latency_us == kLeastAddedLatency) {
       text += fmt::format(
           "  note: measured latencies are lower still; {} us is the least there "
           "is\n",

@@ -129,7 +129,7 @@ std::string number_text_of(double value) {
 
 double number_in(const MeasurementTable& table, const MeasurementRow& row, std::size_t column) {
   const std::string_view cell = row.cells[column];
-  const auto value = parse_number<double>(cell);
+  const std::optional<double> value = parse_number<double>(cell);
   if (!value || !std::isfinite(*value)) {
     throw_problem("E0924", row.places[column],
                   fmt::format("column \"{}\" must hold a number, not \"{}\"", table.columns[column],
@@ -139,14 +139,16 @@ double number_in(const MeasurementTable& table, const MeasurementRow& row, std::
   return *value;
 }
 
+double value_of(const RowFactor& factor, const MeasurementTable& table, const MeasurementRow& row) {
+  return factor.column ? number_in(table, row, *factor.column) : factor.number;
+}
+
 double product_of(const RowConversion& conversion, const MeasurementTable& table,
                   const MeasurementRow& row) {
   double value = 1.0;
-  for (const RowFactor& factor : conversion.product) {
-    value *= factor.column ? number_in(table, row, *factor.column) : factor.number;
-  }
+  for (const RowFactor& factor : conversion.product) value *= value_of(factor, table, row);
   for (const RowFactor& factor : conversion.over) {
-    const double divisor = factor.column ? number_in(table, row, *factor.column) : factor.number;
+    const double divisor = value_of(factor, table, row);
     if (divisor == 0.0) {
       throw_problem("E0924", factor.column ? row.places[*factor.column] : conversion.place,
                     "this is divided by, and is 0", "correct the cell, or \"over\" in the mapping");

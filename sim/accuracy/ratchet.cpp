@@ -42,6 +42,19 @@ const char* scope_of(bool sample) { return sample ? "sample" : "whole"; }
 
 double rounded_up(double value) { return std::ceil(value * 1e6) / 1e6; }
 
+// By the quantity's key.
+using TableFigures = std::map<std::string, RatchetFigure>;
+
+TableFigures table_figures_of(const ValidatedTable& table) {
+  TableFigures figures;
+  for (std::size_t i = 0; i < kNumQuantities; ++i) {
+    const std::optional<QuantityFigures> now = figures_of({&table, 1}, i, true);
+    if (!now) continue;
+    figures[std::string(kQuantities.at(i).key)] = {now->errors.rows, now->errors.mean_absolute};
+  }
+  return figures;
+}
+
 void compare(const RatchetFigure& before, const RatchetFigure& now, const std::string& what,
              std::vector<std::string>& worse) {
   if (now.rows < before.rows) {
@@ -54,12 +67,11 @@ void compare(const RatchetFigure& before, const RatchetFigure& now, const std::s
   }
 }
 
-const std::map<std::string, RatchetFigure>* figures_of(const RatchetFigures& figures, bool sample,
-                                                       const std::string& table) {
-  const auto scope = figures.find(scope_of(sample));
-  if (scope == figures.end()) return nullptr;
-  const auto found = scope->second.find(table);
-  return found == scope->second.end() ? nullptr : &found->second;
+// The entry of `map` for `key`, or an empty one.
+template <class Value>
+Value value_or_empty(const std::map<std::string, Value>& map, const std::string& key) {
+  const auto found = map.find(key);
+  return found == map.end() ? Value() : found->second;
 }
 
 }  // namespace
@@ -110,14 +122,12 @@ std::string ratchet_text(const RatchetFigures& figures) {
 
 void set_figures(RatchetFigures& figures, bool sample, const std::vector<ValidatedTable>& tables) {
   for (const ValidatedTable& table : tables) {
-    std::map<std::string, RatchetFigure>& of_table = figures[scope_of(sample)][table.name];
-    of_table.clear();
-    for (std::size_t i = 0; i < kNumQuantities; ++i) {
-      const std::optional<ErrorStatistics> now = statistics_of(table, i, true);
-      if (!now) continue;
-      of_table[std::string(kQuantities.at(i).key)] = {now->rows, now->mean_absolute};
+    TableFigures now = table_figures_of(table);
+    if (now.empty()) {
+      figures[scope_of(sample)].erase(table.name);
+    } else {
+      figures[scope_of(sample)][table.name] = std::move(now);
     }
-    if (of_table.empty()) figures[scope_of(sample)].erase(table.name);
   }
 }
 
@@ -125,17 +135,18 @@ std::vector<std::string> became_worse(const RatchetFigures& figures, bool sample
                                       const std::vector<ValidatedTable>& tables) {
   std::vector<std::string> worse;
   for (const ValidatedTable& table : tables) {
-    const std::map<std::string, RatchetFigure>* before = figures_of(figures, sample, table.name);
-    for (std::size_t i = 0; i < kNumQuantities; ++i) {
-      const std::string key(kQuantities.at(i).key);
-      const std::string what = fmt::format("{}, {}", table.name, kQuantities.at(i).title);
-      const std::optional<ErrorStatistics> now = statistics_of(table, i, true);
-      const bool known = before != nullptr && before->count(key) > 0;
-      if (known && now) {
-        compare(before->at(key), {now->rows, now->mean_absolute}, what, worse);
+    const TableFigures before =
+        value_or_empty(value_or_empty(figures, scope_of(sample)), table.name);
+    const TableFigures now = table_figures_of(table);
+    for (const QuantityInfo& quantity : kQuantities) {
+      const std::string key(quantity.key);
+      const std::string what = fmt::format("{}, {}", table.name, quantity.title);
+      const bool known = before.count(key) > 0;
+      if (known && now.count(key) > 0) {
+        compare(before.at(key), now.at(key), what, worse);
       } else if (known) {
         worse.push_back(what + ": no row is compared any more");
-      } else if (now) {
+      } else if (now.count(key) > 0) {
         worse.push_back(what + ": the ratchet has no figure for it");
       }
     }

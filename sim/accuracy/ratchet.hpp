@@ -1,9 +1,7 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/kernel/text.hpp"
+
 #include "sim/hardware/nccl/constants.hpp"
 
 #include "scenarios/read_file.hpp"
@@ -25,39 +27,6 @@ struct ParsedRow {
   NcclTestsRow row;
   std::string reduction;
   std::optional<int> root;
-};
-
-class NcclTestsColumns {
- public:
-  // `header`: "# size count type redop root time algbw busbw #wrong ...". Throws ScenarioError
-  // E0941 if it lacks one of them.
-  NcclTestsColumns(const LogLine& header, const Span& place);
-
-  // Throws ScenarioError E0941 to E0944.
-  [[nodiscard]] ParsedRow parse(const LogLine& line, const Span& place) const;
-
- private:
-  // The first column of out-of-place or in-place: time, algbw, busbw and wrong elements.
-  struct Place {
-    std::size_t time = 0;
-    bool counts_wrong = false;  // Old releases print the largest error instead.
-  };
-  struct Timing {
-    double time_us = 0.0;
-    double algbw = 0.0;
-    double busbw = 0.0;
-  };
-
-  [[nodiscard]] std::optional<Timing> timing(const LogLine& line, const Span& place,
-                                             const Place& columns) const;
-  void check_type(const std::string& type, const std::string& reduction, const Span& place) const;
-
-  std::size_t num_columns_ = 0;
-  std::size_t size_ = 0;
-  std::size_t type_ = 0;
-  std::size_t reduction_ = 0;
-  std::optional<std::size_t> root_;
-  std::vector<Place> places_;
 };
 
 // GB/s are printed with two decimals, and microseconds with at least three digits.
@@ -82,50 +51,14 @@ std::size_t column_of(const LogLine& header, const char* name, const Span& place
 }
 
 double number_at(const LogLine& line, std::size_t column, const Span& place) {
-  const std::optional<double> number = decimal_number(line.word(column));
-  if (!number) {
+  const std::optional<double> number = parse_number<double>(line.word(column));
+  if (!number || !std::isfinite(*number)) {
     cut_off(place, fmt::format("\"{}\" is no number", printable(line.word(column), 20)));
   }
   return *number;
 }
 
-NcclTestsColumns::NcclTestsColumns(const LogLine& header, const Span& place)
-    : num_columns_(header.words.size() - 1),
-      size_(column_of(header, "size", place)),
-      type_(column_of(header, "type", place)),
-      reduction_(column_of(header, "redop", place)) {
-  const std::size_t root = header.find("root");
-  if (root < header.words.size()) root_ = root - 1;
-  for (std::size_t i = 1; i < header.words.size(); ++i) {
-    if (header.words[i] != "time" || header.word(i + 1) != "algbw") continue;
-    const std::string_view last = header.word(i + 3);
-    if (header.word(i + 2) != "busbw" || (last != "#wrong" && last != "error")) continue;
-    places_.push_back({i - 1, last == "#wrong"});
-  }
-  if (places_.empty()) {
-    throw_problem("E0941", place, "no columns are called time algbw busbw #wrong, in this order",
-                  "give the table as nccl-tests prints it");
-  }
-}
-
-std::optional<NcclTestsColumns::Timing> NcclTestsColumns::timing(const LogLine& line,
-                                                                 const Span& place,
-                                                                 const Place& columns) const {
-  if (line.word(columns.time) == "N/A") return std::nullopt;
-  const Timing found{number_at(line, columns.time, place), number_at(line, columns.time + 1, place),
-                     number_at(line, columns.time + 2, place)};
-  if (!(found.time_us > 0.0)) cut_off(place, "a time is not above 0");
-  const std::string_view wrong = line.word(columns.time + 3);
-  if (columns.counts_wrong && wrong != "N/A" && number_at(line, columns.time + 3, place) != 0) {
-    throw_problem(
-        "E0942", place, fmt::format("{} elements are wrong in this row", wrong),
-        "find out why first (a GPU, a link, a driver): times of wrong results say nothing");
-  }
-  return found;
-}
-
-void NcclTestsColumns::check_type(const std::string& type, const std::string& reduction,
-                                  const Span& place) const {
+void check_type(const std::string& type, const std::string& reduction, const Span& place) {
   if (reduction != "sum" && reduction != "none") {
     throw_problem(
         "E0944", place,
@@ -142,43 +75,105 @@ void NcclTestsColumns::check_type(const std::string& type, const std::string& re
   }
 }
 
-ParsedRow NcclTestsColumns::parse(const LogLine& line, const Span& place) const {
-  if (line.words.size() != num_columns_) {
-    cut_off(place, fmt::format("it has {} of {} columns", line.words.size(), num_columns_));
-  }
-  ParsedRow parsed;
-  parsed.reduction = std::string(line.word(reduction_));
-  check_type(std::string(line.word(type_)), parsed.reduction, place);
-  if (root_) {
-    const std::optional<long long> root = whole_number(line.word(*root_));
-    if (!root) cut_off(place, "the root is no number");
-    parsed.root = static_cast<int>(*root);
-  }
-  parsed.row.size = *whole_number(line.word(size_));
-  parsed.row.place = place;
-  if (parsed.row.size == 0) return parsed;
-  constexpr std::int64_t kMostBytes = std::int64_t{1} << 53;
-  if (parsed.row.size < 0 || parsed.row.size > kMostBytes) cut_off(place, "no buffer is so large");
-  int num_timed = 0;
-  for (const Place& columns : places_) {
-    const std::optional<Timing> found = timing(line, place, columns);
-    if (!found) continue;
-    const double algbw = static_cast<double>(parsed.row.size) / (kBytesPerUs * found->time_us);
-    if (!(std::abs(algbw - found->algbw) <= kRoundedBandwidth + kRoundedTime * algbw)) {
-      throw_problem("E0943", place,
-                    fmt::format("{} bytes in {} us are {:.2f} GB/s, and the row says {}",
-                                parsed.row.size, found->time_us, algbw, found->algbw),
-                    "give the table as nccl-tests prints it: times in microseconds, columns in its "
-                    "order");
+class NcclTestsColumns {
+ public:
+  // `header`: "# size count type redop root time algbw busbw #wrong ...". Throws ScenarioError
+  // E0941 if it lacks one of them.
+  NcclTestsColumns(const LogLine& header, const Span& place)
+      : num_columns_(header.words.size() - 1),
+        size_(column_of(header, "size", place)),
+        type_(column_of(header, "type", place)),
+        reduction_(column_of(header, "redop", place)) {
+    const std::size_t root = header.find("root");
+    if (root < header.words.size()) root_ = root - 1;
+    for (std::size_t i = 1; i < header.words.size(); ++i) {
+      if (header.words[i] != "time" || header.word(i + 1) != "algbw") continue;
+      const std::string_view last = header.word(i + 3);
+      if (header.word(i + 2) != "busbw" || (last != "#wrong" && last != "error")) continue;
+      places_.push_back({i - 1, last == "#wrong"});
     }
-    if (found->algbw >= kTellingBandwidth) parsed.row.bus_share = found->busbw / found->algbw;
-    parsed.row.time_us += found->time_us;
-    ++num_timed;
+    if (places_.empty()) {
+      throw_problem("E0941", place, "no columns are called time algbw busbw #wrong, in this order",
+                    "give the table as nccl-tests prints it");
+    }
   }
-  if (num_timed == 0) cut_off(place, "it has no time, neither out-of-place nor in-place");
-  parsed.row.time_us /= num_timed;
-  return parsed;
-}
+
+  // Throws ScenarioError E0941 to E0944.
+  [[nodiscard]] ParsedRow parse(const LogLine& line, const Span& place) const {
+    if (line.words.size() != num_columns_) {
+      cut_off(place, fmt::format("it has {} of {} columns", line.words.size(), num_columns_));
+    }
+    ParsedRow parsed;
+    parsed.reduction = std::string(line.word(reduction_));
+    check_type(std::string(line.word(type_)), parsed.reduction, place);
+    if (root_) {
+      const std::optional<long long> root = parse_number<long long>(line.word(*root_));
+      if (!root) cut_off(place, "the root is no number");
+      parsed.root = static_cast<int>(*root);
+    }
+    parsed.row.size = *parse_number<long long>(line.word(size_));
+    parsed.row.place = place;
+    if (parsed.row.size == 0) return parsed;
+    constexpr std::int64_t kMostBytes = std::int64_t{1} << 53;
+    if (parsed.row.size < 0 || parsed.row.size > kMostBytes)
+      cut_off(place, "no buffer is so large");
+    int num_timed = 0;
+    for (const Place& columns : places_) {
+      const std::optional<Timing> found = timing(line, place, columns);
+      if (!found) continue;
+      const double algbw = static_cast<double>(parsed.row.size) / (kBytesPerUs * found->time_us);
+      if (!(std::abs(algbw - found->algbw) <= kRoundedBandwidth + kRoundedTime * algbw)) {
+        throw_problem(
+            "E0943", place,
+            fmt::format("{} bytes in {} us are {:.2f} GB/s, and the row says {}", parsed.row.size,
+                        found->time_us, algbw, found->algbw),
+            "give the table as nccl-tests prints it: times in microseconds, columns in its "
+            "order");
+      }
+      if (found->algbw >= kTellingBandwidth) parsed.row.bus_share = found->busbw / found->algbw;
+      parsed.row.time_us += found->time_us;
+      ++num_timed;
+    }
+    if (num_timed == 0) cut_off(place, "it has no time, neither out-of-place nor in-place");
+    parsed.row.time_us /= num_timed;
+    return parsed;
+  }
+
+ private:
+  // The first column of out-of-place or in-place: time, algbw, busbw and wrong elements.
+  struct Place {
+    std::size_t time = 0;
+    bool counts_wrong = false;  // Old releases print the largest error instead.
+  };
+  struct Timing {
+    double time_us = 0.0;
+    double algbw = 0.0;
+    double busbw = 0.0;
+  };
+
+  [[nodiscard]] static std::optional<Timing> timing(const LogLine& line, const Span& place,
+                                                    const Place& columns) {
+    if (line.word(columns.time) == "N/A") return std::nullopt;
+    const Timing found{number_at(line, columns.time, place),
+                       number_at(line, columns.time + 1, place),
+                       number_at(line, columns.time + 2, place)};
+    if (!(found.time_us > 0.0)) cut_off(place, "a time is not above 0");
+    const std::string_view wrong = line.word(columns.time + 3);
+    if (columns.counts_wrong && wrong != "N/A" && number_at(line, columns.time + 3, place) != 0) {
+      throw_problem(
+          "E0942", place, fmt::format("{} elements are wrong in this row", wrong),
+          "find out why first (a GPU, a link, a driver): times of wrong results say nothing");
+    }
+    return found;
+  }
+
+  std::size_t num_columns_ = 0;
+  std::size_t size_ = 0;
+  std::size_t type_ = 0;
+  std::size_t reduction_ = 0;
+  std::optional<std::size_t> root_;
+  std::vector<Place> places_;
+};
 
 constexpr std::size_t kMaxLogBytes = std::size_t{64} << 20U;
 
@@ -211,8 +206,8 @@ class LogReader {
 
   // Two whole numbers, or one alone: any other such line within a table is a row cut off.
   static bool looks_like_row(const LogLine& line) {
-    if (!whole_number(line.word(0))) return false;
-    return line.words.size() == 1 || whole_number(line.word(1)).has_value();
+    if (!parse_number<long long>(line.word(0))) return false;
+    return line.words.size() == 1 || parse_number<long long>(line.word(1)).has_value();
   }
 
   Span span_of(const LogLine& line) const {

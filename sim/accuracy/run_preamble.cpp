@@ -1,10 +1,7 @@
 #include "sim/accuracy/run_preamble.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "sim/kernel/text.hpp"
 
@@ -54,7 +51,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
 // 0 for a word that is no number.
 int count_of(std::string_view word) {
   constexpr long long kMost = 1 << 20;
-  return static_cast<int>(std::clamp(whole_number(word).value_or(0), 0LL, kMost));
+  return static_cast<int>(std::clamp(parse_number<long long>(word).value_or(0), 0LL, kMost));
 }
 
 }  // namespace
@@ -78,15 +75,6 @@ std::vector<LogLine> log_lines(std::string_view text) {
   return lines;
 }
 
-std::optional<long long> whole_number(std::string_view word) {
-  return parse_number<long long>(word);
-}
-
-std::optional<double> decimal_number(std::string_view word) {
-  const std::optional<double> number = parse_number<double>(word);
-  return number && std::isfinite(*number) ? number : std::nullopt;
-}
-
 // "/opt/nccl-tests/build/all_reduce_perf_mpi" names a test as well.
 void RunPreamble::take_name(std::string_view name) {
   const std::size_t slash = name.rfind('/');
@@ -105,7 +93,7 @@ void RunPreamble::take_name(std::string_view name) {
 // "#  Rank  0 Group  0 Pid   1887 on   worker-1 device  0 [0x8d] NVIDIA H100 80GB HBM3"
 void RunPreamble::take_rank(const LogLine& line) {
   constexpr long long kMostRanks = 1 << 20;
-  const std::optional<long long> rank = whole_number(line.word(2));
+  const std::optional<long long> rank = parse_number<long long>(line.word(2));
   const std::size_t on = line.find("on");
   if (!rank || *rank < 0 || *rank > kMostRanks || on == line.words.size()) return;
   if (line.word(3) == "Group" && line.word(4) != "0") {
@@ -113,12 +101,12 @@ void RunPreamble::take_rank(const LogLine& line) {
                   "the ranks work in several groups at once, which disturb each other",
                   "run the test without NCCL_TESTS_SPLIT");
   }
-  ranks_.insert(static_cast<int>(*rank));
-  hosts_.emplace(line.word(on + 1));
-  gpu_.clear();
+  run_.ranks.insert(static_cast<int>(*rank));
+  run_.hosts.emplace(line.word(on + 1));
+  run_.gpu.clear();
   bool behind_bus = false;
   for (const std::string_view word : line.words) {
-    if (behind_bus) gpu_ += (gpu_.empty() ? "" : " ") + std::string(word);
+    if (behind_bus) run_.gpu += (run_.gpu.empty() ? "" : " ") + std::string(word);
     behind_bus = behind_bus || (word.front() == '[' && word.back() == ']');
   }
 }
@@ -128,7 +116,7 @@ void RunPreamble::take_rank(const LogLine& line) {
 void RunPreamble::take_own(const LogLine& line) {
   if (line.word(1) == "shardsim" && line.word(2) == "collective") {
     since_.operation = tested_operation_of(std::string(line.word(3)));
-    own_ranks_ = count_of(line.word(6));
+    run_.own_ranks = count_of(line.word(6));
     if (line.word(5) == "fiber:") return;
     throw_problem(
         "E0950", {source_, line.offset, line.text.size()},
@@ -136,8 +124,8 @@ void RunPreamble::take_own(const LogLine& line) {
         "measure with nccl-tests");
   }
   const std::size_t nodes = line.find("nodes");
-  if (own_ranks_ > 0 && nodes >= 1 && line.word(nodes + 1) == "of") {
-    own_nodes_ = count_of(line.word(nodes - 1));
+  if (run_.own_ranks > 0 && nodes >= 1 && line.word(nodes + 1) == "of") {
+    run_.own_nodes = count_of(line.word(nodes - 1));
   }
 }
 
@@ -150,22 +138,14 @@ void RunPreamble::take_command(const LogLine& line) {
   }
 }
 
-// A run that died leaves its ranks and its name behind. Commands come before the run that they
-// start.
-void RunPreamble::begin_run() {
-  before_run_ = std::exchange(since_, {});
-  ranks_.clear();
-  hosts_.clear();
-  own_ranks_ = 0;
-  own_nodes_ = 0;
-  gpu_.clear();
-}
-
 void RunPreamble::take(const LogLine& line) {
   if (!line.is_comment()) {
     take_command(line);
   } else if (line.word(1) == "nThread") {  // The first words of a run, however the last one ended.
-    begin_run();
+    // A run that died leaves its ranks and its name behind. Commands come before the run that they
+    // start.
+    before_run_ = std::exchange(since_, {});
+    run_ = {};
   } else if (line.word(1) == "Rank") {
     take_rank(line);
   } else if (line.word(1) == "Collective" && line.word(3) == "starting:") {
@@ -177,10 +157,12 @@ void RunPreamble::take(const LogLine& line) {
 
 void RunPreamble::describe(NcclTestsTable& table) const {
   table.operation = since_.operation ? since_.operation : before_run_.operation;
-  table.ranks = own_ranks_ > 0 ? own_ranks_ : static_cast<int>(ranks_.size());
-  table.nodes = own_ranks_ > 0 ? own_nodes_ : static_cast<int>(hosts_.size());
-  table.highest_rank = own_ranks_ > 0 ? own_ranks_ - 1 : ranks_.empty() ? -1 : *ranks_.rbegin();
-  table.gpu = gpu_;
+  table.ranks = run_.own_ranks > 0 ? run_.own_ranks : static_cast<int>(run_.ranks.size());
+  table.nodes = run_.own_ranks > 0 ? run_.own_nodes : static_cast<int>(run_.hosts.size());
+  table.highest_rank = run_.own_ranks > 0   ? run_.own_ranks - 1
+                       : run_.ranks.empty() ? -1
+                                            : *run_.ranks.rbegin();
+  table.gpu = run_.gpu;
   table.variables = before_run_.variables;
   if (!since_.variables.empty()) {
     table.variables += (table.variables.empty() ? "" : " ") + since_.variables;

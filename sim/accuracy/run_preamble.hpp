@@ -31,11 +31,6 @@ struct LogLine {
 /// "#" that sticks to a word is a word of its own where it begins the line.
 [[nodiscard]] std::vector<LogLine> log_lines(std::string_view text);
 
-/// A whole number of digits and at most one sign; nothing for anything else.
-[[nodiscard]] std::optional<long long> whole_number(std::string_view word);
-/// A finite number, whole word.
-[[nodiscard]] std::optional<double> decimal_number(std::string_view word);
-
 class RunPreamble {
  public:
   explicit RunPreamble(const SourceText* source) : source_(source) {}
@@ -51,22 +46,25 @@ class RunPreamble {
   void take_command(const LogLine& line);
   void take_name(std::string_view name);
 
+  // The properties of a run that its lines give.
+  struct Run {
+    std::set<int> ranks;
+    std::set<std::string> hosts;
+    int own_ranks = 0;  // As `shardsim collective` gives it.
+    int own_nodes = 0;
+    std::string gpu;
+  };
+
   // The content of command lines and of "Collective test starting:".
   struct Command {
     std::optional<TestedOperation> operation;
     std::string variables;
   };
 
-  void begin_run();
-
   const SourceText* source_;
   Command before_run_;  // Between the run before and the first words of this one.
   Command since_;       // After those words.
-  std::set<int> ranks_;
-  std::set<std::string> hosts_;
-  int own_ranks_ = 0;  // As `shardsim collective` gives it.
-  int own_nodes_ = 0;
-  std::string gpu_;
+  Run run_;
 };
 
 }  // namespace shardsim

@@ -20,24 +20,44 @@ std::string written(const JsonValue& value) {
   return value.span.source->text.substr(value.span.offset, value.span.length);
 }
 
-// Reads values from the JSON of a mapping; an error becomes a problem with its place, and reading
-// continues.
-class MappingReader {
- public:
-  explicit MappingReader(ProblemList& problems) : problems_(&problems) {}
+std::string blanked_around(const std::string& text, const Span& kept) {
+  std::string blank = text;
+  for (std::size_t i = 0; i < blank.size(); ++i) {
+    const bool inside = i >= kept.offset && i < kept.offset + kept.length;
+    if (!inside && blank[i] != '\n') blank[i] = ' ';
+  }
+  return blank;
+}
 
-  // Columns may be named from now on.
-  void use_table(const MeasurementTable& table) { table_ = &table; }
+// The way out of a wrong name: the nearest of `known`, or else `otherwise`.
+std::string help_for(const std::string& name, const std::vector<std::string>& known,
+                     const std::string& otherwise) {
+  const std::string near = nearest(name, known);
+  return near.empty() ? otherwise : "write \"" + near + "\"";
+}
+
+// Reads the JSON of a mapping, part by part; an error becomes a problem with its place, and reading
+// continues. Columns are those of the mapping's table, which is read before the parts that name
+// columns.
+class TableMappingReader {
+ public:
+  TableMappingReader(TableMapping& mapping, ProblemList& problems)
+      : mapping_(&mapping), problems_(&problems) {}
 
   void problem(const std::string& code, const Span& span, const std::string& message,
                const std::string& help = "") {
     problems_->add(code, span, "", message, help);
   }
 
+  // `what`: "an object".
+  void needed(const JsonValue& value, const std::string& what) {
+    problem("E0926", value.span, what + " is needed here, not " + describe(value));
+  }
+
   // False and a problem if the value is none.
   bool is_object(const JsonValue& value) {
     if (value.is_object()) return true;
-    problem("E0926", value.span, "an object is needed here, not " + describe(value));
+    needed(value, "an object");
     return false;
   }
 
@@ -49,9 +69,8 @@ class MappingReader {
     for (const JsonMember& member : value.object()) {
       if (std::find(keys.begin(), keys.end(), member.key) != keys.end()) continue;
       all_known = false;
-      const std::string near = nearest(member.key, keys);
       problem("E0926", member.key_span, "unknown key \"" + printable(member.key) + "\"",
-              near.empty() ? "keys are " + one_of_list(keys) : "write \"" + near + "\"");
+              help_for(member.key, keys, "keys are " + one_of_list(keys)));
     }
     return all_known;
   }
@@ -69,7 +88,7 @@ class MappingReader {
   // Empty and a problem if the value is no text.
   std::string text(const JsonValue& value) {
     if (value.is_string() && !value.string().empty()) return value.string();
-    problem("E0926", value.span, "a text is needed here, not " + describe(value));
+    needed(value, "a text");
     return {};
   }
 
@@ -82,21 +101,20 @@ class MappingReader {
   std::optional<std::size_t> column(const JsonValue& value) {
     const std::string name = text(value);
     if (name.empty()) return std::nullopt;
-    const std::size_t found = table_->find_column(name);
+    const MeasurementTable& table = mapping_->table;
+    const std::size_t found = table.find_column(name);
     if (found != MeasurementTable::kNoColumn) return found;
-    const std::string near = nearest(name, table_->columns);
-    problem("E0927", value.span,
-            fmt::format("{} has no column \"{}\"", printable(table_->source->name, 200),
-                        printable(name)),
-            near.empty() ? "its columns are " + one_of_list(table_->columns)
-                         : "write \"" + near + "\"");
+    problem(
+        "E0927", value.span,
+        fmt::format("{} has no column \"{}\"", printable(table.source->name, 200), printable(name)),
+        help_for(name, table.columns, "its columns are " + one_of_list(table.columns)));
     return std::nullopt;
   }
 
   std::vector<std::size_t> columns(const JsonValue& list) {
     std::vector<std::size_t> found;
     if (!list.is_array() || list.array().empty()) {
-      problem("E0926", list.span, "a list of columns is needed here, not " + describe(list));
+      needed(list, "a list of columns");
       return found;
     }
     for (const JsonValue& name : list.array()) {
@@ -139,7 +157,7 @@ class MappingReader {
       }
     }
     if (words != nullptr && (!words->is_object() || words->object().empty())) {
-      problem("E0926", words->span, "an object of words is needed here, not " + describe(*words));
+      needed(*words, "an object of words");
     } else if (words != nullptr) {
       for (const JsonMember& word : words->object()) {
         conversion.words[word.key] = literal(word.value);
@@ -149,12 +167,10 @@ class MappingReader {
     return conversion;
   }
 
- private:
   std::vector<RowFactor> factors(const JsonValue& list) {
     std::vector<RowFactor> found;
     if (!list.is_array() || list.array().empty()) {
-      problem("E0926", list.span,
-              "a list of columns and numbers is needed here, not " + describe(list));
+      needed(list, "a list of columns and numbers");
       return found;
     }
     for (const JsonValue& value : list.array()) {
@@ -166,25 +182,6 @@ class MappingReader {
     }
     return found;
   }
-
-  ProblemList* problems_;
-  const MeasurementTable* table_ = nullptr;
-};
-
-std::string blanked_around(const std::string& text, const Span& kept) {
-  std::string blank = text;
-  for (std::size_t i = 0; i < blank.size(); ++i) {
-    const bool inside = i >= kept.offset && i < kept.offset + kept.length;
-    if (!inside && blank[i] != '\n') blank[i] = ' ';
-  }
-  return blank;
-}
-
-// Reads the parts of a mapping.
-class TableMappingReader : public MappingReader {
- public:
-  TableMappingReader(TableMapping& mapping, ProblemList& problems)
-      : MappingReader(problems), mapping_(&mapping) {}
 
   void read_memory_kind(const JsonValue& root) {
     for (std::size_t i = 0; i < kNumQuantities; ++i) {
@@ -217,8 +214,7 @@ class TableMappingReader : public MappingReader {
     if (const JsonValue* stride = root.find("sample_stride")) {
       const auto* whole = std::get_if<std::int64_t>(&stride->data);
       if (whole == nullptr || *whole < 1) {
-        problem("E0926", stride->span,
-                "a whole number from 1 is needed here, not " + describe(*stride));
+        needed(*stride, "a whole number from 1");
       } else {
         mapping_->sample_stride = *whole;
       }
@@ -262,7 +258,7 @@ class TableMappingReader : public MappingReader {
     const JsonValue* rows = root.find("rows");
     if (rows == nullptr) return;
     if (!rows->is_array()) {
-      problem("E0926", rows->span, "a list is needed here, not " + describe(*rows));
+      needed(*rows, "a list");
       return;
     }
     for (const JsonValue& value : rows->array()) {
@@ -275,10 +271,8 @@ class TableMappingReader : public MappingReader {
     if (find_field(member.key) != nullptr) return;  // Or the place where a preset is named.
     std::vector<std::string> paths;
     for (const Field& field : field_table()) paths.push_back(field.path);
-    const std::string near = nearest(member.key, paths);
-    problem(
-        "E0928", member.key_span, "a scenario has no field \"" + printable(member.key) + "\"",
-        near.empty() ? "docs/guide/scenario-reference.md lists them" : "write \"" + near + "\"");
+    problem("E0928", member.key_span, "a scenario has no field \"" + printable(member.key) + "\"",
+            help_for(member.key, paths, "docs/guide/scenario-reference.md lists them"));
   }
 
   std::size_t needed_column(const JsonValue& root, const std::string& name) {
@@ -299,8 +293,7 @@ class TableMappingReader : public MappingReader {
       for (const JsonMember& cell : where->object()) {
         const std::optional<std::size_t> found = column({cell.key, cell.key_span});
         if (!cell.value.is_string()) {
-          problem("E0926", cell.value.span,
-                  "cells are texts: a text is needed here, not " + describe(cell.value));
+          needed(cell.value, "cells are texts: a text");
         } else if (found) {
           exception.where.emplace_back(*found, cell.value.string());
         }
@@ -323,6 +316,7 @@ class TableMappingReader : public MappingReader {
   }
 
   TableMapping* mapping_;
+  ProblemList* problems_;
 };
 
 }  // namespace
@@ -344,7 +338,6 @@ TableMapping read_table_mapping(const std::string& path) {
   problems.throw_if_any();
   mapping.table =
       read_measurement_table((std::filesystem::path(path).parent_path() / table).string());
-  reader.use_table(mapping.table);
   reader.read_head(*root);
   reader.read_columns(*root);
   reader.read_measured(*root);

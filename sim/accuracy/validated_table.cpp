@@ -30,8 +30,7 @@ double mean_of(const std::vector<double>& values) {
 std::vector<double> ranks_of(const std::vector<double>& values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return values[i]; });
   std::vector<double> ranks(values.size());
   for (std::size_t first = 0; first < order.size();) {
     std::size_t end = first;
@@ -82,7 +81,7 @@ std::optional<double> measurement_of(const TableMapping& mapping, const Measurem
   if (!conversion) return std::nullopt;
   const RowValue value = convert(*conversion, mapping.table, row);
   if (value.kind != RowValue::Kind::given) return std::nullopt;
-  const auto number = parse_number<double>(value.text);
+  const std::optional<double> number = parse_number<double>(value.text);
   if (!number || !(*number > 0.0)) {
     throw_problem("E0925", row.places.front(),
                   fmt::format("{} of this row is {}, and must be a number above 0",
@@ -277,42 +276,33 @@ std::vector<std::size_t> rows_with(const ValidatedTable& table, std::size_t quan
   return found;
 }
 
-std::optional<ErrorStatistics> statistics_of(const ValidatedTable& table, std::size_t quantity,
-                                             bool headline) {
-  const std::vector<std::size_t> indices = rows_with(table, quantity, headline);
-  if (indices.empty()) return std::nullopt;
-  std::vector<PredictedAndMeasured> rows;
-  for (const std::size_t index : indices) {
-    rows.push_back(*table.rows[index].quantities.at(quantity));
-  }
-  ErrorStatistics statistics = error_statistics(rows);
-  statistics.worst = indices[statistics.worst];
-  return statistics;
-}
-
-std::optional<ErrorStatistics> overall_statistics(const std::vector<ValidatedTable>& tables,
-                                                  std::size_t quantity) {
-  std::vector<PredictedAndMeasured> rows;
+std::optional<QuantityFigures> figures_of(std::span<const ValidatedTable> tables,
+                                          std::size_t quantity, bool headline) {
+  std::vector<std::pair<const ValidatedTable*, const ValidatedRow*>> rows;
+  std::vector<PredictedAndMeasured> pairs;
   for (const ValidatedTable& table : tables) {
-    for (const std::size_t index : rows_with(table, quantity, true)) {
-      rows.push_back(*table.rows[index].quantities.at(quantity));
+    for (const std::size_t index : rows_with(table, quantity, headline)) {
+      rows.emplace_back(&table, &table.rows[index]);
+      pairs.push_back(*table.rows[index].quantities.at(quantity));
     }
   }
   if (rows.empty()) return std::nullopt;
-  return error_statistics(rows);
+  const ErrorStatistics errors = error_statistics(pairs);
+  const auto& [table, row] = rows[errors.worst];
+  return QuantityFigures{quantity, errors, table->name,
+                         fmt::format("line {}: {} ({:+.1f} %)", row->line, printable(row->label),
+                                     100.0 * pairs[errors.worst].error())};
 }
 
 std::vector<RefusedRows> refused_rows(const ValidatedTable& table) {
   std::vector<RefusedRows> found;
   for (const ValidatedRow& row : table.rows) {
     if (row.refused.empty()) continue;
-    const auto same = std::find_if(found.begin(), found.end(), [&](const RefusedRows& other) {
-      return other.reason == row.refused;
-    });
-    if (same != found.end()) {
-      same->lines.push_back(row.line);
-    } else {
+    const auto same = std::ranges::find(found, row.refused, &RefusedRows::reason);
+    if (same == found.end()) {
       found.push_back({row.refused, {row.line}});
+    } else {
+      same->lines.push_back(row.line);
     }
   }
   return found;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -91,13 +92,16 @@ struct RowScenario {
 [[nodiscard]] std::vector<std::size_t> rows_with(const ValidatedTable& table, std::size_t quantity,
                                                  bool headline);
 
-/// The errors of those rows; none if there are none. `worst` is an index of table.rows.
-[[nodiscard]] std::optional<ErrorStatistics> statistics_of(const ValidatedTable& table,
-                                                           std::size_t quantity, bool headline);
-
-/// The errors of all tables' headline rows. `worst` counts through all of them in their order.
-[[nodiscard]] std::optional<ErrorStatistics> overall_statistics(
-    const std::vector<ValidatedTable>& tables, std::size_t quantity);
+/// The errors of one quantity in the rows of rows_with().
+struct QuantityFigures {
+  std::size_t quantity = 0;
+  ErrorStatistics errors;
+  std::string worst_table;  ///< The name of the worst row's table.
+  std::string worst_row;    ///< "line 5: gpus 8, tp 2 (+31.0 %)".
+};
+/// The figures of these tables together; none if no row is such.
+[[nodiscard]] std::optional<QuantityFigures> figures_of(std::span<const ValidatedTable> tables,
+                                                        std::size_t quantity, bool headline);
 
 /// The reasons why rows were refused, each with its rows' lines, in the order of first appearance.
 struct RefusedRows {
@@ -124,13 +128,6 @@ struct RefusedRows {
 /// One page without external parts: per table predicted against measured on logarithmic axes, with
 /// the diagonal and lines at +-10 %; the figures; and the rows that are apart or refused.
 [[nodiscard]] std::string validation_html(const std::vector<ValidatedTable>& tables);
-
-/// "line 5: gpus 8, tp 2 (+31.0 %)": the row at an index of overall or table statistics.
-[[nodiscard]] std::string worst_row_text(const ValidatedTable& table, std::size_t index,
-                                         std::size_t quantity);
-/// The same with the table's name; `index` counts through the headline rows of all tables.
-[[nodiscard]] std::string overall_worst_text(const std::vector<ValidatedTable>& tables,
-                                             std::size_t index, std::size_t quantity);
 
 /// "2-4, 7": ascending whole numbers, runs of them shortened.
 [[nodiscard]] std::string runs_text(const std::vector<int>& numbers);

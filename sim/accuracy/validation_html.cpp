@@ -107,22 +107,11 @@ std::string ratio_line(const LogRange& range, double factor, const char* style) 
 std::string html_text(const std::string& text) {
   std::string out;
   for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
+    out += c == '<'   ? "&lt;"
+           : c == '>' ? "&gt;"
+           : c == '&' ? "&amp;"
+           : c == '"' ? "&quot;"
+                      : std::string(1, c);
   }
   return out;
 }
@@ -198,17 +187,18 @@ std::string figures_head(const char* first) {
       first);
 }
 
-std::string figures_row(const std::string& first, std::size_t quantity,
-                        const ErrorStatistics& figures, const std::string& worst) {
+std::string figures_row(const std::string& first, const QuantityFigures& figures,
+                        const std::string& worst) {
+  const ErrorStatistics& errors = figures.errors;
   const std::string correlation =
-      figures.rank_correlation ? fmt::format("{:.3f}", *figures.rank_correlation) : "&#8211;";
+      errors.rank_correlation ? fmt::format("{:.3f}", *errors.rank_correlation) : "&#8211;";
   return fmt::format(
       "<tr><td class=\"text\">{}</td><td class=\"text\">{}</td><td>{}</td><td>{:.1f} %</td>"
       "<td>{:.1f} %</td><td>{:.1f} %</td><td>{:+.1f} %</td><td>{}</td><td class=\"text\">{}</td>"
       "</tr>\n",
-      html_text(first), kQuantities.at(quantity).title, figures.rows, 100.0 * figures.mean_absolute,
-      100.0 * figures.median_absolute, 100.0 * figures.percentile_90_absolute, 100.0 * figures.bias,
-      correlation, html_text(worst));
+      html_text(first), kQuantities.at(figures.quantity).title, errors.rows,
+      100.0 * errors.mean_absolute, 100.0 * errors.median_absolute,
+      100.0 * errors.percentile_90_absolute, 100.0 * errors.bias, correlation, html_text(worst));
 }
 
 std::string summary(const std::vector<ValidatedTable>& tables) {
@@ -216,17 +206,16 @@ std::string summary(const std::vector<ValidatedTable>& tables) {
   for (const ValidatedTable& table : tables) {
     for (std::size_t i = 0; i < kNumQuantities; ++i) {
       for (const bool headline : {true, false}) {
-        const std::optional<ErrorStatistics> figures = statistics_of(table, i, headline);
-        if (!figures) continue;
-        html += figures_row(table.name + (headline ? "" : " (not in the headline)"), i, *figures,
-                            worst_row_text(table, figures->worst, i));
+        const std::string first = table.name + (headline ? "" : " (not in the headline)");
+        const std::optional<QuantityFigures> figures = figures_of({&table, 1}, i, headline);
+        if (figures) html += figures_row(first, *figures, figures->worst_row);
       }
     }
   }
   for (std::size_t i = 0; i < kNumQuantities; ++i) {
-    const std::optional<ErrorStatistics> figures = overall_statistics(tables, i);
+    const std::optional<QuantityFigures> figures = figures_of(tables, i, true);
     if (!figures) continue;
-    html += figures_row("all", i, *figures, overall_worst_text(tables, figures->worst, i));
+    html += figures_row("all", *figures, figures->worst_table + " " + figures->worst_row);
   }
   return html + "</table></div>\n";
 }

@@ -11,25 +11,22 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json figures_of(const ErrorStatistics& figures, const std::string& worst) {
-  Json object{{"rows", figures.rows},
-              {"mean_absolute_error", figures.mean_absolute},
-              {"median_absolute_error", figures.median_absolute},
-              {"percentile_90_absolute_error", figures.percentile_90_absolute},
-              {"bias", figures.bias}};
-  object["rank_correlation"] =
-      figures.rank_correlation ? Json(*figures.rank_correlation) : Json(nullptr);
-  object["worst_row"] = worst;
-  return object;
-}
-
-Json table_figures(const ValidatedTable& table, bool headline) {
+// By quantity. `names_table`: the worst row is given with its table.
+Json figures_json(std::span<const ValidatedTable> tables, bool headline, bool names_table) {
   Json object = Json::object();
   for (std::size_t i = 0; i < kNumQuantities; ++i) {
-    const std::optional<ErrorStatistics> figures = statistics_of(table, i, headline);
+    const std::optional<QuantityFigures> figures = figures_of(tables, i, headline);
     if (!figures) continue;
-    object[std::string(kQuantities.at(i).key)] =
-        figures_of(*figures, worst_row_text(table, figures->worst, i));
+    const ErrorStatistics& errors = figures->errors;
+    object[std::string(kQuantities.at(i).key)] = {
+        {"rows", errors.rows},
+        {"mean_absolute_error", errors.mean_absolute},
+        {"median_absolute_error", errors.median_absolute},
+        {"percentile_90_absolute_error", errors.percentile_90_absolute},
+        {"bias", errors.bias},
+        {"rank_correlation",
+         errors.rank_correlation ? Json(*errors.rank_correlation) : Json(nullptr)},
+        {"worst_row", (names_table ? figures->worst_table + " " : "") + figures->worst_row}};
   }
   return object;
 }
@@ -88,27 +85,20 @@ Json table_of(const ValidatedTable& table) {
           {"assuming", table.assuming},
           {"rows_in_file", table.rows_in_file},
           {"stride", table.stride},
-          {"headline", table_figures(table, true)},
-          {"apart", table_figures(table, false)},
+          {"headline", figures_json({&table, 1}, true, false)},
+          {"apart", figures_json({&table, 1}, false, false)},
           {"rows", rows}};
 }
 
 }  // namespace
 
 std::string validation_json(const std::vector<ValidatedTable>& tables) {
-  Json overall = Json::object();
-  for (std::size_t i = 0; i < kNumQuantities; ++i) {
-    const std::optional<ErrorStatistics> figures = overall_statistics(tables, i);
-    if (!figures) continue;
-    overall[std::string(kQuantities.at(i).key)] =
-        figures_of(*figures, overall_worst_text(tables, figures->worst, i));
-  }
   Json list = Json::array();
   for (const ValidatedTable& table : tables) list.push_back(table_of(table));
   const std::vector<MeasuredError> errors = measured_errors_of(tables);
   const Json root{{"schema_version", 1},
                   {"shardsim_version", std::string(version())},
-                  {"overall", overall},
+                  {"overall", figures_json(tables, true, true)},
                   {"error_bands", coverages_of(errors, "any framework")},
                   {"error_bands_without_framework", coverages_of(errors, "none")},
                   {"tables", list}};

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "scenarios/source_text.hpp"
@@ -10,34 +12,19 @@ namespace {
 
 constexpr double kPercent = 100.0;
 
-std::string figures_line(const std::string& what, const ErrorStatistics& figures,
+std::string figures_line(const std::string& what, const ErrorStatistics& errors,
                          const std::string& worst) {
   const std::string correlation =
-      figures.rank_correlation ? fmt::format("{:.3f}", *figures.rank_correlation) : "-";
+      errors.rank_correlation ? fmt::format("{:.3f}", *errors.rank_correlation) : "-";
   return fmt::format("  {:<20}{:>5}{:>9.1f} %{:>8.1f} %{:>8.1f} %{:>+8.1f} %{:>8}   {}\n", what,
-                     figures.rows, kPercent * figures.mean_absolute,
-                     kPercent * figures.median_absolute, kPercent * figures.percentile_90_absolute,
-                     kPercent * figures.bias, correlation, worst);
+                     errors.rows, kPercent * errors.mean_absolute,
+                     kPercent * errors.median_absolute, kPercent * errors.percentile_90_absolute,
+                     kPercent * errors.bias, correlation, worst);
 }
 
 std::string header_line() {
   return fmt::format("  {:<20}{:>5}{:>11}{:>10}{:>10}{:>10}{:>8}   {}\n", "", "rows", "mean|err|",
                      "median", "90th pct", "bias", "rank r", "worst row");
-}
-
-void add_figures(const ValidatedTable& table, bool headline, std::string& text) {
-  for (std::size_t i = 0; i < kNumQuantities; ++i) {
-    const std::optional<ErrorStatistics> figures = statistics_of(table, i, headline);
-    if (!figures) continue;
-    const std::string what = fmt::format("{}{}", kQuantities.at(i).title, headline ? "" : " *");
-    text += figures_line(what, *figures, worst_row_text(table, figures->worst, i));
-  }
-}
-
-std::size_t rows_that_do_not_fit(const ValidatedTable& table) {
-  std::size_t count = 0;
-  for (const ValidatedRow& row : table.rows) count += row.fits ? 0 : 1;
-  return count;
 }
 
 // The first reason why a compared row is not in the headline.
@@ -55,12 +42,17 @@ std::string table_text(const ValidatedTable& table) {
                             : fmt::format("  {} of {} rows: every {}th from the first\n",
                                           table.rows.size(), table.rows_in_file, table.stride);
   text += header_line();
-  add_figures(table, true, text);
-  add_figures(table, false, text);
+  for (const bool headline : {true, false}) {
+    for (std::size_t i = 0; i < kNumQuantities; ++i) {
+      const std::string what = fmt::format("{}{}", kQuantities.at(i).title, headline ? "" : " *");
+      const std::optional<QuantityFigures> figures = figures_of({&table, 1}, i, headline);
+      if (figures) text += figures_line(what, figures->errors, figures->worst_row);
+    }
+  }
   if (const std::string why = why_apart(table); !why.empty()) {
     text += fmt::format("  * not in the headline: {}\n", why);
   }
-  if (const std::size_t count = rows_that_do_not_fit(table); count > 0) {
+  if (const auto count = std::ranges::count(table.rows, false, &ValidatedRow::fits); count > 0) {
     text +=
         fmt::format("  {} rows ran where they were measured and are predicted not to fit\n", count);
   }
@@ -116,24 +108,6 @@ std::string runs_text(const std::vector<int>& numbers) {
   return text;
 }
 
-std::string worst_row_text(const ValidatedTable& table, std::size_t index, std::size_t quantity) {
-  const ValidatedRow& row = table.rows.at(index);
-  return fmt::format("line {}: {} ({:+.1f} %)", row.line, printable(row.label),
-                     kPercent * row.quantities.at(quantity)->error());
-}
-
-std::string overall_worst_text(const std::vector<ValidatedTable>& tables, std::size_t index,
-                               std::size_t quantity) {
-  for (const ValidatedTable& table : tables) {
-    const std::vector<std::size_t> rows = rows_with(table, quantity, true);
-    if (index < rows.size()) {
-      return table.name + " " + worst_row_text(table, rows[index], quantity);
-    }
-    index -= rows.size();
-  }
-  return {};
-}
-
 std::string validation_text(const std::vector<ValidatedTable>& tables) {
   std::string text;
   std::size_t all = 0;
@@ -146,10 +120,10 @@ std::string validation_text(const std::vector<ValidatedTable>& tables) {
   text += fmt::format("all {} tables: rows that are confirmed, of trust A or B\n{}", tables.size(),
                       header_line());
   for (std::size_t i = 0; i < kNumQuantities; ++i) {
-    const std::optional<ErrorStatistics> figures = overall_statistics(tables, i);
+    const std::optional<QuantityFigures> figures = figures_of(tables, i, true);
     if (!figures) continue;
-    text += figures_line(std::string(kQuantities.at(i).title), *figures,
-                         overall_worst_text(tables, figures->worst, i));
+    text += figures_line(std::string(kQuantities.at(i).title), figures->errors,
+                         figures->worst_table + " " + figures->worst_row);
   }
   text += fmt::format("  {} of {} rows are not represented; each is listed above\n", refused, all);
   text += coverages_text(tables);

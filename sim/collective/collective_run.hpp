@@ -90,6 +90,7 @@ class CollectiveTrial {
     Tensor output;
   };
 
+  // Whether Communicator offers it: some operations work in place only, some never do.
   [[nodiscard]] bool works(BufferPlace place) const;
   [[nodiscard]] Buffers allocate(BufferPlace place, const ElementCounts& counts) const;
   Work post(const Buffers& buffers);

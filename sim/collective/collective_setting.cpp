@@ -29,25 +29,31 @@ constexpr std::array<const CollectiveRow*, 9> kTested = {&collective::kAllReduce
                                                          &collective::kGather,
                                                          &collective::kScatter};
 
-// Without fp8, which has no arithmetic here.
-struct DTypeName {
+// A value and its name in nccl-tests.
+template <class Value>
+struct Named {
   const char* nccl;
-  DType dtype;
+  Value value;
 };
-constexpr DTypeName kDTypes[] = {
+
+// Without fp8, which has no arithmetic here.
+constexpr Named<DType> kDTypes[] = {
     {"int8", DType::int8},     {"int32", DType::int32}, {"int64", DType::int64},
     {"half", DType::fp16},     {"float", DType::fp32},  {"double", DType::fp64},
     {"bfloat16", DType::bf16},
 };
 
-struct ReductionName {
-  const char* nccl;
-  ReduceOp op;
-};
-constexpr ReductionName kReductions[] = {
+constexpr Named<ReduceOp> kReductions[] = {
     {"sum", ReduceOp::sum}, {"prod", ReduceOp::product}, {"max", ReduceOp::max},
     {"min", ReduceOp::min}, {"avg", ReduceOp::avg},
 };
+
+UsageError unknown_word(const char* code, const char* what, const std::string& name,
+                        const std::vector<std::string>& names) {
+  const std::string near = nearest(name, names);
+  return {code, fmt::format("there is no {} \"{}\"", what, name),
+          (near.empty() ? "" : "write \"" + near + "\"; ") + "there are " + one_of_list(names)};
+}
 
 // The entry called `name`, or E1085 with the nearest.
 template <class Entry, std::size_t N>
@@ -57,10 +63,7 @@ const Entry& entry_of(const Entry (&entries)[N], const std::string& name, const 
     if (name == entry.nccl) return entry;
     names.emplace_back(entry.nccl);
   }
-  const std::string near = nearest(name, names);
-  throw UsageError(
-      "E1085", fmt::format("there is no {} \"{}\"", what, name),
-      (near.empty() ? "" : "write \"" + near + "\"; ") + "there are " + one_of_list(names));
+  throw unknown_word("E1085", what, name, names);
 }
 
 void require(bool good, const char* code, const std::string& message, const std::string& fix) {
@@ -131,11 +134,11 @@ void set_sizes(const CollectiveArguments& arguments, CollectiveSetting& setting)
 }
 
 void set_reduction(const CollectiveArguments& arguments, CollectiveSetting& setting) {
-  const DTypeName& dtype = entry_of(kDTypes, arguments.dtype, "datatype");
-  const ReductionName& reduction = entry_of(kReductions, arguments.reduction, "reduction");
-  setting.dtype = dtype.dtype;
+  const Named<DType>& dtype = entry_of(kDTypes, arguments.dtype, "datatype");
+  const Named<ReduceOp>& reduction = entry_of(kReductions, arguments.reduction, "reduction");
+  setting.dtype = dtype.value;
   setting.dtype_name = dtype.nccl;
-  setting.reduction = reduction.op;
+  setting.reduction = reduction.value;
   setting.reduction_name = reduces(setting.operation) ? reduction.nccl : "none";
 }
 
@@ -177,10 +180,7 @@ TestedOperation tested_operation_of(const std::string& name) {
   if (name.empty()) {
     throw UsageError("E1084", "no operation is given", "name one: " + one_of_list(names));
   }
-  const std::string near = nearest(name, names);
-  throw UsageError(
-      "E1084", "there is no operation \"" + name + "\"",
-      (near.empty() ? "" : "write \"" + near + "\"; ") + "there are " + one_of_list(names));
+  throw unknown_word("E1084", "operation", name, names);
 }
 
 bool reduces(TestedOperation operation) {
@@ -193,22 +193,11 @@ bool has_root(TestedOperation operation) {
   return row != nullptr && row->root != RootRole::none;
 }
 
-bool works_in_place(TestedOperation operation) {
-  const CollectiveRow* const row = collective_of(operation);
-  return row != nullptr &&
-         (row->path == CollectivePath::ring || row->path == CollectivePath::chain);
-}
-
-bool works_out_of_place(TestedOperation operation) {
-  const CollectiveRow* const row = collective_of(operation);
-  return row == nullptr || !row->in_place();
-}
-
-ElementCounts element_counts(TestedOperation operation, std::int64_t elements,
-                             std::int64_t element_bytes, int ranks) {
+ElementCounts CollectiveSetting::counts(std::int64_t size) const {
   constexpr std::int64_t kChunkBytes = 16;
-  const std::int64_t chunk = elements / ranks & -(kChunkBytes / element_bytes);
-  const std::int64_t full = chunk * ranks;
+  const std::int64_t elements = size / size_of(dtype);
+  const std::int64_t chunk = elements / ranks() & -(kChunkBytes / size_of(dtype));
+  const std::int64_t full = chunk * ranks();
   const CollectiveRow* const row = collective_of(operation);
   if (row == nullptr || row->in_place()) return {elements, elements, elements};
   return {row->input == BufferPart::chunk ? chunk : full,
@@ -221,9 +210,7 @@ double bus_factor(TestedOperation operation, int ranks) {
 }
 
 std::string nccl_type_name(DType dtype) {
-  const auto* const found =
-      std::find_if(std::begin(kDTypes), std::end(kDTypes),
-                   [dtype](const DTypeName& each) { return each.dtype == dtype; });
+  const auto* const found = std::ranges::find(kDTypes, dtype, &Named<DType>::value);
   return found == std::end(kDTypes) ? "float" : found->nccl;
 }
 

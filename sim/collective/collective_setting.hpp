@@ -6,12 +6,11 @@
 #include <vector>
 
 #include "sim/hardware/cluster.hpp"
+#include "sim/hardware/collective.hpp"
 
 #include "backends/communicator.hpp"
 
 #include "sim/real/process_options.hpp"
-
-#include "sim/hardware/collective.hpp"
 
 // The operations of `shardsim collective`: the elements that each moves for a size, and how its
 // bandwidth is counted. Rules and factors are those of nccl-tests (github.com/NVIDIA/nccl-tests,
@@ -41,9 +40,6 @@ enum class TestedOperation : std::uint8_t {
 
 [[nodiscard]] bool reduces(TestedOperation operation);
 [[nodiscard]] bool has_root(TestedOperation operation);
-/// The places that Communicator offers: some operations work in place only, some never do.
-[[nodiscard]] bool works_in_place(TestedOperation operation);
-[[nodiscard]] bool works_out_of_place(TestedOperation operation);
 
 /// Elements on one rank. At gather and scatter the larger buffer is the root's.
 struct ElementCounts {
@@ -51,11 +47,6 @@ struct ElementCounts {
   std::int64_t receive = 0;
   std::int64_t argument = 0;  ///< The argument of NCCL's function: the column "count".
 };
-
-/// For a buffer of `elements` in all; where every rank has a chunk, chunks are whole multiples of
-/// 16 bytes, so small sizes may come to nothing.
-[[nodiscard]] ElementCounts element_counts(TestedOperation operation, std::int64_t elements,
-                                           std::int64_t element_bytes, int ranks);
 
 /// busbw = algbw x this factor: the load of a link, whatever the number of ranks.
 [[nodiscard]] double bus_factor(TestedOperation operation, int ranks);
@@ -99,9 +90,9 @@ struct CollectiveSetting {
   Cluster cluster;
 
   [[nodiscard]] int ranks() const { return cluster.num_ranks(); }
-  [[nodiscard]] ElementCounts counts(std::int64_t size) const {
-    return element_counts(operation, size / size_of(dtype), size_of(dtype), ranks());
-  }
+  /// For a buffer of `size` bytes in all; where every rank has a chunk, chunks are whole multiples
+  /// of 16 bytes, so small sizes may come to nothing.
+  [[nodiscard]] ElementCounts counts(std::int64_t size) const;
 };
 
 /// NCCL's name of a type, as --datatype takes it; "float" for one that it does not take (fp8).

@@ -120,8 +120,10 @@ std::int64_t TestValues::count_wrong(const Tensor& buffer, int source, std::int6
 }
 
 bool CollectiveTrial::works(BufferPlace place) const {
-  return place == BufferPlace::in_place ? works_in_place(setting_.operation)
-                                        : works_out_of_place(setting_.operation);
+  const CollectiveRow* const row = collective_of(setting_.operation);
+  if (place == BufferPlace::out_of_place) return row == nullptr || !row->in_place();
+  return row != nullptr &&
+         (row->path == CollectivePath::ring || row->path == CollectivePath::chain);
 }
 
 std::int64_t CollectiveTrial::sent_in_all() const {

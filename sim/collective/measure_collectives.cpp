@@ -81,14 +81,8 @@ void work_of_rank(const CollectiveSetting& setting, const RunHooks& hooks, RankS
   seat.open().backend().finish();
   if (seat.rank() == 0) seat.set("shares devices", seat.open().shares_devices() ? "yes" : "no");
   const std::optional<SentTotals> wire = seat.open().close();
-  std::optional<std::int64_t> bytes;
-  std::optional<std::int64_t> messages;
-  if (wire) {
-    bytes = wire->bytes;
-    messages = wire->messages;
-  }
-  seat.set(totals_key(seat.rank()),
-           fmt::format("{} {} {}", sent, word_of(bytes), word_of(messages)));
+  const std::string counted = wire ? fmt::format("{} {}", wire->bytes, wire->messages) : "- -";
+  seat.set(totals_key(seat.rank()), fmt::format("{} {}", sent, counted));
 }
 
 void add_totals(CollectiveRun& run, const std::string& text) {

@@ -1,11 +1,11 @@
 #include "sim/command/cli.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iostream>
 #include <memory>
 #include <ostream>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -115,21 +115,10 @@ Exit codes: 0 ok, 1 a check or expectation failed, 2 bad usage or scenario, 3 do
 4 deadlock or mismatched communication, 5 backend failure, 70 a bug of shardsim, 130 interrupted.
 "shardsim VERB --help" tells more of a verb. Nothing is ever asked while it runs.)";
 
-const char* title_of(VerbGroup group) {
-  switch (group) {
-    case VerbGroup::start:
-      return "Begin";
-    case VerbGroup::run:
-      return "Run and check one scenario";
-    case VerbGroup::plan:
-      return "Plan with many runs, and exchange";
-    case VerbGroup::measure:
-      return "Hold against real machines";
-    case VerbGroup::shell:
-      return "Shell and manual";
-  }
-  return "";
-}
+// In the order of VerbGroup.
+constexpr std::array kGroupTitles = {"Begin", "Run and check one scenario",
+                                     "Plan with many runs, and exchange",
+                                     "Hold against real machines", "Shell and manual"};
 
 std::string examples_text(const Examples& examples) {
   std::size_t width = 0;
@@ -149,8 +138,7 @@ std::string examples_text(const Examples& examples) {
 Examples first_examples(const std::vector<Verb>& verbs) {
   Examples examples;
   for (const char* name : {"demo", "run", "plan", "check"}) {
-    const auto verb = std::find_if(verbs.begin(), verbs.end(),
-                                   [name](const Verb& known) { return known.name == name; });
+    const auto verb = std::ranges::find(verbs, name, &Verb::name);
     if (verb == verbs.end() || verb->examples.empty()) continue;
     if (examples.size() < kFirstExamples) examples.push_back(verb->examples.front());
   }
@@ -182,11 +170,10 @@ class CommandHelp : public CLI::Formatter {
 void declare_verbs(CLI::App& app, const std::vector<Verb>& verbs) {
   const auto of_verbs = std::make_shared<CLI::Formatter>();
   std::vector<Verb> in_groups = verbs;
-  std::stable_sort(in_groups.begin(), in_groups.end(),
-                   [](const Verb& a, const Verb& b) { return a.group < b.group; });
+  std::ranges::stable_sort(in_groups, {}, &Verb::group);
   for (const Verb& verb : in_groups) {
     CLI::App& declared = *app.add_subcommand(verb.name, verb.summary);
-    declared.group(title_of(verb.group));
+    declared.group(kGroupTitles.at(static_cast<std::size_t>(verb.group)));
     declared.formatter(of_verbs);
     if (!verb.examples.empty()) declared.footer("\n" + examples_text(verb.examples));
     verb.add_options(declared);
@@ -208,8 +195,7 @@ std::vector<std::string> with_verb(int argc, const char* const* argv,
     first += has_value ? 2 : 1;
   }
   const bool named =
-      first != words.end() && std::any_of(verbs.begin(), verbs.end(),
-                                          [&](const Verb& verb) { return verb.name == *first; });
+      first != words.end() && std::ranges::find(verbs, *first, &Verb::name) != verbs.end();
   const bool global = std::all_of(words.begin(), words.end(), [](const std::string& word) {
     return word == "-h" || word == "--help" || word == "--version";
   });
@@ -231,12 +217,6 @@ void build(CLI::App& app, const std::vector<Verb>& verbs, std::string& color) {
   for (CLI::App* verb : app.get_subcommands({})) add_color(*verb, color);
 }
 
-ErrorForm form_of_errors(const Verb& verb) {
-  if (verb.wants_json && verb.wants_json()) return ErrorForm::json;
-  if (verb.wants_annotations && verb.wants_annotations()) return ErrorForm::annotations;
-  return ErrorForm::text;
-}
-
 int run_verb(const Verb& verb, const Console& console) {
   try {
     const int exit_code = verb.run(console);
@@ -247,7 +227,7 @@ int run_verb(const Verb& verb, const Console& console) {
                    "check the space left, or the program that reads"),
         ErrorForm::text, console.out, console.err);
   } catch (const Error& error) {
-    return report(error, form_of_errors(verb), console.out, console.err);
+    return report(error, verb.error_form(), console.out, console.err);
   } catch (const std::exception& error) {
     console.err << "error[E7000]: " << error.what() << "\n   = help: this is a bug of shardsim; "
                 << "please report it with the scenario\n";

@@ -7,10 +7,10 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "sim/command/verbs.hpp"
 #include "sim/run/run.hpp"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name.
-class App;
 class ParseError;
 }  // namespace CLI
 
@@ -27,8 +27,6 @@ int run_command(int argc, const char* const* argv, std::ostream& out, std::ostre
 /// `words` as the user gave them. Codes E0904 (options and words) and E0905 (nothing to do).
 [[nodiscard]] UsageError usage_error(const CLI::App& app, const CLI::ParseError& error,
                                      const std::vector<std::string>& words);
-
-enum class ErrorForm { text, json, annotations };
 
 /// Every failure ends here, in one place: a JSON array of problems or annotations of GitHub Actions
 /// on `out`, or text on `err`. Returns the exit code.

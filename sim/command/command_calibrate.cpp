@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -67,8 +66,7 @@ PricedTable priced(const CalibrateArguments& arguments, NcclTestsTable table) {
   result.layout.nodes = cluster.num_nodes;
   require_one_tier(table, result.layout);
   result.tier = cluster.num_nodes > 1 ? NetworkTier::between : NetworkTier::inside;
-  std::stable_sort(table.rows.begin(), table.rows.end(),
-                   [](const NcclTestsRow& a, const NcclTestsRow& b) { return a.size < b.size; });
+  std::ranges::stable_sort(table.rows, {}, &NcclTestsRow::size);
   std::vector<std::int64_t> sizes;
   for (const NcclTestsRow& row : table.rows) sizes.push_back(row.size);
   result.points = price_sizes(cluster, result.layout.operation, sizes);
@@ -118,8 +116,7 @@ void add_calibrate_options(CLI::App& verb, CalibrateArguments& arguments) {
 // `shardsim calibrate FILE...`: fits system.nccl to measurements of nccl-tests. It prints the
 // system's error with and without the fit, and writes the fit with all else that system.nccl has.
 // Returns 0. Throws Error: E0940 to E0951, and E0901 for a file that cannot be written.
-int command_calibrate(const CalibrateArguments& arguments, std::istream& input, std::ostream& out,
-                      std::ostream& err) {
+int command_calibrate(const CalibrateArguments& arguments, const Console& console) {
   if (arguments.files.empty()) {
     throw UsageError(
         "E0940", "no output of nccl-tests is given",
@@ -130,7 +127,7 @@ int command_calibrate(const CalibrateArguments& arguments, std::istream& input, 
   check_paths(arguments, given.files);
   std::vector<PricedTable> tables;
   for (const std::string& path : arguments.files) {
-    for (NcclTestsTable& table : read_nccl_tests(path, input)) {
+    for (NcclTestsTable& table : read_nccl_tests(path, console.in)) {
       tables.push_back(priced(arguments, std::move(table)));
     }
   }
@@ -147,25 +144,21 @@ int command_calibrate(const CalibrateArguments& arguments, std::istream& input, 
                                  .tiers = tiers,
                                  .parts = parts,
                                  .out = arguments.out};
-  out << calibration_text(report);
-  if (!arguments.out.empty()) write_text(arguments.out, overlay_text(report), err);
+  console.out << calibration_text(report);
+  if (!arguments.out.empty()) write_text(arguments.out, overlay_text(report), console.err);
   return 0;
 }
 
 }  // namespace
 
 Verb calibrate_verb() {
-  const auto arguments = std::make_shared<CalibrateArguments>();
-  return {.name = "calibrate",
-          .summary = "Fit NCCL's prices to measurements of nccl-tests",
-          .add_options = [arguments](CLI::App& app) { add_calibrate_options(app, *arguments); },
-          .run =
-              [arguments](const Console& console) {
-                return command_calibrate(*arguments, console.in, console.out, console.err);
-              },
-          .group = VerbGroup::measure,
-          .examples = {{"shardsim calibrate one-node.txt two-nodes.txt --system dgx-h100",
-                        "prices of the machine that printed these tables"}}};
+  return with_arguments<CalibrateArguments>(
+      {.name = "calibrate",
+       .summary = "Fit NCCL's prices to measurements of nccl-tests",
+       .group = VerbGroup::measure,
+       .examples = {{"shardsim calibrate one-node.txt two-nodes.txt --system dgx-h100",
+                     "prices of the machine that printed these tables"}}},
+      add_calibrate_options, command_calibrate);
 }
 
 }  // namespace shardsim

@@ -1,4 +1,3 @@
-#include <memory>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -34,12 +33,26 @@ void require_apart_here(const std::vector<FileRead>& read, const OutputSpec& out
   }
 }
 
+struct CheckArguments {
+  std::vector<std::string> files;
+  std::vector<std::string> overrides;
+  bool json = false;
+  bool annotations = false;
+};
+
+void add_check_options(CLI::App& app, CheckArguments& arguments) {
+  app.add_option("file", arguments.files, "Scenarios; - is standard input")->required();
+  app.add_option("--set", arguments.overrides, "Override a field: a.b=value; repeatable")
+      ->allow_extra_args(false);
+  add_output_format(app, arguments.json, arguments.annotations, "Print problems as JSON");
+}
+
 // `shardsim check FILE...`: validates only. Throws the problems of all files together.
-int command_check(const std::vector<std::string>& files, const std::vector<std::string>& overrides,
-                  bool json, const Console& console) {
+int command_check(const CheckArguments& arguments, const Console& console) {
+  const std::vector<std::string>& overrides = arguments.overrides;
   std::vector<Problem> problems;
   std::size_t num_dropped = 0;
-  for (const std::string& file : files) {
+  for (const std::string& file : arguments.files) {
     try {
       const Scenario scenario =
           file == kStandardInput
@@ -47,7 +60,7 @@ int command_check(const std::vector<std::string>& files, const std::vector<std::
               : load_scenario(file, overrides);
       require_apart_here(scenario.files, scenario.output, file);
       tell_warnings(scenario.warnings, console.err);
-      if (!json)
+      if (!arguments.json)
         console.out << printable(file, 200) << ": valid, " << scenario.system.ranks << " ranks\n";
     } catch (const ScenarioError& error) {
       problems.insert(problems.end(), error.problems().begin(), error.problems().end());
@@ -55,42 +68,22 @@ int command_check(const std::vector<std::string>& files, const std::vector<std::
     }
   }
   if (!problems.empty()) throw ScenarioError(std::move(problems), num_dropped);
-  if (json) console.out << "[]\n";
+  if (arguments.json) console.out << "[]\n";
   return 0;
 }
 
 }  // namespace
 
 Verb check_verb() {
-  struct Arguments {
-    std::vector<std::string> files;
-    std::vector<std::string> overrides;
-    bool json = false;
-    bool annotations = false;
-  };
-  const auto arguments = std::make_shared<Arguments>();
-  return {
-      .name = "check",
-      .summary = "Validate scenarios without running them",
-      .add_options =
-          [arguments](CLI::App& app) {
-            app.add_option("file", arguments->files, "Scenarios; - is standard input")->required();
-            app.add_option("--set", arguments->overrides, "Override a field: a.b=value; repeatable")
-                ->allow_extra_args(false);
-            add_output_format(app, arguments->json, arguments->annotations,
-                              "Print problems as JSON");
-          },
-      .run =
-          [arguments](const Console& console) {
-            return command_check(arguments->files, arguments->overrides, arguments->json, console);
-          },
-      .wants_json = [arguments] { return arguments->json; },
-      .wants_annotations = [arguments] { return arguments->annotations; },
-      .group = VerbGroup::run,
-      .examples = {{"shardsim check scenarios/quickstart.json",
-                    "every problem of a file, without running it"},
-                   {"shardsim check --output-format=github plan.json",
-                    "in a workflow: beside the changed lines"}}};
+  return with_arguments<CheckArguments>(
+      {.name = "check",
+       .summary = "Validate scenarios without running them",
+       .group = VerbGroup::run,
+       .examples = {{"shardsim check scenarios/quickstart.json",
+                     "every problem of a file, without running it"},
+                    {"shardsim check --output-format=github plan.json",
+                     "in a workflow: beside the changed lines"}}},
+      add_check_options, command_check);
 }
 
 }  // namespace shardsim

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <memory>
 #include <ostream>
 
 #include <CLI/CLI.hpp>
@@ -43,42 +41,45 @@ void add_collective_options(CLI::App& verb, CollectiveArguments& arguments) {
   verb.add_option("-e,--maxbytes", arguments.max_bytes, "Largest size (32M)");
   verb.add_option("-i,--stepbytes", arguments.step_bytes, "Fixed step between sizes (1M)");
   verb.add_option("-f,--stepfactor", arguments.factor, "Factor between sizes, instead of a step");
-  const CLI::Range counts(1, 1000000);
+  const CLI::Range counts(0, 1000000);
+  const CLI::Range machine(1, 16384);
   verb.add_option("-n,--iters", arguments.iterations, "Timed operations per size (20)")
-      ->check(counts);
+      ->check(CLI::Range(1, 1000000));
   verb.add_option("-w,--warmup_iters", arguments.warmup, "Operations before, not timed (5)")
-      ->check(CLI::Range(0, 1000000));
+      ->check(counts);
   verb.add_option("-c,--check", arguments.checks, "Checked operations per size (1); 0: none")
-      ->check(CLI::Range(0, 1000000));
+      ->check(counts);
   verb.add_option("-o,--op", arguments.reduction, "sum, prod, min, max or avg");
   verb.add_option("-d,--datatype", arguments.dtype,
                   "int8, int32, int64, half, float, double or bfloat16");
   verb.add_option("-r,--root", arguments.root,
                   "The root of broadcast, reduce, gather and scatter (0)")
-      ->check(CLI::Range(0, 1000000));
+      ->check(counts);
   verb.add_option("--ranks", arguments.ranks, "How many (8 simulated, 2 processes)")
-      ->check(CLI::Range(1, 16384));
+      ->check(machine);
   verb.add_option("--nodes", arguments.nodes, "That they lie on (as few as they fill)")
-      ->check(CLI::Range(1, 16384));
+      ->check(machine);
   verb.add_option("--system", arguments.system,
                   "The machine that is simulated: a preset (dgx-h100) or a scenario's file");
   verb.add_option("--set", arguments.overrides, "Override a field of it: a.b=value; repeatable")
       ->allow_extra_args(false);
   verb.add_flag("--json", arguments.json, "Print one JSON object instead of the table");
   verb.add_flag("-q,--quiet", arguments.quiet, "Print no progress");
+  add_process_options(verb, arguments.process);
 }
 
 // `shardsim collective OP`: times one operation over sizes, checks every element, and prints the
 // table or the JSON. Returns the exit code: 1 for a wrong element, or for bytes on the wire that
-// are not those of our own count where they must be. Throws Error. `hooks`: for tests.
-int command_collective(const CollectiveArguments& arguments, std::ostream& out, std::ostream& err,
-                       RunHooks hooks) {
+// are not those of our own count where they must be. Throws Error.
+int command_collective(CollectiveArguments& arguments, const Console& console) {
+  arguments.process.words = console.words;
   const bool measures = arguments.process.on_processes();
   const std::optional<LaunchedRank> launched =
       measures ? find_launched_rank() : std::optional<LaunchedRank>();
   const CollectiveSetting setting =
       collective_setting_of(arguments, launched ? launched->world_size : 0);
-  Progress progress(err, !arguments.quiet);
+  Progress progress(console.err, !arguments.quiet);
+  RunHooks hooks = console.hooks;
   hooks.on_progress = [&progress] { progress.tick(); };
   CollectiveRun run;
   if (measures) {
@@ -86,7 +87,7 @@ int command_collective(const CollectiveArguments& arguments, std::ostream& out, 
     require_memory(setting, here);
     int exit_code = 0;
     std::optional<CollectiveRun> measured =
-        measure_collectives(setting, arguments.process, hooks, exit_code, err);
+        measure_collectives(setting, arguments.process, hooks, exit_code, console.err);
     if (!measured) return exit_code;
     run = std::move(*measured);
     add_simulation(setting, run);
@@ -96,8 +97,8 @@ int command_collective(const CollectiveArguments& arguments, std::ostream& out, 
   }
   progress.done();
   const std::string& backend = arguments.process.backend;
-  out << (arguments.json ? collective_json(setting, backend, run)
-                         : collective_table(setting, backend, run));
+  console.out << (arguments.json ? collective_json(setting, backend, run)
+                                 : collective_table(setting, backend, run));
   const bool good = wrong_elements(run) == 0 && wire_agrees(run);
   return static_cast<int>(good ? ExitCode::ok : ExitCode::check_failed);
 }
@@ -105,23 +106,13 @@ int command_collective(const CollectiveArguments& arguments, std::ostream& out, 
 }  // namespace
 
 Verb collective_verb() {
-  const auto arguments = std::make_shared<CollectiveArguments>();
-  return {.name = "collective",
-          .summary = "Time and check one collective, as nccl-tests does",
-          .add_options =
-              [arguments](CLI::App& app) {
-                add_collective_options(app, *arguments);
-                add_process_options(app, arguments->process);
-              },
-          .run =
-              [arguments](const Console& console) {
-                arguments->process.words = console.words;
-                return command_collective(*arguments, console.out, console.err, console.hooks);
-              },
-          .wants_json = [arguments] { return arguments->json; },
-          .group = VerbGroup::measure,
-          .examples = {{"shardsim collective all_reduce -b 8 -e 1G -f 2",
-                        "nccl-tests' table, simulated"}}};
+  return with_arguments<CollectiveArguments>(
+      {.name = "collective",
+       .summary = "Time and check one collective, as nccl-tests does",
+       .group = VerbGroup::measure,
+       .examples = {{"shardsim collective all_reduce -b 8 -e 1G -f 2",
+                     "nccl-tests' table, simulated"}}},
+      add_collective_options, command_collective);
 }
 
 }  // namespace shardsim

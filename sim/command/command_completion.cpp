@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <ostream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -52,8 +52,8 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
   const std::size_t end = type.find('}', begin);
   std::vector<std::string> choices;
   if (begin == std::string::npos || end == std::string::npos) return choices;
-  const std::string_view inside = std::string_view(type).substr(begin + 1, end - begin - 1);
-  for (const std::string_view choice : split_at(inside, ',')) choices.emplace_back(choice);
+  const std::string list = type.substr(begin + 1, end - begin - 1);
+  for (const std::string_view choice : split_at(list, ',')) choices.emplace_back(choice);
   return choices;
 }
 
@@ -86,7 +86,6 @@ CommandOption option_of(const std::string& verb, const CLI::Option& option) {
 CommandVerb command_verb(const CLI::App& app) {
   CommandVerb verb;
   verb.name = app.get_name();
-  verb.group = app.get_group();
   verb.summary = app.get_description();
   verb.footer = app.get_footer();
   for (const CLI::Option* option : app.get_options()) {
@@ -207,13 +206,16 @@ std::string man_page(const CommandTree& tree) {
   return out + std::string(kEnd);
 }
 
+struct CompletionArguments {
+  std::string shell;
+  const CLI::App* root = nullptr;  // Complete only when all verbs are declared: when one runs.
+};
+
 }  // namespace
 
 CommandTree command_tree(const CLI::App& app) {
   CommandTree tree;
-  tree.name = app.get_name();
   tree.summary = app.get_description();
-  tree.footer = app.get_footer();
   for (const CLI::Option* option : app.get_options()) {
     tree.options.push_back(option_of("", *option));
   }
@@ -222,65 +224,54 @@ CommandTree command_tree(const CLI::App& app) {
 }
 
 std::vector<std::string> settable_fields() {
-  std::vector<std::string> paths;
+  std::set<std::string> paths;
   for (const Field& field : field_table()) {
     const bool in_list = field.path.find("[]") != std::string::npos;
     if (!in_list && field.path != "$schema" && field.path != "schema_version") {
-      paths.push_back(field.path);
+      paths.insert(field.path);
     }
   }
   for (const Section& section : section_table()) {
-    if (!section.preset_folder.empty()) paths.push_back(section.path + ".preset");
+    if (!section.preset_folder.empty()) paths.insert(section.path + ".preset");
   }
-  std::sort(paths.begin(), paths.end());
-  paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
-  return paths;
+  return {paths.begin(), paths.end()};
 }
 
 Verb completion_verb() {
-  struct Arguments {
-    std::string shell;
-    const CLI::App* root =
-        nullptr;  // Complete only when all verbs are declared: used when the verb runs.
-  };
-  const auto arguments = std::make_shared<Arguments>();
-  return {
-      .name = "completion",
-      .summary = "Print a script with which a shell completes verbs, options, presets and fields",
-      .add_options =
-          [arguments](CLI::App& app) {
-            arguments->root = app.get_parent();
-            app.add_option("shell", arguments->shell, "Which")
-                ->required()
-                ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-          },
-      .run =
-          [arguments](const Console& console) {
-            const CommandTree tree = command_tree(*arguments->root);
-            console.out << (arguments->shell == "bash"  ? bash_completion(tree)
-                            : arguments->shell == "zsh" ? zsh_completion(tree)
-                                                        : fish_completion(tree));
-            return 0;
-          },
-      .group = VerbGroup::shell,
-      .examples = {{"source <(shardsim completion bash)", "in this bash, at once"},
-                   {"shardsim completion zsh > ~/.zfunc/_shardsim", "a folder of $fpath"},
-                   {"shardsim completion fish > ~/.config/fish/completions/shardsim.fish",
-                    "for every fish"}}};
+  return with_arguments<CompletionArguments>(
+      {.name = "completion",
+       .summary = "Print a script with which a shell completes verbs, options, presets and fields",
+       .group = VerbGroup::shell,
+       .examples = {{"source <(shardsim completion bash)", "in this bash, at once"},
+                    {"shardsim completion zsh > ~/.zfunc/_shardsim", "a folder of $fpath"},
+                    {"shardsim completion fish > ~/.config/fish/completions/shardsim.fish",
+                     "for every fish"}}},
+      [](CLI::App& app, CompletionArguments& arguments) {
+        arguments.root = app.get_parent();
+        app.add_option("shell", arguments.shell, "Which")
+            ->required()
+            ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+      },
+      [](const CompletionArguments& arguments, const Console& console) {
+        const CommandTree tree = command_tree(*arguments.root);
+        console.out << (arguments.shell == "bash"  ? bash_completion(tree)
+                        : arguments.shell == "zsh" ? zsh_completion(tree)
+                                                   : fish_completion(tree));
+        return 0;
+      });
 }
 
 Verb man_verb() {
-  const auto root = std::make_shared<const CLI::App*>(nullptr);
-  return {.name = "man",
-          .summary = "Print the manual page",
-          .add_options = [root](CLI::App& app) { *root = app.get_parent(); },
-          .run =
-              [root](const Console& console) {
-                console.out << man_page(command_tree(**root));
-                return 0;
-              },
-          .group = VerbGroup::shell,
-          .examples = {{"shardsim man | man -l -", "reads it"}}};
+  return with_arguments<CompletionArguments>(
+      {.name = "man",
+       .summary = "Print the manual page",
+       .group = VerbGroup::shell,
+       .examples = {{"shardsim man | man -l -", "reads it"}}},
+      [](CLI::App& app, CompletionArguments& arguments) { arguments.root = app.get_parent(); },
+      [](const CompletionArguments& arguments, const Console& console) {
+        console.out << man_page(command_tree(*arguments.root));
+        return 0;
+      });
 }
 
 }  // namespace shardsim

@@ -2,7 +2,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,13 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct DemoArguments {
-  std::string folder = "shardsim-demo";  // Gets the scenario and its outputs.
-  std::vector<std::string> overrides;
-  bool json = false;
-  bool assumptions = false;
-  bool quiet = false;
-  bool color = false;
+// The folder gets the scenario, too.
+struct DemoArguments : RunArguments {
+  DemoArguments() { out_directory = "shardsim-demo"; }
 };
 
 // Writes the scenario beside its outputs, for the user to change. Never overwrites a changed file.
@@ -60,19 +55,12 @@ bool sets(const std::vector<std::string>& overrides, const std::string& path) {
 
 // `shardsim demo`: puts the built-in scenario into the folder and runs it as `shardsim FILE` does.
 // Throws UsageError (E1381) if the folder has a changed one.
-int command_demo(const DemoArguments& arguments, std::ostream& out, std::ostream& err,
-                 const RunHooks& hooks) {
-  const fs::path scenario = fs::path(arguments.folder) / "scenario.json";
-  put_scenario(scenario, arguments.quiet, err);
-  RunArguments run;
+int command_demo(DemoArguments& run, const Console& console) {
+  const fs::path scenario = fs::path(run.out_directory) / "scenario.json";
+  put_scenario(scenario, run.quiet, console.err);
   run.file = scenario.string();
   run.text = demo_scenario();
-  run.overrides = arguments.overrides;
-  run.out_directory = arguments.folder;
-  run.json = arguments.json;
-  run.assumptions = arguments.assumptions;
-  run.quiet = arguments.quiet;
-  run.color = arguments.color;
+  run.color = console.color;
   if (!run.overrides.empty() && !sets(run.overrides, "name")) {
     run.overrides.insert(run.overrides.begin(), kNameOfChanged);
   }
@@ -81,38 +69,31 @@ int command_demo(const DemoArguments& arguments, std::ostream& out, std::ostream
   std::vector<std::string> next = run.overrides;
   if (!sets(next, "parallelism.tp")) next.emplace_back("parallelism.tp=4");
   run.next_command = command_line(run.file, next);
-  return command_run(run, out, err, hooks);
+  return command_run(run, console.out, console.err, console.hooks);
+}
+
+void add_demo_options(CLI::App& app, DemoArguments& arguments) {
+  app.add_option("--out", arguments.out_directory, "Folder for what it writes")
+      ->capture_default_str();
+  app.add_option("--set", arguments.overrides, "Override a field: a.b=value; repeatable")
+      ->allow_extra_args(false);
+  app.add_flag("--json", arguments.json, "Print the result object instead of the summary");
+  app.add_flag("--assumptions", arguments.assumptions,
+               "List every number and simplification that the result rests on");
+  app.add_flag("-q,--quiet", arguments.quiet, "Print nothing unless something is wrong");
 }
 
 }  // namespace
 
 Verb demo_verb() {
-  const auto arguments = std::make_shared<DemoArguments>();
-  return {
-      .name = "demo",
-      .summary = "A first plan: Llama 3 70B on 128 GPUs; needs no file",
-      .add_options =
-          [arguments](CLI::App& app) {
-            app.add_option("--out", arguments->folder, "Folder for what it writes")
-                ->capture_default_str();
-            app.add_option("--set", arguments->overrides, "Override a field: a.b=value; repeatable")
-                ->allow_extra_args(false);
-            app.add_flag("--json", arguments->json,
-                         "Print the result object instead of the summary");
-            app.add_flag("--assumptions", arguments->assumptions,
-                         "List every number and simplification that the result rests on");
-            app.add_flag("-q,--quiet", arguments->quiet, "Print nothing unless something is wrong");
-          },
-      .run =
-          [arguments](const Console& console) {
-            arguments->color = console.color;
-            return command_demo(*arguments, console.out, console.err, console.hooks);
-          },
-      .wants_json = [arguments] { return arguments->json; },
-      .group = VerbGroup::start,
-      .examples = {{"shardsim demo", "Llama 3 70B on 128 GPUs: time and memory of a step"},
-                   {"shardsim demo --set system.preset=dgx-b200 --out b200",
-                    "the same on other machines"}}};
+  return with_arguments<DemoArguments>(
+      {.name = "demo",
+       .summary = "A first plan: Llama 3 70B on 128 GPUs; needs no file",
+       .group = VerbGroup::start,
+       .examples = {{"shardsim demo", "Llama 3 70B on 128 GPUs: time and memory of a step"},
+                    {"shardsim demo --set system.preset=dgx-b200 --out b200",
+                     "the same on other machines"}}},
+      add_demo_options, command_demo);
 }
 
 }  // namespace shardsim

@@ -1,4 +1,3 @@
-#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -87,19 +86,16 @@ int command_diff(const DiffArguments& arguments, const Console& console) {
 }  // namespace
 
 Verb diff_verb() {
-  const auto arguments = std::make_shared<DiffArguments>();
-  return {
-      .name = "diff",
-      .summary = "Explain where time and memory went between two runs, or a run and a measurement",
-      .add_options = [arguments](CLI::App& app) { add_diff_options(app, *arguments); },
-      .run = [arguments](const Console& console) { return command_diff(*arguments, console); },
-      .wants_json = [arguments] { return arguments->json; },
-      .examples = {{"shardsim diff scenarios/verify-gpt-zero2.json "
-                    "scenarios/verify-gpt-zero2-offload.json",
-                    "two scenarios, or results of runs"},
-                   {"shardsim diff plan.json --set parallelism.tp=4", "one, and itself changed"},
-                   {"shardsim diff plan.json --measured train.log",
-                    "a plan, and Megatron-LM's log"}}};
+  return with_arguments<DiffArguments>(
+      {.name = "diff",
+       .summary = "Explain where time and memory went between two runs, or a run and a measurement",
+       .examples = {{"shardsim diff scenarios/verify-gpt-zero2.json "
+                     "scenarios/verify-gpt-zero2-offload.json",
+                     "two scenarios, or results of runs"},
+                    {"shardsim diff plan.json --set parallelism.tp=4", "one, and itself changed"},
+                    {"shardsim diff plan.json --measured train.log",
+                     "a plan, and Megatron-LM's log"}}},
+      add_diff_options, command_diff);
 }
 
 }  // namespace shardsim

@@ -1,23 +1,49 @@
 #include <algorithm>
-#include <memory>
+#include <array>
 #include <ostream>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "sim/kernel/error.hpp"
 
 #include "scenarios/suggest.hpp"
 #include "sim/command/verbs.hpp"
-#include "sim/explore/codes_json.hpp"
 
 #include "sim/harness/codes.hpp"
 
 namespace shardsim {
 
 namespace {
+
+struct Family {
+  std::string_view prefix;
+  const char* about;
+};
+
+constexpr std::array kFamilies = {
+    Family{"E00", "text that cannot be read as JSON, or as the file that it should be"},
+    Family{"E01", "keys and values of a scenario, each by itself"},
+    Family{"E02", "settings of a scenario that do not go together"},
+    Family{"E03", "limits: memory, ranks, numbers that become too large"},
+    Family{"E04", "devices, networks and what NCCL can choose on them"},
+    Family{"E05", "tensors and the data that operations get"},
+    Family{"E06", "models and optimizers"},
+    Family{"E07", "layouts, pipelines and how gradients are synchronized"},
+    Family{"E08", "checkpoints"},
+    Family{"E09", "the command line and the files that it names"},
+    Family{"E10", "real processes, MPI and NCCL"},
+    Family{"E12", "checking of programs, exploration and replay"},
+    Family{"E13", "plans of many runs: sweeps, searches, comparisons, imports and exports"},
+    Family{"E14", "reports"},
+    Family{"E70", "bugs of shardsim itself"},
+};
+constexpr std::size_t kDigits = 4;
 
 std::string upper(std::string word) {
   for (char& c : word) {
@@ -57,26 +83,43 @@ std::string text_of(const CodeEntry& entry) {
       entry.code, family);
 }
 
-void list_all(std::ostream& out) {
+std::string list_of_all() {
+  std::string text;
   std::size_t width = 0;
   for (const CodeEntry& entry : all_codes()) {
     width = std::max(width, std::string_view(entry.code).size());
   }
   for (const CodeEntry& entry : all_codes()) {
-    out << fmt::format("{:<{}}  {}\n", entry.code, width, entry.meaning);
+    text += fmt::format("{:<{}}  {}\n", entry.code, width, entry.meaning);
   }
+  return text;
 }
 
+// An array of objects, and a line break.
+std::string to_json(std::span<const CodeEntry> entries) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const CodeEntry& entry : entries) {
+    all.push_back({{"code", entry.code},
+                   {"meaning", entry.meaning},
+                   {"causes", entry.causes},
+                   {"fix", entry.fix},
+                   {"example", entry.example}});
+  }
+  return all.dump(2) + "\n";
+}
+
+struct ExplainArguments {
+  std::vector<std::string> codes;
+  bool json = false;
+};
+
 // `shardsim explain CODE...`: the meaning of codes of diagnoses; without codes, all in one line
-// each. `json`: the entries as an array. Returns 0. Throws UsageError (E1205) for an unknown code,
-// with the nearest one.
-int command_explain(const std::vector<std::string>& codes, bool json, std::ostream& out) {
+// each. With --json the entries as an array. Returns 0. Throws UsageError (E1205) for an unknown
+// code, with the nearest one.
+int command_explain(const ExplainArguments& arguments, const Console& console) {
+  const std::vector<std::string>& codes = arguments.codes;
   if (codes.empty()) {
-    if (json) {
-      out << to_json(all_codes());
-    } else {
-      list_all(out);
-    }
+    console.out << (arguments.json ? to_json(all_codes()) : list_of_all());
     return 0;
   }
   std::vector<std::string> names;  // Entries point to them.
@@ -86,39 +129,37 @@ int command_explain(const std::vector<std::string>& codes, bool json, std::ostre
     names.push_back(upper(code));
     entries.push_back(entry_of(names.back()));
   }
-  if (json) {
-    out << to_json(entries);
-    return 0;
-  }
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    out << (i == 0 ? "" : "\n") << text_of(entries[i]);
-  }
+  std::string text;
+  for (const CodeEntry& entry : entries) text += (text.empty() ? "" : "\n") + text_of(entry);
+  console.out << (arguments.json ? to_json(entries) : text);
   return 0;
 }
 
 }  // namespace
 
+const char* error_family(std::string_view code) {
+  const bool is_error = code.size() == kDigits + 1 && code.front() == 'E' &&
+                        std::all_of(code.begin() + 1, code.end(),
+                                    [](char digit) { return digit >= '0' && digit <= '9'; });
+  if (!is_error) return nullptr;
+  const auto* const found =
+      std::find_if(kFamilies.begin(), kFamilies.end(),
+                   [&](const Family& family) { return code.starts_with(family.prefix); });
+  return found == kFamilies.end() ? nullptr : found->about;
+}
+
 Verb explain_verb() {
-  struct Arguments {
-    std::vector<std::string> codes;
-    bool json = false;
-  };
-  const auto arguments = std::make_shared<Arguments>();
-  return {.name = "explain",
-          .summary = "Explain the code of a report, or list all codes",
-          .add_options =
-              [arguments](CLI::App& app) {
-                app.add_option("code", arguments->codes, "DEADLOCK, BUF_WRITE, E0203, ...");
-                app.add_flag("--json", arguments->json, "Print them as JSON");
-              },
-          .run =
-              [arguments](const Console& console) {
-                return command_explain(arguments->codes, arguments->json, console.out);
-              },
-          .wants_json = [arguments] { return arguments->json; },
-          .group = VerbGroup::run,
-          .examples = {{"shardsim explain DEADLOCK", "what the code of a report means"},
-                       {"shardsim explain", "all codes"}}};
+  return with_arguments<ExplainArguments>(
+      {.name = "explain",
+       .summary = "Explain the code of a report, or list all codes",
+       .group = VerbGroup::run,
+       .examples = {{"shardsim explain DEADLOCK", "what the code of a report means"},
+                    {"shardsim explain", "all codes"}}},
+      [](CLI::App& app, ExplainArguments& arguments) {
+        app.add_option("code", arguments.codes, "DEADLOCK, BUF_WRITE, E0203, ...");
+        app.add_flag("--json", arguments.json, "Print them as JSON");
+      },
+      command_explain);
 }
 
 }  // namespace shardsim

@@ -79,33 +79,32 @@ void check_paths(const ExportArguments& arguments, const Scenario& scenario) {
   require_apart(paths_read(scenario.files, arguments.file), written);
 }
 
-void put(const ExportArguments& arguments, const std::string& text, std::ostream& out,
-         std::ostream& err) {
+void put(const ExportArguments& arguments, const std::string& text, const Console& console) {
   if (arguments.output.empty()) {
-    out << text;
+    console.out << text;
   } else {
-    write_text(arguments.output, text, err);
+    write_text(arguments.output, text, console.err);
   }
 }
 
-int export_schedule(const ExportArguments& arguments, std::ostream& out, std::ostream& err) {
+int export_schedule(const ExportArguments& arguments, const Console& console) {
   check_paths(arguments, load_scenario(arguments.file, arguments.overrides));
   std::ostringstream csv;
   const int exit_code = command_schedule({.file = arguments.file,
                                           .overrides = arguments.overrides,
                                           .csv = true,
                                           .lowered = arguments.lowered},
-                                         csv, err);
-  if (exit_code == 0) put(arguments, csv.str(), out, err);
+                                         csv, console.err);
+  if (exit_code == 0) put(arguments, csv.str(), console);
   return exit_code;
 }
 
-std::unique_ptr<RecordedRun> recorded(const ExportArguments& arguments, std::ostream& err,
-                                      RunHooks hooks) {
+std::unique_ptr<RecordedRun> recorded(const ExportArguments& arguments, const Console& console) {
   Scenario scenario = load_scenario(arguments.file, arguments.overrides);
-  tell_warnings(scenario.warnings, err);
+  tell_warnings(scenario.warnings, console.err);
   check_paths(arguments, scenario);
-  Progress progress(err, !arguments.quiet);
+  Progress progress(console.err, !arguments.quiet);
+  RunHooks hooks = console.hooks;
   hooks.on_progress = [&progress] { progress.tick(); };
   std::unique_ptr<RecordedRun> run = record_run(std::move(scenario), hooks);
   progress.done();
@@ -126,55 +125,50 @@ void write_ranks(const RecordedRun& run, const std::vector<std::string>& names,
 
 // `shardsim export KIND FILE`: a file for other programs, made from a scenario (schedule) or from
 // its run. Returns the exit code. Throws Error.
-int command_export(const ExportArguments& arguments, std::ostream& out, std::ostream& err,
-                   const RunHooks& hooks) {
+int command_export(const ExportArguments& arguments, const Console& console) {
   require_kind(arguments.kind);
-  if (arguments.kind == "schedule") return export_schedule(arguments, out, err);
-  const std::unique_ptr<RecordedRun> run = recorded(arguments, err, hooks);
+  if (arguments.kind == "schedule") return export_schedule(arguments, console);
+  const std::unique_ptr<RecordedRun> run = recorded(arguments, console);
   if (arguments.kind == "nccl-tests") {
     put(arguments,
-        nccl_tests_tables(*run, {arguments.file, arguments.overrides, arguments.sweep}, err), out,
-        err);
+        nccl_tests_tables(*run, {arguments.file, arguments.overrides, arguments.sweep},
+                          console.err),
+        console);
     return 0;
   }
   const std::vector<std::string> names =
       names_of(arguments, stem_of(arguments), static_cast<int>(run->ranks.size()));
   if (arguments.kind == "kineto") {
-    write_ranks(*run, names, to_kineto, err);
+    write_ranks(*run, names, to_kineto, console.err);
     return 0;
   }
-  write_ranks(*run, names, to_chakra, err);
-  write_text(names.back(), chakra_groups(*run), err);
+  write_ranks(*run, names, to_chakra, console.err);
+  write_text(names.back(), chakra_groups(*run), console.err);
   return 0;
+}
+
+void add_export_options(CLI::App& app, ExportArguments& arguments) {
+  app.add_option("kind", arguments.kind, one_of_list(export_kind_names()))->required();
+  app.add_option("file", arguments.file, "The scenario")->required();
+  app.add_option("--set", arguments.overrides, "Override a field; repeatable")
+      ->allow_extra_args(false);
+  app.add_option("-o,--out", arguments.output,
+                 "The file, or what the names of the ranks' files begin with");
+  app.add_flag("--lowered", arguments.lowered, "A schedule with its sends and receives");
+  app.add_flag("--sweep", arguments.sweep,
+               "nccl-tests: besides the run's sizes, powers of two from 8 to 8G");
+  app.add_flag("-q,--quiet", arguments.quiet, "Do not tell that it is alive");
 }
 
 }  // namespace
 
 Verb export_verb() {
-  const auto arguments = std::make_shared<ExportArguments>();
-  return {
-      .name = "export",
-      .summary = "Write a schedule, traces or tables for other programs",
-      .add_options =
-          [arguments](CLI::App& app) {
-            app.add_option("kind", arguments->kind, one_of_list(export_kind_names()))->required();
-            app.add_option("file", arguments->file, "The scenario")->required();
-            app.add_option("--set", arguments->overrides, "Override a field; repeatable")
-                ->allow_extra_args(false);
-            app.add_option("-o,--out", arguments->output,
-                           "The file, or what the names of the ranks' files begin with");
-            app.add_flag("--lowered", arguments->lowered, "A schedule with its sends and receives");
-            app.add_flag("--sweep", arguments->sweep,
-                         "nccl-tests: besides the run's sizes, powers of two from 8 to 8G");
-            app.add_flag("-q,--quiet", arguments->quiet, "Do not tell that it is alive");
-          },
-      .run =
-          [arguments](const Console& console) {
-            return command_export(*arguments, console.out, console.err, console.hooks);
-          },
-      .group = VerbGroup::plan,
-      .examples = {{"shardsim export schedule scenarios/verify-gpt-pp4-1f1b.json -o 1f1b.csv",
-                    "for PyTorch's pipelining"}}};
+  return with_arguments<ExportArguments>(
+      {.name = "export",
+       .summary = "Write a schedule, traces or tables for other programs",
+       .examples = {{"shardsim export schedule scenarios/verify-gpt-pp4-1f1b.json -o 1f1b.csv",
+                     "for PyTorch's pipelining"}}},
+      add_export_options, command_export);
 }
 
 }  // namespace shardsim

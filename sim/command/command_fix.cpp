@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
-#include <memory>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -28,30 +27,19 @@ namespace {
 // Each round corrects at least one mistake, or is the last; nobody makes more mistakes than this.
 constexpr int kMaxRounds = 1000;
 
-bool is_fixable(const Problem& problem, const std::string& file) {
-  return problem.file == file && !problem.fix.edits.empty();
-}
-
-// Ends of edits that were accepted, so that none reaches into another.
-class Edits {
- public:
-  bool take(const Fix& fix) {
-    for (const TextEdit& edit : fix.edits) {
-      for (const TextEdit& taken : taken_) {
-        const bool apart =
-            edit.offset + edit.length <= taken.offset || taken.offset + taken.length <= edit.offset;
-        // The order of two insertions at one place would be arbitrary.
-        if (!apart || edit.offset == taken.offset) return false;
-      }
+// Adds the edits of a fix to those that were accepted, unless one reaches into another.
+bool take(const Fix& fix, std::vector<TextEdit>& accepted) {
+  for (const TextEdit& edit : fix.edits) {
+    for (const TextEdit& taken : accepted) {
+      const bool apart =
+          edit.offset + edit.length <= taken.offset || taken.offset + taken.length <= edit.offset;
+      // The order of two insertions at one place would be arbitrary.
+      if (!apart || edit.offset == taken.offset) return false;
     }
-    taken_.insert(taken_.end(), fix.edits.begin(), fix.edits.end());
-    return true;
   }
-  [[nodiscard]] const std::vector<TextEdit>& all() const { return taken_; }
-
- private:
-  std::vector<TextEdit> taken_;
-};
+  accepted.insert(accepted.end(), fix.edits.begin(), fix.edits.end());
+  return true;
+}
 
 namespace fs = std::filesystem;
 
@@ -168,11 +156,6 @@ std::string unified_diff(const std::string& before, const std::string& after,
   return out;
 }
 
-// Links are followed, so that the file itself is corrected.
-void replace(const std::string& file, const std::string& text) {
-  write_complete(fs::canonical(file), text, "write it elsewhere with -o");
-}
-
 void put(const FixArguments& arguments, const std::string& file, const std::string& before,
          const FixedScenario& fixed, std::ostream& out) {
   if (arguments.dry_run) {
@@ -182,7 +165,8 @@ void put(const FixArguments& arguments, const std::string& file, const std::stri
   } else if (!arguments.output.empty()) {
     write_complete(arguments.output, fixed.text, "choose another with -o");
   } else if (fixed.text != before) {
-    replace(file, fixed.text);
+    // Links are followed, so that the file itself is corrected.
+    write_complete(fs::canonical(file), fixed.text, "write it elsewhere with -o");
   }
 }
 
@@ -213,7 +197,7 @@ void add_fix_options(CLI::App& app, FixArguments& arguments) {
 
 // `shardsim fix`: rewrites mistakes with one clear remedy, keeps comments and layout. Returns 0 if
 // all files load now; throws the ScenarioError of the mistakes that are left for the user.
-int command_fix(const FixArguments& arguments, std::ostream& out, std::ostream& err) {
+int command_fix(const FixArguments& arguments, const Console& console) {
   if (!arguments.output.empty() && (arguments.files.size() > 1 || arguments.dry_run)) {
     throw UsageError("E1385", "-o takes one scenario, and writes it",
                      "leave -o out to change files where they are");
@@ -228,23 +212,22 @@ int command_fix(const FixArguments& arguments, std::ostream& out, std::ostream& 
       continue;
     }
     const FixedScenario fixed = fix_scenario(*text, file);
-    put(arguments, file, *text, fixed, out);
-    if (!arguments.quiet) tell(file, fixed, arguments.dry_run, err);
+    put(arguments, file, *text, fixed, console.out);
+    if (!arguments.quiet) tell(file, fixed, arguments.dry_run, console.err);
     if (!fixed.problems) continue;
     const std::vector<Problem>& problems = fixed.problems->problems();
     left.insert(left.end(), problems.begin(), problems.end());
     num_dropped += fixed.problems->num_dropped();
   }
   if (!left.empty()) throw ScenarioError(std::move(left), num_dropped);
-  if (arguments.json) out << "[]\n";
+  if (arguments.json) console.out << "[]\n";
   return 0;
 }
 
 }  // namespace
 
 std::string apply_edits(const std::string& text, std::vector<TextEdit> edits) {
-  std::stable_sort(edits.begin(), edits.end(),
-                   [](const TextEdit& a, const TextEdit& b) { return a.offset < b.offset; });
+  std::ranges::stable_sort(edits, {}, &TextEdit::offset);
   std::string out;
   std::size_t done = 0;
   for (const TextEdit& edit : edits) {
@@ -265,31 +248,26 @@ FixedScenario fix_scenario(const std::string& text, const std::string& file) {
     } catch (const ScenarioError& error) {
       fixed.problems = error;
     }
-    Edits edits;
+    std::vector<TextEdit> edits;
     for (const Problem& problem : fixed.problems->problems()) {
-      if (!is_fixable(problem, file) || !edits.take(problem.fix)) continue;
+      const bool is_fixable = problem.file == file && !problem.fix.edits.empty();
+      if (!is_fixable || !take(problem.fix, edits)) continue;
       fixed.applied.push_back({problem.line, problem.column, problem.fix.message});
     }
-    if (edits.all().empty()) return fixed;
-    fixed.text = apply_edits(fixed.text, edits.all());
+    if (edits.empty()) return fixed;
+    fixed.text = apply_edits(fixed.text, edits);
   }
   return fixed;
 }
 
 Verb fix_verb() {
-  const auto arguments = std::make_shared<FixArguments>();
-  return {.name = "fix",
-          .summary = "Fix obvious mistakes: names of other programs, typing errors, commas",
-          .add_options = [arguments](CLI::App& app) { add_fix_options(app, *arguments); },
-          .run =
-              [arguments](const Console& console) {
-                return command_fix(*arguments, console.out, console.err);
-              },
-          .wants_json = [arguments] { return arguments->json; },
-          .wants_annotations = [arguments] { return arguments->annotations; },
-          .group = VerbGroup::start,
-          .examples = {{"shardsim fix plan.json", "rewrites it; comments and layout stay"},
-                       {"shardsim fix --dry-run plan.json", "shows what it would do"}}};
+  return with_arguments<FixArguments>(
+      {.name = "fix",
+       .summary = "Fix obvious mistakes: names of other programs, typing errors, commas",
+       .group = VerbGroup::start,
+       .examples = {{"shardsim fix plan.json", "rewrites it; comments and layout stay"},
+                    {"shardsim fix --dry-run plan.json", "shows what it would do"}}},
+      add_fix_options, command_fix);
 }
 
 }  // namespace shardsim

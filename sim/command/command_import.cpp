@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <memory>
 #include <ostream>
 
 #include <CLI/CLI.hpp>
@@ -43,8 +42,7 @@ std::vector<std::string> import_kind_names() {
 }
 
 const ImportKind& import_kind_of(const std::string& name) {
-  const auto* found = std::find_if(kImportKinds.begin(), kImportKinds.end(),
-                                   [&](const ImportKind& kind) { return name == kind.name; });
+  const auto* const found = std::ranges::find(kImportKinds, name, &ImportKind::name);
   if (found != kImportKinds.end()) return *found;
   throw UsageError("E1359", "nothing is imported from \"" + name + "\"",
                    "the first word is " + one_of_list(import_kind_names()));
@@ -66,7 +64,7 @@ void check_paths(const ImportRequest& request) {
 
 // `shardsim import KIND FILE...`: writes a scenario that loads, and on `err` a table with the fate
 // of every foreign name. Throws Error: nothing is written then.
-int command_import(const ImportRequest& request, std::ostream& out, std::ostream& err) {
+int command_import(const ImportRequest& request, const Console& console) {
   const ImportKind& kind = import_kind_of(request.kind);
   check_paths(request);
   Import import;
@@ -74,48 +72,44 @@ int command_import(const ImportRequest& request, std::ostream& out, std::ostream
                   request.kind);
   kind.run(request, import);
   const std::string json = import.scenario_json();
-  err << fmt::format("{} of {}\n", request.kind, printable(request.files.front(), 200))
-      << import.table();
+  console.err << fmt::format("{} of {}\n", request.kind, printable(request.files.front(), 200))
+              << import.table();
   const Scenario scenario = load_imported(request, json);
-  tell_warnings(scenario.warnings, err);
-  err << fmt::format("  {} parameters on {} GPUs\n", num_parameters(scenario.model),
-                     scenario.system.ranks);
+  tell_warnings(scenario.warnings, console.err);
+  console.err << fmt::format("  {} parameters on {} GPUs\n", num_parameters(scenario.model),
+                             scenario.system.ranks);
   if (request.output.empty()) {
-    out << json;
+    console.out << json;
   } else {
-    write_text(request.output, json, err);
+    write_text(request.output, json, console.err);
   }
   return 0;
+}
+
+void add_import_options(CLI::App& app, ImportRequest& request) {
+  app.add_option("kind", request.kind, one_of_list(import_kind_names()))->required();
+  app.add_option("file", request.files, "The file to import")->required();
+  app.add_option("--model", request.model,
+                 "A config.json or a model preset, where the file says no model");
+  app.add_option("--gpus", request.gpus, "How many")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--gpu", request.gpu, "Which: h100 is the preset dgx-h100");
+  app.add_option("--system", request.system, "A system preset, instead of --gpu");
+  app.add_option("-o,--out", request.output, "The scenario (standard output)");
+  app.add_flag("--approximate", request.approximate,
+               "Where a scenario cannot say it, write the nearest one that can");
 }
 
 }  // namespace
 
 Verb import_verb() {
-  const auto request = std::make_shared<ImportRequest>();
-  return {.name = "import",
-          .summary = "Make a scenario from another program's configuration or log",
-          .add_options =
-              [request](CLI::App& app) {
-                app.add_option("kind", request->kind, one_of_list(import_kind_names()))->required();
-                app.add_option("file", request->files, "The file to import")->required();
-                app.add_option("--model", request->model,
-                               "A config.json or a model preset, where the file says no model");
-                app.add_option("--gpus", request->gpus, "How many")->check(CLI::Range(1, 1 << 20));
-                app.add_option("--gpu", request->gpu, "Which: h100 is the preset dgx-h100");
-                app.add_option("--system", request->system, "A system preset, instead of --gpu");
-                app.add_option("-o,--out", request->output, "The scenario (standard output)");
-                app.add_flag("--approximate", request->approximate,
-                             "Where a scenario cannot say it, write the nearest one that can");
-              },
-          .run =
-              [request](const Console& console) {
-                return command_import(*request, console.out, console.err);
-              },
-          .group = VerbGroup::plan,
-          .examples = {{"shardsim import hf config.json --gpus 64 --gpu h100 -o plan.json",
-                        "a model of Hugging Face"},
-                       {"shardsim import megatron train.log -o plan.json",
-                        "what a run said of itself"}}};
+  return with_arguments<ImportRequest>(
+      {.name = "import",
+       .summary = "Make a scenario from another program's configuration or log",
+       .examples = {{"shardsim import hf config.json --gpus 64 --gpu h100 -o plan.json",
+                     "a model of Hugging Face"},
+                    {"shardsim import megatron train.log -o plan.json",
+                     "what a run said of itself"}}},
+      add_import_options, command_import);
 }
 
 }  // namespace shardsim

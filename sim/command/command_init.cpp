@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -115,10 +114,8 @@ constexpr const char* kStandardOutput = "-";
 constexpr std::int64_t kMostGpus = 1 << 20;
 
 bool is_preset(const std::string& folder, const std::string& name) {
-  const std::vector<PresetInfo> presets = list_builtin_presets();
-  return std::any_of(presets.begin(), presets.end(), [&](const PresetInfo& preset) {
-    return preset.folder == folder && preset.name == name;
-  });
+  const std::vector<std::string> known = builtin_preset_names(folder);
+  return std::find(known.begin(), known.end(), name) != known.end();
 }
 
 void refuse_choices_beside_file(const InitArguments& arguments) {
@@ -163,7 +160,7 @@ void add_init_options(CLI::App& app, InitArguments& arguments) {
 
 // `shardsim init`: writes a scenario that loads, and the schema that editors use to complete keys.
 // It never overwrites: throws UsageError (E1384) if the file exists.
-int command_init(const InitArguments& arguments, std::ostream& out, std::ostream& err) {
+int command_init(const InitArguments& arguments, const Console& console) {
   const bool print = arguments.file == kStandardOutput;
   const fs::path path = print ? fs::path("scenario.json") : fs::path(arguments.file);
   if (!print && fs::exists(path)) {
@@ -174,32 +171,30 @@ int command_init(const InitArguments& arguments, std::ostream& out, std::ostream
   // The file must load for a beginner; for a scenario, the files that it names must exist as well.
   static_cast<void>(load_scenario_text(text, path.string()));
   if (print) {
-    out << text;
+    console.out << text;
     return 0;
   }
-  write_new(path, text, arguments.quiet, err);
+  write_new(path, text, arguments.quiet, console.err);
   const fs::path schema = path.parent_path() / kSchemaFile;
   const bool named = text.find(kSchemaFile) != std::string::npos;
-  if (named && !fs::exists(schema)) write_new(schema, scenario_schema(), arguments.quiet, err);
-  if (!arguments.quiet) err << "Next: " << command_line(path.string(), {}) << "\n";
+  if (named && !fs::exists(schema)) {
+    write_new(schema, scenario_schema(), arguments.quiet, console.err);
+  }
+  if (!arguments.quiet) console.err << "Next: " << command_line(path.string(), {}) << "\n";
   return 0;
 }
 
 }  // namespace
 
 std::string system_preset(const std::string& kind) {
-  const std::vector<std::string> known = builtin_preset_names("systems");
   for (const std::string& name : {kind, "dgx-" + kind}) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) return name;
+    if (is_preset("systems", name)) return name;
   }
-  throw no_preset("system", kind, known);
+  throw no_preset("system", kind, builtin_preset_names("systems"));
 }
 
 void require_model_preset(const std::string& name) {
-  const std::vector<std::string> known = builtin_preset_names("models");
-  if (std::find(known.begin(), known.end(), name) == known.end()) {
-    throw no_preset("model", name, known);
-  }
+  if (!is_preset("models", name)) throw no_preset("model", name, builtin_preset_names("models"));
 }
 
 std::string starter_text(const StarterAsk& ask) {
@@ -225,20 +220,16 @@ std::string starter_text(const StarterAsk& ask) {
 }
 
 Verb init_verb() {
-  const auto arguments = std::make_shared<InitArguments>();
-  return {.name = "init",
-          .summary = "Write a first scenario, with comments",
-          .add_options = [arguments](CLI::App& app) { add_init_options(app, *arguments); },
-          .run =
-              [arguments](const Console& console) {
-                return command_init(*arguments, console.out, console.err);
-              },
-          .group = VerbGroup::start,
-          .examples = {{"shardsim init", "scenario.json: Llama 3 8B on 8 H100"},
-                       {"shardsim init --model llama3-70b --gpus 128 --gpu h100 -o plan.json",
-                        "another"},
-                       {"shardsim init --from scenarios/quickstart.json -o mine.json",
-                        "a copy of a scenario that loads"}}};
+  return with_arguments<InitArguments>(
+      {.name = "init",
+       .summary = "Write a first scenario, with comments",
+       .group = VerbGroup::start,
+       .examples = {{"shardsim init", "scenario.json: Llama 3 8B on 8 H100"},
+                    {"shardsim init --model llama3-70b --gpus 128 --gpu h100 -o plan.json",
+                     "another"},
+                    {"shardsim init --from scenarios/quickstart.json -o mine.json",
+                     "a copy of a scenario that loads"}}},
+      add_init_options, command_init);
 }
 
 }  // namespace shardsim

@@ -1,5 +1,4 @@
 #include <filesystem>
-#include <memory>
 #include <ostream>
 #include <string>
 
@@ -112,26 +111,23 @@ int command_merge(const MergeArguments& arguments, const Console& console) {
   return 0;
 }
 
+void add_merge_options(CLI::App& app, MergeArguments& arguments) {
+  app.add_option("folder", arguments.folder, "Folder of the parts, as --out of the sweep")
+      ->required();
+  CLI::Option* csv = app.add_flag("--csv", arguments.csv, "Write CSV");
+  app.add_flag("--ndjson", arguments.ndjson, "Write a JSON object a line (the default)")
+      ->excludes(csv);
+  app.add_option("-o,--output", arguments.output, "File to write (standard output)");
+}
+
 }  // namespace
 
 Verb merge_verb() {
-  const auto arguments = std::make_shared<MergeArguments>();
-  return {.name = "merge",
-          .summary = "Merge the parts of a sweep, and list what is missing",
-          .add_options =
-              [arguments](CLI::App& app) {
-                app.add_option("folder", arguments->folder,
-                               "Folder of the parts, as --out of the sweep")
-                    ->required();
-                CLI::Option* csv = app.add_flag("--csv", arguments->csv, "Write CSV");
-                app.add_flag("--ndjson", arguments->ndjson,
-                             "Write a JSON object a line (the default)")
-                    ->excludes(csv);
-                app.add_option("-o,--output", arguments->output, "File to write (standard output)");
-              },
-          .run = [arguments](const Console& console) { return command_merge(*arguments, console); },
-          .group = VerbGroup::plan,
-          .examples = {{"shardsim merge plan.sweep --csv -o plan.csv", "one table of all parts"}}};
+  return with_arguments<MergeArguments>(
+      {.name = "merge",
+       .summary = "Merge the parts of a sweep, and list what is missing",
+       .examples = {{"shardsim merge plan.sweep --csv -o plan.csv", "one table of all parts"}}},
+      add_merge_options, command_merge);
 }
 
 }  // namespace shardsim

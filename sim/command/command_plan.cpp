@@ -1,7 +1,4 @@
-#include <memory>
-#include <optional>
 #include <ostream>
-#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -161,7 +158,7 @@ int command_plan(PlanArguments& arguments, const Console& console) {
   return static_cast<int>(report.ranked.empty() ? ExitCode::does_not_fit : ExitCode::ok);
 }
 
-void add_options(CLI::App& app, PlanArguments& arguments) {
+void add_plan_options(CLI::App& app, PlanArguments& arguments) {
   SearchRequest& request = arguments.request;
   app.add_option("model", request.model, "A model's name, or a JSON file of it or of a scenario")
       ->required();
@@ -196,17 +193,14 @@ void add_options(CLI::App& app, PlanArguments& arguments) {
 }  // namespace
 
 Verb plan_verb() {
-  const auto arguments = std::make_shared<PlanArguments>();
-  return {.name = "plan",
-          .summary = "Find the best layout of a model on so many GPUs",
-          .add_options = [arguments](CLI::App& app) { add_options(app, *arguments); },
-          .run = [arguments](const Console& console) { return command_plan(*arguments, console); },
-          .wants_json = [arguments] { return arguments->json; },
-          .group = VerbGroup::plan,
-          .examples = {{"shardsim plan llama3-70b --gpus 128 --gpu h100",
-                        "the best layouts, why they are, and what they cost"},
-                       {"shardsim plan llama3-70b --gpus 128 --gpu h100 --emit megatron",
-                        "with the flags to launch it"}}};
+  return with_arguments<PlanArguments>(
+      {.name = "plan",
+       .summary = "Find the best layout of a model on so many GPUs",
+       .examples = {{"shardsim plan llama3-70b --gpus 128 --gpu h100",
+                     "the best layouts, why they are, and what they cost"},
+                    {"shardsim plan llama3-70b --gpus 128 --gpu h100 --emit megatron",
+                     "with the flags to launch it"}}},
+      add_plan_options, command_plan);
 }
 
 }  // namespace shardsim

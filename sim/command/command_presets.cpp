@@ -1,4 +1,3 @@
-#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -16,6 +15,14 @@
 namespace shardsim {
 
 namespace {
+
+struct PresetsArguments {
+  std::vector<std::string> words;
+};
+
+struct SchemaArguments {
+  std::string which = "scenario";
+};
 
 std::vector<PresetInfo> known_presets() {
   std::vector<PresetInfo> presets = list_builtin_presets();
@@ -44,57 +51,55 @@ void show_preset(const std::string& name, std::ostream& out) {
   throw UsageError("E0902", "there is no preset \"" + name + "\"", "presets are " + known);
 }
 
+// Users who have not read the help write "presets show NAME".
+int command_presets(const PresetsArguments& arguments, const Console& console) {
+  std::vector<std::string> names = arguments.words;
+  if (names.size() > 1 && names.front() == "show") names.erase(names.begin());
+  if (names.size() > 1) {
+    throw UsageError("E0915", "\"" + names.back() + "\" is one word too many",
+                     "\"shardsim presets --help\" shows what there is");
+  }
+  if (names.empty()) {
+    list_presets(console.out);
+  } else {
+    show_preset(names.front(), console.out);
+  }
+  return 0;
+}
+
 }  // namespace
 
 Verb presets_verb() {
-  // Users who have not read the help write "presets show NAME".
-  const auto words = std::make_shared<std::vector<std::string>>();
-  return {.name = "presets",
-          .summary = "List models and systems, or show one",
-          .add_options =
-              [words](CLI::App& app) {
-                app.add_option("name", *words,
-                               "The preset to show, every number with its source; \"show NAME\" is "
-                               "the same");
-              },
-          .run =
-              [words](const Console& console) {
-                std::vector<std::string> names = *words;
-                if (names.size() > 1 && names.front() == "show") names.erase(names.begin());
-                if (names.size() > 1) {
-                  throw UsageError("E0915", "\"" + names.back() + "\" is one word too many",
-                                   "\"shardsim presets --help\" shows what there is");
-                }
-                if (names.empty()) {
-                  list_presets(console.out);
-                } else {
-                  show_preset(names.front(), console.out);
-                }
-                return 0;
-              },
-          .group = VerbGroup::start,
-          .examples = {{"shardsim presets", "all models and systems"},
-                       {"shardsim presets dgx-h100", "one, every number with its source"}}};
+  return with_arguments<PresetsArguments>(
+      {.name = "presets",
+       .summary = "List models and systems, or show one",
+       .group = VerbGroup::start,
+       .examples = {{"shardsim presets", "all models and systems"},
+                    {"shardsim presets dgx-h100", "one, every number with its source"}}},
+      [](CLI::App& app, PresetsArguments& arguments) {
+        app.add_option(
+            "name", arguments.words,
+            "The preset to show, every number with its source; \"show NAME\" is the same");
+      },
+      command_presets);
 }
 
 Verb schema_verb() {
-  const auto which = std::make_shared<std::string>("scenario");
-  return {.name = "schema",
-          .summary = "Print a JSON Schema",
-          .add_options =
-              [which](CLI::App& app) {
-                app.add_option("which", *which, "scenario or result")
-                    ->check(CLI::IsMember({"scenario", "result"}));
-              },
-          .run =
-              [which](const Console& console) {
-                console.out << (*which == "result" ? result_schema() : scenario_schema());
-                return 0;
-              },
-          .group = VerbGroup::start,
-          .examples = {{"shardsim schema > shardsim-scenario-1.schema.json",
-                        "for the \"$schema\" of a scenario: editors complete keys"},
-                       {"shardsim schema result", "of what --json prints"}}};
+  return with_arguments<SchemaArguments>(
+      {.name = "schema",
+       .summary = "Print a JSON Schema",
+       .group = VerbGroup::start,
+       .examples = {{"shardsim schema > shardsim-scenario-1.schema.json",
+                     "for the \"$schema\" of a scenario: editors complete keys"},
+                    {"shardsim schema result", "of what --json prints"}}},
+      [](CLI::App& app, SchemaArguments& arguments) {
+        app.add_option("which", arguments.which, "scenario or result")
+            ->check(CLI::IsMember({"scenario", "result"}));
+      },
+      [](const SchemaArguments& arguments, const Console& console) {
+        console.out << (arguments.which == "result" ? result_schema() : scenario_schema());
+        return 0;
+      });
 }
 
 }  // namespace shardsim

@@ -1,10 +1,7 @@
 #include "sim/command/command_run.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
-#include <iterator>
-#include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -121,10 +118,6 @@ std::optional<FailedScenario> to_be_shrunk(const RunArguments& arguments,
                         .schedule = run.schedule};
 }
 
-bool ends_with(const std::string& text, std::string_view end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 void add_fingerprint_option(CLI::App& verb, ProcessOptions& process) {
   verb.add_option_function<std::string>(
           "--check", [&process](const std::string&) { process.check_fingerprints = true; },
@@ -145,18 +138,19 @@ void add_run_options(CLI::App& verb, RunArguments& arguments) {
       });
   add_explore_options(verb, arguments.explore);
   // Not bound as optionals: for those CLI11 takes an empty value for none.
-  verb.add_option_function<std::string>(
-      "--record-decisions",
-      [&run = arguments](const std::string& path) { run.record_decisions = path; },
-      "Write what a run with real tensors decided on values; relative to the current folder");
-  verb.add_option_function<std::string>(
-      "--replay-decisions",
-      [&run = arguments](const std::string& path) { run.replay_decisions = path; },
+  const auto add_path = [&verb](const char* name, std::optional<std::string>& path,
+                                const char* help) {
+    verb.add_option_function<std::string>(
+        name, [&path](const std::string& given) { path = given; }, help);
+  };
+  add_path("--record-decisions", arguments.record_decisions,
+           "Write what a run with real tensors decided on values; relative to the current folder");
+  add_path(
+      "--replay-decisions", arguments.replay_decisions,
       "Decide so in a run without, instead of as plans assume; relative to the current folder");
-  verb.add_option_function<std::string>(
-      "--dump-state", [&run = arguments](const std::string& path) { run.dump_state = path; },
-      "Write the state of a run with real tensors before its first step and after each, as "
-      "safetensors; to a new or empty folder");
+  add_path("--dump-state", arguments.dump_state,
+           "Write the state of a run with real tensors before its first step and after each, as "
+           "safetensors; to a new or empty folder");
   verb.add_flag("--assumptions", arguments.assumptions,
                 "List every number and simplification that the result rests on, with its source");
   add_output_format(verb, arguments.json, arguments.annotations,
@@ -202,11 +196,6 @@ std::string next_command(const RunArguments& arguments, const Experiment& experi
   return command_line(arguments.file, arguments.overrides) + " --json";
 }
 
-// A page cuts text wider than itself, so this prints such a command once more, whole.
-void print_wide_command(const std::string& command, std::size_t width, std::ostream& err) {
-  if (kBeforeCommand.size() + command.size() > width) err << "next, in full: " << command << "\n";
-}
-
 void print_result(const RunArguments& arguments, const Experiment& experiment, const Result& result,
                   const std::string& json, std::ostream& out, std::ostream& err) {
   constexpr std::size_t kWidth = 100;
@@ -218,7 +207,9 @@ void print_result(const RunArguments& arguments, const Experiment& experiment, c
     const std::string next = next_command(arguments, experiment, result);
     out << to_text(result, headline_of(experiment),
                    {.color = arguments.color, .width = kWidth, .next_command = next});
-    if (!arguments.quiet) print_wide_command(next, kWidth, err);
+    // A page cuts text wider than itself, so such a command is printed once more, whole.
+    const bool is_cut = kBeforeCommand.size() + next.size() > kWidth;
+    if (!arguments.quiet && is_cut) err << "next, in full: " << next << "\n";
   }
   if (arguments.assumptions) out << assumptions_text(result);
   if (arguments.annotations) out << annotations_of(result, arguments.file);
@@ -257,7 +248,7 @@ int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& 
   // A reader of JSON gets one object.
   if (shrunk) report_shrunk(*shrunk, *failed, arguments.explore, arguments.json ? err : out, err);
   write_output(arguments, output.result, json, err);
-  const bool chrome = ends_with(output.trace, ".json");
+  const bool chrome = output.trace.ends_with(".json");
   if (!output.trace.empty()) {
     write_output(arguments, output.trace,
                  chrome ? to_chrome_json(outcome.traces) : to_perfetto(outcome.traces), err);
@@ -269,28 +260,22 @@ int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& 
 }
 
 Verb run_verb() {
-  const auto arguments = std::make_shared<RunArguments>();
-  return {.name = "run",
-          .summary = "Simulate a scenario (the default verb)",
-          .add_options = [arguments](CLI::App& app) { add_run_options(app, *arguments); },
-          .run =
-              [arguments](const Console& console) {
-                arguments->color = console.color;
-                if (arguments->file == kStandardInput) {
-                  arguments->text = read_standard_input(console.in);
-                }
-                arguments->process.words = console.words;
-                return command_run(*arguments, console.out, console.err, console.hooks);
-              },
-          .wants_json = [arguments] { return arguments->json; },
-          .wants_annotations = [arguments] { return arguments->annotations; },
-          .group = VerbGroup::run,
-          .examples = {{"shardsim scenarios/quickstart.json", "what a training step costs"},
-                       {"shardsim scenarios/quickstart.json --set system.preset=dgx-b200",
-                        "the same on other machines"},
-                       {"shardsim scenarios/quickstart.json --set output.trace=step.pftrace",
-                        "with a trace for ui.perfetto.dev"},
-                       {"shardsim scenarios/quickstart.json --json", "for programs"}}};
+  return with_arguments<RunArguments>(
+      {.name = "run",
+       .summary = "Simulate a scenario (the default verb)",
+       .group = VerbGroup::run,
+       .examples = {{"shardsim scenarios/quickstart.json", "what a training step costs"},
+                    {"shardsim scenarios/quickstart.json --set system.preset=dgx-b200",
+                     "the same on other machines"},
+                    {"shardsim scenarios/quickstart.json --set output.trace=step.pftrace",
+                     "with a trace for ui.perfetto.dev"},
+                    {"shardsim scenarios/quickstart.json --json", "for programs"}}},
+      add_run_options, [](RunArguments& arguments, const Console& console) {
+        arguments.color = console.color;
+        if (arguments.file == kStandardInput) arguments.text = read_standard_input(console.in);
+        arguments.process.words = console.words;
+        return command_run(arguments, console.out, console.err, console.hooks);
+      });
 }
 
 }  // namespace shardsim

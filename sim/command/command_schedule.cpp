@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <memory>
 #include <ostream>
 
 #include <CLI/CLI.hpp>
@@ -100,26 +99,24 @@ int command_schedule(const ScheduleArguments& arguments, std::ostream& out, std:
 }
 
 Verb schedule_verb() {
-  const auto arguments = std::make_shared<ScheduleArguments>();
-  return {.name = "schedule",
-          .summary = "Show the pipeline schedule of a scenario, or write it as CSV",
-          .add_options =
-              [arguments](CLI::App& app) {
-                app.add_option("file", arguments->file, "The scenario")->required();
-                app.add_option("--set", arguments->overrides, "Override a field; repeatable")
-                    ->allow_extra_args(false);
-                app.add_flag("--csv", arguments->csv, "Print it as PyTorch's pipelining reads it");
-                app.add_flag("--lowered", arguments->lowered, "With its sends and receives");
-              },
-          .run =
-              [arguments](const Console& console) {
-                return command_schedule(*arguments, console.out, console.err);
-              },
-          .group = VerbGroup::run,
-          .examples = {{"shardsim schedule scenarios/verify-gpt-pp4-1f1b.json",
-                        "who computes what, and when"},
-                       {"shardsim schedule scenarios/verify-gpt-pp4-1f1b.json --csv",
-                        "as PyTorch's pipelining reads it"}}};
+  return with_arguments<ScheduleArguments>(
+      {.name = "schedule",
+       .summary = "Show the pipeline schedule of a scenario, or write it as CSV",
+       .group = VerbGroup::run,
+       .examples = {{"shardsim schedule scenarios/verify-gpt-pp4-1f1b.json",
+                     "who computes what, and when"},
+                    {"shardsim schedule scenarios/verify-gpt-pp4-1f1b.json --csv",
+                     "as PyTorch's pipelining reads it"}}},
+      [](CLI::App& app, ScheduleArguments& arguments) {
+        app.add_option("file", arguments.file, "The scenario")->required();
+        app.add_option("--set", arguments.overrides, "Override a field; repeatable")
+            ->allow_extra_args(false);
+        app.add_flag("--csv", arguments.csv, "Print it as PyTorch's pipelining reads it");
+        app.add_flag("--lowered", arguments.lowered, "With its sends and receives");
+      },
+      [](const ScheduleArguments& arguments, const Console& console) {
+        return command_schedule(arguments, console.out, console.err);
+      });
 }
 
 }  // namespace shardsim

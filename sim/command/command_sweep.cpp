@@ -2,7 +2,6 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -198,18 +197,15 @@ int command_sweep(const SweepArguments& arguments, const Console& console) {
 }  // namespace
 
 Verb sweep_verb() {
-  const auto arguments = std::make_shared<SweepArguments>();
-  return {
-      .name = "sweep",
-      .summary = "Run a scenario at many points; resume a stopped sweep",
-      .add_options = [arguments](CLI::App& app) { add_sweep_options(app, *arguments); },
-      .run = [arguments](const Console& console) { return command_sweep(*arguments, console); },
-      .group = VerbGroup::plan,
-      .examples =
-          {{"shardsim sweep scenarios/quickstart.json --axis training.micro_batch_size=1,2 --axis "
-            "parallelism.zero_stage=1,2,3",
-            "six runs: what is fastest, and what fits"},
-           {"shardsim sweep plan.json --shard auto", "this task's share, under Slurm or mpirun"}}};
+  return with_arguments<SweepArguments>(
+      {.name = "sweep",
+       .summary = "Run a scenario at many points; resume a stopped sweep",
+       .examples =
+           {{"shardsim sweep scenarios/quickstart.json --axis training.micro_batch_size=1,2 --axis "
+             "parallelism.zero_stage=1,2,3",
+             "six runs: what is fastest, and what fits"},
+            {"shardsim sweep plan.json --shard auto", "this task's share, under Slurm or mpirun"}}},
+      add_sweep_options, command_sweep);
 }
 
 }  // namespace shardsim

@@ -24,7 +24,6 @@ struct CommandOption {
 
 struct CommandVerb {
   std::string name;
-  std::string group;
   std::string summary;
   std::string footer;  ///< Its examples, as --help shows them.
   std::vector<CommandOption> options;
@@ -32,9 +31,7 @@ struct CommandVerb {
 };
 
 struct CommandTree {
-  std::string name;
   std::string summary;
-  std::string footer;
   std::vector<CommandOption> options;  ///< Before a verb.
   std::vector<CommandVerb> verbs;
 };

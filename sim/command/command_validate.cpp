@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -166,7 +165,7 @@ void check_paths(const ValidateArguments& arguments, const std::vector<TableMapp
 // a figure is worse than the ratchet's, or the file of errors is another. Throws Error for tables,
 // mappings and files that are wrong: E0920 (no such table), E0931 (a folder without tables), E0933
 // (errors of some rows only), E0901 (a file cannot be written).
-int command_validate(const ValidateArguments& arguments, std::ostream& out, std::ostream& err) {
+int command_validate(const ValidateArguments& arguments, const Console& console) {
   require_all_rows(arguments);
   const fs::path folder = folder_of(arguments);
   // All mappings are read before the first run, so that errors are reported at once.
@@ -175,7 +174,7 @@ int command_validate(const ValidateArguments& arguments, std::ostream& out, std:
     mappings.push_back(read_table_mapping(path));
   }
   check_paths(arguments, mappings, folder / kRatchet);
-  Progress progress(err, true);
+  Progress progress(console.err, true);
   std::vector<ValidatedTable> tables;
   for (const TableMapping& mapping : mappings) {
     tables.push_back(validate_table(
@@ -183,28 +182,22 @@ int command_validate(const ValidateArguments& arguments, std::ostream& out, std:
         is_about_bands(arguments)));
   }
   progress.done();
-  out << (arguments.json ? validation_json(tables) : validation_text(tables));
-  if (!arguments.html.empty()) write_text(arguments.html, validation_html(tables), err);
-  const int band = hold_band(arguments, tables, err);
-  return std::max(band, hold_ratchet(arguments, folder / kRatchet, tables, err));
+  console.out << (arguments.json ? validation_json(tables) : validation_text(tables));
+  if (!arguments.html.empty()) write_text(arguments.html, validation_html(tables), console.err);
+  const int band = hold_band(arguments, tables, console.err);
+  return std::max(band, hold_ratchet(arguments, folder / kRatchet, tables, console.err));
 }
 
 }  // namespace
 
 Verb validate_verb() {
-  const auto arguments = std::make_shared<ValidateArguments>();
-  return {
-      .name = "validate",
-      .summary = "Compare predictions with published measurements",
-      .add_options = [arguments](CLI::App& app) { add_validate_options(app, *arguments); },
-      .run =
-          [arguments](const Console& console) {
-            return command_validate(*arguments, console.out, console.err);
-          },
-      .wants_json = [arguments] { return arguments->json; },
-      .group = VerbGroup::measure,
-      .examples = {{"shardsim validate --sample", "some rows of every published table"},
-                   {"shardsim validate --html page.html", "plots of predicted against measured"}}};
+  return with_arguments<ValidateArguments>(
+      {.name = "validate",
+       .summary = "Compare predictions with published measurements",
+       .group = VerbGroup::measure,
+       .examples = {{"shardsim validate --sample", "some rows of every published table"},
+                    {"shardsim validate --html page.html", "plots of predicted against measured"}}},
+      add_validate_options, command_validate);
 }
 
 }  // namespace shardsim

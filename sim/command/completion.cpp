@@ -21,6 +21,57 @@ std::vector<std::string> verb_names(const CommandTree& tree) {
   return names;
 }
 
+std::string fish_text(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "'";
+}
+
+// How each shell completes a value.
+struct ValueCompletion {
+  std::string bash_words;   // Empty: bash_action completes it.
+  std::string zsh;          // The action of a specification.
+  std::string fish;         // The options of `complete`.
+  std::string bash_action;  // Empty: files, as bash completes them itself.
+};
+
+// `kind` is a word of "shardsim presets"; `pattern`: the same for fish.
+ValueCompletion presets_completion(const std::string& kind, const std::string& pattern) {
+  return {"$(_shardsim_presets " + kind + ")", "{_shardsim_presets " + kind + "}",
+          " -x -a '(__shardsim_presets " + pattern + ")'", ""};
+}
+
+ValueCompletion completion_of(const CommandOption& option) {
+  switch (option.kind) {
+    case ValueKind::choice: {
+      const std::string words = joined_words(option.choices);
+      return {words, "(" + words + ")", " -x -a " + fish_text(words), ""};
+    }
+    case ValueKind::field:
+      return {"", "_shardsim_fields", " -x -a '(__shardsim_fields)'",
+              "_shardsim_fields \"$current\"; "};
+    case ValueKind::model:
+      return presets_completion("model", "model");
+    case ValueKind::system:
+      return presets_completion("system", "system");
+    case ValueKind::preset:
+      return presets_completion("any", "\\w+");
+    case ValueKind::folder:
+      return {"", "_files -/", " -x -a '(__fish_complete_directories)'",
+              "mapfile -t COMPREPLY < <(compgen -d -- \"$current\"); "};
+    case ValueKind::file:
+      return {"", "_files", " -r -F", ""};
+    case ValueKind::number:
+      return {"", "", " -x", ""};
+    case ValueKind::none:
+      break;
+  }
+  return {};
+}
+
 // Words of the line as the user sees them: bash cuts "--backend=mpi" into three at the '='.
 constexpr const char* kBashBegin =
     R"bash(# bash completion of shardsim; made by: shardsim completion bash
@@ -56,32 +107,15 @@ constexpr const char* kBashEnd = R"bash(  if [[ $current == -* ]]; then
 complete -o default -F _shardsim shardsim
 )bash";
 
-std::string bash_words(const std::string& words) {
-  return fmt::format("mapfile -t COMPREPLY < <(compgen -W \"{}\" -- \"$current\"); return ;;\n",
-                     words);
-}
-
 // The completion of a value after an option.
 std::string bash_value(const CommandOption& option) {
-  switch (option.kind) {
-    case ValueKind::choice:
-      return bash_words(joined_words(option.choices));
-    case ValueKind::field:
-      return "_shardsim_fields \"$current\"; return ;;\n";
-    case ValueKind::model:
-      return bash_words("$(_shardsim_presets model)");
-    case ValueKind::system:
-      return bash_words("$(_shardsim_presets system)");
-    case ValueKind::preset:
-      return bash_words("$(_shardsim_presets any)");
-    case ValueKind::folder:
-      return "mapfile -t COMPREPLY < <(compgen -d -- \"$current\"); return ;;\n";
-    case ValueKind::file:
-    case ValueKind::number:
-    case ValueKind::none:
-      break;
-  }
-  return "return ;;\n";  // Files, as bash completes them itself.
+  const ValueCompletion completion = completion_of(option);
+  const std::string action =
+      completion.bash_words.empty()
+          ? completion.bash_action
+          : fmt::format("mapfile -t COMPREPLY < <(compgen -W \"{}\" -- \"$current\"); ",
+                        completion.bash_words);
+  return action + "return ;;\n";
 }
 
 std::string bash_cases(const std::string& verb, const std::vector<CommandOption>& options) {
@@ -108,10 +142,8 @@ std::vector<std::string> names_of(const std::vector<CommandOption>& options) {
 // Words that a verb takes without an option, if a shell can list them.
 std::string bash_own_words(const CommandVerb& verb) {
   for (const CommandOption& word : verb.words) {
-    if (word.kind == ValueKind::choice) return joined_words(word.choices);
-    if (word.kind == ValueKind::preset) return "$(_shardsim_presets any)";
-    if (word.kind == ValueKind::model) return "$(_shardsim_presets model)";
-    if (word.kind == ValueKind::system) return "$(_shardsim_presets system)";
+    const std::string words = completion_of(word).bash_words;
+    if (!words.empty()) return words;
   }
   return "";
 }
@@ -149,29 +181,6 @@ std::string zsh_text(const std::string& text) {
   return out;
 }
 
-std::string zsh_action(const CommandOption& option) {
-  switch (option.kind) {
-    case ValueKind::choice:
-      return fmt::format("({})", joined_words(option.choices));
-    case ValueKind::field:
-      return "_shardsim_fields";
-    case ValueKind::model:
-      return "{_shardsim_presets model}";
-    case ValueKind::system:
-      return "{_shardsim_presets system}";
-    case ValueKind::preset:
-      return "{_shardsim_presets any}";
-    case ValueKind::folder:
-      return "_files -/";
-    case ValueKind::file:
-      return "_files";
-    case ValueKind::number:
-    case ValueKind::none:
-      break;
-  }
-  return "";
-}
-
 std::string zsh_specification(const CommandOption& option) {
   std::string out;
   for (const std::string& name : option.names) {
@@ -180,7 +189,7 @@ std::string zsh_specification(const CommandOption& option) {
     const std::string value = option.value_name.empty() ? "" : is_long ? "=" : "+";
     out += fmt::format("      '*{}{}[{}]", name, value, zsh_text(option.help));
     if (!option.value_name.empty()) {
-      out += fmt::format(":{}:{}", zsh_text(option.value_name), zsh_action(option));
+      out += fmt::format(":{}:{}", zsh_text(option.value_name), completion_of(option).zsh);
     }
     out += "' \\\n";
   }
@@ -192,7 +201,7 @@ std::string zsh_verb(const CommandVerb& verb) {
   for (const CommandOption& option : verb.options) out += zsh_specification(option);
   std::string words;
   for (const CommandOption& word : verb.words) {
-    words = fmt::format("      '*:{}:{}'\n", zsh_text(word.names.front()), zsh_action(word));
+    words = fmt::format("      '*:{}:{}'\n", zsh_text(word.names.front()), completion_of(word).zsh);
   }
   if (words.empty()) {
     out.erase(out.size() - 3);  // " \" before the end of the line.
@@ -210,39 +219,6 @@ end
 
 )fish";
 
-std::string fish_text(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) {
-    if (c == '\'' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + "'";
-}
-
-std::string fish_values(const CommandOption& option) {
-  switch (option.kind) {
-    case ValueKind::choice:
-      return " -x -a " + fish_text(joined_words(option.choices));
-    case ValueKind::field:
-      return " -x -a '(__shardsim_fields)'";
-    case ValueKind::model:
-      return " -x -a '(__shardsim_presets model)'";
-    case ValueKind::system:
-      return " -x -a '(__shardsim_presets system)'";
-    case ValueKind::preset:
-      return " -x -a '(__shardsim_presets \\w+)'";
-    case ValueKind::folder:
-      return " -x -a '(__fish_complete_directories)'";
-    case ValueKind::file:
-      return " -r -F";
-    case ValueKind::number:
-      return " -x";
-    case ValueKind::none:
-      break;
-  }
-  return "";
-}
-
 // The condition of a verb's options; those of the default verb also apply without a verb.
 std::string fish_condition(const CommandTree& tree, const CommandVerb& verb) {
   const std::string here = "__fish_seen_subcommand_from " + verb.name;
@@ -255,7 +231,7 @@ std::string fish_option(const std::string& condition, const CommandOption& optio
   for (const std::string& name : option.names) {
     out += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
   }
-  return out + fish_values(option) + " -d " + fish_text(option.help) + "\n";
+  return out + completion_of(option).fish + " -d " + fish_text(option.help) + "\n";
 }
 
 }  // namespace
@@ -311,7 +287,7 @@ std::string fish_completion(const CommandTree& tree) {
     for (const CommandOption& option : verb.options) out += fish_option(condition, option);
     for (const CommandOption& word : verb.words) {
       if (word.kind == ValueKind::file) continue;  // Fish completes files by itself.
-      out += "complete -c shardsim -n " + fish_text(condition) + fish_values(word) + " -d " +
+      out += "complete -c shardsim -n " + fish_text(condition) + completion_of(word).fish + " -d " +
              fish_text(word.help) + "\n";
     }
   }

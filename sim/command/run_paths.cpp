@@ -39,7 +39,9 @@ bool may_report(const RunArguments& arguments) {
   return !launched || launched->rank == 0;
 }
 
-constexpr const char* kLeaveOut = ", or leave --dump-state out";
+[[noreturn]] void refuse_dump(const char* code, const char* message, const std::string& fix) {
+  throw UsageError(code, message, fix + ", or leave --dump-state out");
+}
 
 // Keeps the files of two runs apart, and overwrites nothing.
 void require_new_or_empty(const fs::path& path) {
@@ -107,18 +109,16 @@ std::optional<DumpFolder> dump_folder_of(const RunArguments& arguments,
                                          const Experiment& experiment) {
   if (!arguments.dump_state) return std::nullopt;
   if (!experiment.world().has_data) {
-    throw UsageError("E0953", "a run without real tensors has no values that could be dumped",
-                     std::string("use --set execution.tensors=real") + kLeaveOut);
+    refuse_dump("E0953", "a run without real tensors has no values that could be dumped",
+                "use --set execution.tensors=real");
   }
   if (arguments.process.on_processes()) {
-    throw UsageError(
-        "E0954", "the state of real processes is not dumped",
-        std::string("leave --backend out: virtual ranks compute the same values") + kLeaveOut);
+    refuse_dump("E0954", "the state of real processes is not dumped",
+                "leave --backend out: virtual ranks compute the same values");
   }
   if (arguments.explore.is_asked() || arguments.explore.shrink) {
-    throw UsageError(
-        "E0954", "a search through schedules is many runs, and has no one state",
-        std::string("run the scenario without --explore, --replay and --shrink") + kLeaveOut);
+    refuse_dump("E0954", "a search through schedules is many runs, and has no one state",
+                "run the scenario without --explore, --replay and --shrink");
   }
   require_new_or_empty(*arguments.dump_state);
   require_writable(fs::path(*arguments.dump_state) / "step", true,

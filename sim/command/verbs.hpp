@@ -2,7 +2,9 @@
 
 #include <functional>
 #include <iosfwd>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,26 +28,47 @@ struct Console {
   const RunHooks& hooks;           ///< Hooks for runs, in tests.
 };
 
+/// The form in which a failure is printed; annotations are those of GitHub Actions.
+enum class ErrorForm { text, json, annotations };
+
 /// The group of a verb in --help, by the user's goal.
 enum class VerbGroup { start, run, plan, measure, shell };
 
-/// One verb. Its functions share the arguments that its maker allocated, so a Verb serves one
-/// command line.
+/// One verb. Its functions share the arguments that its maker allocated (with_arguments), so a Verb
+/// serves one command line.
 struct Verb {
   std::string name;     ///< "sweep"
   std::string summary;  ///< A line of `shardsim --help`, without a full stop.
-  /// Declares options and positional words, bound to the arguments.
-  std::function<void(CLI::App& app)> add_options;
-  /// Returns the exit code. Throws Error for a failure.
-  std::function<int(const Console& console)> run;
-  /// Whether errors are printed as JSON; null: never.
-  std::function<bool()> wants_json = nullptr;
-  /// Whether errors are printed as annotations of GitHub Actions; null: never.
-  std::function<bool()> wants_annotations = nullptr;
   VerbGroup group = VerbGroup::plan;
   /// Command lines and their purposes, the most useful first; --help shows them.
   std::vector<std::pair<std::string, std::string>> examples = {};
+  /// Declares options and positional words, bound to the arguments.
+  std::function<void(CLI::App& app)> add_options = nullptr;
+  /// Returns the exit code. Throws Error for a failure.
+  std::function<int(const Console& console)> run = nullptr;
+  /// How errors of `run` are printed, once the command line is read.
+  std::function<ErrorForm()> error_form = nullptr;
 };
+
+/// `verb` with Arguments of its own: `add_options(app, arguments)` binds them, and
+/// `run(arguments, console)` returns the exit code. Members `json` and `annotations`, where there
+/// are such, say how errors are printed.
+template <class Arguments, class AddOptions, class Run>
+[[nodiscard]] Verb with_arguments(Verb verb, AddOptions add_options, Run run) {
+  const auto arguments = std::make_shared<Arguments>();
+  verb.add_options = [=](CLI::App& app) { add_options(app, *arguments); };
+  verb.run = [=](const Console& console) { return run(*arguments, console); };
+  verb.error_form = [=] {
+    if constexpr (requires { arguments->json; }) {
+      if (arguments->json) return ErrorForm::json;
+    }
+    if constexpr (requires { arguments->annotations; }) {
+      if (arguments->annotations) return ErrorForm::annotations;
+    }
+    return ErrorForm::text;
+  };
+  return verb;
+}
 
 /// Every verb, in the order in which --help lists those of a group. The first is run if the command
 /// line names none.
@@ -105,6 +128,10 @@ struct ScheduleArguments {
 /// time and held activations with F = I = W, or the schedule as CSV. Returns 0, or 4 and says why
 /// if the schedule cannot run. Throws Error for a scenario that is wrong or has no pipeline.
 int command_schedule(const ScheduleArguments& arguments, std::ostream& out, std::ostream& err);
+
+/// The subject of errors whose codes begin like `code`: E0203 and others of E02 are settings that
+/// contradict each other. Null for text that is no such code, or belongs to no family.
+[[nodiscard]] const char* error_family(std::string_view code);
 
 /// The scenario of `shardsim demo`, with its comments. It names presets, as files do.
 [[nodiscard]] const std::string& demo_scenario();

@@ -4,7 +4,6 @@
 #include <optional>
 #include <system_error>
 
-#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include "sim/kernel/error.hpp"
@@ -51,7 +50,10 @@ bool collide(const Identity& a, const Identity& b) {
 
 std::string shown(const PathInUse& used) { return used.what + " " + quoted_path(used.path); }
 
-constexpr const char* kFix = "give it another name, or write to another folder";
+[[noreturn]] void refuse_collision(const PathInUse& output, const std::string& other) {
+  throw UsageError("E0910", shown(output) + " would replace " + other,
+                   "give it another name, or write to another folder");
+}
 
 }  // namespace
 
@@ -61,8 +63,7 @@ void require_apart(const std::vector<PathInUse>& read, const std::vector<PathInU
   for (const PathInUse& output : written) {
     const Identity identity = identity_of(output.path);
     for (std::size_t i = 0; i < read.size(); ++i) {
-      if (!collide(identity, inputs[i])) continue;
-      throw UsageError("E0910", shown(output) + " would replace " + read[i].what, kFix);
+      if (collide(identity, inputs[i])) refuse_collision(output, read[i].what);
     }
   }
 }
@@ -72,8 +73,7 @@ void require_distinct(const std::vector<PathInUse>& written) {
   for (const PathInUse& output : written) {
     const Identity identity = identity_of(output.path);
     for (std::size_t i = 0; i < identities.size(); ++i) {
-      if (!collide(identity, identities[i])) continue;
-      throw UsageError("E0910", shown(output) + " would replace " + shown(written[i]), kFix);
+      if (collide(identity, identities[i])) refuse_collision(output, shown(written[i]));
     }
     identities.push_back(identity);
   }

@@ -34,6 +34,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
 struct Reason {
   int error;
   const char* why;  // May contain "{0}", the folder.
@@ -61,27 +65,21 @@ constexpr std::array kReasons = {
 };
 
 // Explains why a file cannot be written.
-class WriteFailure {
- public:
-  // `otherwise`: the user's other way out, such as "choose another with -o".
-  WriteFailure(fs::path path, std::string otherwise)
-      : path_(std::move(path)), otherwise_(std::move(otherwise)) {}
+struct WriteFailure {
+  fs::path path;
+  std::string otherwise;  // The user's other way out, such as "choose another with -o".
 
   // Throws UsageError E0901 with the cause of `error`, an errno, and a way out.
   [[noreturn]] void refuse(int error) const {
-    const fs::path folder = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
-    const std::string start = "cannot write " + quoted_path(path_) + ": ";
+    const std::string start = "cannot write " + quoted_path(path) + ": ";
     for (const Reason& reason : kReasons) {
       if (reason.error != error) continue;
-      throw UsageError("E0901", start + fmt::format(fmt::runtime(reason.why), quoted_path(folder)),
-                       fmt::format("{}, or {}", reason.fix, otherwise_));
+      const std::string folder = quoted_path(folder_of(path));
+      throw UsageError("E0901", start + fmt::format(fmt::runtime(reason.why), folder),
+                       fmt::format("{}, or {}", reason.fix, otherwise));
     }
-    throw UsageError("E0901", start + std::strerror(error), otherwise_);
+    throw UsageError("E0901", start + std::strerror(error), otherwise);
   }
-
- private:
-  fs::path path_;
-  std::string otherwise_;
 };
 
 // The first error is kept, and nothing is written after it.
@@ -138,7 +136,7 @@ std::optional<int> own_descriptor(fs::path path) {
   const fs::path own = fmt::format("/proc/{}/fd", ::getpid());
   std::error_code error;
   for (int i = 0; i < kMostLinks; ++i) {
-    const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+    const fs::path folder = folder_of(path);
     if (fs::canonical(folder, error) == own && !error) {
       const std::string name = path.filename().string();
       const bool is_number = !name.empty() && name.size() < 8 &&
@@ -190,12 +188,6 @@ void write_into(const WriteFailure& failure, const fs::path& path,
   if (file.close() != 0) failure.refuse(errno);
 }
 
-int open_folder(const fs::path& path) {
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  // O_PATH suffices for names below the folder: a folder without read permission may be writable.
-  return ::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-}
-
 // Others who may write to the folder cannot guess the name.
 std::string random_name() {
   std::uint64_t number = 0;
@@ -220,14 +212,45 @@ sigset_t set_of(std::initializer_list<int> signals) {
   return set;
 }
 
+// Signals that end the process, and that of a file beyond the user's size limit (SIGXFSZ), wait
+// until the end of this.
+class SignalsWait {
+ public:
+  SignalsWait() {
+    const sigset_t waiting = set_of({SIGINT, SIGTERM, SIGHUP, SIGXFSZ});
+    pthread_sigmask(SIG_BLOCK, &waiting, &before_);
+  }
+  ~SignalsWait() {
+    if (sigismember(&before_, SIGXFSZ) == 0) {
+      // The write that raised it has failed and was reported.
+      const sigset_t too_large = set_of({SIGXFSZ});
+      const timespec at_once{};
+      sigtimedwait(&too_large, nullptr, &at_once);
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  SignalsWait(const SignalsWait&) = delete;
+  SignalsWait& operator=(const SignalsWait&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
 // A file that is being written under a random name in the folder of the final file. Unless it was
 // finished, it is removed at the end. Signals that end the process wait meanwhile, so they leave
-// nothing behind. A file beyond the user's size limit (SIGXFSZ) is an error like others.
+// nothing behind. A file beyond the user's size limit is an error like others.
 class UnfinishedFile {
  public:
   // Both outlive this. Throws Error (E0901).
-  UnfinishedFile(const WriteFailure& failure, const fs::path& path);
-  ~UnfinishedFile();
+  UnfinishedFile(const WriteFailure& failure, const fs::path& path)
+      : failure_(failure),
+        target_(path.filename().string()),
+        // O_PATH suffices for names below the folder, which may be writable and not readable.
+        folder_(::open(folder_of(path).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)),
+        file_(create()) {}
+  ~UnfinishedFile() {
+    if (!name_.empty()) ::unlinkat(folder_.number(), name_.c_str(), 0);
+  }
   UnfinishedFile(const UnfinishedFile&) = delete;
   UnfinishedFile& operator=(const UnfinishedFile&) = delete;
 
@@ -235,24 +258,48 @@ class UnfinishedFile {
 
   // Flushes it to the disk and gives it the final name. Throws Error (E0901); the old file then
   // stays as it was.
-  void finish();
+  void finish() {
+    if (!is_flushed(file_.number()) || file_.close() != 0) failure_.refuse(errno);
+    if (::renameat(folder_.number(), name_.c_str(), folder_.number(), target_.c_str()) != 0) {
+      failure_.refuse(errno);
+    }
+    name_.clear();
+    // Flushes the name, too. A folder without read permission cannot be flushed; the system does
+    // it.
+    const Descriptor folder(::openat(folder_.number(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (folder.number() >= 0 && !is_flushed(folder.number())) failure_.refuse(errno);
+  }
 
  private:
-  // Until its end: declared first, it is destroyed last.
-  class SignalsWait {
-   public:
-    SignalsWait();
-    ~SignalsWait();
-    SignalsWait(const SignalsWait&) = delete;
-    SignalsWait& operator=(const SignalsWait&) = delete;
+  int create() {
+    if (folder_.number() < 0) failure_.refuse(errno);
+    constexpr mode_t kReadableByAll = 0666;  // Without the bits of the user's mask.
+    constexpr mode_t kReadableByOwner = 0600;
+    constexpr mode_t kPermissions = 0777;
+    constexpr mode_t kWritableByOthers = 022;
+    struct stat old {};
+    const bool replaces =
+        ::fstatat(folder_.number(), target_.c_str(), &old, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISREG(old.st_mode);
+    int file = -1;
+    do {
+      name_ = random_name();
+      file = ::openat(folder_.number(), name_.c_str(),
+                      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                      replaces ? kReadableByOwner : kReadableByAll);
+    } while (file < 0 && errno == EEXIST);
+    if (file < 0) failure_.refuse(errno);
+    if (replaces) {
+      // Another user may have put the file there, writable by all; the new content is ours.
+      const mode_t kept =
+          old.st_uid == ::geteuid() ? kPermissions : kPermissions & ~kWritableByOthers;
+      // A file system without permissions has none to keep.
+      static_cast<void>(::fchmod(file, old.st_mode & kept));
+    }
+    return file;
+  }
 
-   private:
-    sigset_t before_{};
-  };
-
-  int create();
-
-  SignalsWait signals_wait_;
+  SignalsWait signals_wait_;  // Until the end: declared first, it is destroyed last.
   const WriteFailure& failure_;
   std::string target_;
   Descriptor folder_;
@@ -260,75 +307,11 @@ class UnfinishedFile {
   Descriptor file_;
 };
 
-UnfinishedFile::SignalsWait::SignalsWait() {
-  const sigset_t waiting = set_of({SIGINT, SIGTERM, SIGHUP, SIGXFSZ});
-  pthread_sigmask(SIG_BLOCK, &waiting, &before_);
-}
-
-UnfinishedFile::SignalsWait::~SignalsWait() {
-  if (sigismember(&before_, SIGXFSZ) == 0) {
-    // The write that raised it has failed and was reported.
-    const sigset_t too_large = set_of({SIGXFSZ});
-    const timespec at_once{};
-    sigtimedwait(&too_large, nullptr, &at_once);
-  }
-  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-}
-
-UnfinishedFile::UnfinishedFile(const WriteFailure& failure, const fs::path& path)
-    : failure_(failure),
-      target_(path.filename().string()),
-      folder_(open_folder(path)),
-      file_(create()) {}
-
-int UnfinishedFile::create() {
-  if (folder_.number() < 0) failure_.refuse(errno);
-  constexpr mode_t kReadableByAll = 0666;  // Without the bits of the user's mask.
-  constexpr mode_t kReadableByOwner = 0600;
-  constexpr mode_t kPermissions = 0777;
-  constexpr mode_t kWritableByOthers = 022;
-  struct stat old {};
-  const bool replaces =
-      ::fstatat(folder_.number(), target_.c_str(), &old, AT_SYMLINK_NOFOLLOW) == 0 &&
-      S_ISREG(old.st_mode);
-  int file = -1;
-  do {
-    name_ = random_name();
-    file = ::openat(folder_.number(), name_.c_str(),
-                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                    replaces ? kReadableByOwner : kReadableByAll);
-  } while (file < 0 && errno == EEXIST);
-  if (file < 0) failure_.refuse(errno);
-  if (replaces) {
-    // Another user may have put the file there, writable by all; the new content is ours.
-    const mode_t kept =
-        old.st_uid == ::geteuid() ? kPermissions : kPermissions & ~kWritableByOthers;
-    // A file system without permissions has none to keep.
-    static_cast<void>(::fchmod(file, old.st_mode & kept));
-  }
-  return file;
-}
-
-UnfinishedFile::~UnfinishedFile() {
-  if (!name_.empty()) ::unlinkat(folder_.number(), name_.c_str(), 0);
-}
-
-void UnfinishedFile::finish() {
-  if (!is_flushed(file_.number()) || file_.close() != 0) failure_.refuse(errno);
-  if (::renameat(folder_.number(), name_.c_str(), folder_.number(), target_.c_str()) != 0) {
-    failure_.refuse(errno);
-  }
-  name_.clear();
-  // Flushes the name, too. A folder without read permission cannot be flushed; the system does it.
-  const Descriptor folder(::openat(folder_.number(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.number() >= 0 && !is_flushed(folder.number())) failure_.refuse(errno);
-}
-
 }  // namespace
 
 void write_whole_file(const fs::path& path, const std::function<void(std::ostream&)>& produce,
                       const std::string& otherwise) {
-  const WriteFailure failure(path, otherwise);
+  const WriteFailure failure{path, otherwise};
   const Target target = target_of(failure, path);
   if (target == Target::stream) return write_into(failure, path, produce);
   // Renaming would replace a file whose "read-only" should protect it.
@@ -339,7 +322,7 @@ void write_whole_file(const fs::path& path, const std::function<void(std::ostrea
 }
 
 void require_writable(const fs::path& path, bool makes_folder, const std::string& otherwise) {
-  const WriteFailure failure(path, otherwise);
+  const WriteFailure failure{path, otherwise};
   const Target target = target_of(failure, path);
   if (target != Target::new_name && !may_write(path, W_OK)) failure.refuse(errno);
   if (target == Target::stream) return;
@@ -358,7 +341,7 @@ void make_folder_of(const fs::path& path, const std::string& otherwise) {
   if (!path.has_parent_path()) return;
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
-  if (error) WriteFailure(path, otherwise).refuse(error.value());
+  if (error) WriteFailure{path, otherwise}.refuse(error.value());
 }
 
 void write_text(const std::filesystem::path& path, const std::string& text, std::ostream& err) {

@@ -36,10 +36,14 @@ using FieldChanges = std::map<std::string, std::string>;
 // contradicts these. The first that loads counts.
 using SmallerScenario = std::vector<FieldChanges>;
 
-struct Axis {
+// A field, and where a scenario's part has it.
+template <class Spec>
+struct SizeField {
   const char* field;
-  std::int64_t ParallelismSpec::*size;
+  std::int64_t Spec::*size;
 };
+using Axis = SizeField<ParallelismSpec>;
+using Size = SizeField<ModelSpec>;
 constexpr std::array<Axis, 6> kAxes = {{
     {"parallelism.dp_replicate", &ParallelismSpec::dp_replicate},
     {"parallelism.dp_shard", &ParallelismSpec::dp_shard},
@@ -49,10 +53,6 @@ constexpr std::array<Axis, 6> kAxes = {{
     {"parallelism.pp", &ParallelismSpec::pp},
 }};
 
-struct Size {
-  const char* field;
-  std::int64_t ModelSpec::*size;
-};
 constexpr std::array<Size, 8> kSizes = {{
     {"model.num_layers", &ModelSpec::num_layers},
     {"model.seq_len", &ModelSpec::seq_len},
@@ -115,10 +115,14 @@ std::string stage_layers_of(const Scenario& smaller) {
   return text + "]";
 }
 
+// `more` counts where both change a field.
+FieldChanges merged(const FieldChanges& changes, FieldChanges more) {
+  more.insert(changes.begin(), changes.end());
+  return more;
+}
+
 void or_else(SmallerScenario& ways, const FieldChanges& more) {
-  FieldChanges all = ways.back();
-  for (const auto& [field, value] : more) all[field] = value;
-  ways.push_back(std::move(all));
+  ways.push_back(merged(ways.back(), more));
 }
 
 SmallerScenario with_axis(const Scenario& scenario, const Axis& axis, std::int64_t size) {
@@ -187,31 +191,25 @@ std::vector<std::string> shrinkable_fields() {
 // global batch). Empty if it is as small as can be.
 std::vector<SmallerScenario> smaller_values(const Scenario& scenario, const std::string& field) {
   std::vector<SmallerScenario> all;
+  const auto add = [&](const char* row, std::int64_t now, bool divisors_only, const auto& with) {
+    if (field != row) return;
+    for (const std::int64_t size : below(now, divisors_only)) all.push_back(with(size));
+  };
   for (const Axis& axis : kAxes) {
-    if (field != axis.field) continue;
-    for (const std::int64_t size : below(scenario.parallelism.*axis.size, true)) {
-      all.push_back(with_axis(scenario, axis, size));
-    }
+    add(axis.field, scenario.parallelism.*axis.size, true,
+        [&](std::int64_t size) { return with_axis(scenario, axis, size); });
   }
   for (const Size& each : kSizes) {
-    if (field != each.field) continue;
-    for (const std::int64_t size : below(scenario.model.*each.size, false)) {
-      all.push_back(with_size(scenario, each, size));
-    }
+    add(each.field, scenario.model.*each.size, false,
+        [&](std::int64_t size) { return with_size(scenario, each, size); });
   }
-  if (field == kSteps) {
-    for (const std::int64_t steps : below(scenario.execution.steps, false)) {
-      all.push_back({{{kSteps, text_of(steps)}}});
-    }
-  }
-  for (const char* const batch : {kMicrobatches, kSamples}) {
-    if (field != batch) continue;
-    const std::int64_t now = batch == kMicrobatches ? scenario.training.num_microbatches
-                                                    : scenario.training.micro_batch_size;
-    for (const std::int64_t size : below(now, false)) {
-      all.push_back(with_batch(scenario, batch, size));
-    }
-  }
+  add(kSteps, scenario.execution.steps, false, [](std::int64_t steps) {
+    return SmallerScenario{{{kSteps, text_of(steps)}}};
+  });
+  add(kMicrobatches, scenario.training.num_microbatches, false,
+      [&](std::int64_t size) { return with_batch(scenario, kMicrobatches, size); });
+  add(kSamples, scenario.training.micro_batch_size, false,
+      [&](std::int64_t size) { return with_batch(scenario, kSamples, size); });
   return all;
 }
 
@@ -284,7 +282,7 @@ class ScenarioShrinker {
     found_.runs += made.runs;
     if (failure_code(made.outcome.result) != failed_.code) return false;
     found_.overrides = overrides_with(changes);
-    for (const auto& [field, value] : changes) changes_[field] = value;
+    changes_ = merged(changes_, changes);
     found_.scenario = std::move(smaller);
     found_.outcome = std::move(made.outcome);
     found_.schedule = made.schedule;
@@ -294,8 +292,7 @@ class ScenarioShrinker {
   }
 
   std::vector<std::string> overrides_with(const FieldChanges& changes) const {
-    FieldChanges all = changes_;
-    for (const auto& [field, value] : changes) all[field] = value;
+    const FieldChanges all = merged(changes_, changes);
     std::vector<std::string> overrides;
     for (const std::string& given : failed_.overrides) {
       if (all.find(overridden_field(given)) == all.end()) overrides.push_back(given);

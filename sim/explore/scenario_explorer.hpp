@@ -36,9 +36,8 @@ struct ExploreArguments {
   /// The folder for the smaller scenario; empty: it is only printed.
   std::string shrunk_directory;
 
-  [[nodiscard]] bool explores() const { return !mode.empty(); }
   /// Whether the run is not the plain one.
-  [[nodiscard]] bool is_asked() const { return explores() || replay; }
+  [[nodiscard]] bool is_asked() const { return !mode.empty() || replay; }
 };
 
 /// --explore and its options, --replay, --shrink: options of `shardsim run`.

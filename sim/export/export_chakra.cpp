@@ -75,6 +75,12 @@ ProtoWriter attribute(std::string_view name) {
   return writer;
 }
 
+ProtoWriter text_attribute(std::string_view name, std::string_view value) {
+  ProtoWriter writer = attribute(name);
+  writer.add_string(attribute_field::kString, value);
+  return writer;
+}
+
 enum class ChakraNodeType : std::uint8_t { compute = 4, send = 5, recv = 6, collective = 7 };
 
 // Builds one Node.
@@ -95,35 +101,20 @@ class ChakraNode {
     add_ids(node_field::kControl, control);
     add_ids(node_field::kData, data);
   }
-  void add_bool(std::string_view name, bool value) {
-    add_number(name, attribute_field::kBool, value ? 1 : 0);
-  }
-  void add_int32(std::string_view name, std::int32_t value) {
-    add_number(name, attribute_field::kInt32, value);
-  }
-  void add_int64(std::string_view name, std::int64_t value) {
-    add_number(name, attribute_field::kInt64, value);
-  }
-  void add_uint64(std::string_view name, std::uint64_t value) {
-    add_number(name, attribute_field::kUint64, static_cast<std::int64_t>(value));
+  // `field`: of the kind of number. All have one form on the wire: 64 bits.
+  void add_number(std::string_view name, std::uint32_t field, std::int64_t value) {
+    ProtoWriter writer = attribute(name);
+    writer.add_int(field, value);
+    node_.add_message(node_field::kAttribute, writer);
   }
   void add_string(std::string_view name, std::string_view value) {
-    ProtoWriter writer = attribute(name);
-    writer.add_string(attribute_field::kString, value);
-    node_.add_message(node_field::kAttribute, writer);
+    node_.add_message(node_field::kAttribute, text_attribute(name, value));
   }
 
   // With its length before it.
   [[nodiscard]] std::string framed() const { return with_length(node_.bytes()); }
 
  private:
-  // All kinds of numbers have one form on the wire: 64 bits.
-  void add_number(std::string_view name, std::uint32_t field, std::int64_t value) {
-    ProtoWriter writer = attribute(name);
-    writer.add_int(field, value);
-    node_.add_message(node_field::kAttribute, writer);
-  }
-
   // Packed, as proto3 encodes lists of numbers.
   void add_ids(std::uint32_t field, const std::vector<std::uint64_t>& ids) {
     if (ids.empty()) return;
@@ -134,23 +125,6 @@ class ChakraNode {
 
   ProtoWriter node_;
 };
-
-struct MetadataText {
-  std::string_view name;
-  std::string text;
-};
-
-// The message that begins a file, with its length.
-std::string chakra_metadata(const std::vector<MetadataText>& texts) {
-  ProtoWriter metadata;
-  metadata.add_string(metadata_field::kVersion, kSchemaVersion);
-  for (const MetadataText& each : texts) {
-    ProtoWriter writer = attribute(each.name);
-    writer.add_string(attribute_field::kString, each.text);
-    metadata.add_message(metadata_field::kAttribute, writer);
-  }
-  return with_length(metadata.bytes());
-}
 
 struct ChakraCollective {
   std::string_view name;
@@ -175,6 +149,16 @@ constexpr const char* kComputeNote =
     "num_ops and tensor_size are not counted: each is what the device does, or moves, at its peak "
     "in the node's time, so that a roofline of the same device finds that time";
 
+// The message that begins a file, with its length.
+std::string chakra_metadata() {
+  ProtoWriter metadata;
+  metadata.add_string(metadata_field::kVersion, kSchemaVersion);
+  metadata.add_message(metadata_field::kAttribute,
+                       text_attribute("written_by", "shardsim " + std::string(version())));
+  metadata.add_message(metadata_field::kAttribute, text_attribute("compute_nodes", kComputeNote));
+  return with_length(metadata.bytes());
+}
+
 std::uint64_t microseconds(Time time) {
   constexpr std::int64_t kPerMicrosecond = 1'000'000;
   return static_cast<std::uint64_t>((time.picoseconds() + kPerMicrosecond / 2) / kPerMicrosecond);
@@ -185,8 +169,7 @@ class ChakraRank {
   ChakraRank(const RecordedRun& run, int rank) : run_(run), rank_(rank) {}
 
   std::string write() {
-    std::string file = chakra_metadata(
-        {{"written_by", "shardsim " + std::string(version())}, {"compute_nodes", kComputeNote}});
+    std::string file = chakra_metadata();
     for (const RecordedOperation& operation : run_.ranks[static_cast<std::size_t>(rank_)]) {
       file += nodes_of(operation);
     }
@@ -196,23 +179,29 @@ class ChakraRank {
  private:
   using Ids = std::vector<std::uint64_t>;
 
-  std::string nodes_of(const RecordedOperation& operation) {
-    const Ids control = last_of_track_[operation.track];
-    const Ids data = waited_for(operation);
+  // The operation that is being written, what its nodes wait for, and their ids.
+  struct Operation {
+    const RecordedOperation& recorded;
+    Ids control;
+    Ids data;
     Ids made;
+  };
+
+  std::string nodes_of(const RecordedOperation& operation) {
+    Operation written{operation, last_of_track_[operation.track], waited_for(operation), {}};
     std::string bytes;
     if (operation.call == nullptr) {
-      bytes = compute_node(operation, control, data, made);
+      bytes = compute_node(written);
     } else if (operation.call->transfers.empty() && operation.call->name == kNoCollective) {
       return bytes;  // Nothing was sent.
     } else if (operation.call->transfers.empty()) {
-      bytes = collective_node(operation, control, data, made);
+      bytes = collective_node(written);
     } else {
       for (const RecordedTransfer& transfer : operation.call->transfers) {
-        bytes += transfer_node(operation, transfer, control, data, made);
+        bytes += transfer_node(written, transfer);
       }
     }
-    remember(operation, made);
+    remember(operation, written.made);
     return bytes;
   }
 
@@ -242,57 +231,54 @@ class ChakraRank {
     if (operation.track == 0) computed_[operation.slice->end] = made.back();
   }
 
-  ChakraNode begin_node(const RecordedOperation& operation, ChakraNodeType type,
-                        std::string_view name, const Ids& control, const Ids& data, Ids& made) {
+  ChakraNode begin_node(Operation& operation, ChakraNodeType type, std::string_view name) {
+    const TraceSlice& slice = *operation.recorded.slice;
     ChakraNode node(next_id_, name, type);
-    node.add_dependencies(control, data);
-    node.add_time(microseconds(operation.slice->begin),
-                  microseconds(operation.slice->end - operation.slice->begin));
-    node.add_bool("is_cpu_op", false);
-    made.push_back(next_id_++);
+    node.add_dependencies(operation.control, operation.data);
+    node.add_time(microseconds(slice.begin), microseconds(slice.end - slice.begin));
+    node.add_number("is_cpu_op", attribute_field::kBool, 0);
+    operation.made.push_back(next_id_++);
     return node;
   }
 
-  std::string compute_node(const RecordedOperation& operation, const Ids& control, const Ids& data,
-                           Ids& made) {
-    ChakraNode node =
-        begin_node(operation, ChakraNodeType::compute, operation.slice->name, control, data, made);
+  std::string compute_node(Operation& operation) {
+    const TraceSlice& slice = *operation.recorded.slice;
+    ChakraNode node = begin_node(operation, ChakraNodeType::compute, slice.name);
     const DeviceSpec& device = run_.experiment.scenario().system.device;
-    const double seconds = (operation.slice->end - operation.slice->begin).seconds();
+    const double seconds = (slice.end - slice.begin).seconds();
     const double peak = device.peak_tflops.of(run_.experiment.scenario().training.precision) * 1e12;
-    node.add_int64("num_ops", std::llround(seconds * peak));
-    node.add_uint64(
-        "tensor_size",
-        static_cast<std::uint64_t>(std::llround(seconds * device.memory_bandwidth_gb_per_s * 1e9)));
+    node.add_number("num_ops", attribute_field::kInt64, std::llround(seconds * peak));
+    node.add_number("tensor_size", attribute_field::kUint64,
+                    std::llround(seconds * device.memory_bandwidth_gb_per_s * 1e9));
     return node.framed();
   }
 
-  std::string collective_node(const RecordedOperation& operation, const Ids& control,
-                              const Ids& data, Ids& made) {
-    const RecordedCall& call = *operation.call;
-    const std::string& group = run_.calls.groups()[static_cast<std::size_t>(operation.group)].name;
-    ChakraNode node = begin_node(operation, ChakraNodeType::collective, group + " " + call.name,
-                                 control, data, made);
-    node.add_int64("comm_type", chakra_collective_type(call.name));
-    node.add_int64("comm_size", call.input_elements * size_of(call.dtype));
-    node.add_string("pg_name", std::to_string(operation.group));
+  std::string collective_node(Operation& operation) {
+    const RecordedCall& call = *operation.recorded.call;
+    const std::string& group = group_of(run_, operation.recorded).name;
+    ChakraNode node = begin_node(operation, ChakraNodeType::collective, group + " " + call.name);
+    node.add_number("comm_type", attribute_field::kInt64, chakra_collective_type(call.name));
+    node.add_number("comm_size", attribute_field::kInt64,
+                    call.input_elements * size_of(call.dtype));
+    node.add_string("pg_name", std::to_string(operation.recorded.group));
     return node.framed();
   }
 
-  std::string transfer_node(const RecordedOperation& operation, const RecordedTransfer& transfer,
-                            const Ids& control, const Ids& data, Ids& made) {
-    const RecordedGroup& group = run_.calls.groups()[static_cast<std::size_t>(operation.group)];
+  std::string transfer_node(Operation& operation, const RecordedTransfer& transfer) {
+    const int number = operation.recorded.group;
+    const RecordedGroup& group = group_of(run_, operation.recorded);
     const int peer = group.members[static_cast<std::size_t>(transfer.peer)];
     const int source = transfer.sends ? rank_ : peer;
     const int target = transfer.sends ? peer : rank_;
     ChakraNode node =
         begin_node(operation, transfer.sends ? ChakraNodeType::send : ChakraNodeType::recv,
-                   group.name + (transfer.sends ? " send" : " recv"), control, data, made);
-    node.add_int32("comm_src", source);
-    node.add_int32("comm_dst", target);
-    node.add_int32("comm_tag", tag_of(operation.group, source, target));
-    node.add_int64("comm_size", transfer.elements * size_of(operation.call->dtype));
-    node.add_string("pg_name", std::to_string(operation.group));
+                   group.name + (transfer.sends ? " send" : " recv"));
+    node.add_number("comm_src", attribute_field::kInt32, source);
+    node.add_number("comm_dst", attribute_field::kInt32, target);
+    node.add_number("comm_tag", attribute_field::kInt32, tag_of(number, source, target));
+    node.add_number("comm_size", attribute_field::kInt64,
+                    transfer.elements * size_of(operation.recorded.call->dtype));
+    node.add_string("pg_name", std::to_string(number));
     return node.framed();
   }
 

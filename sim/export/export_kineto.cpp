@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <set>
 #include <string_view>
@@ -16,6 +17,13 @@
 namespace shardsim {
 
 namespace {
+
+// The row whose `member` is `value`, or the first.
+template <class Rows, class Member, class Value>
+const auto& row_or_first(const Rows& rows, Member member, const Value& value) {
+  const auto found = std::ranges::find(rows, value, member);
+  return found == rows.end() ? rows.front() : *found;
+}
 
 // How record_param_comms and NCCL call a collective. Kernels are those that NCCL's own build names:
 // one per collective and type, whatever algorithm and protocol run in it.
@@ -44,10 +52,7 @@ constexpr std::array kKinetoCollectives = {
 };
 
 const KinetoCollective& kineto_collective(std::string_view name) {
-  for (const KinetoCollective& each : kKinetoCollectives) {
-    if (each.name == name) return each;
-  }
-  return kKinetoCollectives.front();
+  return row_or_first(kKinetoCollectives, &KinetoCollective::name, name);
 }
 
 struct KinetoType {
@@ -68,10 +73,7 @@ constexpr std::array kKinetoTypes = {
 };
 
 const KinetoType& kineto_type(DType dtype) {
-  for (const KinetoType& each : kKinetoTypes) {
-    if (each.dtype == dtype) return each;
-  }
-  return kKinetoTypes.front();
+  return row_or_first(kKinetoTypes, &KinetoType::dtype, dtype);
 }
 
 std::string kernel_name(const RecordedCall& call) {
@@ -105,7 +107,7 @@ std::size_t stream_of(std::size_t track) {
 
 std::string communication_arguments(const RecordedRun& run, const RecordedOperation& operation) {
   const RecordedCall& call = *operation.call;
-  const RecordedGroup& group = run.calls.groups()[static_cast<std::size_t>(operation.group)];
+  const RecordedGroup& group = group_of(run, operation);
   return fmt::format(
       R"(, "Collective name": "{}", "In msg nelems": {}, "Out msg nelems": {}, "Group size": {}, )"
       R"("dtype": "{}", "In split size": "[]", "Out split size": "[]", "Process Group Name": "{}", )"

@@ -3,7 +3,6 @@
 #include <optional>
 #include <ostream>
 #include <set>
-#include <tuple>
 
 #include <fmt/format.h>
 
@@ -55,7 +54,7 @@ SizesByTable sizes_of(const RecordedRun& run, std::ostream& err) {
   for (const std::vector<RecordedOperation>& operations : run.ranks) {
     for (const RecordedOperation& operation : operations) {
       if (operation.call == nullptr || operation.call->is_scalar) continue;
-      const RecordedGroup& group = run.calls.groups()[static_cast<std::size_t>(operation.group)];
+      const RecordedGroup& group = group_of(run, operation);
       const std::optional<TestedOperation> tested = operation_of(*operation.call);
       if (!tested || group.members.size() < 2) continue;
       const int nodes = even_nodes(group, cluster);

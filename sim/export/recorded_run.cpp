@@ -16,34 +16,21 @@ namespace shardsim {
 
 namespace {
 
-// Without buffers.
-RecordedCall silent(const char* name) {
-  RecordedCall call;
-  call.name = name;
-  call.is_scalar = true;
-  return call;
-}
-
 class RecordingCommunicator final : public WrappingCommunicator {
  public:
-  RecordingCommunicator(Communicator& inner, RunCalls& record, int world_rank, int group)
-      : WrappingCommunicator(inner), record_(record), world_rank_(world_rank), group_(group) {
-    stream_ = record_.open_stream(world_rank, inner.name(), group);
-  }
-  RecordingCommunicator(std::unique_ptr<Communicator> inner, RunCalls& record, int world_rank,
-                        int group)
-      : WrappingCommunicator(std::move(inner)),
+  // `inner`: a communicator that outlives this, or one to own.
+  template <class Inner>
+  RecordingCommunicator(Inner&& inner, RunCalls& record, int world_rank, int group)
+      : WrappingCommunicator(std::forward<Inner>(inner)),
         record_(record),
         world_rank_(world_rank),
-        group_(group) {
-    stream_ = record_.open_stream(world_rank, name(), group);
-  }
+        group_(group) {}
 
   Work post(const Call& call) override {
     if (call.kind != CallKind::collective) {
       note_transfers(call);
     } else if (row_of(call.collective).path == CollectivePath::none) {
-      record_.add(world_rank_, stream_, silent(call.record.name));
+      note_silent(call.record.name);
     } else {
       note_collective(call);
     }
@@ -51,7 +38,7 @@ class RecordingCommunicator final : public WrappingCommunicator {
   }
   [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key, const std::string& name,
                                                     CallSite site) override {
-    record_.add(world_rank_, stream_, silent(collective::kSplit.name));
+    note_silent(collective::kSplit.name);
     std::unique_ptr<Communicator> made = inner().split(color, key, name, site);
     if (made == nullptr) return nullptr;
     const int group = record_.join(group_, num_splits_++, color, made->name(), made->rank(),
@@ -60,6 +47,10 @@ class RecordingCommunicator final : public WrappingCommunicator {
   }
 
  private:
+  // A call without buffers.
+  void note_silent(const char* name) {
+    record_.add(world_rank_, stream_, {.name = name, .is_scalar = true});
+  }
   void note_collective(const Call& call) {
     const Tensor* input = call.input;
     const Tensor* output = call.output;
@@ -72,12 +63,9 @@ class RecordingCommunicator final : public WrappingCommunicator {
     record_.add(world_rank_, stream_,
                 {.name = call.record.name,
                  .dtype = call.record.dtype,
-                 .op = call.record.reduce,
                  .input_elements = input->numel(),
                  .output_elements = output->numel(),
-                 .root = call.record.root,
-                 .is_scalar = call.record.traffic == TrafficClass::scalar,
-                 .transfers = {}});
+                 .is_scalar = call.record.traffic == TrafficClass::scalar});
   }
   void note_transfers(const Call& call) {
     RecordedCall noted;
@@ -95,7 +83,7 @@ class RecordingCommunicator final : public WrappingCommunicator {
   RunCalls& record_;
   int world_rank_;
   int group_;
-  std::size_t stream_ = 0;
+  std::size_t stream_ = record_.open_stream(world_rank_, group_);
   int num_splits_ = 0;
 };
 
@@ -116,10 +104,6 @@ void trace_everything(Scenario& scenario) {
   std::iota(scenario.output.trace_ranks.begin(), scenario.output.trace_ranks.end(), 0);
 }
 
-auto order_of(const RecordedOperation& operation) {
-  return std::make_tuple(operation.slice->begin, operation.slice->end, operation.track);
-}
-
 // Slices are listed as they were waited for, calls as they were posted, which is the order in which
 // a stream runs them.
 void pair_stream(const TraceTrack& track, std::size_t index, const RecordedStream& stream,
@@ -129,9 +113,8 @@ void pair_stream(const TraceTrack& track, std::size_t index, const RecordedStrea
     // That is part of setting up: it has no place in a trace of training.
     if (!makes_groups(slice.name)) slices.push_back(&slice);
   }
-  std::stable_sort(slices.begin(), slices.end(), [](const auto* a, const auto* b) {
-    return std::make_tuple(a->begin, a->end) < std::make_tuple(b->begin, b->end);
-  });
+  std::ranges::stable_sort(
+      slices, {}, [](const TraceSlice* slice) { return std::make_pair(slice->begin, slice->end); });
   auto call = stream.calls.begin();
   for (const TraceSlice* slice : slices) {
     while (call != stream.calls.end() && makes_groups(call->name)) ++call;
@@ -159,10 +142,9 @@ std::vector<RecordedOperation> operations_of(const RankTrace& trace, const RunCa
   for (std::size_t i = 0; i < streams.size(); ++i) {
     pair_stream(trace.tracks[i + 1], i + 1, streams[i], operations);
   }
-  std::stable_sort(operations.begin(), operations.end(),
-                   [](const RecordedOperation& a, const RecordedOperation& b) {
-                     return order_of(a) < order_of(b);
-                   });
+  std::ranges::stable_sort(operations, {}, [](const RecordedOperation& operation) {
+    return std::make_tuple(operation.slice->begin, operation.slice->end, operation.track);
+  });
   return operations;
 }
 
@@ -188,9 +170,9 @@ int RunCalls::join(int parent, int split, int color, const std::string& name, in
   return found->second;
 }
 
-std::size_t RunCalls::open_stream(int world_rank, const std::string& name, int group) {
+std::size_t RunCalls::open_stream(int world_rank, int group) {
   std::vector<RecordedStream>& streams = streams_[static_cast<std::size_t>(world_rank)];
-  streams.push_back({name, group, {}});
+  streams.push_back({group, {}});
   return streams.size() - 1;
 }
 

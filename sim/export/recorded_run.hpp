@@ -28,18 +28,15 @@ struct RecordedTransfer {
 struct RecordedCall {
   const char* name = "";  ///< As the trace calls it: "all_reduce", "batch".
   DType dtype = DType::fp32;
-  ReduceOp op = ReduceOp::sum;
   std::int64_t input_elements = 0;
   std::int64_t output_elements = 0;
-  int root = -1;           ///< Position in the group; -1: none.
   bool is_scalar = false;  ///< Norms, losses, counts.
-  std::vector<RecordedTransfer>
-      transfers;  ///< Those of send, recv and batch; empty for collectives.
+  /// Those of send, recv and batch; empty for collectives.
+  std::vector<RecordedTransfer> transfers = {};
 };
 
 /// Calls of one rank over one communicator, in the order they were posted.
 struct RecordedStream {
-  std::string name;
   int group = 0;  ///< In RunCalls::groups.
   std::vector<RecordedCall> calls;
 };
@@ -69,7 +66,7 @@ class RunCalls {
   /// The group that ranks with this color form at the `split`-th split of `parent`.
   int join(int parent, int split, int color, const std::string& name, int position, int size,
            int world_rank);
-  std::size_t open_stream(int world_rank, const std::string& name, int group);
+  std::size_t open_stream(int world_rank, int group);
   void add(int world_rank, std::size_t stream, RecordedCall call);
 
  private:
@@ -102,6 +99,12 @@ struct RecordedRun {
   RunOutcome outcome;
   std::vector<std::vector<RecordedOperation>> ranks;  ///< By rank, each in order of their start.
 };
+
+/// REQUIRES: the operation has a group.
+[[nodiscard]] inline const RecordedGroup& group_of(const RecordedRun& run,
+                                                   const RecordedOperation& operation) {
+  return run.calls.groups()[static_cast<std::size_t>(operation.group)];
+}
 
 /// Runs the scenario with all ranks, none represented by another. Throws LimitError E1371 for more
 /// ranks than there should be files, and Error E1372 with the cause if the run stops.

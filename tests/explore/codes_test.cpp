@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "sim/explore/codes_json.hpp"
+#include "sim/command/verbs.hpp"
 
 #include "tests/app/command_fixture.hpp"
 

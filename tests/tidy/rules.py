@@ -231,7 +231,7 @@ LIBRARY_RULES = (
                 (r"backends/probe\.cpp", r"sim/run/decision_file\.cpp",
                  r"sim/real/rank_report\.cpp", r"sim/collective/collective_table\.cpp",
                  r"sim/accuracy/validation_json\.cpp",
-                 r"sim/explore/codes_json\.cpp", r"scenarios/formats/import\.cpp",
+                 r"sim/command/command_explain\.cpp", r"scenarios/formats/import\.cpp",
                  r"sim/search/search_files\.cpp", r"sim/sweep/point_row\.cpp",
                  r"sim/diff/(read_side|profiler_trace|diff_json)\.cpp",
                  r"scenarios/describe\.cpp", r"scenarios/scenario_error\.cpp", r"reports/html/detail_json\.cpp",
