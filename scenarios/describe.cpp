@@ -1,8 +1,10 @@
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <optional>
 #include <string>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "sim/kernel/metric_table.hpp"
@@ -19,51 +21,42 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Whole numbers without a point, as people write them.
-Json number(double value) {
-  if (value == static_cast<double>(static_cast<std::int64_t>(value))) {
-    return static_cast<std::int64_t>(value);
-  }
-  return value;
+// Adds whole numbers without a point, as people write them, unless they are huge.
+void add_range(Json& schema, const NumberRange& range) {
+  constexpr double kHuge = 1e18;
+  const auto shown = [huge = range.max > kHuge](double value) {
+    const bool whole = !huge && value == static_cast<double>(static_cast<std::int64_t>(value));
+    return whole ? Json(static_cast<std::int64_t>(value)) : Json(value);
+  };
+  schema[range.above_min ? "exclusiveMinimum" : "minimum"] = shown(range.min);
+  schema[range.below_max ? "exclusiveMaximum" : "maximum"] = shown(range.max);
 }
 
-void add_range(Json& schema, const NumberRange& range, bool huge) {
-  schema[range.above_min ? "exclusiveMinimum" : "minimum"] =
-      huge ? Json(range.min) : number(range.min);
-  schema[range.below_max ? "exclusiveMaximum" : "maximum"] =
-      huge ? Json(range.max) : number(range.max);
-}
+// By FieldType.
+constexpr std::array kSchemaTypes = {"boolean", "integer", "number", "string",
+                                     "string",  "array",   "array"};
 
 Json value_schema(const Field& field) {
-  constexpr double kHuge = 1e18;
-  const bool huge = field.limits.max > kHuge;
   Json schema = Json::object();
+  schema["type"] = kSchemaTypes.at(static_cast<std::size_t>(field.type));
   switch (field.type) {
     case FieldType::boolean:
-      schema["type"] = "boolean";
       break;
     case FieldType::integer:
-      schema["type"] = "integer";
-      add_range(schema, field.limits, huge);
-      break;
     case FieldType::number:
-      schema["type"] = "number";
-      add_range(schema, field.limits, huge);
+      add_range(schema, field.limits);
       break;
     case FieldType::text:
-      schema["type"] = "string";
       schema["maxLength"] = 4096;
       break;
     case FieldType::choice:
-      schema["type"] = "string";
       schema["enum"] = field.choices;
       break;
     case FieldType::rank_list:
     case FieldType::integer_list:
-      schema["type"] = "array";
       schema["minItems"] = 1;
       schema["items"] = {{"type", "integer"}};
-      add_range(schema["items"], field.limits, huge);
+      add_range(schema["items"], field.limits);
       break;
   }
   return schema;
@@ -117,8 +110,7 @@ Json section_schema(const Section& section) {
     const std::string key = last_key(field.path);
     object["properties"][key] = field_schema(field);
     // A file need not repeat the fields of a preset.
-    const bool from_preset = parent_path(field.path).rfind("system", 0) == 0 ||
-                             parent_path(field.path).rfind("model", 0) == 0;
+    const bool from_preset = inside.starts_with("system") || inside.starts_with("model");
     if (field.is_required && !from_preset) {
       required.push_back(key);
     }
@@ -194,50 +186,37 @@ std::string bound(double value) {
   return number_text(value);
 }
 
-std::string values_of(const Field& field) {
+std::string plain_values_of(const Field& field) {
   const NumberRange& range = field.limits;
   const std::string numbers = (range.above_min ? "above " : "from ") + bound(range.min) +
                               (range.below_max ? " to below " : " to ") + bound(range.max);
-  std::string text;
   switch (field.type) {
     case FieldType::boolean:
-      text = "`true`, `false`";
-      break;
+      return "`true`, `false`";
     case FieldType::integer:
-      text = range.min == range.max ? "`" + bound(range.min) + "`" : "whole, " + numbers;
-      break;
+      return range.min == range.max ? "`" + bound(range.min) + "`" : "whole, " + numbers;
     case FieldType::number:
-      text = range.max > 1e100 ? "number" : "number, " + numbers;
-      break;
+      return range.max > 1e100 ? "number" : "number, " + numbers;
     case FieldType::text:
-      text = "text";
-      break;
+      return "text";
     case FieldType::choice:
-      for (const std::string& choice : field.choices) {
-        text += (text.empty() ? "`" : ", `") + choice + "`";
-      }
-      break;
+      return fmt::format("`{}`", fmt::join(field.choices, "`, `"));
     case FieldType::rank_list:
-      text = "list of ranks";
-      break;
+      return "list of ranks";
     case FieldType::integer_list:
-      text = "list of whole numbers, " + numbers;
-      break;
+      return "list of whole numbers, " + numbers;
   }
-  return field.takes_auto ? text + ", or `\"auto\"`" : text;
+  return "";
+}
+
+std::string values_of(const Field& field) {
+  return plain_values_of(field) + (field.takes_auto ? ", or `\"auto\"`" : "");
 }
 
 std::string default_words_of(const Field& field) {
-  if (field.is_required) {
-    return "required";
-  }
-  if (!field.derived_words.empty()) {
-    return field.derived_words;
-  }
-  if (field.default_json.empty()) {
-    return "";
-  }
-  return "`" + field.default_json + "`";
+  if (field.is_required) return "required";
+  if (!field.derived_words.empty()) return field.derived_words;
+  return field.default_json.empty() ? "" : "`" + field.default_json + "`";
 }
 
 std::string notes_of(const Field& field) {

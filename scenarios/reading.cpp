@@ -212,14 +212,10 @@ void fill_defaults(Reading& reading) {
 
 }  // namespace
 
-bool Reading::given(const std::string& path) const {
+const FieldState& Reading::state(const std::string& path) const {
+  static const FieldState kUntouched;
   const auto found = fields.find(path);
-  return found != fields.end() && found->second.given;
-}
-
-bool Reading::good(const std::string& path) const {
-  const auto found = fields.find(path);
-  return found != fields.end() && found->second.good;
+  return found == fields.end() ? kUntouched : found->second;
 }
 
 bool Reading::all_good(std::initializer_list<const char*> paths) const {
@@ -234,10 +230,7 @@ FieldState Reading::item(const std::string& list, std::size_t index, const std::
 }
 
 Span Reading::where(const std::string& path) const {
-  const auto field = fields.find(path);
-  if (field != fields.end() && field->second.span.source != nullptr) {
-    return field->second.span;
-  }
+  if (const Span& span = state(path).span; span.source != nullptr) return span;
   for (std::string section = parent_path(path);; section = parent_path(section)) {
     const auto found = sections.find(section);
     if (found != sections.end()) {

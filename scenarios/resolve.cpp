@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <string_view>
 #include <vector>
 
 #include "sim/kernel/metric_table.hpp"
+#include "sim/kernel/text.hpp"
 
 #include "scenarios/suggest.hpp"
 
@@ -30,19 +32,14 @@ void check_path(Reading& r, const std::string& field, const std::string& path) {
     return;
   }
   std::string fault;
-  if (path.front() == '/' || path.front() == '~' || path.find('\\') != std::string::npos ||
-      path.find(':') != std::string::npos || path.find('$') != std::string::npos) {
+  if (path.front() == '/' || path.front() == '~' ||
+      path.find_first_of("\\:$") != std::string::npos) {
     fault = "must be relative, without drive, variable or address";
   }
-  for (std::size_t start = 0; start <= path.size() && fault.empty();) {
-    const std::size_t end = std::min(path.find('/', start), path.size());
-    const std::string part = path.substr(start, end - start);
-    if (part == "..") {
-      fault = "may not leave the output folder through \"..\"";
-    } else if (part.empty() || part == ".") {
-      fault = "names no file";
-    }
-    start = end + 1;
+  for (const std::string_view part : split_at(path, '/')) {
+    if (!fault.empty()) break;
+    if (part == "..") fault = "may not leave the output folder through \"..\"";
+    if (part.empty() || part == ".") fault = "names no file";
   }
   if (!fault.empty()) {
     r.problem("E0110", field, "the path \"" + printable(path, 60) + "\" " + fault,

@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -166,9 +167,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1);
   std::vector<std::size_t> previous(b.size() + 1);
   std::vector<std::size_t> current(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) {
-    previous[j] = j;
-  }
+  std::iota(previous.begin(), previous.end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
     current[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
@@ -221,8 +220,7 @@ KeyHint hint_for_key(const std::string& section, const std::string& key) {
     return {*tool + "'s name; here it is " + ours, "write " + ours + " instead"};
   }
   // Others switch a type on; our keys of that name are a device's speeds.
-  const std::vector<std::string>& types = find_field("training.precision")->served;
-  const bool is_type = std::find(types.begin(), types.end(), wanted) != types.end();
+  const bool is_type = is_in(find_field("training.precision")->served, wanted);
   if (is_type && section.rfind("system", 0) != 0) {
     const std::string ours = section == "training" ? "precision" : "training.precision";
     return {"a type; here it is a value of " + in_quotes(ours),
