@@ -67,9 +67,7 @@ Json field_schema(const Field& field) {
   Json schema = value;
   if (field.is_sourced || field.takes_auto) {
     Json forms = Json::array({value});
-    if (field.takes_auto) {
-      forms.push_back({{"const", "auto"}});
-    }
+    if (field.takes_auto) forms.push_back({{"const", "auto"}});
     if (field.is_sourced) {
       forms.push_back({{"type", "object"},
                        {"properties", {{"value", value}, {"source", {{"type", "string"}}}}},
@@ -79,22 +77,14 @@ Json field_schema(const Field& field) {
     schema = {{"anyOf", forms}};
   }
   std::string text = field.meaning;
-  if (!field.units.empty()) {
-    text += " Unit: " + field.units + ".";
-  }
-  if (!field.derived_words.empty()) {
-    text += " Default: " + field.derived_words + ".";
-  }
-  if (!field.acts_words.empty()) {
-    text += " Acts only when " + field.acts_words + ".";
-  }
+  if (!field.units.empty()) text += " Unit: " + field.units + ".";
+  if (!field.derived_words.empty()) text += " Default: " + field.derived_words + ".";
+  if (!field.acts_words.empty()) text += " Acts only when " + field.acts_words + ".";
   if (!field.missing_part.empty()) {
     text += " Refused so far: " + field.missing_part + " is not built yet.";
   }
   schema["description"] = text;
-  if (!field.default_json.empty()) {
-    schema["default"] = Json::parse(field.default_json);
-  }
+  if (!field.default_json.empty()) schema["default"] = Json::parse(field.default_json);
   return schema;
 }
 
@@ -104,28 +94,20 @@ Json section_schema(const Section& section) {
   Json object = {{"type", "object"}, {"additionalProperties", false}};
   Json required = Json::array();
   for (const Field& field : field_table()) {
-    if (parent_path(field.path) != inside) {
-      continue;
-    }
+    if (parent_path(field.path) != inside) continue;
     const std::string key = last_key(field.path);
     object["properties"][key] = field_schema(field);
     // A file need not repeat the fields of a preset.
     const bool from_preset = inside.starts_with("system") || inside.starts_with("model");
-    if (field.is_required && !from_preset) {
-      required.push_back(key);
-    }
+    if (field.is_required && !from_preset) required.push_back(key);
   }
   for (const Section& child : section_table()) {
     if (!child.path.empty() && parent_path(child.path) == section.path) {
       object["properties"][last_key(child.path)] = section_schema(child);
-      if (!child.preset_folder.empty() || child.path == "training") {
-        required.push_back(child.path);
-      }
+      if (!child.preset_folder.empty() || child.path == "training") required.push_back(child.path);
     }
   }
-  if (!required.empty()) {
-    object["required"] = required;
-  }
+  if (!required.empty()) object["required"] = required;
   Json schema = object;
   if (section.is_list) {
     schema = {{"type", "array"}, {"items", object}};
@@ -179,9 +161,7 @@ check it and leave it out.
 std::string bound(double value) {
   // Powers of two read better as such.
   for (int power = 14; power <= 53; ++power) {
-    if (value == static_cast<double>(std::int64_t{1} << power)) {
-      return "2^" + std::to_string(power);
-    }
+    if (value == static_cast<double>(std::int64_t{1} << power)) return "2^" + std::to_string(power);
   }
   return number_text(value);
 }

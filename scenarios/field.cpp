@@ -88,9 +88,7 @@ const Field* find_field(std::string_view path) {
   // Asked for every key of a file, of which a hostile one has thousands.
   static const auto kByPath = [] {
     std::map<std::string_view, const Field*> rows;
-    for (const Field& field : field_table()) {
-      rows.emplace(field.path, &field);
-    }
+    for (const Field& field : field_table()) rows.emplace(field.path, &field);
     return rows;
   }();
   const auto row = kByPath.find(path);

@@ -50,9 +50,7 @@ void assign(T& target, const FieldValue& value) {
   if constexpr (std::is_enum_v<T>) {
     const std::span<const char* const> names = choice_names(T{});
     for (std::size_t i = 0; i < names.size(); ++i) {
-      if (std::get<std::string>(value) == names[i]) {
-        target = static_cast<T>(i);
-      }
+      if (std::get<std::string>(value) == names[i]) target = static_cast<T>(i);
     }
   } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
     target = static_cast<T>(std::get<std::int64_t>(value));
@@ -80,9 +78,7 @@ Field typed(const char* path) {
   row.path = path;
   row.type = type_of<T>();
   if constexpr (std::is_enum_v<T>) {
-    for (const char* name : choice_names(T{})) {
-      row.choices.emplace_back(name);
-    }
+    for (const char* name : choice_names(T{})) row.choices.emplace_back(name);
   }
   return row;
 }

@@ -155,9 +155,7 @@ class Parser {
       return;  // Saves building a pointer that nobody will see.
     }
     std::string pointer;
-    for (const std::string& step : path_) {
-      pointer = pointer_to(pointer, step);
-    }
+    for (const std::string& step : path_) pointer = pointer_to(pointer, step);
     problems_->add("E0004", repeat.key_span, pointer_to(pointer, repeat.key),
                    "the key \"" + printable(repeat.key, 40) + "\" stands here twice",
                    "keep one of them; the first is in line " +
@@ -242,9 +240,7 @@ std::string describe(const JsonValue& value) {
 
 std::optional<JsonValue> parse_json(const SourceText& source, ProblemList& problems,
                                     const JsonLimits& limits) {
-  if (!check_bytes(source, problems, limits)) {
-    return std::nullopt;
-  }
+  if (!check_bytes(source, problems, limits)) return std::nullopt;
   try {
     return Parser(source, problems, limits).parse_document();
   } catch (const JsonSyntaxError& error) {

@@ -95,9 +95,7 @@ std::string JsonScanner::read_string() {
 std::size_t JsonScanner::character_length() const {
   char32_t character = 0;
   const auto length = static_cast<std::size_t>(decode_utf8(text_, at_, character));
-  if (length == 0) {
-    fail("E0005", at_, 1, "this byte is not valid UTF-8", "save the file as UTF-8");
-  }
+  if (length == 0) fail("E0005", at_, 1, "this byte is not valid UTF-8", "save the file as UTF-8");
   return length;
 }
 
@@ -154,50 +152,34 @@ char32_t JsonScanner::read_hex4() {
 
 std::size_t JsonScanner::skip_digits() {
   const std::size_t start = at_;
-  while (is_digit(look())) {
-    ++at_;
-  }
+  while (is_digit(look())) ++at_;
   return at_ - start;
 }
 
 JsonValue JsonScanner::read_number() {
   const std::size_t start = at_;
   const auto malformed = [&](const std::string& why) {
-    while (is_word(look())) {
-      ++at_;
-    }
+    while (is_word(look())) ++at_;
     const std::string word = text_.substr(start, at_ - start);
     fail("E0002", start, at_ - start, "\"" + printable(word, 40) + "\" is not a JSON number", why);
   };
-  if (look() == '-') {
-    ++at_;
-  }
+  if (look() == '-') ++at_;
   const std::size_t whole_start = at_;
   const std::size_t whole_digits = skip_digits();
-  if (whole_digits == 0) {
-    malformed("a number starts with a digit and is finite");
-  }
-  if (whole_digits > 1 && text_[whole_start] == '0') {
-    malformed("a number does not start with 0");
-  }
+  if (whole_digits == 0) malformed("a number starts with a digit and is finite");
+  if (whole_digits > 1 && text_[whole_start] == '0') malformed("a number does not start with 0");
   bool integral = true;
   if (look() == '.') {
     integral = false;
     ++at_;
-    if (skip_digits() == 0) {
-      malformed("a digit follows the point");
-    }
+    if (skip_digits() == 0) malformed("a digit follows the point");
   }
   if (look() == 'e' || look() == 'E') {
     integral = false;
     at_ += look(1) == '+' || look(1) == '-' ? 2 : 1;
-    if (skip_digits() == 0) {
-      malformed("a digit follows the e");
-    }
+    if (skip_digits() == 0) malformed("a digit follows the e");
   }
-  if (is_word(look())) {
-    malformed("only digits, one point and one exponent belong to a number");
-  }
+  if (is_word(look())) malformed("only digits, one point and one exponent belong to a number");
   JsonValue value{{}, span_from(start)};
   const char* first = text_.data() + start;
   const char* last = text_.data() + at_;
@@ -219,18 +201,14 @@ JsonValue JsonScanner::read_number() {
 
 JsonValue JsonScanner::read_literal() {
   const std::size_t start = at_;
-  while (is_word(look())) {
-    ++at_;
-  }
+  while (is_word(look())) ++at_;
   const std::string word = text_.substr(start, at_ - start);
   JsonValue value{{}, span_from(start)};
   if (word == "true" || word == "false") {
     value.data = word == "true";
     return value;
   }
-  if (word == "null") {
-    return value;
-  }
+  if (word == "null") return value;
   std::string help = "strings stand in double quotes";
   if (word == "NaN" || word == "nan" || word == "Infinity" || word == "inf") {
     help = "numbers are finite";

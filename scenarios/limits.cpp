@@ -176,9 +176,7 @@ void check_schedule_size(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
   const std::int64_t microbatches = r.scenario.training.num_microbatches;
   const auto forwards = product_if_fits({p.pp, p.vpp, microbatches});
-  if (forwards && *forwards <= kMaxForwards) {
-    return;
-  }
+  if (forwards && *forwards <= kMaxForwards) return;
   r.problem("E0355", "training.global_batch_size",
             "pp (" + std::to_string(p.pp) + ") x vpp (" + std::to_string(p.vpp) +
                 ") x microbatches (" + std::to_string(microbatches) + ") is " +
@@ -227,9 +225,7 @@ void check_products(Reading& r) {
 
 void check_traffic(Reading& r) {
   const TrafficBound bound = traffic_bound(r.scenario);
-  if (bound.total) {
-    return;
-  }
+  if (bound.total) return;
   const auto refuse = [&r](const char* field, const std::string& whose) {
     r.problem(
         "E0353", field,
@@ -251,9 +247,7 @@ void check_traffic(Reading& r) {
 
 void check_host_memory(Reading& r) {
   const Scenario& s = r.scenario;
-  if (s.execution.tensors != TensorMode::real) {
-    return;
-  }
+  if (s.execution.tensors != TensorMode::real) return;
   // Weights, gradients, one gathered or reduced copy, and the optimizer's state; one rank more is
   // the reference, which runs the whole batch.
   const std::int64_t copies = 3 + std::ssize(optimizer_rule(s.training.optimizer).state_names);
@@ -264,9 +258,7 @@ void check_host_memory(Reading& r) {
   const Count reference = activation_values(s.model, s.training.global_batch_size);
   const Count activations = product_if_fits({sum_if_fits({all_ranks, reference}), kBytesPerValue});
   const Count total = sum_if_fits({state, activations});
-  if (total && *total <= r.limits.max_host_memory_bytes) {
-    return;
-  }
+  if (total && *total <= r.limits.max_host_memory_bytes) return;
   std::string sum = "more than 64 bits can count";
   if (total) {
     sum = "about " + gib(*total) + " of host memory: " + gib(*state) +

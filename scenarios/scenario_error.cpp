@@ -119,12 +119,8 @@ std::string render(const Problem& problem) {
   const std::string number = problem.line > 0 ? std::to_string(problem.line) : "";
   const std::string margin = spaces(static_cast<int>(number.size()) + 2);
   out += margin.substr(1) + "--> " + printable(problem.file, 200);
-  if (problem.line > 0) {
-    out += ":" + number + ":" + std::to_string(problem.column);
-  }
-  if (!problem.pointer.empty()) {
-    out += "   at " + printable(problem.pointer, 120);
-  }
+  if (problem.line > 0) out += ":" + number + ":" + std::to_string(problem.column);
+  if (!problem.pointer.empty()) out += "   at " + printable(problem.pointer, 120);
   out += "\n";
   if (!problem.excerpt.text.empty()) {
     out += margin + "|\n";
@@ -153,12 +149,8 @@ ScenarioError::ScenarioError(std::vector<Problem> problems, std::size_t num_drop
 
 std::string ScenarioError::render_all() const {
   std::string out;
-  for (const Problem& problem : problems_) {
-    out += render(problem);
-  }
-  if (num_dropped_ > 0) {
-    out += "and " + std::to_string(num_dropped_) + " more problems\n";
-  }
+  for (const Problem& problem : problems_) out += render(problem);
+  if (num_dropped_ > 0) out += "and " + std::to_string(num_dropped_) + " more problems\n";
   return out + offers_of_fixes(problems_);
 }
 

@@ -229,9 +229,7 @@ KeyHint hint_for_key(const std::string& section, const std::string& key) {
   const auto own = known.own.find(wanted);
   if (own != known.own.end() && wanted != "source" && wanted != "preset") {
     const std::string home = parent_path(own->second->path);
-    if (home == section) {
-      return {"", "write " + in_quotes(wanted)};
-    }
+    if (home == section) return {"", "write " + in_quotes(wanted)};
     return {"belongs into " + (home.empty() ? "the document" : in_quotes(home)),
             "move it: its full name is " + in_quotes(own->second->path)};
   }

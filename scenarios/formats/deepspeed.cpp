@@ -40,9 +40,7 @@ constexpr NamePair kDsOffloadParameters = {"offload_param", "parallelism.offload
 std::int64_t import_ds_degrees(ForeignObject& config, std::int64_t gpus, Import& import) {
   ForeignObject tensor = config.inner(kDsTensorTable);
   const std::int64_t tp = tensor.integer(kDsTensor.theirs, kForeignDegree).value_or(1);
-  if (tp > 1) {
-    import.take(tensor.at(kDsTensor.theirs, std::to_string(tp)), kDsTensor.ours, tp);
-  }
+  if (tp > 1) import.take(tensor.at(kDsTensor.theirs, std::to_string(tp)), kDsTensor.ours, tp);
   const std::int64_t sequence = config.integer(kDsContext.theirs, kForeignDegree).value_or(1);
   if (sequence > 1) {
     import.take({kDsContext.theirs, std::to_string(sequence)}, kDsContext.ours, sequence);
@@ -206,9 +204,7 @@ void write_ds_sharding(ForeignObject& config, Import& import) {
                             "dp_replicate, which also replicates the optimizer's state",
                             secondary));
   }
-  for (const std::string& key : zero.rest()) {
-    import.ignore(zero.at(key), "not modelled");
-  }
+  for (const std::string& key : zero.rest()) import.ignore(zero.at(key), "not modelled");
 }
 
 // Writes optimizer, gradient_clipping, activation_checkpointing.

@@ -176,15 +176,12 @@ void refuse_or_warn(const std::vector<std::string>& inexpressible, const std::st
         fmt::format("{} says what no scenario can: {}", file, fmt::join(inexpressible, "; ")),
         "--approximate writes the nearest scenario, and says what is not as it was");
   }
-  for (const std::string& each : inexpressible) {
-    import.warn({"not expressible", ""}, each);
-  }
+  for (const std::string& each : inexpressible) import.warn({"not expressible", ""}, each);
 }
 
 std::string type_of_torch(const std::string& theirs, const char* otherwise) {
-  for (const NamePair& type : kTorchTypes) {
+  for (const NamePair& type : kTorchTypes)
     if (theirs == type.theirs) return type.ours;
-  }
   return otherwise;
 }
 

@@ -158,9 +158,8 @@ Flag flag_of(const std::string& word) {
   const std::size_t equals = word.find('=');
   flag.name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
   if (equals != std::string::npos) flag.value = word.substr(equals + 1);
-  for (char& c : flag.name) {
+  for (char& c : flag.name)
     if (c == '-') c = '_';
-  }
   return flag;
 }
 
