@@ -40,26 +40,23 @@ Section expect_section() {
 
 std::vector<Section> all_sections() {
   std::vector<Section> table = {
-      {"", "A scenario: what to train, on which machine, split how, and what to expect of it.",
-       false, ""},
+      {"", "A scenario: what to train, on which machine, split how, and what to expect of it."},
       {"model", "The network to train. A string is short for {\"preset\": ...}.", false, "models"},
       {"system", "The machine. A string is short for {\"preset\": ...}.", false, "systems"},
-      {"system.intra_node", "Links between the GPUs of one node.", false, ""},
-      {"system.inter_node", "Links between nodes.", false, ""},
-      {"system.device", "One GPU.", false, ""},
+      {"system.intra_node", "Links between the GPUs of one node."},
+      {"system.inter_node", "Links between nodes."},
+      {"system.device", "One GPU."},
       {"system.device.peak_tflops",
        "Peak dense matrix rate per precision, without sparsity. The precision of the training must "
-       "be there; leave out what the device cannot do.",
-       false, ""},
+       "be there; leave out what the device cannot do."},
       {"system.nccl",
        "Replacements of NCCL's own choices and constants: its variables, a tuner plugin, or "
-       "measurements of the machine (`shardsim calibrate`).",
-       false, ""},
-      {"system.nccl.intra_node", "Corrections within a node.", false, ""},
-      {"system.nccl.inter_node", "Corrections between nodes.", false, ""},
-      {"parallelism", "How the work is split over the ranks.", false, ""},
-      {"training", "Batch, precision and optimizer.", false, ""},
-      {"execution", "How the scenario is run here.", false, ""},
+       "measurements of the machine (`shardsim calibrate`)."},
+      {"system.nccl.intra_node", "Corrections within a node."},
+      {"system.nccl.inter_node", "Corrections between nodes."},
+      {"parallelism", "How the work is split over the ranks."},
+      {"training", "Batch, precision and optimizer."},
+      {"execution", "How the scenario is run here."},
       {"cost", "The price of the machine."},
   };
   for (Section& section : fault_sections()) table.push_back(std::move(section));

@@ -33,8 +33,9 @@ bool is_of(const SystemSpec& system, const Family& family) {
 }
 
 GpuGeneration generation_of(const SystemSpec& system) {
-  for (const Family& family : kFamilies)
+  for (const Family& family : kFamilies) {
     if (is_of(system, family)) return family.generation;
+  }
   throw UsageError("E0405", "NCCL's cost model has no constants for \"" + system.device.name + "\"",
                    "set system.gpu_generation to the closest of ampere, hopper and blackwell, or "
                    "system.network_model to alpha_beta");

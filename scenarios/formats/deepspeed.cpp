@@ -204,7 +204,7 @@ void write_ds_sharding(ForeignObject& config, Import& import) {
                             "dp_replicate, which also replicates the optimizer's state",
                             secondary));
   }
-  for (const std::string& key : zero.rest()) import.ignore(zero.at(key), "not modelled");
+  import.ignore_rest(zero, "not modelled");
 }
 
 // Writes optimizer, gradient_clipping, activation_checkpointing.
@@ -301,9 +301,7 @@ void import_deepspeed(const ImportRequest& request, Import& import) {
   import_ds_batch(config, data, import);
   write_ds_sharding(config, import);
   write_ds_optimizer(config, import);
-  for (const std::string& key : config.rest()) {
-    import.ignore(config.at(key), "says nothing about cost, or is not modelled");
-  }
+  import.ignore_rest(config, "says nothing about cost, or is not modelled");
 }
 
 std::string emit_deepspeed(const Scenario& scenario) {
@@ -312,11 +310,8 @@ std::string emit_deepspeed(const Scenario& scenario) {
   std::string text = "{\n";
   const std::vector<std::string> notes = notes_of(scenario);
   if (!notes.empty()) {
-    text += "  \"shardsim_notes\": [\n";
-    for (std::size_t i = 0; i < notes.size(); ++i) {
-      text += "    \"" + notes[i] + (i + 1 < notes.size() ? "\",\n" : "\"\n");
-    }
-    text += "  ],\n";
+    text +=
+        fmt::format("  \"shardsim_notes\": [\n    \"{}\"\n  ],\n", fmt::join(notes, "\",\n    \""));
   }
   const auto number = [&text](const char* key, std::int64_t value) {
     text += fmt::format("  \"{}\": {},\n", key, value);

@@ -348,7 +348,7 @@ void import_torchtitan(const ImportRequest& request, Import& import) {
   write_titan_training(training, import);
   write_titan_rest(root, import);
   for (const ForeignObject* section : {&model, &training, &parallelism}) {
-    for (const std::string& key : section->rest()) import.ignore(section->at(key), "not modelled");
+    import.ignore_rest(*section, "not modelled");
   }
   for (const std::string& key : root.rest()) {
     import.ignore({key, "{...}"}, "says nothing about cost");
