@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -49,9 +50,8 @@ template <typename T>
 void assign(T& target, const FieldValue& value) {
   if constexpr (std::is_enum_v<T>) {
     const std::span<const char* const> names = choice_names(T{});
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      if (std::get<std::string>(value) == names[i]) target = static_cast<T>(i);
-    }
+    const auto name = std::find(names.begin(), names.end(), std::get<std::string>(value));
+    if (name != names.end()) target = static_cast<T>(name - names.begin());
   } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
     target = static_cast<T>(std::get<std::int64_t>(value));
   } else {

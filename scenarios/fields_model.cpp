@@ -188,8 +188,7 @@ std::vector<Field> model_fields() {
           .foreign({{"DeepSpeed", "capacity_factor"}})
           .doc("0: every token reaches its experts. Else each rank sends an expert ceil(tokens x "
                "num_experts_per_token / num_experts x this) rows of a microbatch, filled up if "
-               "there "
-               "are fewer; what is beyond is dropped, in the order of tokens."),
+               "there are fewer; what is beyond is dropped, in the order of tokens."),
       expert_field("model.moe_aux_loss_coeff", &M::moe_aux_loss_coeff)
           .range(0, 1024)
           .or_else("0")

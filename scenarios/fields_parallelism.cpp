@@ -191,8 +191,7 @@ std::vector<Field> parallelism_fields() {
           .same_as({{"torchtitan", "data_parallel_shard_degree"}})
           .foreign({{"Megatron-LM", "data_parallel_size"}})
           .doc("Ranks that share, with the cp ranks of each, what zero_stage shards. At stage 0 "
-               "they are "
-               "replicas, too."),
+               "they are replicas, too."),
       parallelism("parallelism.sequence_parallel", &P::sequence_parallel)
           .or_else("false")
           .same_as({{"torchtitan", "enable_sequence_parallel"}})
@@ -211,8 +210,7 @@ std::vector<Field> parallelism_fields() {
           .acts_when("schedule is \"file\"",
                      [](const Scenario& s) { return s.parallelism.schedule == kScheduleFromFile; })
           .doc("A schedule as a CSV file of PyTorch's pipelining, relative to the scenario's "
-               "folder: "
-               "a line per pipeline rank, cells such as 2F0, 1B3 or 0SEND_F1."),
+               "folder: a line per pipeline rank, cells such as 2F0, 1B3 or 0SEND_F1."),
       parallelism("parallelism.rank_order", &P::rank_order)
           .one_of({"tp-dp-pp", "dp-tp-pp"})
           .or_else("\"tp-dp-pp\"")
@@ -248,8 +246,7 @@ std::vector<Field> parallelism_fields() {
           .or_else("true")
           .same_as({{"DeepSpeed", "overlap_comm"}})
           .doc("Reduce gradients while backward goes on. false: stages 0 and 1 reduce after it; 2 "
-               "and "
-               "3 within it, waiting each time, since they free what is reduced."),
+               "and 3 within it, waiting each time, since they free what is reduced."),
       parallelism("parallelism.overlap_param_gather", &P::overlap_param_gather)
           .or_else("true")
           .acts_when("zero_stage is 1, 2 or 3", at_stages<1, 3>)
