@@ -28,14 +28,10 @@ namespace {
 
 // The expectations, as a list of the table.
 Section expect_section() {
-  return {"expect",
-          "Conditions on the result. One that does not hold ends the run with exit code 1.",
-          true,
-          "",
-          {"an expectation",
-           R"({"metric": ")" + std::string(metric::kMfu.name) + R"(", "op": ">=", "value": 0.4})",
-           [](Scenario& s) { s.expect.emplace_back(); },
-           [](const Scenario& s) { return s.expect.size(); }}};
+  return list_section(
+      "expect", "Conditions on the result. One that does not hold ends the run with exit code 1.",
+      [](auto& s) -> auto& { return s.expect; }, "an expectation",
+      R"({"metric": ")" + std::string(metric::kMfu.name) + R"(", "op": ">=", "value": 0.4})");
 }
 
 std::vector<Section> all_sections() {

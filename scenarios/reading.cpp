@@ -152,10 +152,8 @@ class DocumentReader {
 };
 
 bool is_broken(const Reading& reading, std::string path) {
-  for (;; path = parent_path(path)) {
-    if (reading.broken.count(path) > 0) return true;
-    if (path.empty()) return false;
-  }
+  while (reading.broken.count(path) == 0 && !path.empty()) path = parent_path(path);
+  return reading.broken.count(path) > 0;
 }
 
 // A whole section that is missing is reported once, not field by field.
@@ -219,11 +217,10 @@ FieldState Reading::item(const std::string& list, std::size_t index, const std::
 
 Span Reading::where(const std::string& path) const {
   if (const Span& span = state(path).span; span.source != nullptr) return span;
-  for (std::string section = parent_path(path);; section = parent_path(section)) {
-    const auto found = sections.find(section);
-    if (found != sections.end()) return found->second;
-    if (section.empty()) return {};
-  }
+  std::string section = parent_path(path);
+  while (sections.count(section) == 0 && !section.empty()) section = parent_path(section);
+  const auto found = sections.find(section);
+  return found == sections.end() ? Span{} : found->second;
 }
 
 void Reading::problem(const std::string& code, const std::string& path, const std::string& message,

@@ -99,9 +99,8 @@ std::string only_near(const std::string& word, const std::vector<std::string>& c
   if (word.size() < kShortestSlip) return "";
   const std::string near = nearest(word, candidates);
   if (near.empty()) return "";
-  std::vector<std::string> others;
-  std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(others),
-               [&](const std::string& candidate) { return candidate != near; });
+  std::vector<std::string> others = candidates;
+  std::erase(others, near);
   return nearest(word, others).empty() ? near : "";
 }
 

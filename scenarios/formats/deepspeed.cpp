@@ -104,13 +104,10 @@ void write_loss_scale(ForeignObject& fp16, Import& import) {
     import.derive(fp16.at("initial_scale_power", std::to_string(*power)), "training.loss_scale",
                   std::ldexp(1.0, static_cast<int>(std::clamp<std::int64_t>(*power, 0, kLargest))));
   }
-  if (const auto window = fp16.integer("loss_scale_window", kForeignSize)) {
-    import.take(fp16.at("loss_scale_window", std::to_string(*window)),
-                "training.loss_scale_growth_interval", *window);
-  }
-  if (const auto hysteresis = fp16.integer("hysteresis", kForeignSize)) {
-    import.take(fp16.at("hysteresis", std::to_string(*hysteresis)),
-                "training.loss_scale_hysteresis", *hysteresis);
+  for (const NamePair& row : {NamePair{"loss_scale_window", "training.loss_scale_growth_interval"},
+                              NamePair{"hysteresis", "training.loss_scale_hysteresis"}}) {
+    const auto value = fp16.integer(row.theirs, kForeignSize);
+    if (value) import.take(fp16.at(row.theirs, std::to_string(*value)), row.ours, *value);
   }
 }
 
