@@ -1,8 +1,10 @@
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <optional>
 #include <string>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "sim/kernel/metric_table.hpp"
@@ -19,51 +21,42 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Whole numbers without a point, as people write them.
-Json number(double value) {
-  if (value == static_cast<double>(static_cast<std::int64_t>(value))) {
-    return static_cast<std::int64_t>(value);
-  }
-  return value;
+// Adds whole numbers without a point, as people write them, unless they are huge.
+void add_range(Json& schema, const NumberRange& range) {
+  constexpr double kHuge = 1e18;
+  const auto shown = [huge = range.max > kHuge](double value) {
+    const bool whole = !huge && value == static_cast<double>(static_cast<std::int64_t>(value));
+    return whole ? Json(static_cast<std::int64_t>(value)) : Json(value);
+  };
+  schema[range.above_min ? "exclusiveMinimum" : "minimum"] = shown(range.min);
+  schema[range.below_max ? "exclusiveMaximum" : "maximum"] = shown(range.max);
 }
 
-void add_range(Json& schema, const NumberRange& range, bool huge) {
-  schema[range.above_min ? "exclusiveMinimum" : "minimum"] =
-      huge ? Json(range.min) : number(range.min);
-  schema[range.below_max ? "exclusiveMaximum" : "maximum"] =
-      huge ? Json(range.max) : number(range.max);
-}
+// By FieldType.
+constexpr std::array kSchemaTypes = {"boolean", "integer", "number", "string",
+                                     "string",  "array",   "array"};
 
 Json value_schema(const Field& field) {
-  constexpr double kHuge = 1e18;
-  const bool huge = field.limits.max > kHuge;
   Json schema = Json::object();
+  schema["type"] = kSchemaTypes.at(static_cast<std::size_t>(field.type));
   switch (field.type) {
     case FieldType::boolean:
-      schema["type"] = "boolean";
       break;
     case FieldType::integer:
-      schema["type"] = "integer";
-      add_range(schema, field.limits, huge);
-      break;
     case FieldType::number:
-      schema["type"] = "number";
-      add_range(schema, field.limits, huge);
+      add_range(schema, field.limits);
       break;
     case FieldType::text:
-      schema["type"] = "string";
       schema["maxLength"] = 4096;
       break;
     case FieldType::choice:
-      schema["type"] = "string";
       schema["enum"] = field.choices;
       break;
     case FieldType::rank_list:
     case FieldType::integer_list:
-      schema["type"] = "array";
       schema["minItems"] = 1;
       schema["items"] = {{"type", "integer"}};
-      add_range(schema["items"], field.limits, huge);
+      add_range(schema["items"], field.limits);
       break;
   }
   return schema;
@@ -74,9 +67,7 @@ Json field_schema(const Field& field) {
   Json schema = value;
   if (field.is_sourced || field.takes_auto) {
     Json forms = Json::array({value});
-    if (field.takes_auto) {
-      forms.push_back({{"const", "auto"}});
-    }
+    if (field.takes_auto) forms.push_back({{"const", "auto"}});
     if (field.is_sourced) {
       forms.push_back({{"type", "object"},
                        {"properties", {{"value", value}, {"source", {{"type", "string"}}}}},
@@ -86,22 +77,14 @@ Json field_schema(const Field& field) {
     schema = {{"anyOf", forms}};
   }
   std::string text = field.meaning;
-  if (!field.units.empty()) {
-    text += " Unit: " + field.units + ".";
-  }
-  if (!field.derived_words.empty()) {
-    text += " Default: " + field.derived_words + ".";
-  }
-  if (!field.acts_words.empty()) {
-    text += " Acts only when " + field.acts_words + ".";
-  }
+  if (!field.units.empty()) text += " Unit: " + field.units + ".";
+  if (!field.derived_words.empty()) text += " Default: " + field.derived_words + ".";
+  if (!field.acts_words.empty()) text += " Acts only when " + field.acts_words + ".";
   if (!field.missing_part.empty()) {
     text += " Refused so far: " + field.missing_part + " is not built yet.";
   }
   schema["description"] = text;
-  if (!field.default_json.empty()) {
-    schema["default"] = Json::parse(field.default_json);
-  }
+  if (!field.default_json.empty()) schema["default"] = Json::parse(field.default_json);
   return schema;
 }
 
@@ -111,29 +94,20 @@ Json section_schema(const Section& section) {
   Json object = {{"type", "object"}, {"additionalProperties", false}};
   Json required = Json::array();
   for (const Field& field : field_table()) {
-    if (parent_path(field.path) != inside) {
-      continue;
-    }
+    if (parent_path(field.path) != inside) continue;
     const std::string key = last_key(field.path);
     object["properties"][key] = field_schema(field);
     // A file need not repeat the fields of a preset.
-    const bool from_preset = parent_path(field.path).rfind("system", 0) == 0 ||
-                             parent_path(field.path).rfind("model", 0) == 0;
-    if (field.is_required && !from_preset) {
-      required.push_back(key);
-    }
+    const bool from_preset = inside.starts_with("system") || inside.starts_with("model");
+    if (field.is_required && !from_preset) required.push_back(key);
   }
   for (const Section& child : section_table()) {
     if (!child.path.empty() && parent_path(child.path) == section.path) {
       object["properties"][last_key(child.path)] = section_schema(child);
-      if (!child.preset_folder.empty() || child.path == "training") {
-        required.push_back(child.path);
-      }
+      if (!child.preset_folder.empty() || child.path == "training") required.push_back(child.path);
     }
   }
-  if (!required.empty()) {
-    object["required"] = required;
-  }
+  if (!required.empty()) object["required"] = required;
   Json schema = object;
   if (section.is_list) {
     schema = {{"type", "array"}, {"items", object}};
@@ -187,57 +161,42 @@ check it and leave it out.
 std::string bound(double value) {
   // Powers of two read better as such.
   for (int power = 14; power <= 53; ++power) {
-    if (value == static_cast<double>(std::int64_t{1} << power)) {
-      return "2^" + std::to_string(power);
-    }
+    if (value == static_cast<double>(std::int64_t{1} << power)) return "2^" + std::to_string(power);
   }
   return number_text(value);
 }
 
-std::string values_of(const Field& field) {
+std::string plain_values_of(const Field& field) {
   const NumberRange& range = field.limits;
   const std::string numbers = (range.above_min ? "above " : "from ") + bound(range.min) +
                               (range.below_max ? " to below " : " to ") + bound(range.max);
-  std::string text;
   switch (field.type) {
     case FieldType::boolean:
-      text = "`true`, `false`";
-      break;
+      return "`true`, `false`";
     case FieldType::integer:
-      text = range.min == range.max ? "`" + bound(range.min) + "`" : "whole, " + numbers;
-      break;
+      return range.min == range.max ? "`" + bound(range.min) + "`" : "whole, " + numbers;
     case FieldType::number:
-      text = range.max > 1e100 ? "number" : "number, " + numbers;
-      break;
+      return range.max > 1e100 ? "number" : "number, " + numbers;
     case FieldType::text:
-      text = "text";
-      break;
+      return "text";
     case FieldType::choice:
-      for (const std::string& choice : field.choices) {
-        text += (text.empty() ? "`" : ", `") + choice + "`";
-      }
-      break;
+      return fmt::format("`{}`", fmt::join(field.choices, "`, `"));
     case FieldType::rank_list:
-      text = "list of ranks";
-      break;
+      return "list of ranks";
     case FieldType::integer_list:
-      text = "list of whole numbers, " + numbers;
-      break;
+      return "list of whole numbers, " + numbers;
   }
-  return field.takes_auto ? text + ", or `\"auto\"`" : text;
+  return "";
+}
+
+std::string values_of(const Field& field) {
+  return plain_values_of(field) + (field.takes_auto ? ", or `\"auto\"`" : "");
 }
 
 std::string default_words_of(const Field& field) {
-  if (field.is_required) {
-    return "required";
-  }
-  if (!field.derived_words.empty()) {
-    return field.derived_words;
-  }
-  if (field.default_json.empty()) {
-    return "";
-  }
-  return "`" + field.default_json + "`";
+  if (field.is_required) return "required";
+  if (!field.derived_words.empty()) return field.derived_words;
+  return field.default_json.empty() ? "" : "`" + field.default_json + "`";
 }
 
 std::string notes_of(const Field& field) {

@@ -28,38 +28,31 @@ namespace {
 
 // The expectations, as a list of the table.
 Section expect_section() {
-  return {"expect",
-          "Conditions on the result. One that does not hold ends the run with exit code 1.",
-          true,
-          "",
-          {"an expectation",
-           R"({"metric": ")" + std::string(metric::kMfu.name) + R"(", "op": ">=", "value": 0.4})",
-           [](Scenario& s) { s.expect.emplace_back(); },
-           [](const Scenario& s) { return s.expect.size(); }}};
+  return list_section(
+      "expect", "Conditions on the result. One that does not hold ends the run with exit code 1.",
+      [](auto& s) -> auto& { return s.expect; }, "an expectation",
+      R"({"metric": ")" + std::string(metric::kMfu.name) + R"(", "op": ">=", "value": 0.4})");
 }
 
 std::vector<Section> all_sections() {
   std::vector<Section> table = {
-      {"", "A scenario: what to train, on which machine, split how, and what to expect of it.",
-       false, ""},
+      {"", "A scenario: what to train, on which machine, split how, and what to expect of it."},
       {"model", "The network to train. A string is short for {\"preset\": ...}.", false, "models"},
       {"system", "The machine. A string is short for {\"preset\": ...}.", false, "systems"},
-      {"system.intra_node", "Links between the GPUs of one node.", false, ""},
-      {"system.inter_node", "Links between nodes.", false, ""},
-      {"system.device", "One GPU.", false, ""},
+      {"system.intra_node", "Links between the GPUs of one node."},
+      {"system.inter_node", "Links between nodes."},
+      {"system.device", "One GPU."},
       {"system.device.peak_tflops",
        "Peak dense matrix rate per precision, without sparsity. The precision of the training must "
-       "be there; leave out what the device cannot do.",
-       false, ""},
+       "be there; leave out what the device cannot do."},
       {"system.nccl",
        "Replacements of NCCL's own choices and constants: its variables, a tuner plugin, or "
-       "measurements of the machine (`shardsim calibrate`).",
-       false, ""},
-      {"system.nccl.intra_node", "Corrections within a node.", false, ""},
-      {"system.nccl.inter_node", "Corrections between nodes.", false, ""},
-      {"parallelism", "How the work is split over the ranks.", false, ""},
-      {"training", "Batch, precision and optimizer.", false, ""},
-      {"execution", "How the scenario is run here.", false, ""},
+       "measurements of the machine (`shardsim calibrate`)."},
+      {"system.nccl.intra_node", "Corrections within a node."},
+      {"system.nccl.inter_node", "Corrections between nodes."},
+      {"parallelism", "How the work is split over the ranks."},
+      {"training", "Batch, precision and optimizer."},
+      {"execution", "How the scenario is run here."},
       {"cost", "The price of the machine."},
   };
   for (Section& section : fault_sections()) table.push_back(std::move(section));
@@ -88,9 +81,7 @@ const Field* find_field(std::string_view path) {
   // Asked for every key of a file, of which a hostile one has thousands.
   static const auto kByPath = [] {
     std::map<std::string_view, const Field*> rows;
-    for (const Field& field : field_table()) {
-      rows.emplace(field.path, &field);
-    }
+    for (const Field& field : field_table()) rows.emplace(field.path, &field);
     return rows;
   }();
   const auto row = kByPath.find(path);

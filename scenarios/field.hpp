@@ -115,8 +115,8 @@ struct Section {
   std::string path;
   std::string meaning;
   bool is_list = false;
-  std::string preset_folder;  // "models": a string stands for {"preset": ...} from there
-  ListItems items = {};       // of a list
+  std::string preset_folder = {};  // "models": a string stands for {"preset": ...} from there
+  ListItems items = {};            // of a list
 };
 
 /// Whether it is a key of the objects in a list: "expect[].op".

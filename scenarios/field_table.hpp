@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -19,13 +20,9 @@ namespace shardsim {
 namespace field_internal {
 
 template <typename T>
-struct ValueOf {
-  using Type = T;
-};
+struct ValueOf : std::type_identity<T> {};
 template <typename T>
-struct ValueOf<Tracked<T>> {
-  using Type = T;
-};
+struct ValueOf<Tracked<T>> : std::type_identity<T> {};
 
 template <typename T>
 FieldType type_of() {
@@ -49,11 +46,8 @@ template <typename T>
 void assign(T& target, const FieldValue& value) {
   if constexpr (std::is_enum_v<T>) {
     const std::span<const char* const> names = choice_names(T{});
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      if (std::get<std::string>(value) == names[i]) {
-        target = static_cast<T>(i);
-      }
-    }
+    const auto name = std::find(names.begin(), names.end(), std::get<std::string>(value));
+    if (name != names.end()) target = static_cast<T>(name - names.begin());
   } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
     target = static_cast<T>(std::get<std::int64_t>(value));
   } else {
@@ -63,7 +57,7 @@ void assign(T& target, const FieldValue& value) {
 
 template <typename T>
 FieldValue read(const T& source) {
-  if constexpr (!std::is_same_v<typename ValueOf<T>::Type, T>) {
+  if constexpr (!std::is_same_v<typename ValueOf<T>::type, T>) {
     return read(source.peek());  // For showing, which is no read.
   } else if constexpr (std::is_enum_v<T>) {
     return std::string(to_string(source));
@@ -80,9 +74,7 @@ Field typed(const char* path) {
   row.path = path;
   row.type = type_of<T>();
   if constexpr (std::is_enum_v<T>) {
-    for (const char* name : choice_names(T{})) {
-      row.choices.emplace_back(name);
-    }
+    for (const char* name : choice_names(T{})) row.choices.emplace_back(name);
   }
   return row;
 }
@@ -93,7 +85,7 @@ Field typed(const char* path) {
 template <typename... Members>
 Field field(const char* path, Members... members) {
   using T = std::remove_cvref_t<decltype((std::declval<Scenario&>().*....*members))>;
-  using Value = typename field_internal::ValueOf<T>::Type;
+  using Value = typename field_internal::ValueOf<T>::type;
   Field row = field_internal::typed<Value>(path);
   row.set = [members...](Scenario& s, const FieldValue& value) {
     Value read{};
@@ -121,6 +113,18 @@ Field item_field(const char* path, List list, Members... members) {
     return field_internal::read((list(s)[index].*....*members));
   };
   return row;
+}
+
+/// A list of objects, found by `list` as for item_field. `name` and `example`: of one of them.
+template <typename List>
+Section list_section(const char* path, const char* meaning, List, const char* name,
+                     std::string example) {
+  return {path,
+          meaning,
+          true,
+          "",
+          {name, std::move(example), [](Scenario& s) { List{}(s).emplace_back(); },
+           [](const Scenario& s) { return List{}(s).size(); }}};
 }
 
 /// A text that only the loader uses; no part of a run reads it.

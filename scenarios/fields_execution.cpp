@@ -6,6 +6,8 @@ namespace shardsim {
 
 namespace {
 
+bool is_plan(const Scenario& s) { return s.execution.tensors == TensorMode::meta; }
+
 // Whether ranks send from stage to stage, or round a ring of context-parallel ranks.
 bool sends(const Scenario& s) {
   const ParallelismSpec& p = s.parallelism;
@@ -40,8 +42,7 @@ std::vector<Field> execution_fields() {
           .doc("fiber: virtual ranks in this process, in virtual time."),
       execution("execution.reduction_order", &E::reduction_order)
           .or_else("\"rank\"")
-          .acts_when("tensors is real",
-                     [](const Scenario& s) { return s.execution.tensors == TensorMode::real; })
+          .acts_when("tensors is real", [](const Scenario& s) { return !is_plan(s); })
           .doc(
               "Order in which a reduction adds. rank: 0, 1, 2, ... ring: as a ring would, rounding "
               "at each hop."),
@@ -58,10 +59,7 @@ std::vector<Field> execution_fields() {
           .one_of({"off", "auto", "require"})
           .or_else("\"off\"")
           .acts_when("tensors is meta and the backend is fiber",
-                     [](const Scenario& s) {
-                       return s.execution.tensors == TensorMode::meta &&
-                              s.execution.backend == "fiber";
-                     })
+                     [](const Scenario& s) { return is_plan(s) && s.execution.backend == "fiber"; })
           .doc("Whether data-parallel replicas that do the same are run once, with the same "
                "metrics but for " +
                std::string(metric::kTraceHash.name) +
@@ -70,8 +68,7 @@ std::vector<Field> execution_fields() {
       execution("execution.memory_margin", &E::memory_margin)
           .below(0, 1)
           .or_else("0.05")
-          .acts_when("tensors is meta",
-                     [](const Scenario& s) { return s.execution.tensors == TensorMode::meta; })
+          .acts_when("tensors is meta", is_plan)
           .doc("Share of the device's memory that a plan should leave. A plan that fits but leaves "
                "less gets a warning, and `shardsim plan` ranks it last."),
   };

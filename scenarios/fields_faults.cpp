@@ -143,10 +143,6 @@ std::vector<Field> checkpoint_fields() {
   };
 }
 
-Section list_section(const char* path, const char* meaning, ListItems items) {
-  return {path, meaning, true, "", std::move(items)};
-}
-
 }  // namespace
 
 std::vector<Section> fault_sections() {
@@ -154,22 +150,17 @@ std::vector<Section> fault_sections() {
       {"faults",
        "Faults of the machine; there are no others. Lists make steps "
        "slower; failures (`gpu_mtbf_hours`, `node_mtbf_hours`) lower the goodput."},
-      list_section("faults.stragglers", "Ranks that compute slower than the others.",
-                   {"a straggler", R"({"rank": 3, "slowdown": 1.2})",
-                    [](Scenario& s) { s.faults.stragglers.emplace_back(); },
-                    [](const Scenario& s) { return s.faults.stragglers.size(); }}),
+      list_section("faults.stragglers", "Ranks that compute slower than the others.", kStragglers,
+                   "a straggler", R"({"rank": 3, "slowdown": 1.2})"),
       list_section("faults.slow_links",
                    "Links that are always slower. A collective, or a message, is as slow as the "
                    "slowest link it uses.",
-                   {"a slow link", R"({"node": 3, "bandwidth_factor": 0.5})",
-                    [](Scenario& s) { s.faults.slow_links.emplace_back(); },
-                    [](const Scenario& s) { return s.faults.slow_links.size(); }}),
+                   kSlowLinks, "a slow link", R"({"node": 3, "bandwidth_factor": 0.5})"),
       list_section("faults.flapping_links",
                    "Links that are down now and then. What uses one of them stands still "
                    "meanwhile.",
-                   {"a flapping link", R"({"node": 3, "down_s": 0.5, "period_s": 60})",
-                    [](Scenario& s) { s.faults.flapping_links.emplace_back(); },
-                    [](const Scenario& s) { return s.faults.flapping_links.size(); }}),
+                   kFlappingLinks, "a flapping link",
+                   R"({"node": 3, "down_s": 0.5, "period_s": 60})"),
   };
 }
 

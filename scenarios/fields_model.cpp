@@ -9,6 +9,13 @@ Field model_field(const char* path, Member member) {
 }
 
 bool has_experts(const Scenario& s) { return s.model.num_experts > 0; }
+
+// A row that only a model with experts reads.
+template <typename Member>
+Field expert_field(const char* path, Member member) {
+  return model_field(path, member).acts_when("num_experts is more than 0", has_experts);
+}
+
 bool has_skew(const Scenario& s) {
   return has_experts(s) && routing_row(s.model.moe_routing).reads_skew;
 }
@@ -146,61 +153,53 @@ std::vector<Field> model_fields() {
                     {"Megatron-LM", "num_moe_experts"}})
           .doc("llama: experts in place of a block's MLP, of which each token passes some. 0: "
                "none."),
-      model_field("model.num_experts_per_token", &M::num_experts_per_token)
+      expert_field("model.num_experts_per_token", &M::num_experts_per_token)
           .range(1, kTwoTo14)
           .or_else("2")
           .sourced()
           .same_as({{"Hugging Face", "num_experts_per_tok"},
                     {"Megatron-LM", "moe_router_topk"},
                     {"torchtitan", "top_k"}})
-          .acts_when("num_experts is more than 0", has_experts)
           .doc("Experts that a token passes. Their outputs are weighed by the softmax of their "
                "logits alone, as in Mixtral."),
-      model_field("model.moe_ffn_hidden_size", &M::moe_ffn_hidden_size)
+      expert_field("model.moe_ffn_hidden_size", &M::moe_ffn_hidden_size)
           .range(1, kTwoTo22)
           .derived("ffn_hidden_size")
           .sourced()
           .same_as({{"Hugging Face", "moe_intermediate_size"}})
-          .acts_when("num_experts is more than 0", has_experts)
           .doc("Inner width of one expert."),
-      model_field("model.num_shared_experts", &M::num_shared_experts)
+      expert_field("model.num_shared_experts", &M::num_shared_experts)
           .range(0, 1024)
           .or_else("0")
           .sourced()
           .same_as({{"Hugging Face", "n_shared_experts"}})
-          .acts_when("num_experts is more than 0", has_experts)
           .doc("Beside the routed experts, one dense MLP of so many experts' width, which all "
                "tokens pass. Megatron-LM's moe_shared_expert_intermediate_size is that width."),
-      model_field("model.first_dense_layers", &M::first_dense_layers)
+      expert_field("model.first_dense_layers", &M::first_dense_layers)
           .range(0, kTwoTo14)
           .or_else("0")
           .sourced()
           .same_as({{"Hugging Face", "first_k_dense_replace"}})
-          .acts_when("num_experts is more than 0", has_experts)
           .doc("Blocks at the start that keep the dense MLP of ffn_hidden_size."),
-      model_field("model.moe_capacity_factor", &M::moe_capacity_factor)
+      expert_field("model.moe_capacity_factor", &M::moe_capacity_factor)
           .range(0, 1024)
           .or_else("0")
           .same_as({{"Megatron-LM", "moe_expert_capacity_factor"}})
           .foreign({{"DeepSpeed", "capacity_factor"}})
-          .acts_when("num_experts is more than 0", has_experts)
           .doc("0: every token reaches its experts. Else each rank sends an expert ceil(tokens x "
                "num_experts_per_token / num_experts x this) rows of a microbatch, filled up if "
-               "there "
-               "are fewer; what is beyond is dropped, in the order of tokens."),
-      model_field("model.moe_aux_loss_coeff", &M::moe_aux_loss_coeff)
+               "there are fewer; what is beyond is dropped, in the order of tokens."),
+      expert_field("model.moe_aux_loss_coeff", &M::moe_aux_loss_coeff)
           .range(0, 1024)
           .or_else("0")
-          .acts_when("num_experts is more than 0", has_experts)
           .doc(
               "Coefficient of the load-balancing loss: num_experts x the sum over experts of their "
               "share of tokens x their mean probability, per layer and microbatch of all "
               "data-parallel ranks; layers add up. It is part of gradients, not of the loss shown. "
               "Hugging Face's router_aux_loss_coef is of a mean over layers, with shares that add "
               "up to k experts per token: times k / num_layers it is this."),
-      model_field("model.moe_routing", &M::moe_routing)
+      expert_field("model.moe_routing", &M::moe_routing)
           .or_else("\"" + std::string(to_string(kDefaultRouting)) + "\"")
-          .acts_when("num_experts is more than 0", has_experts)
           .doc("Which experts tokens go to." + meanings_of_routings(is_learned) +
                " The others declare it, as a function of layer and position." +
                meanings_of_routings(is_declared) + " The router weighs the experts in any case."),

@@ -10,6 +10,10 @@ namespace shardsim {
 namespace {
 
 bool has_stages(const Scenario& s) { return s.parallelism.pp > 1; }
+template <int kLeast, int kMost>
+bool at_stages(const Scenario& s) {
+  return kLeast <= s.parallelism.zero_stage && s.parallelism.zero_stage <= kMost;
+}
 std::vector<std::string> words_of_schedules() {
   std::vector<std::string> words = {"none"};
   for (const std::string_view name : schedule_names()) words.emplace_back(name);
@@ -36,7 +40,6 @@ bool is_diloco(const Scenario& s) {
 }
 bool is_elastic(const Scenario& s) { return s.parallelism.is_elastic(); }
 
-constexpr const char* kWhenApart = "data_parallel is local_sgd or diloco";
 constexpr const char* kWhenDiloco = "data_parallel is diloco";
 constexpr const char* kWhenElastic = "data_parallel is elastic";
 
@@ -188,8 +191,7 @@ std::vector<Field> parallelism_fields() {
           .same_as({{"torchtitan", "data_parallel_shard_degree"}})
           .foreign({{"Megatron-LM", "data_parallel_size"}})
           .doc("Ranks that share, with the cp ranks of each, what zero_stage shards. At stage 0 "
-               "they are "
-               "replicas, too."),
+               "they are replicas, too."),
       parallelism("parallelism.sequence_parallel", &P::sequence_parallel)
           .or_else("false")
           .same_as({{"torchtitan", "enable_sequence_parallel"}})
@@ -208,8 +210,7 @@ std::vector<Field> parallelism_fields() {
           .acts_when("schedule is \"file\"",
                      [](const Scenario& s) { return s.parallelism.schedule == kScheduleFromFile; })
           .doc("A schedule as a CSV file of PyTorch's pipelining, relative to the scenario's "
-               "folder: "
-               "a line per pipeline rank, cells such as 2F0, 1B3 or 0SEND_F1."),
+               "folder: a line per pipeline rank, cells such as 2F0, 1B3 or 0SEND_F1."),
       parallelism("parallelism.rank_order", &P::rank_order)
           .one_of({"tp-dp-pp", "dp-tp-pp"})
           .or_else("\"tp-dp-pp\"")
@@ -231,8 +232,7 @@ std::vector<Field> parallelism_fields() {
           .foreign({{"PyTorch", "bucket_cap_mb"},
                     {"DeepSpeed", "reduce_bucket_size"},
                     {"Megatron-LM", "ddp_bucket_size"}})
-          .acts_when("zero_stage is 0, 1 or 2",
-                     [](const Scenario& s) { return s.parallelism.zero_stage < 3; })
+          .acts_when("zero_stage is 0, 1 or 2", at_stages<0, 2>)
           .doc(
               "Gradients are reduced in buckets of at most this size (a larger gradient has one of "
               "its own). The default is PyTorch's 25 MiB. Stage 3 reduces by unit instead."),
@@ -240,19 +240,16 @@ std::vector<Field> parallelism_fields() {
           .range(1, kTwoTo40)
           .unit("bytes")
           .derived("1048576 (PyTorch's 1 MiB), or bucket_bytes if that is less")
-          .acts_when("zero_stage is 0, 1 or 2",
-                     [](const Scenario& s) { return s.parallelism.zero_stage < 3; })
+          .acts_when("zero_stage is 0, 1 or 2", at_stages<0, 2>)
           .doc("Size of the bucket that is ready first; small, so that reducing starts early."),
       parallelism("parallelism.overlap_grad_reduce", &P::overlap_grad_reduce)
           .or_else("true")
           .same_as({{"DeepSpeed", "overlap_comm"}})
           .doc("Reduce gradients while backward goes on. false: stages 0 and 1 reduce after it; 2 "
-               "and "
-               "3 within it, waiting each time, since they free what is reduced."),
+               "and 3 within it, waiting each time, since they free what is reduced."),
       parallelism("parallelism.overlap_param_gather", &P::overlap_param_gather)
           .or_else("true")
-          .acts_when("zero_stage is 1, 2 or 3",
-                     [](const Scenario& s) { return s.parallelism.zero_stage > 0; })
+          .acts_when("zero_stage is 1, 2 or 3", at_stages<1, 3>)
           .doc("Stage 3: gather units while others compute. 1 and 2: gather a bucket while the "
                "optimizer updates later ones; the step ends after its last gather."),
       parallelism("parallelism.prefetch_units", &P::prefetch_units)
@@ -269,15 +266,13 @@ std::vector<Field> parallelism_fields() {
       parallelism("parallelism.reshard_after_forward", &P::reshard_after_forward)
           .or_else("true")
           .same_as({{"torchtitan", "fsdp_reshard_after_forward"}})
-          .acts_when("zero_stage is 3",
-                     [](const Scenario& s) { return s.parallelism.zero_stage == 3; })
+          .acts_when("zero_stage is 3", at_stages<3, 3>)
           .doc("Stage 3: free a unit's parameters after forward and gather them again for "
                "backward."),
       parallelism("parallelism.reductions_in_flight", &P::reductions_in_flight)
           .range(1, 1024)
           .or_else("1")
-          .acts_when("zero_stage is 2 or 3",
-                     [](const Scenario& s) { return s.parallelism.zero_stage >= 2; })
+          .acts_when("zero_stage is 2 or 3", at_stages<2, 3>)
           .doc("Reductions that may be under way before backward waits for the oldest."),
       parallelism("parallelism.sync_every_microbatch", &P::sync_every_microbatch)
           .derived("true at stages 2 and 3 (as DeepSpeed and FSDP do), else false")
@@ -319,7 +314,7 @@ std::vector<Field> data_parallel_fields() {
           .unit("updates")
           .or_else("1")
           .foreign({{"torchtitan", "sync_steps"}, {"PyTorch", "period"}, {"torchft", "sync_every"}})
-          .acts_when(kWhenApart, trains_apart)
+          .acts_when("data_parallel is local_sgd or diloco", trains_apart)
           .doc("Updates that replicas make on their own between two averages."),
       parallelism("parallelism.outer_learning_rate", &P::outer_learning_rate)
           .above(0, 1e6)

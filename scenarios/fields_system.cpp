@@ -8,8 +8,7 @@ namespace shardsim {
 
 namespace {
 
-template <typename Member>
-Field peak(const char* path, Member member) {
+Field peak(const char* path, Tracked<double> PeakTflops::*member) {
   return field(path, &Scenario::system, &SystemSpec::device, &DeviceSpec::peak_tflops, member)
       .range(0, 1e9)
       .or_else("0")
@@ -50,6 +49,8 @@ Field latency(const char* path, LinkSpec SystemSpec::*tier) {
       .sourced()
       .doc("Time of an empty message.");
 }
+
+bool prices_shapes(const Scenario& s) { return s.system.kernel_model == "shapes"; }
 
 // "none", and the names of all entries.
 template <typename Named>
@@ -112,8 +113,7 @@ std::vector<Field> device_fields() {
       device_field("system.device.kernels", &D::kernels)
           .one_of(none_or(all_kernel_constants()))
           .or_else("\"none\"")
-          .acts_when("kernel_model is shapes",
-                     [](const Scenario& s) { return s.system.kernel_model == "shapes"; })
+          .acts_when("kernel_model is shapes", prices_shapes)
           .doc("Which GPU's measured constants of kernels apply (docs/decisions/"
                "0032-kernel-cost.md)."),
       source_field("system.device.source"),
@@ -159,8 +159,7 @@ std::vector<Field> price_fields() {
           .doc("Time of the host to post one communication."),
       field("system.overlap_slows_computing", &Scenario::system, &S::overlap_slows_computing)
           .or_else("true")
-          .acts_when("kernel_model is shapes",
-                     [](const Scenario& s) { return s.system.kernel_model == "shapes"; })
+          .acts_when("kernel_model is shapes", prices_shapes)
           .doc("Computing takes longer while a collective runs beside it, by the "
                "beside_communication of the GPU's constants."),
       field("system.cuda_launch_blocking", &Scenario::system, &S::cuda_launch_blocking)

@@ -52,40 +52,34 @@ class Parser {
     }
   }
 
+  // Whether the closing bracket stands here; it is then behind the reader.
+  bool closes(char closing) {
+    const bool is_there = scanner_.peek() == closing;
+    if (is_there) scanner_.skip();
+    return is_there;
+  }
+
   // After an element: true if another one follows, false at the closing bracket.
   bool another(std::size_t opened_at, char closing) {
     const std::size_t end_of_element = scanner_.offset();
+    if (closes(closing)) return false;
     const char c = scanner_.peek();
     const std::size_t start = scanner_.offset();
-    if (c == closing) {
-      scanner_.skip();
-      return false;
-    }
     if (c == JsonScanner::kEnd) {
       scanner_.fail("E0002", opened_at, 1, "this bracket is never closed",
                     std::string("add the missing ") + closing);
     }
-    if (c == '"' && closing == '}') {  // The next key: only a comma can stand here.
-      throw JsonSyntaxError{"E0002",
-                            start,
-                            1,
-                            "expected ',' or '}' here",
-                            "a comma is missing before this",
-                            {"write the missing comma", {{end_of_element, 0, ","}}}};
-    }
     if (c != ',') {
+      const bool is_key = c == '"' && closing == '}';  // Only a comma can stand before it.
       scanner_.fail("E0002", start, 1, std::string("expected ',' or '") + closing + "' here",
                     c == '}' || c == ']' ? "brackets close in the order they were opened"
-                                         : "a comma is missing before this");
+                                         : "a comma is missing before this",
+                    is_key ? Fix{"write the missing comma", {{end_of_element, 0, ","}}} : Fix{});
     }
     scanner_.skip();
     if (scanner_.peek() == closing) {
-      throw JsonSyntaxError{"E0002",
-                            start,
-                            1,
-                            std::string("a comma before '") + closing + "'",
-                            "remove the comma",
-                            {"remove the comma", {{start, 1, ""}}}};
+      scanner_.fail("E0002", start, 1, std::string("a comma before '") + closing + "'",
+                    "remove the comma", {"remove the comma", {{start, 1, ""}}});
     }
     return true;
   }
@@ -94,15 +88,11 @@ class Parser {
     const std::size_t start = scanner_.offset();
     JsonArray items;
     scanner_.skip();
-    if (scanner_.peek() == ']') {
-      scanner_.skip();
-      return {std::move(items), scanner_.span_from(start)};
-    }
-    do {
+    for (bool more = !closes(']'); more; more = another(start, ']')) {
       path_.push_back(std::to_string(items.size()));
       items.push_back(parse_value(depth + 1));
       path_.pop_back();
-    } while (another(start, ']'));
+    }
     return {std::move(items), scanner_.span_from(start)};
   }
 
@@ -110,11 +100,7 @@ class Parser {
     const std::size_t start = scanner_.offset();
     JsonObject members;
     scanner_.skip();
-    if (scanner_.peek() == '}') {
-      scanner_.skip();
-      return {std::move(members), scanner_.span_from(start)};
-    }
-    do {
+    for (bool more = !closes('}'); more; more = another(start, '}')) {
       const char c = scanner_.peek();
       const std::size_t key_start = scanner_.offset();
       if (c == JsonScanner::kEnd) {
@@ -138,7 +124,7 @@ class Parser {
       JsonValue value = parse_value(depth + 1);
       path_.pop_back();
       members.push_back({std::move(key), key_span, std::move(value)});
-    } while (another(start, '}'));
+    }
     drop_duplicates(members);
     return {std::move(members), scanner_.span_from(start)};
   }
@@ -169,9 +155,7 @@ class Parser {
       return;  // Saves building a pointer that nobody will see.
     }
     std::string pointer;
-    for (const std::string& step : path_) {
-      pointer = pointer_to(pointer, step);
-    }
+    for (const std::string& step : path_) pointer = pointer_to(pointer, step);
     problems_->add("E0004", repeat.key_span, pointer_to(pointer, repeat.key),
                    "the key \"" + printable(repeat.key, 40) + "\" stands here twice",
                    "keep one of them; the first is in line " +
@@ -224,12 +208,9 @@ std::optional<double> JsonValue::number() const {
 }
 
 const JsonValue* JsonValue::find(const std::string& key) const {
-  for (const JsonMember& member : object()) {
-    if (member.key == key) {
-      return &member.value;
-    }
-  }
-  return nullptr;
+  const auto found = std::find_if(object().begin(), object().end(),
+                                  [&key](const JsonMember& member) { return member.key == key; });
+  return found == object().end() ? nullptr : &found->value;
 }
 
 JsonValue* JsonValue::find(const std::string& key) {
@@ -259,9 +240,7 @@ std::string describe(const JsonValue& value) {
 
 std::optional<JsonValue> parse_json(const SourceText& source, ProblemList& problems,
                                     const JsonLimits& limits) {
-  if (!check_bytes(source, problems, limits)) {
-    return std::nullopt;
-  }
+  if (!check_bytes(source, problems, limits)) return std::nullopt;
   try {
     return Parser(source, problems, limits).parse_document();
   } catch (const JsonSyntaxError& error) {

@@ -1,5 +1,6 @@
 #include "scenarios/json_scanner.hpp"
 
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <string_view>
@@ -20,28 +21,18 @@ void append_utf8(std::string& out, char32_t c) {
   const auto byte = [&out](char32_t bits) {
     out += static_cast<char>(static_cast<unsigned char>(bits));
   };
-  if (c < 0x80) {
-    byte(c);
-  } else if (c < 0x800) {
-    byte(0xc0U | (c >> 6U));
-    byte(0x80U | (c & 0x3fU));
-  } else if (c < 0x10000) {
-    byte(0xe0U | (c >> 12U));
-    byte(0x80U | ((c >> 6U) & 0x3fU));
-    byte(0x80U | (c & 0x3fU));
-  } else {
-    byte(0xf0U | (c >> 18U));
-    byte(0x80U | ((c >> 12U) & 0x3fU));
-    byte(0x80U | ((c >> 6U) & 0x3fU));
-    byte(0x80U | (c & 0x3fU));
-  }
+  // The first byte says how many follow, each with six bits.
+  constexpr std::array<char32_t, 4> kFirst = {0, 0xc0, 0xe0, 0xf0};
+  const std::size_t following = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+  byte(kFirst.at(following) | (c >> 6U * following));
+  for (std::size_t left = following; left-- > 0;) byte(0x80U | ((c >> 6U * left) & 0x3fU));
 }
 
 }  // namespace
 
 void JsonScanner::fail(const std::string& code, std::size_t offset, std::size_t length,
-                       const std::string& message, const std::string& help) const {
-  throw JsonSyntaxError{code, offset, length, message, help};
+                       const std::string& message, const std::string& help, const Fix& fix) const {
+  throw JsonSyntaxError{code, offset, length, message, help, fix};
 }
 
 char JsonScanner::peek() {
@@ -101,15 +92,18 @@ std::string JsonScanner::read_string() {
   return out;
 }
 
+std::size_t JsonScanner::character_length() const {
+  char32_t character = 0;
+  const auto length = static_cast<std::size_t>(decode_utf8(text_, at_, character));
+  if (length == 0) fail("E0005", at_, 1, "this byte is not valid UTF-8", "save the file as UTF-8");
+  return length;
+}
+
 void JsonScanner::read_character(std::string& out) {
   if (static_cast<unsigned char>(look()) < 0x20) {
     fail("E0002", at_, 1, "a control character inside a string", "write it as \\u00XX");
   }
-  char32_t character = 0;
-  const auto length = static_cast<std::size_t>(decode_utf8(text_, at_, character));
-  if (length == 0) {
-    fail("E0005", at_, 1, "this byte is not valid UTF-8", "save the file as UTF-8");
-  }
+  const std::size_t length = character_length();
   out.append(text_, at_, length);
   at_ += length;
 }
@@ -158,50 +152,34 @@ char32_t JsonScanner::read_hex4() {
 
 std::size_t JsonScanner::skip_digits() {
   const std::size_t start = at_;
-  while (is_digit(look())) {
-    ++at_;
-  }
+  while (is_digit(look())) ++at_;
   return at_ - start;
 }
 
 JsonValue JsonScanner::read_number() {
   const std::size_t start = at_;
   const auto malformed = [&](const std::string& why) {
-    while (is_word(look())) {
-      ++at_;
-    }
+    while (is_word(look())) ++at_;
     const std::string word = text_.substr(start, at_ - start);
     fail("E0002", start, at_ - start, "\"" + printable(word, 40) + "\" is not a JSON number", why);
   };
-  if (look() == '-') {
-    ++at_;
-  }
+  if (look() == '-') ++at_;
   const std::size_t whole_start = at_;
   const std::size_t whole_digits = skip_digits();
-  if (whole_digits == 0) {
-    malformed("a number starts with a digit and is finite");
-  }
-  if (whole_digits > 1 && text_[whole_start] == '0') {
-    malformed("a number does not start with 0");
-  }
+  if (whole_digits == 0) malformed("a number starts with a digit and is finite");
+  if (whole_digits > 1 && text_[whole_start] == '0') malformed("a number does not start with 0");
   bool integral = true;
   if (look() == '.') {
     integral = false;
     ++at_;
-    if (skip_digits() == 0) {
-      malformed("a digit follows the point");
-    }
+    if (skip_digits() == 0) malformed("a digit follows the point");
   }
   if (look() == 'e' || look() == 'E') {
     integral = false;
     at_ += look(1) == '+' || look(1) == '-' ? 2 : 1;
-    if (skip_digits() == 0) {
-      malformed("a digit follows the e");
-    }
+    if (skip_digits() == 0) malformed("a digit follows the e");
   }
-  if (is_word(look())) {
-    malformed("only digits, one point and one exponent belong to a number");
-  }
+  if (is_word(look())) malformed("only digits, one point and one exponent belong to a number");
   JsonValue value{{}, span_from(start)};
   const char* first = text_.data() + start;
   const char* last = text_.data() + at_;
@@ -223,18 +201,14 @@ JsonValue JsonScanner::read_number() {
 
 JsonValue JsonScanner::read_literal() {
   const std::size_t start = at_;
-  while (is_word(look())) {
-    ++at_;
-  }
+  while (is_word(look())) ++at_;
   const std::string word = text_.substr(start, at_ - start);
   JsonValue value{{}, span_from(start)};
   if (word == "true" || word == "false") {
     value.data = word == "true";
     return value;
   }
-  if (word == "null") {
-    return value;
-  }
+  if (word == "null") return value;
   std::string help = "strings stand in double quotes";
   if (word == "NaN" || word == "nan" || word == "Infinity" || word == "inf") {
     help = "numbers are finite";
@@ -244,17 +218,12 @@ JsonValue JsonScanner::read_literal() {
     help = "a number starts with a digit or '-'";
   }
   if (word.empty()) {
-    char32_t character = 0;
-    const int length = decode_utf8(text_, start, character);
-    if (length == 0) {
-      fail("E0005", start, 1, "this byte is not valid UTF-8", "save the file as UTF-8");
-    }
-    const std::string shown = printable(text_.substr(start, static_cast<std::size_t>(length)));
+    const std::size_t length = character_length();
+    const std::string shown = printable(text_.substr(start, length));
     if (shown == "}" || shown == "]" || shown == "," || shown == ":") {
       fail("E0002", start, 1, "a value is missing before '" + shown + "'");
     }
-    fail("E0002", start, static_cast<std::size_t>(length), "no value can start with " + shown,
-         help);
+    fail("E0002", start, length, "no value can start with " + shown, help);
   }
   fail("E0002", start, at_ - start, "\"" + printable(word, 40) + "\" is not a JSON value", help);
 }

@@ -39,7 +39,8 @@ class JsonScanner {
   JsonValue read_literal();
 
   [[noreturn]] void fail(const std::string& code, std::size_t offset, std::size_t length,
-                         const std::string& message, const std::string& help = "") const;
+                         const std::string& message, const std::string& help = "",
+                         const Fix& fix = {}) const;
 
  private:
   bool at_end() const { return at_ >= text_.size(); }
@@ -47,6 +48,8 @@ class JsonScanner {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : kEnd;
   }
   void skip_comment();
+  /// The bytes of the character here. Throws where they are not valid UTF-8.
+  std::size_t character_length() const;
   void read_character(std::string& out);
   void read_escape(std::string& out);
   char32_t read_hex4();

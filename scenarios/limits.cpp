@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 
@@ -176,9 +177,7 @@ void check_schedule_size(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
   const std::int64_t microbatches = r.scenario.training.num_microbatches;
   const auto forwards = product_if_fits({p.pp, p.vpp, microbatches});
-  if (forwards && *forwards <= kMaxForwards) {
-    return;
-  }
+  if (forwards && *forwards <= kMaxForwards) return;
   r.problem("E0355", "training.global_batch_size",
             "pp (" + std::to_string(p.pp) + ") x vpp (" + std::to_string(p.vpp) +
                 ") x microbatches (" + std::to_string(microbatches) + ") is " +
@@ -210,15 +209,13 @@ void check_products(Reading& r) {
   const std::int64_t parameters = num_parameters(m);
   const std::int64_t widest = std::max({m.hidden_size, m.ffn_hidden_size, m.vocab_size});
   const std::int64_t samples = s.training.micro_batch_size;
-  const bool fits =
-      product_if_fits({kBytesPerValue, samples, m.seq_len, widest}).has_value() &&
-      product_if_fits({kBytesPerValue, samples, m.num_attention_heads, m.seq_len, m.seq_len})
-          .has_value() &&
-      product_if_fits({6, parameters, samples, m.seq_len}).has_value() &&
-      product_if_fits({12, m.num_layers, m.hidden_size, samples, m.seq_len, m.seq_len})
-          .has_value() &&
-      activation_values(m, samples).has_value();
-  if (!fits) {
+  const std::array<Count, 5> counts = {
+      product_if_fits({kBytesPerValue, samples, m.seq_len, widest}),
+      product_if_fits({kBytesPerValue, samples, m.num_attention_heads, m.seq_len, m.seq_len}),
+      product_if_fits({6, parameters, samples, m.seq_len}),
+      product_if_fits({12, m.num_layers, m.hidden_size, samples, m.seq_len, m.seq_len}),
+      activation_values(m, samples)};
+  if (std::find(counts.begin(), counts.end(), std::nullopt) != counts.end()) {
     r.problem("E0353", "training.micro_batch_size",
               "one microbatch of this model counts more than 64 bits can hold",
               "use a shorter seq_len, a smaller micro-batch or a smaller model");
@@ -226,34 +223,29 @@ void check_products(Reading& r) {
 }
 
 void check_traffic(Reading& r) {
-  const TrafficBound bound = traffic_bound(r.scenario);
-  if (bound.total) {
-    return;
-  }
-  const auto refuse = [&r](const char* field, const std::string& whose) {
-    r.problem(
-        "E0353", field,
-        "the " + whose + "traffic of all ranks and steps counts more bytes than 64 bits can hold",
-        "use fewer steps, microbatches or ranks");
+  struct Part {
+    Count bytes;
+    const char* field;
+    std::string whose;
   };
-  if (!bound.tensor_parallel) {
-    refuse("parallelism.tp", "tensor-parallel ");
-  } else if (!bound.context_parallel) {
-    refuse("parallelism.cp", "context-parallel ");
-  } else if (!bound.pipeline) {
-    refuse("parallelism.pp", "pipeline ");
-  } else if (!bound.experts) {
-    refuse("model.num_experts", "experts' ");
-  } else {
-    refuse("execution.steps", bound.data_parallel ? "" : "data-parallel ");
+  const TrafficBound bound = traffic_bound(r.scenario);
+  for (const Part& part : {Part{bound.tensor_parallel, "parallelism.tp", "tensor-parallel "},
+                           Part{bound.context_parallel, "parallelism.cp", "context-parallel "},
+                           Part{bound.pipeline, "parallelism.pp", "pipeline "},
+                           Part{bound.experts, "model.num_experts", "experts' "},
+                           Part{bound.data_parallel, "execution.steps", "data-parallel "},
+                           Part{bound.total, "execution.steps", ""}}) {
+    if (part.bytes) continue;
+    return r.problem("E0353", part.field,
+                     "the " + part.whose +
+                         "traffic of all ranks and steps counts more bytes than 64 bits can hold",
+                     "use fewer steps, microbatches or ranks");
   }
 }
 
 void check_host_memory(Reading& r) {
   const Scenario& s = r.scenario;
-  if (s.execution.tensors != TensorMode::real) {
-    return;
-  }
+  if (s.execution.tensors != TensorMode::real) return;
   // Weights, gradients, one gathered or reduced copy, and the optimizer's state; one rank more is
   // the reference, which runs the whole batch.
   const std::int64_t copies = 3 + std::ssize(optimizer_rule(s.training.optimizer).state_names);
@@ -264,9 +256,7 @@ void check_host_memory(Reading& r) {
   const Count reference = activation_values(s.model, s.training.global_batch_size);
   const Count activations = product_if_fits({sum_if_fits({all_ranks, reference}), kBytesPerValue});
   const Count total = sum_if_fits({state, activations});
-  if (total && *total <= r.limits.max_host_memory_bytes) {
-    return;
-  }
+  if (total && *total <= r.limits.max_host_memory_bytes) return;
   std::string sum = "more than 64 bits can count";
   if (total) {
     sum = "about " + gib(*total) + " of host memory: " + gib(*state) +

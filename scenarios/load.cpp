@@ -1,5 +1,6 @@
 #include "scenarios/load.hpp"
 
+#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
@@ -29,22 +30,10 @@ struct Bits {
   int mantissa = 0;
 };
 
-Bits bits_of(DType precision) {
-  switch (precision) {
-    case DType::fp64:
-      return {11, 52};
-    case DType::fp32:
-      return {8, 23};
-    case DType::bf16:
-      return {8, 7};
-    case DType::fp16:
-      return {5, 10};
-    case DType::fp8_e4m3:
-      return {4, 3};
-    default:
-      return {};
-  }
-}
+// In the order of DType; whole numbers have none.
+constexpr std::array<Bits, 8> kBits = {{{11, 52}, {8, 23}, {8, 7}, {5, 10}, {4, 3}}};
+
+Bits bits_of(DType precision) { return kBits.at(static_cast<std::size_t>(precision)); }
 
 void warn_without_effect(Reading& r) {
   for (const std::string& path : r.scenario.chosen) {
@@ -181,11 +170,10 @@ void leave_sweep_out(JsonValue& document, ProblemList& problems) {
 std::vector<NumberSource> collect_sources(const Reading& reading) {
   std::vector<NumberSource> sources;
   for (const Field& field : field_table()) {
-    const auto state = reading.fields.find(field.path);
-    if (field.is_sourced && is_meaningful(field, reading.scenario) &&
-        state != reading.fields.end() && !state->second.source.empty() &&
-        !corrects_nothing(field.path, state->second)) {
-      sources.push_back({field.path, state->second.source});
+    const FieldState& state = reading.state(field.path);
+    if (field.is_sourced && is_meaningful(field, reading.scenario) && !state.source.empty() &&
+        !corrects_nothing(field.path, state)) {
+      sources.push_back({field.path, state.source});
     }
   }
   return sources;
@@ -256,13 +244,12 @@ bool is_idle(const Field& field, const Scenario& scenario) {
 }
 
 Choice choice_of(const Field& field, const Reading& reading, const Sources& sources) {
-  const auto state = reading.fields.find(field.path);
-  if (state == reading.fields.end() || !written_by_user(state->second)) return Choice::none;
-  if (!state->second.written) return Choice::none;
+  const FieldState& state = reading.state(field.path);
+  if (!written_by_user(state) || !state.written) return Choice::none;
   // A required field is no choice, unless a flag sets it.
-  const Choice demanded = state->second.span.source->flag ? Choice::value : Choice::required;
+  const Choice demanded = state.span.source->flag ? Choice::value : Choice::required;
   const Scenario& scenario = reading.scenario;
-  const FieldValue& value = *state->second.written;
+  const FieldValue& value = *state.written;
   if (!has_preset(scenario, field.path)) {
     if (field.is_required || describes_device(field)) return demanded;
     const bool may_derive = field.derives_only || is_idle(field, scenario);

@@ -46,9 +46,7 @@ Scenario scenario_of_preset(const std::string& name, const std::vector<std::stri
 
 // "model": "gpt2" becomes "model": {"preset": "gpt2"}.
 void expand_shorthand(JsonValue& document) {
-  if (!document.is_object()) {
-    return;
-  }
+  if (!document.is_object()) return;
   for (const Section& section : section_table()) {
     JsonValue* value = section.preset_folder.empty() ? nullptr : document.find(section.path);
     if (value != nullptr && value->is_string()) {
@@ -62,9 +60,7 @@ void expand_shorthand(JsonValue& document) {
 
 // Numbers without an origin of their own take that of the nearest section around them.
 void stamp_sources(JsonValue& section, const std::string& path, std::string source) {
-  if (!section.is_object()) {
-    return;
-  }
+  if (!section.is_object()) return;
   if (const JsonValue* own = section.find("source"); own != nullptr && own->is_string()) {
     source = own->string();
   }
@@ -120,9 +116,7 @@ class Overrides {
       return;
     }
     std::optional<JsonValue> value = parse(flag.substr(equals + 1), whole);
-    if (value.has_value()) {
-      put(path, whole, std::move(*value));
-    }
+    if (value.has_value()) put(path, whole, std::move(*value));
   }
 
  private:
@@ -131,9 +125,7 @@ class Overrides {
     const SourceText& text = texts_->emplace_back(SourceText{whole.source->name, written, true});
     ProblemList problems;
     std::optional<JsonValue> value = parse_json(text, problems);
-    if (value.has_value() && problems.empty()) {
-      return value;
-    }
+    if (value.has_value() && problems.empty()) return value;
     const bool meant_as_json =
         !written.empty() && std::string_view("{[\"").find(written[0]) != std::string_view::npos;
     if (meant_as_json || written.size() > JsonLimits{}.max_string_bytes) {
@@ -206,15 +198,11 @@ bool merge_preset(JsonValue& value, const Section& section,
   }
   std::optional<std::string> text =
       read_regular_file(found->path, JsonLimits{}.max_bytes, problems);
-  if (!text.has_value()) {
-    return false;
-  }
+  if (!text.has_value()) return false;
   const SourceText& source =
       texts.emplace_back(SourceText{found->path, std::move(*text), false, true});
   std::optional<JsonValue> preset = parse_json(source, problems);
-  if (!preset.has_value()) {
-    return false;
-  }
+  if (!preset.has_value()) return false;
   if (!preset->is_object() || preset->find("preset") != nullptr) {
     problems.add("E0108", preset->span, "/" + section.path,
                  "a preset is one object with the keys of \"" + section.path +
@@ -230,9 +218,7 @@ bool merge_preset(JsonValue& value, const Section& section,
 
 std::vector<std::string> preset_directories_beside(const std::string& executable,
                                                    const std::string& root_from_build) {
-  if (executable.empty()) {
-    return {};
-  }
+  if (executable.empty()) return {};
   namespace fs = std::filesystem;
   const std::optional<std::string> build = build_root_of(executable);
   const fs::path directory = build ? fs::path(*build) / root_from_build / "scenarios"
@@ -243,9 +229,7 @@ std::vector<std::string> preset_directories_beside(const std::string& executable
 std::vector<std::string> builtin_preset_directories() {
   // Read once per load and before anything runs; it decides where data lies, not what a run does.
   const char* replaced = std::getenv("SHARDSIM_PRESETS");  // NOLINT(concurrency-mt-unsafe)
-  if (replaced != nullptr && *replaced != '\0') {
-    return {replaced};
-  }
+  if (replaced != nullptr && *replaced != '\0') return {replaced};
   return preset_directories_beside(this_executable(), SHARDSIM_ROOT_FROM_BUILD);
 }
 
@@ -320,9 +304,7 @@ std::vector<std::string> merge_presets(JsonValue& document,
   expand_shorthand(document);
   for (const Section& section : section_table()) {
     JsonValue* value = section.preset_folder.empty() ? nullptr : document.find(section.path);
-    if (value == nullptr || !value->is_object()) {
-      continue;
-    }
+    if (value == nullptr || !value->is_object()) continue;
     stamp_sources(*value, section.path, "");
     if (!merge_preset(*value, section, directories, texts, problems)) {
       broken.push_back(section.path);

@@ -44,9 +44,7 @@ bool in_range(const NumberRange& range, double value) {
 
 std::string range_words(const Field& field) {
   const NumberRange& range = field.limits;
-  if (range.min == range.max) {
-    return "the only value is " + number_text(range.min);
-  }
+  if (range.min == range.max) return "the only value is " + number_text(range.min);
   return (range.above_min ? "above " : "at least ") + number_text(range.min) +
          (range.below_max ? " and below " : " and at most ") + with_unit(field, range.max);
 }
@@ -69,9 +67,7 @@ std::nullopt_t wrong_type(const Place& place, const std::string& wanted) {
   } else if (place.value.is_string() && !place.field.takes_auto) {
     help = "write it without quotes";
   }
-  if (place.field.takes_auto) {
-    help += help.empty() ? "or \"auto\"" : ", or \"auto\"";
-  }
+  if (place.field.takes_auto) help += help.empty() ? "or \"auto\"" : ", or \"auto\"";
   Fix fix;
   if (place.value.is_string()) {
     fix = fix_of_quotes(place.value, [&place](const JsonValue& bare) {
@@ -91,9 +87,7 @@ std::optional<FieldValue> read_integer(const Place& place) {
     whole = *integer;
   } else if (const auto* number = std::get_if<double>(&place.value.data);
              number != nullptr && *number == std::floor(*number)) {
-    if (std::fabs(*number) > kLargestWhole) {
-      return out_of_range(place, number_text(*number));
-    }
+    if (std::fabs(*number) > kLargestWhole) return out_of_range(place, number_text(*number));
     whole = static_cast<std::int64_t>(*number);
   } else {
     return wrong_type(place, "a whole number");
@@ -124,9 +118,7 @@ bool hides_something(const std::string& text) {
 }
 
 std::optional<FieldValue> read_text(const Place& place) {
-  if (!place.value.is_string()) {
-    return wrong_type(place, "a string");
-  }
+  if (!place.value.is_string()) return wrong_type(place, "a string");
   const std::string& text = place.value.string();
   if (hides_something(text)) {
     return place.refuse("E0113", place.name() + " holds an invisible or control character",
@@ -142,9 +134,7 @@ std::optional<FieldValue> read_choice(const Place& place) {
                         "one of " + one_of_list(choices));
   }
   const std::string& text = place.value.string();
-  if (std::find(choices.begin(), choices.end(), text) != choices.end()) {
-    return text;
-  }
+  if (std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
   return place.refuse("E0104", place.name() + " cannot be \"" + printable(text, 40) + "\"",
                       "one of " + one_of_list(choices), near_label(text, choices),
                       fix_of_choice(place.value, choices));
@@ -180,9 +170,7 @@ std::optional<FieldValue> read_integers(const Place& place) {
 std::optional<FieldValue> read_typed(const Place& place) {
   switch (place.field.type) {
     case FieldType::boolean:
-      if (const auto* truth = std::get_if<bool>(&place.value.data)) {
-        return *truth;
-      }
+      if (const auto* truth = std::get_if<bool>(&place.value.data)) return *truth;
       return wrong_type(place, "true or false");
     case FieldType::integer:
       return read_integer(place);
@@ -202,14 +190,10 @@ std::optional<FieldValue> read_typed(const Place& place) {
 // Refuses values that the format knows and no part of the program serves yet.
 bool check_served(const Place& place, const FieldValue& value) {
   const Field& field = place.field;
-  if (field.missing_part.empty()) {
-    return true;
-  }
+  if (field.missing_part.empty()) return true;
   std::string way_out;
   if (field.served.empty()) {
-    if (value == default_of(field)) {
-      return true;
-    }
+    if (value == default_of(field)) return true;
     way_out = field.default_json == "\"\"" ? "leave " + place.name() + " out"
                                            : "leave " + place.name() + " at " + field.default_json;
   } else {
@@ -250,13 +234,9 @@ std::optional<FieldValue> read_value(const Field& field, const JsonValue& value,
                                      bool& automatic) {
   const Place place{field, value, pointer, problems};
   automatic = field.takes_auto && value.is_string() && value.string() == "auto";
-  if (automatic) {
-    return std::nullopt;
-  }
+  if (automatic) return std::nullopt;
   std::optional<FieldValue> result = read_typed(place);
-  if (result.has_value() && !check_served(place, *result)) {
-    return std::nullopt;
-  }
+  if (result.has_value() && !check_served(place, *result)) return std::nullopt;
   return result;
 }
 

@@ -68,13 +68,9 @@ class DocumentReader {
     const JsonValue* value = &written;
     if (field.is_sourced) {
       state.source = written.span.source->flag ? "given by --set" : "given in the scenario";
-      if (written.is_object()) {
-        value = unwrap(written, pointer, state);
-      }
+      if (written.is_object()) value = unwrap(written, pointer, state);
     }
-    if (value == nullptr) {
-      return;
-    }
+    if (value == nullptr) return;
     bool automatic = false;
     const auto result = read_value(field, *value, pointer, reading_->problems, automatic);
     if (automatic) {
@@ -156,14 +152,8 @@ class DocumentReader {
 };
 
 bool is_broken(const Reading& reading, std::string path) {
-  for (;; path = parent_path(path)) {
-    if (reading.broken.count(path) > 0) {
-      return true;
-    }
-    if (path.empty()) {
-      return false;
-    }
-  }
+  while (reading.broken.count(path) == 0 && !path.empty()) path = parent_path(path);
+  return reading.broken.count(path) > 0;
 }
 
 // A whole section that is missing is reported once, not field by field.
@@ -173,9 +163,7 @@ void report_missing(Reading& reading, const Field& field, std::set<std::string>&
        !section.empty() && reading.sections.count(section) == 0; section = parent_path(section)) {
     missing = section;
   }
-  if (is_broken(reading, missing) || !reported.insert(missing).second) {
-    return;
-  }
+  if (is_broken(reading, missing) || !reported.insert(missing).second) return;
   const std::string home = parent_path(missing);
   const std::string key = "\"" + last_key(missing) + "\"";
   std::string help = "add it";
@@ -197,9 +185,7 @@ void fill_defaults(Reading& reading) {
   std::set<std::string> reported;
   for (const Field& field : field_table()) {
     FieldState& state = reading.fields[field.path];
-    if (state.given || is_item_field(field)) {
-      continue;
-    }
+    if (state.given || is_item_field(field)) continue;
     if (field.is_required) {
       report_missing(reading, field, reported);
     } else if (!field.default_json.empty()) {
@@ -212,14 +198,10 @@ void fill_defaults(Reading& reading) {
 
 }  // namespace
 
-bool Reading::given(const std::string& path) const {
+const FieldState& Reading::state(const std::string& path) const {
+  static const FieldState kUntouched;
   const auto found = fields.find(path);
-  return found != fields.end() && found->second.given;
-}
-
-bool Reading::good(const std::string& path) const {
-  const auto found = fields.find(path);
-  return found != fields.end() && found->second.good;
+  return found == fields.end() ? kUntouched : found->second;
 }
 
 bool Reading::all_good(std::initializer_list<const char*> paths) const {
@@ -234,19 +216,11 @@ FieldState Reading::item(const std::string& list, std::size_t index, const std::
 }
 
 Span Reading::where(const std::string& path) const {
-  const auto field = fields.find(path);
-  if (field != fields.end() && field->second.span.source != nullptr) {
-    return field->second.span;
-  }
-  for (std::string section = parent_path(path);; section = parent_path(section)) {
-    const auto found = sections.find(section);
-    if (found != sections.end()) {
-      return found->second;
-    }
-    if (section.empty()) {
-      return {};
-    }
-  }
+  if (const Span& span = state(path).span; span.source != nullptr) return span;
+  std::string section = parent_path(path);
+  while (sections.count(section) == 0 && !section.empty()) section = parent_path(section);
+  const auto found = sections.find(section);
+  return found == sections.end() ? Span{} : found->second;
 }
 
 void Reading::problem(const std::string& code, const std::string& path, const std::string& message,

@@ -43,8 +43,10 @@ struct Reading {
   LoadLimits limits;
   std::string folder;  // the scenario's: files that it names are beside it
 
-  bool given(const std::string& path) const;
-  bool good(const std::string& path) const;
+  /// The state of a field; an empty one for a field that nobody has written or settled.
+  const FieldState& state(const std::string& path) const;
+  bool given(const std::string& path) const { return state(path).given; }
+  bool good(const std::string& path) const { return state(path).good; }
   /// True if every one of `paths` may be used in a check.
   bool all_good(std::initializer_list<const char*> paths) const;
   /// Marks a derived value as settled.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <string_view>
 #include <vector>
 
 #include "sim/kernel/metric_table.hpp"
@@ -17,9 +18,7 @@ namespace {
 // One node's worth of ranks of the first replica, the ones that people compare first.
 void resolve_trace_ranks(Reading& r) {
   constexpr std::int64_t kEnough = 8;
-  if (!r.good("system.ranks")) {
-    return;
-  }
+  if (!r.good("system.ranks")) return;
   std::vector<std::int64_t> first(
       static_cast<std::size_t>(std::min(kEnough, r.scenario.system.ranks)));
   std::iota(first.begin(), first.end(), 0);
@@ -27,21 +26,16 @@ void resolve_trace_ranks(Reading& r) {
 }
 
 void check_path(Reading& r, const std::string& field, const std::string& path) {
-  if (path.empty()) {
-    return;
-  }
+  if (path.empty()) return;
   std::string fault;
-  if (path.front() == '/' || path.front() == '~' || path.find('\\') != std::string::npos ||
-      path.find(':') != std::string::npos || path.find('$') != std::string::npos) {
+  if (path.front() == '/' || path.front() == '~' ||
+      path.find_first_of("\\:$") != std::string::npos) {
     fault = "must be relative, without drive, variable or address";
   }
   for (const std::string_view part : split_at(path, '/')) {
     if (!fault.empty()) break;
-    if (part == "..") {
-      fault = "may not leave the output folder through \"..\"";
-    } else if (part.empty() || part == ".") {
-      fault = "names no file";
-    }
+    if (part == "..") fault = "may not leave the output folder through \"..\"";
+    if (part.empty() || part == ".") fault = "names no file";
   }
   if (!fault.empty()) {
     r.problem("E0110", field, "the path \"" + printable(path, 60) + "\" " + fault,
@@ -101,9 +95,7 @@ std::string divisors(std::int64_t number, std::int64_t limit) {
   std::string list;
   int found = 0;
   for (std::int64_t d = 1; d <= std::min<std::int64_t>({number, limit, 4096}) && found < 12; ++d) {
-    if (number % d == 0) {
-      list += (found++ == 0 ? "" : ", ") + text_of(d);
-    }
+    if (number % d == 0) list += (found++ == 0 ? "" : ", ") + text_of(d);
   }
   return list;
 }
@@ -139,9 +131,7 @@ void check_expectations(Reading& r) {
   for (std::size_t i = 0; i < r.scenario.expect.size(); ++i) {
     const FieldState place = r.item("expect", i, "metric");
     const std::string& metric = r.scenario.expect[i].metric;
-    if (!place.good) {
-      continue;
-    }
+    if (!place.good) continue;
     const std::vector<std::string>& names = metrics_to_expect();
     if (std::find(names.begin(), names.end(), metric) == names.end()) {
       const std::string near = nearest(metric, names);
@@ -171,9 +161,7 @@ void check_outputs(Reading& r) {
   check_beside_tables(r, files);
   check_extension(r, "output.report", output.report, ".html");
   check_extension(r, "output.csv", output.csv, ".csv");
-  if (!r.all_good({"output.trace_ranks", "system.ranks"}) || output.trace_ranks.empty()) {
-    return;
-  }
+  if (!r.all_good({"output.trace_ranks", "system.ranks"}) || output.trace_ranks.empty()) return;
   if (output.trace_ranks.back() >= r.scenario.system.ranks) {
     r.problem("E0209", "output.trace_ranks",
               "there is no rank " + text_of(output.trace_ranks.back()),

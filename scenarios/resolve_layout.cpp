@@ -113,9 +113,7 @@ void resolve_system(Reading& r) {
     }
     return;
   }
-  if (!r.good("system.gpus_per_node")) {
-    return;
-  }
+  if (!r.good("system.gpus_per_node")) return;
   if (r.good("system.ranks")) {
     if (s.ranks % s.gpus_per_node != 0) {
       r.problem(
@@ -130,9 +128,7 @@ void resolve_system(Reading& r) {
     }
     derive(r, "system.nodes", s.nodes, s.ranks / s.gpus_per_node);
   }
-  if (!r.good("system.nodes")) {
-    return;
-  }
+  if (!r.good("system.nodes")) return;
   const auto all = product_if_fits({s.nodes, s.gpus_per_node});  // at most 2^50
   derive(r, "system.ranks", s.ranks, *all);
   if (r.good("system.ranks") && s.ranks != *all) {
@@ -182,9 +178,7 @@ void resolve_sharding(Reading& r) {
                 "make it smaller, or leave it out");
     }
   }
-  if (!r.good("parallelism.zero_stage")) {
-    return;
-  }
+  if (!r.good("parallelism.zero_stage")) return;
   derive(r, "parallelism.sync_every_microbatch", p.sync_every_microbatch, p.zero_stage >= 2);
   if (r.good("parallelism.sync_every_microbatch") && p.sync_every_microbatch && p.zero_stage < 2) {
     r.problem("E0206", "parallelism.sync_every_microbatch",

@@ -57,9 +57,7 @@ void resolve_attention(Reading& r) {
                     "; rotary positions turn pairs and need it even");
     }
   }
-  if (!r.all_good({"model.num_attention_heads", "model.num_query_groups"})) {
-    return;
-  }
+  if (!r.all_good({"model.num_attention_heads", "model.num_query_groups"})) return;
   if (m.num_attention_heads % m.num_query_groups != 0) {
     r.problem("E0201", "model.num_query_groups",
               "num_query_groups (" + text_of(m.num_query_groups) +
@@ -225,9 +223,7 @@ std::int64_t num_parameters(const ModelSpec& model) {
 
 void resolve_model(Reading& r) {
   ModelSpec& m = r.scenario.model;
-  if (!r.good("model.family")) {
-    return;
-  }
+  if (!r.good("model.family")) return;
   if (m.family == ModelFamily::llama) {
     need(r, "model.ffn_hidden_size", "llama");
   } else if (r.good("model.hidden_size")) {
@@ -239,9 +235,7 @@ void resolve_model(Reading& r) {
     resolve_attention(r);
   }
   derive(r, "model.tied_embeddings", m.tied_embeddings, m.family == ModelFamily::gpt2);
-  if (!r.good("model.seq_len")) {
-    return;
-  }
+  if (!r.good("model.seq_len")) return;
   derive(r, "model.max_position_embeddings", m.max_position_embeddings, m.seq_len);
   if (r.good("model.max_position_embeddings") && m.seq_len > m.max_position_embeddings) {
     const std::string numbers = "seq_len is " + text_of(m.seq_len) +

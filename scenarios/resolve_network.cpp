@@ -131,9 +131,8 @@ class MeshColors {
   }
   [[nodiscard]] int experts(int rank) const {
     const MeshPlace place = shape_.place_of(rank);
-    const int shards = shape_.num_shards(WeightKind::expert);
-    return (place.pp * shape_.dp_replicate + place.dp_replicate) * shards +
-           shape_.shard_of(place, WeightKind::expert);
+    return place.pp * shape_.num_owners(WeightKind::expert) +
+           shape_.owner_of(place, WeightKind::expert);
   }
   [[nodiscard]] int ends(int rank) const {
     const int stage = shape_.place_of(rank).pp;

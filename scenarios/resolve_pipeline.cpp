@@ -245,9 +245,7 @@ void check_schedule_file(Reading& r) {
   if (r.good("parallelism.pp") && p.pp != shape.num_ranks) {
     r.problem("E0206", "parallelism.pp",
               "schedule_file has " + text_of(shape.num_ranks) +
-                  " lines, one per pipeline rank, but "
-                  "pp is " +
-                  text_of(p.pp),
+                  " lines, one per pipeline rank, but pp is " + text_of(p.pp),
               "set pp to " + text_of(shape.num_ranks));
   }
   if (r.good("parallelism.vpp") && p.vpp != shape.num_chunks) {

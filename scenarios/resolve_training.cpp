@@ -213,13 +213,9 @@ void resolve_training(Reading& r) {
     derive(r, "training.weight_decay", t.weight_decay,
            optimizer_rule(t.optimizer).default_weight_decay);
   }
-  if (!r.good("training.precision")) {
-    return;
-  }
+  if (!r.good("training.precision")) return;
   derive(r, "training.grad_reduce_dtype", t.grad_reduce_dtype, t.precision);
-  if (r.good("training.grad_reduce_dtype")) {
-    resolve_loss_scaling(r);
-  }
+  if (r.good("training.grad_reduce_dtype")) resolve_loss_scaling(r);
   require_peaks(r);
 }
 

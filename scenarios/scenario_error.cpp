@@ -14,6 +14,9 @@ std::string spaces(int count) {
   return std::string(static_cast<std::size_t>(std::max(count, 0)), ' ');
 }
 
+// The E03xx family: legal, but more than this program will take on.
+bool is_limit(const Problem& problem) { return problem.code.starts_with("E03"); }
+
 ExitCode exit_code_of(const std::vector<Problem>& problems) {
   const bool only_limits = std::all_of(problems.begin(), problems.end(), is_limit);
   return only_limits ? ExitCode::does_not_fit : ExitCode::bad_usage;
@@ -76,18 +79,10 @@ std::string escaped(const std::string& text, bool property) {
 
 }  // namespace
 
-bool is_limit(const Problem& problem) { return problem.code.rfind("E03", 0) == 0; }
-
 std::string pointer_to(const std::string& parent, const std::string& key) {
   std::string result = parent + "/";
   for (const char c : key) {
-    if (c == '~') {
-      result += "~0";
-    } else if (c == '/') {
-      result += "~1";
-    } else {
-      result += c;
-    }
+    result += c == '~' ? std::string("~0") : c == '/' ? std::string("~1") : std::string(1, c);
   }
   return result;
 }
@@ -99,12 +94,7 @@ void ProblemList::add(const std::string& code, const Span& span, const std::stri
     ++num_dropped_;
     return;
   }
-  Problem problem;
-  problem.code = code;
-  problem.pointer = pointer;
-  problem.message = message;
-  problem.help = help;
-  problem.label = label;
+  Problem problem{code, "", 0, 0, pointer, message, label, help, {}, {}};
   if (span.source != nullptr) {
     problem.file = span.source->name;
     if (!span.source->flag) {
@@ -125,17 +115,12 @@ void ProblemList::add_file(const std::string& code, const std::string& file,
 }
 
 std::string render(const Problem& problem) {
-  std::string out = problem.severity == Severity::error ? "error" : "warning";
-  out += "[" + problem.code + "]: " + printable(problem.message, kWholeText) + "\n";
+  std::string out = "error[" + problem.code + "]: " + printable(problem.message, kWholeText) + "\n";
   const std::string number = problem.line > 0 ? std::to_string(problem.line) : "";
   const std::string margin = spaces(static_cast<int>(number.size()) + 2);
   out += margin.substr(1) + "--> " + printable(problem.file, 200);
-  if (problem.line > 0) {
-    out += ":" + number + ":" + std::to_string(problem.column);
-  }
-  if (!problem.pointer.empty()) {
-    out += "   at " + printable(problem.pointer, 120);
-  }
+  if (problem.line > 0) out += ":" + number + ":" + std::to_string(problem.column);
+  if (!problem.pointer.empty()) out += "   at " + printable(problem.pointer, 120);
   out += "\n";
   if (!problem.excerpt.text.empty()) {
     out += margin + "|\n";
@@ -164,12 +149,8 @@ ScenarioError::ScenarioError(std::vector<Problem> problems, std::size_t num_drop
 
 std::string ScenarioError::render_all() const {
   std::string out;
-  for (const Problem& problem : problems_) {
-    out += render(problem);
-  }
-  if (num_dropped_ > 0) {
-    out += "and " + std::to_string(num_dropped_) + " more problems\n";
-  }
+  for (const Problem& problem : problems_) out += render(problem);
+  if (num_dropped_ > 0) out += "and " + std::to_string(num_dropped_) + " more problems\n";
   return out + offers_of_fixes(problems_);
 }
 
@@ -177,9 +158,7 @@ std::string ScenarioError::to_json() const {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Problem& problem : problems_) {
     nlohmann::ordered_json item = {
-        {"code", problem.code},
-        {"severity", problem.severity == Severity::error ? "error" : "warning"},
-        {"file", problem.file}};
+        {"code", problem.code}, {"severity", "error"}, {"file", problem.file}};
     if (problem.line > 0) {
       item["line"] = problem.line;
       item["column"] = problem.column;
@@ -197,7 +176,7 @@ std::string ScenarioError::to_json() const {
 std::string ScenarioError::to_annotations() const {
   std::string out;
   for (const Problem& problem : problems_) {
-    out += problem.severity == Severity::error ? "::error " : "::warning ";
+    out += "::error ";
     if (!problem.file.empty()) out += "file=" + escaped(problem.file, true) + ",";
     if (problem.line > 0) {
       out +=

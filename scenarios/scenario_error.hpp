@@ -13,8 +13,6 @@
 
 namespace shardsim {
 
-enum class Severity { error, warning };
-
 /// `text` instead of `length` bytes from byte `offset` of a file.
 struct TextEdit {
   std::size_t offset = 0;
@@ -34,7 +32,6 @@ struct Fix {
 /// stands for one kind of mistake and keeps its meaning for ever.
 struct Problem {
   std::string code;
-  Severity severity = Severity::error;
   std::string file;     // as the user named it; for --set the flag itself
   int line = 0;         // from 1; 0 when the place is a flag or no text could be read
   int column = 0;       // from 1
@@ -45,9 +42,6 @@ struct Problem {
   Excerpt excerpt;      // text is empty when there is no line to show
   Fix fix;              // of `file`
 };
-
-/// True for the E03xx family: legal, but more than this program will take on (exit code 3).
-bool is_limit(const Problem& problem);
 
 /// In the style of a compiler: code and message, place, the line with carets, help.
 std::string render(const Problem& problem);

@@ -31,9 +31,7 @@ Shown show_character(std::string_view text, std::size_t offset) {
     return {buffer.data(), 1, 4};
   }
   const auto bytes = static_cast<std::size_t>(length);
-  if (character == '\t') {
-    return {" ", bytes, 1};
-  }
+  if (character == '\t') return {" ", bytes, 1};
   if (is_invisible(character) || starts_workflow_command(text, offset)) {
     const char* format = character < 0x100 ? "\\x%02x" : "\\u%04x";
     const int columns =
@@ -70,9 +68,7 @@ Position position_of(const Span& span) {
   Position position;
   position.line += static_cast<int>(
       std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(start), '\n'));
-  for (std::size_t i = start; i < offset; ++i) {
-    position.column += is_continuation(text[i]) ? 0 : 1;
-  }
+  for (std::size_t i = start; i < offset; ++i) position.column += is_continuation(text[i]) ? 0 : 1;
   return position;
 }
 
@@ -84,9 +80,7 @@ Excerpt excerpt_of(const Span& span) {
 
   // Never more than a few steps: a line may be megabytes long.
   std::size_t begin = step_back(text, offset, start, kColumnsKept);
-  if (begin > start) {
-    begin = step_back(text, offset, start, kColumnsBefore);
-  }
+  if (begin > start) begin = step_back(text, offset, start, kColumnsBefore);
   Excerpt excerpt;
   std::size_t columns = 0;
   if (begin > start) {
@@ -96,26 +90,16 @@ Excerpt excerpt_of(const Span& span) {
   std::size_t caret_end = 0;
   std::size_t at = begin;
   for (; at < end && columns < kColumnsShown; /* in the body */) {
-    if (text[at] == '\r' && at + 1 == end) {
-      break;
-    }
+    if (text[at] == '\r' && at + 1 == end) break;
     const Shown shown = show_character(std::string_view(text).substr(0, end), at);
-    if (at < offset) {
-      excerpt.caret_column = static_cast<int>(columns + shown.columns);
-    }
+    if (at < offset) excerpt.caret_column = static_cast<int>(columns + shown.columns);
     excerpt.text += shown.text;
     columns += shown.columns;
     at += shown.bytes;
-    if (at <= offset + span.length) {
-      caret_end = columns;
-    }
+    if (at <= offset + span.length) caret_end = columns;
   }
-  if (begin == offset) {
-    excerpt.caret_column = static_cast<int>(begin > start ? 3 : 0);
-  }
-  if (at < end && text[at] != '\r') {
-    excerpt.text += "...";
-  }
+  if (begin == offset) excerpt.caret_column = static_cast<int>(begin > start ? 3 : 0);
+  if (at < end && text[at] != '\r') excerpt.text += "...";
   excerpt.caret_length = std::max(1, static_cast<int>(caret_end) - excerpt.caret_column);
   return excerpt;
 }
@@ -125,9 +109,7 @@ std::string printable(std::string_view text, std::size_t max_columns) {
   std::size_t columns = 0;
   for (std::size_t at = 0; at < text.size(); /* in the body */) {
     const Shown shown = show_character(text, at);
-    if (columns + shown.columns > max_columns) {
-      return result + "...";
-    }
+    if (columns + shown.columns > max_columns) return result + "...";
     result += shown.text;
     columns += shown.columns;
     at += shown.bytes;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -98,9 +99,8 @@ std::string only_near(const std::string& word, const std::vector<std::string>& c
   if (word.size() < kShortestSlip) return "";
   const std::string near = nearest(word, candidates);
   if (near.empty()) return "";
-  std::vector<std::string> others;
-  std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(others),
-               [&](const std::string& candidate) { return candidate != near; });
+  std::vector<std::string> others = candidates;
+  std::erase(others, near);
   return nearest(word, others).empty() ? near : "";
 }
 
@@ -166,9 +166,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1);
   std::vector<std::size_t> previous(b.size() + 1);
   std::vector<std::size_t> current(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) {
-    previous[j] = j;
-  }
+  std::iota(previous.begin(), previous.end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
     current[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
@@ -221,8 +219,7 @@ KeyHint hint_for_key(const std::string& section, const std::string& key) {
     return {*tool + "'s name; here it is " + ours, "write " + ours + " instead"};
   }
   // Others switch a type on; our keys of that name are a device's speeds.
-  const std::vector<std::string>& types = find_field("training.precision")->served;
-  const bool is_type = std::find(types.begin(), types.end(), wanted) != types.end();
+  const bool is_type = is_in(find_field("training.precision")->served, wanted);
   if (is_type && section.rfind("system", 0) != 0) {
     const std::string ours = section == "training" ? "precision" : "training.precision";
     return {"a type; here it is a value of " + in_quotes(ours),
@@ -231,9 +228,7 @@ KeyHint hint_for_key(const std::string& section, const std::string& key) {
   const auto own = known.own.find(wanted);
   if (own != known.own.end() && wanted != "source" && wanted != "preset") {
     const std::string home = parent_path(own->second->path);
-    if (home == section) {
-      return {"", "write " + in_quotes(wanted)};
-    }
+    if (home == section) return {"", "write " + in_quotes(wanted)};
     return {"belongs into " + (home.empty() ? "the document" : in_quotes(home)),
             "move it: its full name is " + in_quotes(own->second->path)};
   }

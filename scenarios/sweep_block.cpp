@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -79,50 +80,18 @@ bool check_value(const std::string& path, const JsonValue& value, const std::str
          automatic;
 }
 
-void append_escaped(std::string& text, const std::string& raw) {
-  text += '"';
+std::string json_string(const std::string& raw) {
+  std::string text = "\"";
   for (const char c : raw) {
     const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      text += '\\';
-      text += c;
-    } else if (byte < ' ') {
+    if (byte < ' ') {
       text += fmt::format("\\u{:04x}", byte);
     } else {
+      if (c == '"' || c == '\\') text += '\\';
       text += c;
     }
   }
-  text += '"';
-}
-
-void append_json(std::string& text, const JsonValue& value) {
-  if (const auto* truth = std::get_if<bool>(&value.data)) {
-    text += *truth ? "true" : "false";
-  } else if (const auto* whole = std::get_if<std::int64_t>(&value.data)) {
-    text += std::to_string(*whole);
-  } else if (const auto* number = std::get_if<double>(&value.data)) {
-    text += number_text(*number);
-  } else if (value.is_string()) {
-    append_escaped(text, value.string());
-  } else if (value.is_array()) {
-    text += '[';
-    for (const JsonValue& item : value.array()) {
-      if (&item != value.array().data()) text += ',';
-      append_json(text, item);
-    }
-    text += ']';
-  } else if (value.is_object()) {
-    text += '{';
-    for (const JsonMember& member : value.object()) {
-      if (&member != value.object().data()) text += ',';
-      append_escaped(text, member.key);
-      text += ':';
-      append_json(text, member.value);
-    }
-    text += '}';
-  } else {
-    text += "null";
-  }
+  return text + '"';
 }
 
 // The values after "=": a JSON list without its brackets, or words between commas.
@@ -138,8 +107,8 @@ std::optional<JsonValue> values_of_flag(const std::string& written, const Span& 
   if (std::optional<JsonValue> list = parsed("[" + written + "]")) return list;
   JsonArray items;
   for (const std::string_view part : split_at(written, ',')) {
+    if (part.empty()) return std::nullopt;
     const std::string word(part);
-    if (word.empty()) return std::nullopt;
     std::optional<JsonValue> value = parsed(word);
     items.push_back(value ? std::move(*value) : JsonValue{word, whole});
   }
@@ -305,9 +274,20 @@ class SweepReader {
 }  // namespace
 
 std::string json_text(const JsonValue& value) {
-  std::string text;
-  append_json(text, value);
-  return text;
+  if (const auto* truth = std::get_if<bool>(&value.data)) return *truth ? "true" : "false";
+  if (const auto* whole = std::get_if<std::int64_t>(&value.data)) return std::to_string(*whole);
+  if (const auto* number = std::get_if<double>(&value.data)) return number_text(*number);
+  if (value.is_string()) return json_string(value.string());
+  std::vector<std::string> parts;
+  if (value.is_array()) {
+    for (const JsonValue& item : value.array()) parts.push_back(json_text(item));
+    return fmt::format("[{}]", fmt::join(parts, ","));
+  }
+  if (!value.is_object()) return "null";
+  for (const JsonMember& member : value.object()) {
+    parts.push_back(json_string(member.key) + ":" + json_text(member.value));
+  }
+  return fmt::format("{{{}}}", fmt::join(parts, ","));
 }
 
 std::size_t SweepBlock::num_points() const {

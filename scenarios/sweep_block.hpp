@@ -20,9 +20,6 @@
 //   }
 namespace shardsim {
 
-/// The end states of a point; "ok" cannot be skipped.
-inline constexpr const char* kPointStatuses[] = {"ok", "invalid", "out_of_memory", "failed"};
-
 /// A larger sweep is a mistake: nobody can use a list of so many rows.
 inline constexpr std::size_t kMaxSweepPoints = 1'000'000;
 

@@ -40,9 +40,7 @@ constexpr NamePair kDsOffloadParameters = {"offload_param", "parallelism.offload
 std::int64_t import_ds_degrees(ForeignObject& config, std::int64_t gpus, Import& import) {
   ForeignObject tensor = config.inner(kDsTensorTable);
   const std::int64_t tp = tensor.integer(kDsTensor.theirs, kForeignDegree).value_or(1);
-  if (tp > 1) {
-    import.take(tensor.at(kDsTensor.theirs, std::to_string(tp)), kDsTensor.ours, tp);
-  }
+  if (tp > 1) import.take(tensor.at(kDsTensor.theirs, std::to_string(tp)), kDsTensor.ours, tp);
   const std::int64_t sequence = config.integer(kDsContext.theirs, kForeignDegree).value_or(1);
   if (sequence > 1) {
     import.take({kDsContext.theirs, std::to_string(sequence)}, kDsContext.ours, sequence);
@@ -106,13 +104,10 @@ void write_loss_scale(ForeignObject& fp16, Import& import) {
     import.derive(fp16.at("initial_scale_power", std::to_string(*power)), "training.loss_scale",
                   std::ldexp(1.0, static_cast<int>(std::clamp<std::int64_t>(*power, 0, kLargest))));
   }
-  if (const auto window = fp16.integer("loss_scale_window", kForeignSize)) {
-    import.take(fp16.at("loss_scale_window", std::to_string(*window)),
-                "training.loss_scale_growth_interval", *window);
-  }
-  if (const auto hysteresis = fp16.integer("hysteresis", kForeignSize)) {
-    import.take(fp16.at("hysteresis", std::to_string(*hysteresis)),
-                "training.loss_scale_hysteresis", *hysteresis);
+  for (const NamePair& row : {NamePair{"loss_scale_window", "training.loss_scale_growth_interval"},
+                              NamePair{"hysteresis", "training.loss_scale_hysteresis"}}) {
+    const auto value = fp16.integer(row.theirs, kForeignSize);
+    if (value) import.take(fp16.at(row.theirs, std::to_string(*value)), row.ours, *value);
   }
 }
 
@@ -206,9 +201,7 @@ void write_ds_sharding(ForeignObject& config, Import& import) {
                             "dp_replicate, which also replicates the optimizer's state",
                             secondary));
   }
-  for (const std::string& key : zero.rest()) {
-    import.ignore(zero.at(key), "not modelled");
-  }
+  import.ignore_rest(zero, "not modelled");
 }
 
 // Writes optimizer, gradient_clipping, activation_checkpointing.
@@ -305,9 +298,7 @@ void import_deepspeed(const ImportRequest& request, Import& import) {
   import_ds_batch(config, data, import);
   write_ds_sharding(config, import);
   write_ds_optimizer(config, import);
-  for (const std::string& key : config.rest()) {
-    import.ignore(config.at(key), "says nothing about cost, or is not modelled");
-  }
+  import.ignore_rest(config, "says nothing about cost, or is not modelled");
 }
 
 std::string emit_deepspeed(const Scenario& scenario) {
@@ -316,11 +307,8 @@ std::string emit_deepspeed(const Scenario& scenario) {
   std::string text = "{\n";
   const std::vector<std::string> notes = notes_of(scenario);
   if (!notes.empty()) {
-    text += "  \"shardsim_notes\": [\n";
-    for (std::size_t i = 0; i < notes.size(); ++i) {
-      text += "    \"" + notes[i] + (i + 1 < notes.size() ? "\",\n" : "\"\n");
-    }
-    text += "  ],\n";
+    text +=
+        fmt::format("  \"shardsim_notes\": [\n    \"{}\"\n  ],\n", fmt::join(notes, "\",\n    \""));
   }
   const auto number = [&text](const char* key, std::int64_t value) {
     text += fmt::format("  \"{}\": {},\n", key, value);

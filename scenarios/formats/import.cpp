@@ -117,22 +117,6 @@ void Import::assume(const std::string& what, const std::string& path, const Fiel
   warn({what, ""}, assignment(path, assumed) + " assumed: " + why);
 }
 
-void Import::ignore(const ForeignValue& theirs, const std::string& why) {
-  rows_.push_back({Fate::ignored, theirs, why});
-}
-
-void Import::warn(const ForeignValue& theirs, const std::string& why) {
-  rows_.push_back({Fate::needs_you, theirs, why});
-}
-
-void Import::measure(const ForeignValue& theirs, const std::string& note) {
-  rows_.push_back({Fate::measured, theirs, note});
-}
-
-std::int64_t Import::integer(const std::string& path) const {
-  return std::get<std::int64_t>(fields_.at(path));
-}
-
 std::string Import::scenario_json() const {
   ImportJson document = {
       {"$schema", "scenario.schema.json"}, {"schema_version", 1}, {"name", name_}};
@@ -176,9 +160,7 @@ void refuse_or_warn(const std::vector<std::string>& inexpressible, const std::st
         fmt::format("{} says what no scenario can: {}", file, fmt::join(inexpressible, "; ")),
         "--approximate writes the nearest scenario, and says what is not as it was");
   }
-  for (const std::string& each : inexpressible) {
-    import.warn({"not expressible", ""}, each);
-  }
+  for (const std::string& each : inexpressible) import.warn({"not expressible", ""}, each);
 }
 
 std::string type_of_torch(const std::string& theirs, const char* otherwise) {

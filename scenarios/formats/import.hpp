@@ -37,17 +37,29 @@ class Import {
   /// Follows from the foreign value. `why` completes the row, and may be empty.
   void derive(const ForeignValue& theirs, const std::string& path, const FieldValue& ours,
               const std::string& why = "");
-  void ignore(const ForeignValue& theirs, const std::string& why);
+  void ignore(const ForeignValue& theirs, const std::string& why) {
+    rows_.push_back({Fate::ignored, theirs, why});
+  }
+  /// Each key that no reader has asked for.
+  void ignore_rest(const ForeignObject& object, const std::string& why) {
+    for (const std::string& key : object.rest()) ignore(object.at(key), why);
+  }
   /// The file does not give it: `assumed` is written so that the scenario loads.
   void assume(const std::string& what, const std::string& path, const FieldValue& assumed,
               const std::string& why);
   /// The user must look at it; nothing is written.
-  void warn(const ForeignValue& theirs, const std::string& why);
-  void measure(const ForeignValue& theirs, const std::string& note);
+  void warn(const ForeignValue& theirs, const std::string& why) {
+    rows_.push_back({Fate::needs_you, theirs, why});
+  }
+  void measure(const ForeignValue& theirs, const std::string& note) {
+    rows_.push_back({Fate::measured, theirs, note});
+  }
 
   [[nodiscard]] bool has(const std::string& path) const { return fields_.count(path) > 0; }
   /// REQUIRES: has(path), and that it is a whole number.
-  [[nodiscard]] std::int64_t integer(const std::string& path) const;
+  [[nodiscard]] std::int64_t integer(const std::string& path) const {
+    return std::get<std::int64_t>(fields_.at(path));
+  }
   void set_name(const std::string& name) { name_ = name; }
 
   /// The scenario's file; ends in a newline.

@@ -90,18 +90,15 @@ struct PlainHeads {
   std::int64_t groups = 1;
 };
 
+// All sizes are 1 or more, see ForeignRange.
 PlainHeads plain_heads_of(const HfModel& model) {
-  PlainHeads plain;
-  for (std::int64_t heads = std::min(model.heads, model.hidden); heads > 1; --heads) {
-    if (model.hidden % heads != 0 || (model.hidden / heads) % 2 != 0) continue;
-    plain.heads = heads;
-    break;
-  }
-  for (std::int64_t groups = std::min(model.key_value_heads, plain.heads); groups > 1; --groups) {
-    if (plain.heads % groups != 0) continue;
-    plain.groups = groups;
-    break;
-  }
+  PlainHeads plain{std::min(model.heads, model.hidden), 1};
+  const auto divides = [&](std::int64_t heads) {
+    return model.hidden % heads == 0 && model.hidden / heads % 2 == 0;
+  };
+  while (plain.heads > 1 && !divides(plain.heads)) --plain.heads;
+  plain.groups = std::min(model.key_value_heads, plain.heads);
+  while (plain.heads % plain.groups != 0) --plain.groups;
   return plain;
 }
 
@@ -296,9 +293,7 @@ void ignore_rest(ForeignObject& config, Import& import) {
   if (config.has("quantization_config")) {
     import.warn({"quantization_config", "{...}"}, "not modelled: weights are trained unquantized");
   }
-  for (const std::string& key : config.rest()) {
-    import.ignore(config.at(key), "says nothing about cost");
-  }
+  import.ignore_rest(config, "says nothing about cost");
 }
 
 void import_llama_like(ForeignObject& config, const HfFamily& family, const std::string& file,

@@ -130,9 +130,7 @@ TitanBatch read_titan_batch(ForeignObject& training, Import& import) {
   TitanBatch batch;
   const char* key = name_in(training, kLength);
   const auto length = training.integer(key, kForeignSize);
-  if (length) {
-    import.take(training.at(key), torchtitan::kLength.ours, *length);
-  }
+  if (length) import.take(training.at(key), torchtitan::kLength.ours, *length);
   if (name_in(training, kLocal) == kLocal.sequences) {
     batch.local = training.integer(kLocal.sequences, kForeignDegree);
   } else if (const auto tokens = training.integer(kLocal.tokens, kForeignSize)) {
@@ -190,9 +188,7 @@ void write_schedule(ForeignObject& parallelism, Import& import) {
 
 std::int64_t write_degree(ForeignObject& parallelism, const NamePair& pair, Import& import) {
   const std::int64_t degree = parallelism.integer(pair.theirs, kForeignDegree).value_or(1);
-  if (parallelism.has(pair.theirs)) {
-    import.take(parallelism.at(pair.theirs), pair.ours, degree);
-  }
+  if (parallelism.has(pair.theirs)) import.take(parallelism.at(pair.theirs), pair.ours, degree);
   return degree;
 }
 
@@ -352,9 +348,7 @@ void import_torchtitan(const ImportRequest& request, Import& import) {
   write_titan_training(training, import);
   write_titan_rest(root, import);
   for (const ForeignObject* section : {&model, &training, &parallelism}) {
-    for (const std::string& key : section->rest()) {
-      import.ignore(section->at(key), "not modelled");
-    }
+    import.ignore_rest(*section, "not modelled");
   }
   for (const std::string& key : root.rest()) {
     import.ignore({key, "{...}"}, "says nothing about cost");

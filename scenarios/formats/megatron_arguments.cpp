@@ -158,9 +158,7 @@ Flag flag_of(const std::string& word) {
   const std::size_t equals = word.find('=');
   flag.name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
   if (equals != std::string::npos) flag.value = word.substr(equals + 1);
-  for (char& c : flag.name) {
-    if (c == '-') c = '_';
-  }
+  std::replace(flag.name.begin(), flag.name.end(), '-', '_');
   return flag;
 }
 
@@ -184,7 +182,7 @@ void read_megatron_flags(const SourceText& source, MegatronArguments& arguments)
            assignment_of(words[i + 1].text) == 0 && flag.value.empty()) {
       ++i;
       flag.value = words[i].text;
-      length = words[i].offset + words[i].text.size() - words[i].offset;
+      length = words[i].text.size();
     }
     arguments.add(flag.name, {expanded(flag.value, variables), words[i].offset, length});
   }

@@ -232,9 +232,7 @@ void import_precision(MegatronArguments& arguments, Import& import) {
     import.warn({"fp8", arguments.written("fp8") + arguments.written("fp8_format")},
                 "not modelled: matrix products cost as in " + precision);
   }
-  if (fp16) {
-    import_loss_scale(arguments, import);
-  }
+  if (fp16) import_loss_scale(arguments, import);
 }
 
 std::string optimizer_of(MegatronArguments& arguments) {
@@ -309,9 +307,7 @@ void import_megatron_layout(MegatronArguments& arguments, std::int64_t gpus, Imp
   const std::int64_t ep = import_degree(arguments, megatron::kExpertParallel, import);
   const std::int64_t data = data_parallel_of(arguments, gpus, tp * pp * cp);
   if (cp > 1) import_context(arguments, import);
-  if (tp > 1) {
-    take_truth(megatron::kSequence, arguments.truth(megatron::kSequence.theirs), import);
-  }
+  if (tp > 1) take_truth(megatron::kSequence, arguments.truth(megatron::kSequence.theirs), import);
   const std::int64_t expert_tp =
       arguments.integer("expert_tensor_parallel_size", kForeignDegree).value_or(tp);
   if (import.has(megatron::kExperts.ours) && tp > 1 && expert_tp > 1) {
