@@ -1,26 +1,21 @@
 #include "reports/csv_tables.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 #include <type_traits>
 
 #include <fmt/format.h>
 
+#include "sim/kernel/text.hpp"
+
 namespace shardsim {
 
 namespace {
 
-bool is_number(std::string_view text) {
-  double number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && stop == end;
-}
-
 bool is_formula(std::string_view text) {
   constexpr std::string_view kFirst = "=+-@\t\r\n";
-  return !text.empty() && kFirst.find(text.front()) != std::string_view::npos && !is_number(text);
+  return !text.empty() && kFirst.find(text.front()) != std::string_view::npos &&
+         !parse_number<double>(text);
 }
 
 // Writes one table, row by row.

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <numeric>
 
 #include <fmt/format.h>
+
+#include "sim/kernel/text.hpp"
 
 namespace shardsim {
 
@@ -15,10 +16,7 @@ namespace {
 
 // Rounded before the unit is chosen: 999.6 us is 1.00 ms, not 1000 us.
 double to_three_digits(double value) {
-  const std::string text = fmt::format("{:.2e}", value);
-  double rounded = value;
-  std::from_chars(text.data(), text.data() + text.size(), rounded);
-  return rounded;
+  return parse_number<double>(fmt::format("{:.2e}", value)).value_or(value);
 }
 
 std::string group_thousands(std::string digits) {

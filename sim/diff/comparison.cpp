@@ -1,7 +1,6 @@
 #include "sim/diff/comparison.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -9,6 +8,7 @@
 
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/metric_rows.hpp"
+#include "sim/kernel/text.hpp"
 
 #include "scenarios/suggest.hpp"
 
@@ -211,12 +211,8 @@ ChangeLimit parse_limit(const std::string& text) {
     limit.relative = !number.empty() && number.back() == '%';
     if (limit.relative) number = trimmed(number.substr(0, number.size() - 1));
     if (!number.empty() && number.front() == '+') number.erase(0, 1);
-    const char* const end = number.data() + number.size();
-    const auto [last, error] = std::from_chars(number.data(), end, limit.limit);
-    if (error == std::errc() && last == end && !number.empty() && !limit.metric.empty() &&
-        std::isfinite(limit.limit)) {
-      return limit;
-    }
+    limit.limit = parse_number<double>(number).value_or(std::nan(""));
+    if (!limit.metric.empty() && std::isfinite(limit.limit)) return limit;
   }
   throw UsageError("E1344", fmt::format("--fail-if \"{}\" is no limit on a change", text),
                    "write \"METRIC > 2%\", \"METRIC < -5%\", or a change in the metric's own unit");

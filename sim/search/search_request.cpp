@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/text.hpp"
 
 #include "reports/units.hpp"
 #include "scenarios/json_value.hpp"
@@ -236,10 +236,7 @@ void assume(SearchBase& base, const std::string& words) { base.assumptions.push_
 }  // namespace
 
 std::int64_t batch_of_words(const std::string& words) {
-  std::int64_t number = 0;
-  const char* end = words.data() + words.size();
-  const auto [stop, error] = std::from_chars(words.data(), end, number);
-  if (error == std::errc{} && stop == end) return number;
+  if (const auto number = parse_number<std::int64_t>(words)) return *number;
   throw UsageError("E1331", "a global batch of " + words + " is no whole number of sequences",
                    "write its digits alone, such as 1024, or leave it out");
 }

@@ -1,11 +1,11 @@
 #include "sim/search/search_space.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/text.hpp"
 
 #include "strategies/pipeline/schedule.hpp"
 #include "strategies/pipeline/schedule_row.hpp"
@@ -187,10 +187,8 @@ std::vector<std::string> choices_of(const std::string& axis) {
 std::string value_of_axis(const std::string& axis, const std::string& word) {
   const std::vector<std::string> choices = choices_of(axis);
   if (choices.empty()) {
-    std::int64_t number = 0;
-    const char* end = word.data() + word.size();
-    const auto [stop, error] = std::from_chars(word.data(), end, number);
-    if (error == std::errc{} && stop == end && number > 0) return std::to_string(number);
+    const auto number = parse_number<std::int64_t>(word);
+    if (number && *number > 0) return std::to_string(*number);
     throw UsageError("E1325", fmt::format("{} cannot be \"{}\"", axis, word),
                      fmt::format("write whole numbers from 1: --fix {}=1,2", axis));
   }
@@ -297,11 +295,8 @@ void fix_axis(const std::string& words, FixedAxes& fixed) {
                          one_of_list(names));
   }
   std::vector<std::string> values;
-  std::size_t begin = equals + 1;
-  while (begin <= words.size()) {
-    const std::size_t comma = std::min(words.find(',', begin), words.size());
-    values.push_back(value_of_axis(axis, words.substr(begin, comma - begin)));
-    begin = comma + 1;
+  for (const std::string_view value : split_at(std::string_view(words).substr(equals + 1), ',')) {
+    values.push_back(value_of_axis(axis, std::string(value)));
   }
   fixed[axis] = std::move(values);
 }

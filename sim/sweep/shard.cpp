@@ -1,7 +1,6 @@
 #include "sim/sweep/shard.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/text.hpp"
 
 #include "sim/console/shell_word.hpp"
 
@@ -20,19 +20,11 @@ constexpr std::size_t kMostShards = 1'000'000;
 constexpr const char* kWayOut =
     "give the shard itself: --shard 0/4, with 0 to 3 for four processes";
 
-std::optional<std::size_t> whole(std::string_view text) {
-  std::size_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [last, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || last != end || text.empty()) return std::nullopt;
-  return number;
-}
-
 std::size_t variable(const EnvironmentLookup& lookup, const std::string& name,
                      std::optional<std::size_t> otherwise) {
   const std::optional<std::string> text = lookup(name);
   if (!text && otherwise) return *otherwise;
-  const std::optional<std::size_t> number = text ? whole(*text) : std::nullopt;
+  const std::optional<std::size_t> number = text ? parse_number<std::size_t>(*text) : std::nullopt;
   if (number) return *number;
   throw UsageError("E1313",
                    text ? fmt::format("environment variable {} is \"{}\", not a whole number", name,
@@ -182,10 +174,9 @@ shard-%:
 
 Shard shard_of(const std::string& text, const EnvironmentLookup& lookup) {
   if (text == "auto") return automatic_shard(lookup);
-  const std::size_t slash = std::min(text.find('/'), text.size());
-  const std::optional<std::size_t> index = whole(std::string_view(text).substr(0, slash));
-  const std::optional<std::size_t> count =
-      slash < text.size() ? whole(std::string_view(text).substr(slash + 1)) : std::nullopt;
+  const std::vector<std::string_view> parts = split_at(text, '/');
+  const auto index = parse_number<std::size_t>(parts.front());
+  const auto count = parts.size() == 2 ? parse_number<std::size_t>(parts[1]) : std::nullopt;
   if (!index || !count || *index >= *count || *count > kMostShards) {
     throw UsageError("E1313", fmt::format("--shard \"{}\" is no shard", text.substr(0, 40)),
                      "write i/n with i from 0 to n - 1, such as 0/4, or auto");
