@@ -51,29 +51,29 @@ std::string stages_figure(const Input& input) {
     table.add_row(cells);
     label += fmt::format(" stage {} {};", stage.stage, peak);
   }
-  Figure chart;
-  chart.chart = "memory";
-  chart.caption =
-      "Bytes of tensors on the fullest rank of each stage, when it is fullest. What the allocator "
-      "and the communication library add on a real device is among the metrics (on device).";
-  chart.label = label;
-  chart.static_markup = to_svg_memory(input.detail, input.headline.device_memory_bytes);
-  return figure(chart) + folded("Numbers as a table", table.markup());
+  return figure(
+             {.chart = "memory",
+              .caption = "Bytes of tensors on the fullest rank of each stage, when it is "
+                         "fullest. What the allocator and the communication library add on a "
+                         "real device is among the metrics (on device).",
+              .label = label,
+              .static_markup = to_svg_memory(input.detail, input.headline.device_memory_bytes)}) +
+         folded("Numbers as a table", table.markup());
 }
 
 std::string over_time_figure(const Input& input) {
   const std::vector<MemoryCurve>& curves = input.detail.memory;
   const auto is_empty = [](const MemoryCurve& curve) { return curve.points.empty(); };
   if (std::ranges::all_of(curves, is_empty)) return {};
-  Figure chart;
-  chart.chart = "memory-time";
-  chart.caption =
-      "How memory rises and falls through the step, of one rank of each stage. Choose the stage; "
-      "the fullest is shown first.";
-  chart.label =
-      fmt::format("Stacked areas of memory by category through the step, {} curves", curves.size());
-  chart.static_markup = to_svg_memory_over_time(input.detail, input.headline.device_memory_bytes);
-  return "<h3>Through the step</h3>\n" + figure(chart);
+  return "<h3>Through the step</h3>\n" +
+         figure(
+             {.chart = "memory-time",
+              .caption = "How memory rises and falls through the step, of one rank of each "
+                         "stage. Choose the stage; the fullest is shown first.",
+              .label = fmt::format(
+                  "Stacked areas of memory by category through the step, {} curves", curves.size()),
+              .static_markup =
+                  to_svg_memory_over_time(input.detail, input.headline.device_memory_bytes)});
 }
 
 constexpr std::size_t kBusiest = 8;
@@ -146,14 +146,13 @@ std::string communication_part(const Input& input) {
     label += fmt::format(" {} exposed {}, hidden {};", axis.axis, format_seconds(axis.exposed_s),
                          format_seconds(axis.hidden_s));
   }
-  Figure chart;
-  chart.chart = "axes";
-  chart.caption =
-      "Exposed communication makes the step longer; hidden communication runs behind computing and "
-      "costs nothing until it no longer fits there. Communications at the same time on different "
-      "streams count each.";
-  chart.label = label;
-  return figure(chart) + table.markup();
+  return figure({.chart = "axes",
+                 .caption = "Exposed communication makes the step longer; hidden communication "
+                            "runs behind computing and costs nothing until it no longer fits "
+                            "there. Communications at the same time on different streams count "
+                            "each.",
+                 .label = label}) +
+         table.markup();
 }
 
 std::string schedule_part(const Input& input) {
@@ -161,20 +160,16 @@ std::string schedule_part(const Input& input) {
   std::int64_t bars = 0;
   for (const GanttRow& row : schedule.rows) bars += static_cast<std::int64_t>(row.bars.size());
   if (bars == 0) return {};
-  Figure chart;
-  chart.chart = "schedule";
-  chart.caption =
-      "One rank of each stage in the last step: a row for its compute stream and for each "
-      "communicator. Numbers in bars are microbatches. Zoom with the slider, with Ctrl and "
-      "the "
-      "wheel or two fingers; drag to move.";
-  chart.label = fmt::format(
-      "Gantt chart of the last step with {} rows and {} bars. The figures for each stage are in "
-      "the "
-      "table of the section on time.",
-      schedule.rows.size(), format_count(bars));
-  chart.static_markup = to_svg_schedule(input.detail);
-  return figure(chart);
+  return figure({.chart = "schedule",
+                 .caption = "One rank of each stage in the last step: a row for its compute "
+                            "stream and for each communicator. Numbers in bars are microbatches. "
+                            "Zoom with the slider, with Ctrl and the wheel or two fingers; drag to "
+                            "move.",
+                 .label = fmt::format("Gantt chart of the last step with {} rows and {} bars. The "
+                                      "figures for each stage are in the table of the section on "
+                                      "time.",
+                                      schedule.rows.size(), format_count(bars)),
+                 .static_markup = to_svg_schedule(input.detail)});
 }
 
 std::string memory_part(const Input& input) {
@@ -231,14 +226,13 @@ std::string links_part(const Input& input) {
                    format_number(link.bandwidth_gb_per_s) + " GB/s", link.busiest, share});
     label += fmt::format(" {} {};", link.tier, share);
   }
-  Figure chart;
-  chart.chart = "links";
-  chart.caption =
-      "The share of the step that the busiest rank, or between nodes the busiest node with all its "
-      "network cards, would need for what it sends, at the full bandwidth of its links: near 100 % "
-      "the link itself is the limit.";
-  chart.label = label;
-  return figure(chart) + table.markup();
+  return figure({.chart = "links",
+                 .caption = "The share of the step that the busiest rank, or between nodes the "
+                            "busiest node with all its network cards, would need for what it "
+                            "sends, at the full bandwidth of its links: near 100 % the link itself "
+                            "is the limit.",
+                 .label = label}) +
+         table.markup();
 }
 
 std::string roofline_part(const Input& input) {
