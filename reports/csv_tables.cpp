@@ -61,8 +61,8 @@ class CsvRows {
 
 // A row for each of `items`: its `members`.
 template <class Item, class... Members>
-CsvTable table_of(const char* name, std::initializer_list<const char*> columns,
-                  const std::vector<Item>& items, Members Item::*... members) {
+CsvTable members_table(const char* name, std::initializer_list<const char*> columns,
+                       const std::vector<Item>& items, Members Item::*... members) {
   CsvRows rows(columns);
   for (const Item& item : items) rows.add(item.*members...);
   return {name, rows.take()};
@@ -142,22 +142,23 @@ std::string metrics_csv(const Result& result) {
 
 std::vector<CsvTable> csv_tables(const RunDetail& detail) {
   return {
-      table_of(
+      members_table(
           "stages",
           {"stage", "rank", "compute_s", "exposed_comm_s", "bubble_s", "host_s", "peak_bytes",
            "params_bytes", "grads_bytes", "optimizer_bytes", "activations_bytes", "comm_bytes"},
           detail.stages, &StageTime::stage, &StageTime::rank, &StageTime::compute_s,
           &StageTime::exposed_comm_s, &StageTime::bubble_s, &StageTime::host_s,
           &StageTime::peak_bytes, &StageTime::at_peak),
-      table_of("axes", {"axis", "exposed_s", "hidden_s", "bytes_sent"}, detail.axes,
-               &AxisComm::axis, &AxisComm::exposed_s, &AxisComm::hidden_s, &AxisComm::bytes_sent),
-      table_of("links", {"tier", "bytes", "bandwidth_gb_per_s", "busiest_share", "busiest"},
-               detail.links, &LinkUse::tier, &LinkUse::bytes, &LinkUse::bandwidth_gb_per_s,
-               &LinkUse::busiest_share, &LinkUse::busiest),
+      members_table("axes", {"axis", "exposed_s", "hidden_s", "bytes_sent"}, detail.axes,
+                    &AxisComm::axis, &AxisComm::exposed_s, &AxisComm::hidden_s,
+                    &AxisComm::bytes_sent),
+      members_table("links", {"tier", "bytes", "bandwidth_gb_per_s", "busiest_share", "busiest"},
+                    detail.links, &LinkUse::tier, &LinkUse::bytes, &LinkUse::bandwidth_gb_per_s,
+                    &LinkUse::busiest_share, &LinkUse::busiest),
       traffic_table(detail),
-      table_of("operations", {"name", "calls", "time_s", "flops", "bytes"}, detail.roofline.points,
-               &RooflinePoint::name, &RooflinePoint::calls, &RooflinePoint::time_s,
-               &RooflinePoint::flops, &RooflinePoint::bytes),
+      members_table("operations", {"name", "calls", "time_s", "flops", "bytes"},
+                    detail.roofline.points, &RooflinePoint::name, &RooflinePoint::calls,
+                    &RooflinePoint::time_s, &RooflinePoint::flops, &RooflinePoint::bytes),
       memory_table(detail),
       schedule_table(detail)};
 }
