@@ -97,7 +97,7 @@ std::vector<LayoutRow> rows_of(const SearchReport& report,
   std::vector<LayoutRow> rows;
   rows.reserve(points.size());
   for (const SimulatedPoint& point : points) {
-    rows.push_back({.layout = report.layout_of(point),
+    rows.push_back({.layout = words_of(point.candidate),
                     .step_s = point.step_time_s,
                     .mfu = point.mfu,
                     .tokens_per_s_per_gpu = point.tokens_per_s_per_gpu,
@@ -140,10 +140,6 @@ std::string counts_of(const SearchReport& report) {
 constexpr std::array kOrders = {"fastest first", "smallest first", "cheapest first"};
 
 }  // namespace
-
-std::string SearchReport::layout_of(const SimulatedPoint& point) const {
-  return words_of(point.candidate);
-}
 
 double SearchReport::usd_per_1t_tokens(const SimulatedPoint& point) const {
   if (usd_per_gpu_hour <= 0 || point.tokens_per_s <= 0) return 0;

@@ -138,7 +138,7 @@ class Table {
   // The width that the columns of numbers leave.
   [[nodiscard]] std::size_t width() const { return report_.usd_per_gpu_hour > 0 ? 45 : 55; }
   [[nodiscard]] std::string layout(const SimulatedPoint& point) const {
-    return truncate_to_width(report_.layout_of(point), width() - 1);
+    return truncate_to_width(words_of(point.candidate), width() - 1);
   }
   const SearchReport& report_;
   bool wide_;
