@@ -127,8 +127,7 @@ std::vector<Metric> ordered_metrics(const Result& result) {
   const auto place = [&names](const Metric& metric) {
     return std::find(names.begin(), names.end(), metric.name) - names.begin();
   };
-  std::stable_sort(ordered.begin(), ordered.end(),
-                   [&](const Metric& a, const Metric& b) { return place(a) < place(b); });
+  std::ranges::stable_sort(ordered, {}, place);
   return ordered;
 }
 

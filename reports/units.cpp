@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -92,9 +93,7 @@ std::vector<int> apportion(const std::vector<double>& values, int total) {
   }
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&remainders](std::size_t a, std::size_t b) {
-    return remainders[a] > remainders[b];
-  });
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return remainders[i]; });
   for (std::size_t i = 0; left > 0 && i < order.size(); ++i, --left) ++parts[order[i]];
   return parts;
 }

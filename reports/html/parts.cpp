@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <numeric>
 #include <vector>
 
@@ -43,10 +44,10 @@ std::string stages_figure(const Input& input) {
               std::move(columns));
   std::string label = "Stacked bars of memory at the peak:";
   for (const StageTime& stage : input.detail.stages) {
-    const std::string peak = format_memory(static_cast<double>(stage.peak_bytes));
+    const std::string peak = format_memory(stage.peak_bytes);
     std::vector<std::string> cells = {std::to_string(stage.stage), peak};
     for (const std::int64_t bytes : stage.at_peak) {
-      cells.push_back(format_memory(static_cast<double>(bytes)));
+      cells.push_back(format_memory(bytes));
     }
     table.add_row(cells);
     label += fmt::format(" stage {} {};", stage.stage, peak);
@@ -90,12 +91,9 @@ std::string cell_name(const TrafficMatrix& matrix, std::size_t cell, std::int64_
 std::vector<std::size_t> busiest_cells(const TrafficMatrix& matrix) {
   std::vector<std::size_t> order(matrix.bytes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto end = order.begin() + static_cast<std::ptrdiff_t>(std::min(kBusiest, order.size()));
-  std::partial_sort(order.begin(), end, order.end(), [&matrix](std::size_t a, std::size_t b) {
-    return matrix.bytes[a] != matrix.bytes[b] ? matrix.bytes[a] > matrix.bytes[b] : a < b;
-  });
-  order.erase(end, order.end());
   std::erase_if(order, [&matrix](std::size_t cell) { return matrix.bytes[cell] == 0; });
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return matrix.bytes[i]; });
+  order.resize(std::min(kBusiest, order.size()));
   return order;
 }
 
@@ -141,8 +139,7 @@ std::string communication_part(const Input& input) {
   std::string label = "Bars for each axis of parallelism:";
   for (const AxisComm& axis : input.detail.axes) {
     table.add_row({markup_text(axis.axis), format_seconds(axis.exposed_s),
-                   format_seconds(axis.hidden_s),
-                   format_traffic(static_cast<double>(axis.bytes_sent))});
+                   format_seconds(axis.hidden_s), format_traffic(axis.bytes_sent)});
     label += fmt::format(" {} exposed {}, hidden {};", axis.axis, format_seconds(axis.exposed_s),
                          format_seconds(axis.hidden_s));
   }
@@ -222,7 +219,7 @@ std::string links_part(const Input& input) {
   std::string label = "Bars for each tier of links:";
   for (const LinkUse& link : input.detail.links) {
     const std::string share = fmt::format("{:.1f} %", 100 * link.busiest_share);
-    table.add_row({markup_text(link.tier), format_traffic(static_cast<double>(link.bytes)),
+    table.add_row({markup_text(link.tier), format_traffic(link.bytes),
                    format_number(link.bandwidth_gb_per_s) + " GB/s", link.busiest, share});
     label += fmt::format(" {} {};", link.tier, share);
   }
@@ -239,9 +236,7 @@ std::string roofline_part(const Input& input) {
   const Roofline& roofline = input.detail.roofline;
   if (roofline.points.empty()) return {};
   std::vector<RooflinePoint> points = roofline.points;
-  std::stable_sort(
-      points.begin(), points.end(),
-      [](const RooflinePoint& a, const RooflinePoint& b) { return a.time_s > b.time_s; });
+  std::ranges::stable_sort(points, std::greater(), &RooflinePoint::time_s);
   double sum = roofline.host_copies_s + roofline.beside_comm_s;
   for (const RooflinePoint& point : points) sum += point.time_s;
   Table table(

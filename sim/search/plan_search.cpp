@@ -1,6 +1,7 @@
 #include "sim/search/plan_search.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -317,12 +318,9 @@ bool ranks_before(const SimulatedPoint& a, const SimulatedPoint& b, Objective ob
 
 std::vector<SimulatedPoint> pareto_front(const std::vector<SimulatedPoint>& points, double within) {
   std::vector<SimulatedPoint> sorted;
-  for (const SimulatedPoint& point : points) {
-    if (point.fits) sorted.push_back(point);
-  }
-  std::sort(sorted.begin(), sorted.end(), [](const SimulatedPoint& a, const SimulatedPoint& b) {
-    return std::tie(a.step_time_s, a.device_bytes, a.index) <
-           std::tie(b.step_time_s, b.device_bytes, b.index);
+  std::ranges::copy_if(points, std::back_inserter(sorted), &SimulatedPoint::fits);
+  std::ranges::sort(sorted, {}, [](const SimulatedPoint& point) {
+    return std::tie(point.step_time_s, point.device_bytes, point.index);
   });
   std::vector<SimulatedPoint> front;
   for (const SimulatedPoint& point : sorted) {
