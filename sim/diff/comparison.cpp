@@ -28,12 +28,9 @@ std::int64_t amount_of(const std::vector<Part>& parts, const std::string& name) 
 }
 
 void add_to(std::vector<Part>& parts, const std::string& name, std::int64_t amount) {
-  const auto part = std::ranges::find(parts, name, &Part::name);
-  if (part == parts.end()) {
-    parts.push_back({name, amount});
-  } else {
-    part->amount += amount;
-  }
+  auto part = std::ranges::find(parts, name, &Part::name);
+  if (part == parts.end()) part = parts.insert(part, {name, 0});
+  part->amount += amount;
 }
 
 bool tells_axes(const RunSide& side) {
