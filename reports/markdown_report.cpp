@@ -1,5 +1,3 @@
-#include <cmath>
-#include <numeric>
 #include <vector>
 
 #include <fmt/format.h>

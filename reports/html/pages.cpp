@@ -1,7 +1,6 @@
 #include "reports/pages.hpp"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>

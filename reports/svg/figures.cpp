@@ -1,7 +1,6 @@
 #include "reports/svg/figures.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <numeric>
 #include <string>

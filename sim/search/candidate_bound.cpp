@@ -1,7 +1,6 @@
 #include "sim/search/candidate_bound.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "strategies/pipeline/lower.hpp"
