@@ -166,22 +166,18 @@ std::string cost_tiles(const Input& input) {
 std::string tiles(const Input& input) {
   const Result& result = input.result;
   std::string markup;
-  if (const auto step = result.number(metric::kStepTimeS)) {
-    std::string note = band_note(input, metric::kStepTimeS);
-    if (note.empty() && result.find(metric::kOraclePassed) == nullptr) note = "no error band";
-    markup += tile("Step time", format_seconds(*step), note);
-  }
-  if (const auto mfu = result.number(metric::kMfu)) {
-    markup += tile("MFU", fmt::format("{:.1f} %", 100 * *mfu), "model FLOPs utilization");
-  }
-  if (const auto rate = result.number(metric::kTokensPerSPerGpu)) {
-    const auto all = result.number(metric::kTokensPerS);
-    markup += tile("Tokens/s/GPU", format_number(*rate),
-                   all ? format_number(*all) + " tokens/s in all" : std::string());
-  }
-  if (const auto rate = result.number(metric::kModelTflopsPerGpu)) {
-    markup += tile("TFLOP/s/GPU", format_number(*rate), "of the model");
-  }
+  const auto add = [&](const MetricRow& row, const char* name, auto text, const std::string& note) {
+    if (const auto value = result.number(row)) markup += tile(name, text(*value), note);
+  };
+  std::string note = band_note(input, metric::kStepTimeS);
+  if (note.empty() && result.find(metric::kOraclePassed) == nullptr) note = "no error band";
+  add(metric::kStepTimeS, "Step time", format_seconds, note);
+  const auto percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
+  add(metric::kMfu, "MFU", percent, "model FLOPs utilization");
+  const auto all = result.number(metric::kTokensPerS);
+  add(metric::kTokensPerSPerGpu, "Tokens/s/GPU", format_number,
+      all ? format_number(*all) + " tokens/s in all" : std::string());
+  add(metric::kModelTflopsPerGpu, "TFLOP/s/GPU", format_number, "of the model");
   markup += memory_tiles(input) + goodput_tile(input) + cost_tiles(input);
   return markup.empty() ? markup : "<dl class=\"tiles\">\n" + markup + "</dl>\n";
 }

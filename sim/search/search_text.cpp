@@ -88,10 +88,8 @@ constexpr std::size_t kMostOnFront = 12;  // Lines; files have all.
 constexpr double kInPercent = 100.0;
 constexpr double kThousand = 1e3;
 
-const char* words_of_objective(Objective objective) {
-  if (objective == Objective::memory) return "least memory first";
-  return objective == Objective::cost ? "cheapest first" : "fastest first";
-}
+// By Objective.
+constexpr std::array kFirst = {"fastest first", "least memory first", "cheapest first"};
 
 std::string paragraph(const std::string& words) {
   std::string text;
@@ -260,7 +258,8 @@ std::string to_text(const SearchReport& report, const SearchTextOptions& options
   if (report.ranked.empty())
     return text + (report.is_interrupted ? counts(report) : misfit(report));
   const Table table(report, options.wide);
-  text += fmt::format("\n{}\n{}", words_of_objective(report.objective), table.header("rank"));
+  text += fmt::format("\n{}\n{}", kFirst.at(static_cast<std::size_t>(report.objective)),
+                      table.header("rank"));
   bool is_tight = false;
   for (std::size_t i = 0; i < report.ranked.size(); ++i) {
     text += table.row(std::to_string(i + 1), report.ranked[i]);
