@@ -257,7 +257,8 @@ std::string roofline_part(const Input& input) {
   add_rest("computing longer beside communication", roofline.beside_comm_s);
   const bool has_roof = roofline.peak_flops_per_s > 0 && roofline.memory_bytes_per_s > 0;
   std::string markup;
-  if (has_roof && std::any_of(points.begin(), points.end(), is_drawable)) {
+  const auto drawable = std::ranges::count_if(points, is_drawable);
+  if (has_roof && drawable > 0) {
     Figure chart;
     chart.chart = "roofline";
     chart.caption =
@@ -266,8 +267,8 @@ std::string roofline_part(const Input& input) {
         "line, the better the device is used. Both axes are logarithmic.";
     chart.label = fmt::format(
         "Roofline with {} operations under a peak of {} and {} GB/s of memory; as a table below",
-        std::count_if(points.begin(), points.end(), is_drawable),
-        rate_of(roofline.peak_flops_per_s), format_number(roofline.memory_bytes_per_s / 1e9));
+        drawable, rate_of(roofline.peak_flops_per_s),
+        format_number(roofline.memory_bytes_per_s / 1e9));
     markup = figure(chart);
   }
   return markup + folded("Operations as a table", table.markup());

@@ -61,10 +61,8 @@ std::string shares_sentence(const Input& input) {
   for (const Part& part : kParts) {
     seconds.push_back(input.result.number(part.metric).value_or(0));
   }
-  if (std::any_of(seconds.begin(), seconds.end(),
-                  [](double value) { return !std::isfinite(value) || value < 0; })) {
-    return {};
-  }
+  const auto is_odd = [](double value) { return !std::isfinite(value) || value < 0; };
+  if (std::ranges::any_of(seconds, is_odd)) return {};
   const std::vector<int> percents = apportion(seconds, 100);
   std::vector<std::string> words;
   for (std::size_t i = 0; i < kParts.size(); ++i) {
