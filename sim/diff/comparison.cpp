@@ -109,10 +109,8 @@ std::vector<FieldChange> changes_of(const RunSide& a, const RunSide& b) {
 
 std::vector<std::string> missing_in(const std::vector<std::string>& some,
                                     const std::vector<std::string>& others) {
-  std::vector<std::string> missing;
-  for (const std::string& text : some) {
-    if (std::ranges::find(others, text) == others.end()) missing.push_back(text);
-  }
+  std::vector<std::string> missing = some;
+  std::erase_if(missing, [&](const auto& text) { return std::ranges::count(others, text) > 0; });
   return missing;
 }
 
