@@ -59,31 +59,13 @@ class CsvRows {
   bool is_first_ = true;
 };
 
-CsvTable stages_table(const RunDetail& detail) {
-  CsvRows rows({"stage", "rank", "compute_s", "exposed_comm_s", "bubble_s", "host_s", "peak_bytes",
-                "params_bytes", "grads_bytes", "optimizer_bytes", "activations_bytes",
-                "comm_bytes"});
-  for (const StageTime& stage : detail.stages) {
-    rows.add(stage.stage, stage.rank, stage.compute_s, stage.exposed_comm_s, stage.bubble_s,
-             stage.host_s, stage.peak_bytes, stage.at_peak);
-  }
-  return {"stages", rows.take()};
-}
-
-CsvTable axes_table(const RunDetail& detail) {
-  CsvRows rows({"axis", "exposed_s", "hidden_s", "bytes_sent"});
-  for (const AxisComm& axis : detail.axes) {
-    rows.add(axis.axis, axis.exposed_s, axis.hidden_s, axis.bytes_sent);
-  }
-  return {"axes", rows.take()};
-}
-
-CsvTable links_table(const RunDetail& detail) {
-  CsvRows rows({"tier", "bytes", "bandwidth_gb_per_s", "busiest_share", "busiest"});
-  for (const LinkUse& link : detail.links) {
-    rows.add(link.tier, link.bytes, link.bandwidth_gb_per_s, link.busiest_share, link.busiest);
-  }
-  return {"links", rows.take()};
+// A row for each of `items`: its `members`.
+template <class Item, class... Members>
+CsvTable members_table(const char* name, std::initializer_list<const char*> columns,
+                       const std::vector<Item>& items, Members Item::*... members) {
+  CsvRows rows(columns);
+  for (const Item& item : items) rows.add(item.*members...);
+  return {name, rows.take()};
 }
 
 // Pairs without traffic have no row.
@@ -98,14 +80,6 @@ CsvTable traffic_table(const RunDetail& detail) {
              matrix.steps, matrix.bytes[i]);
   }
   return {"traffic", rows.take()};
-}
-
-CsvTable operations_table(const RunDetail& detail) {
-  CsvRows rows({"name", "calls", "time_s", "flops", "bytes"});
-  for (const RooflinePoint& point : detail.roofline.points) {
-    rows.add(point.name, point.calls, point.time_s, point.flops, point.bytes);
-  }
-  return {"operations", rows.take()};
 }
 
 CsvTable memory_table(const RunDetail& detail) {
@@ -153,8 +127,7 @@ std::vector<Metric> ordered_metrics(const Result& result) {
   const auto place = [&names](const Metric& metric) {
     return std::find(names.begin(), names.end(), metric.name) - names.begin();
   };
-  std::stable_sort(ordered.begin(), ordered.end(),
-                   [&](const Metric& a, const Metric& b) { return place(a) < place(b); });
+  std::ranges::stable_sort(ordered, {}, place);
   return ordered;
 }
 
@@ -167,9 +140,26 @@ std::string metrics_csv(const Result& result) {
 }
 
 std::vector<CsvTable> csv_tables(const RunDetail& detail) {
-  return {stages_table(detail),  axes_table(detail),       links_table(detail),
-          traffic_table(detail), operations_table(detail), memory_table(detail),
-          schedule_table(detail)};
+  return {
+      members_table(
+          "stages",
+          {"stage", "rank", "compute_s", "exposed_comm_s", "bubble_s", "host_s", "peak_bytes",
+           "params_bytes", "grads_bytes", "optimizer_bytes", "activations_bytes", "comm_bytes"},
+          detail.stages, &StageTime::stage, &StageTime::rank, &StageTime::compute_s,
+          &StageTime::exposed_comm_s, &StageTime::bubble_s, &StageTime::host_s,
+          &StageTime::peak_bytes, &StageTime::at_peak),
+      members_table("axes", {"axis", "exposed_s", "hidden_s", "bytes_sent"}, detail.axes,
+                    &AxisComm::axis, &AxisComm::exposed_s, &AxisComm::hidden_s,
+                    &AxisComm::bytes_sent),
+      members_table("links", {"tier", "bytes", "bandwidth_gb_per_s", "busiest_share", "busiest"},
+                    detail.links, &LinkUse::tier, &LinkUse::bytes, &LinkUse::bandwidth_gb_per_s,
+                    &LinkUse::busiest_share, &LinkUse::busiest),
+      traffic_table(detail),
+      members_table("operations", {"name", "calls", "time_s", "flops", "bytes"},
+                    detail.roofline.points, &RooflinePoint::name, &RooflinePoint::calls,
+                    &RooflinePoint::time_s, &RooflinePoint::flops, &RooflinePoint::bytes),
+      memory_table(detail),
+      schedule_table(detail)};
 }
 
 }  // namespace shardsim

@@ -1,13 +1,13 @@
 #include "reports/json_writer.hpp"
 
-#include <algorithm>
-#include <utility>
 #include <variant>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "sim/kernel/error.hpp"
 
+#include "reports/csv_tables.hpp"
 #include "reports/diagnosis_json.hpp"
 
 namespace shardsim {
@@ -50,8 +50,6 @@ Json diagnosis_object(const Diagnosis& diagnosis) {
   return object;
 }
 
-using Json = nlohmann::ordered_json;
-
 Json scenario_object(const std::string& text) {
   Json scenario = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!scenario.is_object()) {
@@ -61,25 +59,11 @@ Json scenario_object(const std::string& text) {
   return scenario;
 }
 
-Json value_object(const MetricValue& value) {
-  return std::visit([](const auto& v) { return Json(v); }, value);
-}
-
-Json metrics_object(const Result& result) {
+// The first of equal names counts.
+Json metrics_object(const std::vector<Metric>& metrics) {
   Json object = Json::object();
-  for (const std::string& name : metric_names()) {
-    if (const MetricValue* value = result.find(name)) object[name] = value_object(*value);
-  }
-  for (const Metric& metric : result.metrics) {
-    if (!object.contains(metric.name)) object[metric.name] = value_object(metric.value);
-  }
-  return object;
-}
-
-Json measured_object(const Result& result) {
-  Json object = Json::object();
-  for (const Metric& metric : result.measured) {
-    object[metric.name] = value_object(metric.value);
+  for (const auto& [name, value] : metrics) {
+    object.emplace(name, std::visit([](const auto& v) { return Json(v); }, value));
   }
   return object;
 }
@@ -123,8 +107,8 @@ std::string to_json(const Result& result) {
   Json root;
   root["schema_version"] = Result::kSchemaVersion;
   root["scenario"] = scenario_object(result.scenario_json);
-  root["metrics"] = metrics_object(result);
-  if (!result.measured.empty()) root["measured"] = measured_object(result);
+  root["metrics"] = metrics_object(ordered_metrics(result));
+  if (!result.measured.empty()) root["measured"] = metrics_object(result.measured);
   if (!result.error_bands.empty()) {
     root["error_bands"] = array_of(result.error_bands, band_object);
   }

@@ -1,5 +1,3 @@
-#include <cmath>
-#include <numeric>
 #include <vector>
 
 #include <fmt/format.h>
@@ -110,7 +108,7 @@ std::string stages(const RunDetail& detail) {
     text += row_of({fmt::format("{}", stage.stage), fmt::format("{}", stage.rank),
                     format_seconds(stage.compute_s), format_seconds(stage.exposed_comm_s),
                     format_seconds(stage.bubble_s), format_seconds(stage.host_s),
-                    format_memory(static_cast<double>(stage.peak_bytes))});
+                    format_memory(stage.peak_bytes)});
   }
   return text;
 }
@@ -126,9 +124,9 @@ std::string memory(const RunDetail& detail) {
   for (const StageTime& stage : detail.stages) {
     std::vector<std::string> cells = {fmt::format("{}", stage.stage)};
     for (const std::int64_t bytes : stage.at_peak) {
-      cells.push_back(format_memory(static_cast<double>(bytes)));
+      cells.push_back(format_memory(bytes));
     }
-    cells.push_back(format_memory(static_cast<double>(stage.peak_bytes)));
+    cells.push_back(format_memory(stage.peak_bytes));
     text += row_of(cells);
   }
   return text;
@@ -141,14 +139,13 @@ std::string communication(const RunDetail& detail) {
       head_of({"axis", "exposed", "hidden", "sent"});
   for (const AxisComm& axis : detail.axes) {
     text += row_of({axis.axis, format_seconds(axis.exposed_s), format_seconds(axis.hidden_s),
-                    format_traffic(static_cast<double>(axis.bytes_sent))});
+                    format_traffic(axis.bytes_sent)});
   }
   if (detail.links.empty()) return text;
   text += "\n" + head_of({"links", "sent", "GB/s per GPU", "busiest", "its share of the step"});
   for (const LinkUse& link : detail.links) {
-    text += row_of({link.tier, format_traffic(static_cast<double>(link.bytes)),
-                    format_number(link.bandwidth_gb_per_s), link.busiest,
-                    percent(link.busiest_share, 1)});
+    text += row_of({link.tier, format_traffic(link.bytes), format_number(link.bandwidth_gb_per_s),
+                    link.busiest, percent(link.busiest_share, 1)});
   }
   return text;
 }

@@ -9,27 +9,29 @@
 // our heaviest dependency, and pins its generated code to one version.
 namespace shardsim {
 
-/// One message under construction: fields are appended in the order of the calls.
+/// One message under construction: fields are appended in the order of the calls, which chain.
 class ProtoWriter {
  public:
   /// uint32, uint64, bool and enum fields; int32 and int64 fields that are not negative.
-  void add_uint(std::uint32_t field, std::uint64_t value) {
+  ProtoWriter& add_uint(std::uint32_t field, std::uint64_t value) {
     add_varint((field << 3U) | kVarint);
     add_varint(value);
+    return *this;
   }
   /// int32 and int64 fields: two's complement in 64 bits, ten bytes if negative.
-  void add_int(std::uint32_t field, std::int64_t value) {
-    add_uint(field, static_cast<std::uint64_t>(value));
+  ProtoWriter& add_int(std::uint32_t field, std::int64_t value) {
+    return add_uint(field, static_cast<std::uint64_t>(value));
   }
   /// string and bytes fields. REQUIRES for string fields: valid UTF-8.
-  void add_string(std::uint32_t field, std::string_view value) {
+  ProtoWriter& add_string(std::uint32_t field, std::string_view value) {
     add_varint((field << 3U) | kLengthDelimited);
     add_varint(value.size());
     bytes_ += value;
+    return *this;
   }
   /// A nested message.
-  void add_message(std::uint32_t field, const ProtoWriter& message) {
-    add_string(field, message.bytes_);
+  ProtoWriter& add_message(std::uint32_t field, const ProtoWriter& message) {
+    return add_string(field, message.bytes_);
   }
 
   /// A number without a field: in a packed list, or a length before a message.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -78,17 +77,15 @@ Lines headline_section(const TextHeadline& headline, const Page& page) {
 
 Lines figures_section(const Result& result, const Page& page) {
   std::vector<std::string> parts;
-  if (const auto seconds = result.number(metric::kStepTimeS)) {
-    parts.push_back("step " + format_seconds(*seconds));
-  }
-  if (const auto mfu = result.number(metric::kMfu))
-    parts.push_back(fmt::format("MFU {:.1f} %", 100 * *mfu));
-  if (const auto rate = result.number(metric::kTokensPerSPerGpu)) {
-    parts.push_back(format_number(*rate) + " tokens/s/GPU");
-  }
-  if (const auto rate = result.number(metric::kModelTflopsPerGpu)) {
-    parts.push_back(format_number(*rate) + " TFLOP/s/GPU");
-  }
+  const auto add = [&](const MetricRow& row, const char* format, auto text) {
+    if (const auto value = result.number(row)) {
+      parts.push_back(fmt::format(fmt::runtime(format), text(*value)));
+    }
+  };
+  add(metric::kStepTimeS, "step {}", format_seconds);
+  add(metric::kMfu, "MFU {}", share_text);
+  add(metric::kTokensPerSPerGpu, "{} tokens/s/GPU", format_number);
+  add(metric::kModelTflopsPerGpu, "{} TFLOP/s/GPU", format_number);
   if (parts.empty()) return {};
   return wrap_to_width(fmt::format("  {}", fmt::join(parts, "   ")), page.width(), 2);
 }

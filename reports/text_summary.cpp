@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <numeric>
 #include <vector>
 
@@ -33,9 +34,8 @@ struct Block {
 };
 
 std::size_t count_lines(const std::vector<Block>& blocks) {
-  return std::accumulate(
-      blocks.begin(), blocks.end(), std::size_t{0},
-      [](std::size_t sum, const Block& block) { return sum + block.lines.size(); });
+  return std::transform_reduce(blocks.begin(), blocks.end(), std::size_t{0}, std::plus(),
+                               [](const Block& block) { return block.lines.size(); });
 }
 
 /// Shortens `block` by up to `excess` lines; the last line left tells how many are missing.

@@ -83,10 +83,9 @@ class InternTable {
   std::uint64_t id_of(std::string_view text, ProtoWriter& data) {
     const auto [entry, added] = ids_.try_emplace(std::string(text), ids_.size() + 1);
     if (added) {
-      ProtoWriter definition;
-      definition.add_uint(interned::kIid, entry->second);
-      definition.add_string(interned::kName, escape_untrusted(text));
-      data.add_message(field_, definition);
+      data.add_message(field_, ProtoWriter()
+                                   .add_uint(interned::kIid, entry->second)
+                                   .add_string(interned::kName, escape_untrusted(text)));
     }
     return entry->second;
   }
@@ -137,9 +136,7 @@ class RankWriter {
   }
 
   void send_descriptor(const ProtoWriter& descriptor) {
-    ProtoWriter packet;
-    packet.add_message(packet::kTrackDescriptor, descriptor);
-    send(std::move(packet));
+    send(ProtoWriter().add_message(packet::kTrackDescriptor, descriptor));
   }
 
   void send_event(Time time, const ProtoWriter& event, const ProtoWriter& interned) {
@@ -152,33 +149,38 @@ class RankWriter {
 
   void describe_process() {
     ProtoWriter process;
-    process.add_int(process::kPid, process_of(rank_.rank));
-    process.add_string(process::kProcessName, escape_untrusted(rank_.name));
-    ProtoWriter descriptor;
-    descriptor.add_uint(track::kUuid, process_uuid());
-    descriptor.add_message(track::kProcess, process);
-    send_descriptor(descriptor);
+    process.add_int(process::kPid, process_of(rank_.rank))
+        .add_string(process::kProcessName, escape_untrusted(rank_.name));
+    send_descriptor(
+        ProtoWriter().add_uint(track::kUuid, process_uuid()).add_message(track::kProcess, process));
   }
 
   void describe_thread(std::size_t stream) {
     const std::string name = escape_untrusted(rank_.tracks[stream].name);
     ProtoWriter thread;
-    thread.add_int(thread::kPid, process_of(rank_.rank));
-    thread.add_int(thread::kTid, thread_of(rank_.rank, stream));
-    thread.add_string(thread::kThreadName, name);
-    ProtoWriter descriptor;
-    descriptor.add_uint(track::kUuid, thread_uuid(stream));
-    descriptor.add_uint(track::kParentUuid, process_uuid());
-    descriptor.add_string(track::kName, name);
-    descriptor.add_message(track::kThread, thread);
-    send_descriptor(descriptor);
+    thread.add_int(thread::kPid, process_of(rank_.rank))
+        .add_int(thread::kTid, thread_of(rank_.rank, stream))
+        .add_string(thread::kThreadName, name);
+    describe_track(thread_uuid(stream), name, track::kThread, thread);
+  }
+
+  /// A track of the process; `what` is its field `field`.
+  void describe_track(std::uint64_t uuid, std::string_view name, std::uint32_t field,
+                      const ProtoWriter& what) {
+    send_descriptor(ProtoWriter()
+                        .add_uint(track::kUuid, uuid)
+                        .add_uint(track::kParentUuid, process_uuid())
+                        .add_string(track::kName, name)
+                        .add_message(field, what));
+  }
+
+  static ProtoWriter event_of(std::uint64_t type, std::uint64_t track) {
+    return ProtoWriter().add_uint(event::kType, type).add_uint(event::kTrackUuid, track);
   }
 
   void write_slice(std::size_t stream, const TraceSlice& slice) {
     ProtoWriter interned;
-    ProtoWriter begin;
-    begin.add_uint(event::kType, event::kSliceBegin);
-    begin.add_uint(event::kTrackUuid, thread_uuid(stream));
+    ProtoWriter begin = event_of(event::kSliceBegin, thread_uuid(stream));
     begin.add_uint(event::kCategoryIids, categories_.id_of(rank_.tracks[stream].name, interned));
     begin.add_uint(event::kNameIid, names_.id_of(slice.name, interned));
     const auto annotate = [&](std::string_view name, const auto& set_value) {
@@ -200,11 +202,7 @@ class RankWriter {
                [&](ProtoWriter& w) { w.add_int(annotation::kIntValue, slice.operation); });
     }
     send_event(slice.begin, begin, interned);
-
-    ProtoWriter end;
-    end.add_uint(event::kType, event::kSliceEnd);
-    end.add_uint(event::kTrackUuid, thread_uuid(stream));
-    send_event(slice.end, end, {});
+    send_event(slice.end, event_of(event::kSliceEnd, thread_uuid(stream)), {});
   }
 
   void write_memory() {
@@ -213,23 +211,15 @@ class RankWriter {
       bool& known = described.at(static_cast<std::size_t>(point.category));
       if (!known) describe_counter(point.category);
       known = true;
-      ProtoWriter event;
-      event.add_uint(event::kType, event::kCounter);
-      event.add_uint(event::kTrackUuid, counter_uuid(point.category));
+      ProtoWriter event = event_of(event::kCounter, counter_uuid(point.category));
       event.add_int(event::kCounterValue, point.bytes);
       send_event(point.time, event, {});
     }
   }
 
   void describe_counter(MemoryCategory category) {
-    ProtoWriter counter;
-    counter.add_uint(counter::kUnit, counter::kSizeBytes);
-    ProtoWriter descriptor;
-    descriptor.add_uint(track::kUuid, counter_uuid(category));
-    descriptor.add_uint(track::kParentUuid, process_uuid());
-    descriptor.add_string(track::kName, "memory " + std::string(name_of(category)));
-    descriptor.add_message(track::kCounter, counter);
-    send_descriptor(descriptor);
+    describe_track(counter_uuid(category), "memory " + std::string(name_of(category)),
+                   track::kCounter, ProtoWriter().add_uint(counter::kUnit, counter::kSizeBytes));
   }
 
   const RankTrace& rank_;

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <numeric>
 
 #include <fmt/format.h>
+
+#include "sim/kernel/text.hpp"
 
 namespace shardsim {
 
@@ -15,10 +17,7 @@ namespace {
 
 // Rounded before the unit is chosen: 999.6 us is 1.00 ms, not 1000 us.
 double to_three_digits(double value) {
-  const std::string text = fmt::format("{:.2e}", value);
-  double rounded = value;
-  std::from_chars(text.data(), text.data() + text.size(), rounded);
-  return rounded;
+  return parse_number<double>(fmt::format("{:.2e}", value)).value_or(value);
 }
 
 std::string group_thousands(std::string digits) {
@@ -94,9 +93,7 @@ std::vector<int> apportion(const std::vector<double>& values, int total) {
   }
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&remainders](std::size_t a, std::size_t b) {
-    return remainders[a] > remainders[b];
-  });
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return remainders[i]; });
   for (std::size_t i = 0; left > 0 && i < order.size(); ++i, --left) ++parts[order[i]];
   return parts;
 }

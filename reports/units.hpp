@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,12 +17,21 @@ namespace shardsim {
 
 /// Memory: powers of 1024, "43.1 GiB".
 [[nodiscard]] std::string format_memory(double bytes);
+[[nodiscard]] std::string format_memory(std::integral auto bytes) {
+  return format_memory(static_cast<double>(bytes));
+}
 
 /// Traffic: powers of 1000 as links are sold, "1.93 GB".
 [[nodiscard]] std::string format_traffic(double bytes);
+[[nodiscard]] std::string format_traffic(std::integral auto bytes) {
+  return format_traffic(static_cast<double>(bytes));
+}
 
 /// "64" as it is, "1,048,576" with separators; all digits.
 [[nodiscard]] std::string format_count(std::int64_t count);
+[[nodiscard]] std::string format_count(std::unsigned_integral auto count) {
+  return format_count(static_cast<std::int64_t>(count));
+}
 
 /// "1 T", "300 B", "1.5 M", "720 k", "12": thousands of any amount. `given`: up to six digits, for
 /// numbers that people choose; `three`: for computed numbers.

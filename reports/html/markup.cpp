@@ -77,7 +77,6 @@ void Table::add_row(const std::vector<std::string>& markup) {
                     : fmt::format("<td class=\"{}\">{}</td>", style, markup.at(i));
   }
   body_ += "</tr>\n";
-  ++count_;
 }
 
 std::string Table::markup() const {

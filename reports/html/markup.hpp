@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -46,7 +45,6 @@ class Table {
   void set_id(std::string id) { id_ = std::move(id); }
   /// Cells as markup, as many as columns. The first is the heading of its row.
   void add_row(const std::vector<std::string>& markup);
-  [[nodiscard]] std::size_t rows() const { return count_; }
   [[nodiscard]] std::string markup() const;
 
  private:
@@ -54,7 +52,6 @@ class Table {
   std::vector<Column> columns_;
   std::string id_;
   std::string body_;
-  std::size_t count_ = 0;
 };
 
 /// "Numbers as a table", folded away.

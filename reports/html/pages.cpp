@@ -1,7 +1,6 @@
 #include "reports/pages.hpp"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -60,10 +59,9 @@ std::string table_of_layouts(const std::string& caption, const std::vector<Layou
   if (has_price) columns.push_back({"1 T tokens", true});
   html::Table table(caption, columns);
   for (const LayoutRow& row : rows) {
-    std::vector<std::string> cells = {markup_text(row.layout), format_seconds(row.step_s),
-                                      fmt::format("{:.1f} %", 100 * row.mfu),
-                                      format_number(row.tokens_per_s_per_gpu),
-                                      format_memory(static_cast<double>(row.device_bytes))};
+    std::vector<std::string> cells = {
+        markup_text(row.layout), format_seconds(row.step_s), fmt::format("{:.1f} %", 100 * row.mfu),
+        format_number(row.tokens_per_s_per_gpu), format_memory(row.device_bytes)};
     if (has_price) cells.push_back(html::format_usd(row.usd_per_1t_tokens));
     table.add_row(cells);
   }
@@ -77,12 +75,11 @@ std::string paragraph(const std::string& text) {
 std::string best_in_words(const LayoutPage& page) {
   if (page.ranked.empty()) return paragraph("No layout fits.");
   const LayoutRow& best = page.ranked.front();
-  return paragraph(fmt::format("The best layout is {}: a step of {}, {} tokens per second "
-                               "on each GPU, and {} of the {} of memory that a GPU has.",
-                               best.layout, format_seconds(best.step_s),
-                               format_number(best.tokens_per_s_per_gpu),
-                               format_memory(static_cast<double>(best.device_bytes)),
-                               format_memory(static_cast<double>(page.capacity_bytes)))) +
+  return paragraph(fmt::format(
+             "The best layout is {}: a step of {}, {} tokens per second "
+             "on each GPU, and {} of the {} of memory that a GPU has.",
+             best.layout, format_seconds(best.step_s), format_number(best.tokens_per_s_per_gpu),
+             format_memory(best.device_bytes), format_memory(page.capacity_bytes))) +
          paragraph(page.why);
 }
 

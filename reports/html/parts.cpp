@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <numeric>
 #include <vector>
 
@@ -43,37 +44,37 @@ std::string stages_figure(const Input& input) {
               std::move(columns));
   std::string label = "Stacked bars of memory at the peak:";
   for (const StageTime& stage : input.detail.stages) {
-    const std::string peak = format_memory(static_cast<double>(stage.peak_bytes));
+    const std::string peak = format_memory(stage.peak_bytes);
     std::vector<std::string> cells = {std::to_string(stage.stage), peak};
     for (const std::int64_t bytes : stage.at_peak) {
-      cells.push_back(format_memory(static_cast<double>(bytes)));
+      cells.push_back(format_memory(bytes));
     }
     table.add_row(cells);
     label += fmt::format(" stage {} {};", stage.stage, peak);
   }
-  Figure chart;
-  chart.chart = "memory";
-  chart.caption =
-      "Bytes of tensors on the fullest rank of each stage, when it is fullest. What the allocator "
-      "and the communication library add on a real device is among the metrics (on device).";
-  chart.label = label;
-  chart.static_markup = to_svg_memory(input.detail, input.headline.device_memory_bytes);
-  return figure(chart) + folded("Numbers as a table", table.markup());
+  return figure(
+             {.chart = "memory",
+              .caption = "Bytes of tensors on the fullest rank of each stage, when it is "
+                         "fullest. What the allocator and the communication library add on a "
+                         "real device is among the metrics (on device).",
+              .label = label,
+              .static_markup = to_svg_memory(input.detail, input.headline.device_memory_bytes)}) +
+         folded("Numbers as a table", table.markup());
 }
 
 std::string over_time_figure(const Input& input) {
   const std::vector<MemoryCurve>& curves = input.detail.memory;
   const auto is_empty = [](const MemoryCurve& curve) { return curve.points.empty(); };
   if (std::ranges::all_of(curves, is_empty)) return {};
-  Figure chart;
-  chart.chart = "memory-time";
-  chart.caption =
-      "How memory rises and falls through the step, of one rank of each stage. Choose the stage; "
-      "the fullest is shown first.";
-  chart.label =
-      fmt::format("Stacked areas of memory by category through the step, {} curves", curves.size());
-  chart.static_markup = to_svg_memory_over_time(input.detail, input.headline.device_memory_bytes);
-  return "<h3>Through the step</h3>\n" + figure(chart);
+  return "<h3>Through the step</h3>\n" +
+         figure(
+             {.chart = "memory-time",
+              .caption = "How memory rises and falls through the step, of one rank of each "
+                         "stage. Choose the stage; the fullest is shown first.",
+              .label = fmt::format(
+                  "Stacked areas of memory by category through the step, {} curves", curves.size()),
+              .static_markup =
+                  to_svg_memory_over_time(input.detail, input.headline.device_memory_bytes)});
 }
 
 constexpr std::size_t kBusiest = 8;
@@ -90,12 +91,9 @@ std::string cell_name(const TrafficMatrix& matrix, std::size_t cell, std::int64_
 std::vector<std::size_t> busiest_cells(const TrafficMatrix& matrix) {
   std::vector<std::size_t> order(matrix.bytes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto end = order.begin() + static_cast<std::ptrdiff_t>(std::min(kBusiest, order.size()));
-  std::partial_sort(order.begin(), end, order.end(), [&matrix](std::size_t a, std::size_t b) {
-    return matrix.bytes[a] != matrix.bytes[b] ? matrix.bytes[a] > matrix.bytes[b] : a < b;
-  });
-  order.erase(end, order.end());
   std::erase_if(order, [&matrix](std::size_t cell) { return matrix.bytes[cell] == 0; });
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return matrix.bytes[i]; });
+  order.resize(std::min(kBusiest, order.size()));
   return order;
 }
 
@@ -141,19 +139,17 @@ std::string communication_part(const Input& input) {
   std::string label = "Bars for each axis of parallelism:";
   for (const AxisComm& axis : input.detail.axes) {
     table.add_row({markup_text(axis.axis), format_seconds(axis.exposed_s),
-                   format_seconds(axis.hidden_s),
-                   format_traffic(static_cast<double>(axis.bytes_sent))});
+                   format_seconds(axis.hidden_s), format_traffic(axis.bytes_sent)});
     label += fmt::format(" {} exposed {}, hidden {};", axis.axis, format_seconds(axis.exposed_s),
                          format_seconds(axis.hidden_s));
   }
-  Figure chart;
-  chart.chart = "axes";
-  chart.caption =
-      "Exposed communication makes the step longer; hidden communication runs behind computing and "
-      "costs nothing until it no longer fits there. Communications at the same time on different "
-      "streams count each.";
-  chart.label = label;
-  return figure(chart) + table.markup();
+  return figure({.chart = "axes",
+                 .caption = "Exposed communication makes the step longer; hidden communication "
+                            "runs behind computing and costs nothing until it no longer fits "
+                            "there. Communications at the same time on different streams count "
+                            "each.",
+                 .label = label}) +
+         table.markup();
 }
 
 std::string schedule_part(const Input& input) {
@@ -161,20 +157,16 @@ std::string schedule_part(const Input& input) {
   std::int64_t bars = 0;
   for (const GanttRow& row : schedule.rows) bars += static_cast<std::int64_t>(row.bars.size());
   if (bars == 0) return {};
-  Figure chart;
-  chart.chart = "schedule";
-  chart.caption =
-      "One rank of each stage in the last step: a row for its compute stream and for each "
-      "communicator. Numbers in bars are microbatches. Zoom with the slider, with Ctrl and "
-      "the "
-      "wheel or two fingers; drag to move.";
-  chart.label = fmt::format(
-      "Gantt chart of the last step with {} rows and {} bars. The figures for each stage are in "
-      "the "
-      "table of the section on time.",
-      schedule.rows.size(), format_count(bars));
-  chart.static_markup = to_svg_schedule(input.detail);
-  return figure(chart);
+  return figure({.chart = "schedule",
+                 .caption = "One rank of each stage in the last step: a row for its compute "
+                            "stream and for each communicator. Numbers in bars are microbatches. "
+                            "Zoom with the slider, with Ctrl and the wheel or two fingers; drag to "
+                            "move.",
+                 .label = fmt::format("Gantt chart of the last step with {} rows and {} bars. The "
+                                      "figures for each stage are in the table of the section on "
+                                      "time.",
+                                      schedule.rows.size(), format_count(bars)),
+                 .static_markup = to_svg_schedule(input.detail)});
 }
 
 std::string memory_part(const Input& input) {
@@ -227,27 +219,24 @@ std::string links_part(const Input& input) {
   std::string label = "Bars for each tier of links:";
   for (const LinkUse& link : input.detail.links) {
     const std::string share = fmt::format("{:.1f} %", 100 * link.busiest_share);
-    table.add_row({markup_text(link.tier), format_traffic(static_cast<double>(link.bytes)),
+    table.add_row({markup_text(link.tier), format_traffic(link.bytes),
                    format_number(link.bandwidth_gb_per_s) + " GB/s", link.busiest, share});
     label += fmt::format(" {} {};", link.tier, share);
   }
-  Figure chart;
-  chart.chart = "links";
-  chart.caption =
-      "The share of the step that the busiest rank, or between nodes the busiest node with all its "
-      "network cards, would need for what it sends, at the full bandwidth of its links: near 100 % "
-      "the link itself is the limit.";
-  chart.label = label;
-  return figure(chart) + table.markup();
+  return figure({.chart = "links",
+                 .caption = "The share of the step that the busiest rank, or between nodes the "
+                            "busiest node with all its network cards, would need for what it "
+                            "sends, at the full bandwidth of its links: near 100 % the link itself "
+                            "is the limit.",
+                 .label = label}) +
+         table.markup();
 }
 
 std::string roofline_part(const Input& input) {
   const Roofline& roofline = input.detail.roofline;
   if (roofline.points.empty()) return {};
   std::vector<RooflinePoint> points = roofline.points;
-  std::stable_sort(
-      points.begin(), points.end(),
-      [](const RooflinePoint& a, const RooflinePoint& b) { return a.time_s > b.time_s; });
+  std::ranges::stable_sort(points, std::greater(), &RooflinePoint::time_s);
   double sum = roofline.host_copies_s + roofline.beside_comm_s;
   for (const RooflinePoint& point : points) sum += point.time_s;
   Table table(
@@ -268,7 +257,8 @@ std::string roofline_part(const Input& input) {
   add_rest("computing longer beside communication", roofline.beside_comm_s);
   const bool has_roof = roofline.peak_flops_per_s > 0 && roofline.memory_bytes_per_s > 0;
   std::string markup;
-  if (has_roof && std::any_of(points.begin(), points.end(), is_drawable)) {
+  const auto drawable = std::ranges::count_if(points, is_drawable);
+  if (has_roof && drawable > 0) {
     Figure chart;
     chart.chart = "roofline";
     chart.caption =
@@ -277,8 +267,8 @@ std::string roofline_part(const Input& input) {
         "line, the better the device is used. Both axes are logarithmic.";
     chart.label = fmt::format(
         "Roofline with {} operations under a peak of {} and {} GB/s of memory; as a table below",
-        std::count_if(points.begin(), points.end(), is_drawable),
-        rate_of(roofline.peak_flops_per_s), format_number(roofline.memory_bytes_per_s / 1e9));
+        drawable, rate_of(roofline.peak_flops_per_s),
+        format_number(roofline.memory_bytes_per_s / 1e9));
     markup = figure(chart);
   }
   return markup + folded("Operations as a table", table.markup());

@@ -47,17 +47,13 @@ std::string readable(const Metric& metric) {
   return text == format_number(value) ? format_count(*integer) : text;
 }
 
-void add_metrics(Table& table, const std::vector<Metric>& metrics) {
+Table metrics_table(const char* caption, const std::vector<Metric>& metrics) {
+  Table table(caption, text_and_numbers({"name", "in short", "value"}));
   for (const Metric& metric : metrics) {
     table.add_row({"<code>" + markup_text(metric.name) + "</code>", markup_text(readable(metric)),
                    "<code>" + markup_text(metric_json(metric.value)) + "</code>"});
   }
-}
-
-const std::vector<Column>& metric_columns() {
-  static const std::vector<Column> kColumns = {
-      {"name", false}, {"in short", true}, {"value", true}};
-  return kColumns;
+  return table;
 }
 
 }  // namespace
@@ -66,15 +62,14 @@ std::string checks_part(const Input& input) {
   const Result& result = input.result;
   std::string markup;
   if (!result.checks.empty()) {
-    Table table("Checks of this run.", {{"check", false}, {"", false}, {"detail", false}});
+    Table table("Checks of this run.", {{"check"}, {""}, {"detail"}});
     for (const Check& check : result.checks) {
       table.add_row({markup_text(check.name), mark(check.passed), markup_text(check.detail)});
     }
     markup += table.markup();
   }
   if (!result.expectations.empty()) {
-    Table table("Expectations of the scenario.",
-                {{"expectation: actual value", false}, {"", false}});
+    Table table("Expectations of the scenario.", {{"expectation: actual value"}, {""}});
     for (const ExpectationResult& row : result.expectations) {
       table.add_row({markup_text(expectation_text(row)), mark(row.passed)});
     }
@@ -88,7 +83,7 @@ std::string assumptions_part(const Input& input) {
   if (rows.empty()) return {};
   const auto assumed = std::ranges::count_if(rows, &Assumption::is_assumed);
   Table table("Numbers and simplifications that the result rests on.",
-              {{"assumption", false}, {"source", false}});
+              {{"assumption"}, {"source"}});
   table.set_id("assumptions-table");
   for (const Assumption& row : rows) {
     table.add_row({markup_text(row.text), markup_text(row.source)});
@@ -100,16 +95,15 @@ std::string assumptions_part(const Input& input) {
 
 std::string metrics_part(const Input& input) {
   if (input.result.metrics.empty()) return {};
-  Table table("Every metric of the result: names and values are those of result.json.",
-              metric_columns());
+  Table table =
+      metrics_table("Every metric of the result: names and values are those of result.json.",
+                    input.result.metrics);
   table.set_id("metrics-table");
-  add_metrics(table, input.result.metrics);
   std::string markup = search_field("metrics-table", "Search the metrics") + table.markup();
   if (!input.result.measured.empty()) {
-    Table measured("Measured on real processes; differences are measured less simulated.",
-                   metric_columns());
-    add_metrics(measured, input.result.measured);
-    markup += measured.markup();
+    markup += metrics_table("Measured on real processes; differences are measured less simulated.",
+                            input.result.measured)
+                  .markup();
   }
   return markup;
 }

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -62,10 +61,8 @@ std::string shares_sentence(const Input& input) {
   for (const Part& part : kParts) {
     seconds.push_back(input.result.number(part.metric).value_or(0));
   }
-  if (std::any_of(seconds.begin(), seconds.end(),
-                  [](double value) { return !std::isfinite(value) || value < 0; })) {
-    return {};
-  }
+  const auto is_odd = [](double value) { return !std::isfinite(value) || value < 0; };
+  if (std::ranges::any_of(seconds, is_odd)) return {};
   const std::vector<int> percents = apportion(seconds, 100);
   std::vector<std::string> words;
   for (std::size_t i = 0; i < kParts.size(); ++i) {
@@ -167,22 +164,18 @@ std::string cost_tiles(const Input& input) {
 std::string tiles(const Input& input) {
   const Result& result = input.result;
   std::string markup;
-  if (const auto step = result.number(metric::kStepTimeS)) {
-    std::string note = band_note(input, metric::kStepTimeS);
-    if (note.empty() && result.find(metric::kOraclePassed) == nullptr) note = "no error band";
-    markup += tile("Step time", format_seconds(*step), note);
-  }
-  if (const auto mfu = result.number(metric::kMfu)) {
-    markup += tile("MFU", fmt::format("{:.1f} %", 100 * *mfu), "model FLOPs utilization");
-  }
-  if (const auto rate = result.number(metric::kTokensPerSPerGpu)) {
-    const auto all = result.number(metric::kTokensPerS);
-    markup += tile("Tokens/s/GPU", format_number(*rate),
-                   all ? format_number(*all) + " tokens/s in all" : std::string());
-  }
-  if (const auto rate = result.number(metric::kModelTflopsPerGpu)) {
-    markup += tile("TFLOP/s/GPU", format_number(*rate), "of the model");
-  }
+  const auto add = [&](const MetricRow& row, const char* name, auto text, const std::string& note) {
+    if (const auto value = result.number(row)) markup += tile(name, text(*value), note);
+  };
+  std::string note = band_note(input, metric::kStepTimeS);
+  if (note.empty() && result.find(metric::kOraclePassed) == nullptr) note = "no error band";
+  add(metric::kStepTimeS, "Step time", format_seconds, note);
+  const auto percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
+  add(metric::kMfu, "MFU", percent, "model FLOPs utilization");
+  const auto all = result.number(metric::kTokensPerS);
+  add(metric::kTokensPerSPerGpu, "Tokens/s/GPU", format_number,
+      all ? format_number(*all) + " tokens/s in all" : std::string());
+  add(metric::kModelTflopsPerGpu, "TFLOP/s/GPU", format_number, "of the model");
   markup += memory_tiles(input) + goodput_tile(input) + cost_tiles(input);
   return markup.empty() ? markup : "<dl class=\"tiles\">\n" + markup + "</dl>\n";
 }

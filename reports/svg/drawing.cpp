@@ -13,10 +13,8 @@ constexpr double kLegendLine = 20;
 constexpr double kCharacterWidth = 6.1;
 constexpr double kSwatch = 12;
 
-const char* name_of(Anchor anchor) {
-  if (anchor == Anchor::middle) return " text-anchor=\"middle\"";
-  return anchor == Anchor::end ? " text-anchor=\"end\"" : "";
-}
+// By Anchor.
+constexpr std::array kAnchors = {"", " text-anchor=\"middle\"", " text-anchor=\"end\""};
 
 }  // namespace
 
@@ -37,7 +35,8 @@ void Drawing::rect(double x, double y, double width, double height, std::string_
 void Drawing::text(double x, double y, std::string_view text, Anchor anchor, std::string_view fill,
                    int size) {
   body_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\" fill=\"{}\"{}>{}</text>\n",
-                       length(x), length(y), size, fill, name_of(anchor), markup_text(text));
+                       length(x), length(y), size, fill,
+                       kAnchors.at(static_cast<std::size_t>(anchor)), markup_text(text));
 }
 
 void Drawing::line(double x1, double y1, double x2, double y2, std::string_view stroke,

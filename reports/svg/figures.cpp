@@ -1,7 +1,6 @@
 #include "reports/svg/figures.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <numeric>
 #include <string>
@@ -208,9 +207,7 @@ std::string to_svg_memory(const RunDetail& detail, double device_bytes) {
 }
 
 std::string to_svg_memory_over_time(const RunDetail& detail, double device_bytes) {
-  const auto fullest = std::max_element(
-      detail.memory.begin(), detail.memory.end(),
-      [](const MemoryCurve& a, const MemoryCurve& b) { return peak_of(a) < peak_of(b); });
+  const auto fullest = std::ranges::max_element(detail.memory, {}, peak_of);
   if (fullest == detail.memory.end() || fullest->points.empty()) return {};
   const double full = std::max({device_bytes, peak_of(*fullest), 1.0}) * 1.04;
   Drawing drawing(fmt::format("Memory through the step on rank {} of stage {}, by category",

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <cstddef>
-#include <utility>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -36,8 +36,7 @@ std::vector<svg::Ink> inks_of(const std::vector<std::string>& names) {
   std::size_t others = 0;
   for (const std::string& name : names) {
     const auto* const known =
-        std::find_if(svg::kWorkInks.begin(), svg::kWorkInks.end(),
-                     [&name](const svg::Ink& ink) { return name == ink.name; });
+        std::ranges::find(svg::kWorkInks, std::string_view(name), &svg::Ink::name);
     svg::Ink ink = known != svg::kWorkInks.end()
                        ? *known
                        : svg::kOtherInks.at(others++ % svg::kOtherInks.size());

@@ -28,12 +28,9 @@ std::int64_t amount_of(const std::vector<Part>& parts, const std::string& name) 
 }
 
 void add_to(std::vector<Part>& parts, const std::string& name, std::int64_t amount) {
-  const auto part = std::ranges::find(parts, name, &Part::name);
-  if (part == parts.end()) {
-    parts.push_back({name, amount});
-  } else {
-    part->amount += amount;
-  }
+  auto part = std::ranges::find(parts, name, &Part::name);
+  if (part == parts.end()) part = parts.insert(part, {name, 0});
+  part->amount += amount;
 }
 
 bool tells_axes(const RunSide& side) {
@@ -112,10 +109,8 @@ std::vector<FieldChange> changes_of(const RunSide& a, const RunSide& b) {
 
 std::vector<std::string> missing_in(const std::vector<std::string>& some,
                                     const std::vector<std::string>& others) {
-  std::vector<std::string> missing;
-  for (const std::string& text : some) {
-    if (std::ranges::find(others, text) == others.end()) missing.push_back(text);
-  }
+  std::vector<std::string> missing = some;
+  std::erase_if(missing, [&](const auto& text) { return std::ranges::count(others, text) > 0; });
   return missing;
 }
 
@@ -211,9 +206,8 @@ ChangeLimit parse_limit(const std::string& text) {
     limit.relative = !number.empty() && number.back() == '%';
     if (limit.relative) number = trimmed(number.substr(0, number.size() - 1));
     if (!number.empty() && number.front() == '+') number.erase(0, 1);
-    const auto value = parse_number<double>(number);
-    limit.limit = value.value_or(0.0);
-    if (value && !limit.metric.empty() && std::isfinite(limit.limit)) return limit;
+    limit.limit = parse_number<double>(number).value_or(std::nan(""));
+    if (!limit.metric.empty() && std::isfinite(limit.limit)) return limit;
   }
   throw UsageError("E1344", fmt::format("--fail-if \"{}\" is no limit on a change", text),
                    "write \"METRIC > 2%\", \"METRIC < -5%\", or a change in the metric's own unit");

@@ -180,6 +180,7 @@ std::string outcomes_text(const std::vector<Outcome>& outcomes) {
 
 std::string diff_text(const RunComparison& comparison) {
   const Format time = [](double ps) { return format_seconds(seconds_of(std::llround(ps))); };
+  const Format traffic = [](double bytes) { return format_traffic(bytes); };
   const Format memory = [](double bytes) {
     return bytes < 0.0 ? "-" + format_memory(-bytes) : format_memory(bytes);
   };
@@ -189,7 +190,7 @@ std::string diff_text(const RunComparison& comparison) {
   if (comparison.memory) text += "\n" + table_text(*comparison.memory, memory);
   if (!comparison.traffic.empty()) {
     text += "\ntraffic, all ranks\n";
-    for (const DiffRow& row : comparison.traffic) text += line_of(row, "  ", format_traffic);
+    for (const DiffRow& row : comparison.traffic) text += line_of(row, "  ", traffic);
   }
   text += fields_text(comparison.fields) + assumptions_text(comparison) + notes_text(comparison);
   return text + "\n" + sentence_of(comparison) + "\n";

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
@@ -18,21 +17,6 @@
 namespace shardsim {
 
 namespace {
-
-// Finds the arguments of the last run in a log that reports iterations. Lines come in order.
-class MegatronRunFinder {
- public:
-  void read(const std::string& line);
-  // Called for a reported iteration. Returns whether it is the first one of a new run.
-  [[nodiscard]] bool iterates();
-  // Model, GPUs, degrees and batch under the names of a scenario's fields, as far as known.
-  [[nodiscard]] std::map<std::string, std::string> fields() const;
-
- private:
-  std::string block_;  // The arguments of the run whose iterations are read.
-  std::string next_;   // Those of a run that has begun.
-  bool inside_ = false;
-};
 
 constexpr const char* kBegin = "--- arguments ---";
 constexpr const char* kEnd = "--- end of arguments ---";
@@ -53,46 +37,55 @@ constexpr std::array<std::pair<const char*, const char*>, 13> kTold = {
      {"global_batch_size", "training.global_batch_size"}}};
 
 bool is_whole_number(const std::string& text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char character) {
-    return std::isdigit(character) != 0;
-  });
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
-void MegatronRunFinder::read(const std::string& line) {
-  if (line.find(kBegin) != std::string::npos) {
-    inside_ = true;
-    next_.clear();
+// Finds the arguments of the last run in a log that reports iterations. Lines come in order.
+class MegatronRunFinder {
+ public:
+  void read(const std::string& line) {
+    if (line.find(kBegin) != std::string::npos) {
+      inside_ = true;
+      next_.clear();
+    }
+    if (inside_) next_ += line + "\n";
+    if (line.find(kEnd) != std::string::npos) inside_ = false;
   }
-  if (inside_) next_ += line + "\n";
-  if (line.find(kEnd) != std::string::npos) inside_ = false;
-}
 
-bool MegatronRunFinder::iterates() {
-  if (next_.empty()) return false;
-  block_ = std::exchange(next_, {});
-  inside_ = false;
-  return true;
-}
+  // Called for a reported iteration. Returns whether it is the first one of a new run.
+  [[nodiscard]] bool iterates() {
+    if (next_.empty()) return false;
+    block_ = std::exchange(next_, {});
+    inside_ = false;
+    return true;
+  }
 
-std::map<std::string, std::string> MegatronRunFinder::fields() const {
-  std::map<std::string, std::string> fields;
-  if (block_.empty()) return fields;
-  const SourceText source = {"log", block_};
-  MegatronArguments arguments = read_megatron_arguments(source);
-  for (const auto& [name, path] : kTold) {
-    const std::string value = arguments.written(name);
-    if (is_whole_number(value)) fields[path] = value;
+  // Model, GPUs, degrees and batch under the names of a scenario's fields, as far as known.
+  [[nodiscard]] std::map<std::string, std::string> fields() const {
+    std::map<std::string, std::string> fields;
+    if (block_.empty()) return fields;
+    const SourceText source = {"log", block_};
+    MegatronArguments arguments = read_megatron_arguments(source);
+    for (const auto& [name, path] : kTold) {
+      const std::string value = arguments.written(name);
+      if (is_whole_number(value)) fields[path] = value;
+    }
+    // Without groups every head has its own, whatever the number of groups.
+    const std::string groups = arguments.written("num_query_groups");
+    if (arguments.written("group_query_attention") == "True" && is_whole_number(groups)) {
+      fields["model.num_query_groups"] = groups;
+    } else if (arguments.written("group_query_attention") == "False" &&
+               fields.count("model.num_attention_heads") > 0) {
+      fields["model.num_query_groups"] = fields["model.num_attention_heads"];
+    }
+    return fields;
   }
-  // Without groups every head has its own, whatever the number of groups.
-  const std::string groups = arguments.written("num_query_groups");
-  if (arguments.written("group_query_attention") == "True" && is_whole_number(groups)) {
-    fields["model.num_query_groups"] = groups;
-  } else if (arguments.written("group_query_attention") == "False" &&
-             fields.count("model.num_attention_heads") > 0) {
-    fields["model.num_query_groups"] = fields["model.num_attention_heads"];
-  }
-  return fields;
-}
+
+ private:
+  std::string block_;  // The arguments of the run whose iterations are read.
+  std::string next_;   // Those of a run that has begun.
+  bool inside_ = false;
+};
 
 // The first iterations wait for compilation, warm-up of the allocator and NCCL's connections.
 constexpr std::size_t kWarmUp = 2;

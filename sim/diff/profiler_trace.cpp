@@ -27,8 +27,7 @@ using Intervals = std::vector<Interval>;
 
 // Sorted, and without overlaps.
 Intervals merged(Intervals intervals) {
-  std::sort(intervals.begin(), intervals.end(),
-            [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+  std::ranges::sort(intervals, {}, &Interval::begin);
   Intervals result;
   for (const Interval& interval : intervals) {
     if (result.empty() || interval.begin > result.back().end) {
@@ -89,19 +88,14 @@ class TraceReader final : public nlohmann::json_sax<nlohmann::json> {
 
   bool string(string_t& value) override {
     if (!in_event()) return true;
-    if (key_ == "ph") phase_ = value;
-    if (key_ == "cat") category_ = value;
-    if (key_ == "name") name_ = value;
+    if (key_ == "ph") event_.phase = value;
+    if (key_ == "cat") event_.category = value;
+    if (key_ == "name") event_.name = value;
     return true;
   }
 
   bool start_object(std::size_t) override {
-    if (depth_++ == kEventDepth - 1 && in_events_) {
-      phase_.clear();
-      category_.clear();
-      name_.clear();
-      begin_us_ = duration_us_ = -1.0;
-    }
+    if (depth_++ == kEventDepth - 1 && in_events_) event_ = {};
     return true;
   }
   bool end_object() override {
@@ -133,12 +127,20 @@ class TraceReader final : public nlohmann::json_sax<nlohmann::json> {
  private:
   static constexpr int kEventDepth = 3;  // Document, list of events, event.
 
+  struct Event {
+    std::string phase;
+    std::string category;
+    std::string name;
+    double begin_us = -1.0;
+    double duration_us = -1.0;
+  };
+
   [[nodiscard]] bool in_event() const { return in_events_ && depth_ == kEventDepth; }
 
   bool number(double value) {
     if (in_event()) {
-      if (key_ == "ts") begin_us_ = value;
-      if (key_ == "dur") duration_us_ = value;
+      if (key_ == "ts") event_.begin_us = value;
+      if (key_ == "dur") event_.duration_us = value;
     } else if (depth_ == 2 && section_ == "distributedInfo" && key_ == "rank") {
       work.rank = static_cast<std::int64_t>(value);
     }
@@ -146,32 +148,24 @@ class TraceReader final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   void take_event() {
-    if (category_ == "user_annotation" && name_.rfind("ProfilerStep#", 0) == 0) {
-      work.steps.insert(name_);
-    }
+    const auto& [phase, category, name, begin_us, duration_us] = event_;
+    if (category == "user_annotation" && name.starts_with("ProfilerStep#")) work.steps.insert(name);
     const bool on_gpu =
-        category_ == "kernel" || category_ == "gpu_memcpy" || category_ == "gpu_memset";
-    const double end_ns = (begin_us_ + duration_us_) * kNanosecondsPerMicrosecond;
-    if (!on_gpu || phase_ != "X" || begin_us_ < 0.0 || duration_us_ < 0.0 || end_ns > kLargest) {
-      return;
-    }
-    const std::int64_t begin = std::llround(begin_us_ * kNanosecondsPerMicrosecond);
-    const Interval interval{begin, begin + std::llround(duration_us_ * kNanosecondsPerMicrosecond)};
-    Intervals& kind = is_communication(name_) ? work.communication
-                      : is_copy(name_)        ? work.copies
-                                              : work.compute;
-    kind.push_back(interval);
+        category == "kernel" || category == "gpu_memcpy" || category == "gpu_memset";
+    const double end_ns = (begin_us + duration_us) * kNanosecondsPerMicrosecond;
+    if (!on_gpu || phase != "X" || begin_us < 0.0 || duration_us < 0.0 || end_ns > kLargest) return;
+    const std::int64_t begin = std::llround(begin_us * kNanosecondsPerMicrosecond);
+    Intervals& kind = is_communication(name) ? work.communication
+                      : is_copy(name)        ? work.copies
+                                             : work.compute;
+    kind.push_back({begin, begin + std::llround(duration_us * kNanosecondsPerMicrosecond)});
   }
 
   int depth_ = 0;
   bool in_events_ = false;
   std::string section_;
   std::string key_;
-  std::string phase_;
-  std::string category_;
-  std::string name_;
-  double begin_us_ = -1.0;
-  double duration_us_ = -1.0;
+  Event event_;
 };
 
 // From the first start to the last end; divided by the steps in it.
@@ -209,10 +203,6 @@ RunSide side_of(const GpuWork& work) {
 }
 
 }  // namespace
-
-bool JsonOutline::has(const std::string& key) const {
-  return std::find(keys.begin(), keys.end(), key) != keys.end();
-}
 
 JsonOutline outline_json(std::istream& text) {
   TraceReader reader;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <istream>
 #include <map>
@@ -82,7 +83,9 @@ struct JsonOutline {
   /// The trace, if it is one: GPU events by what they do, as Holistic Trace Analysis divides them.
   std::optional<RunSide> trace;
 
-  [[nodiscard]] bool has(const std::string& key) const;
+  [[nodiscard]] bool has(const std::string& key) const {
+    return std::ranges::find(keys, key) != keys.end();
+  }
 };
 
 /// Reads the text once, whatever its size, and keeps of it no more than intervals.

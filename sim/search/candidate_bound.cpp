@@ -1,7 +1,6 @@
 #include "sim/search/candidate_bound.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "strategies/pipeline/lower.hpp"
@@ -36,9 +35,6 @@ WeightCounts operator+(const WeightCounts& a, const WeightCounts& b) {
 WeightCounts operator*(std::int64_t times, const WeightCounts& counts) {
   return {times * counts.dense, times * counts.expert};
 }
-
-// The smallest part of these elements on one of `shards` ranks.
-std::int64_t part(std::int64_t elements, std::int64_t shards) { return elements / shards; }
 
 }  // namespace
 
@@ -169,22 +165,19 @@ std::int64_t BoundTable::state_bytes(const Candidate& candidate,
   const std::int64_t owned = experiment_.owned_bytes();
   const std::int64_t gradient = size_of(experiment_.options().sync.gradient_dtype);
   const MeshShape mesh = mesh_shape_of(candidate, RankOrder::tp_dp_pp);
+  const ParallelismSpec& p = base_.parallelism;
   const auto bytes = [&](std::int64_t elements, WeightKind kind) {
-    const int stage = candidate.zero_stage;
-    const std::int64_t shards = mesh.num_shards(kind);
-    return size_of(weight) * part(elements, stage >= 3 ? shards : 1) +
-           (base_.parallelism.offload_gradients
-                ? 0
-                : gradient * part(elements, stage >= 2 ? shards : 1)) +
-           (base_.parallelism.offload_optimizer ? 0
-                                                : owned * part(elements, stage >= 1 ? shards : 1));
+    // The smallest part of the elements on a rank, if they are sharded from this stage on.
+    const auto part = [&](int from_stage) {
+      return elements / (candidate.zero_stage >= from_stage ? mesh.num_shards(kind) : 1);
+    };
+    return size_of(weight) * part(3) + (p.offload_gradients ? 0 : gradient * part(2)) +
+           (p.offload_optimizer ? 0 : owned * part(1));
   };
   std::int64_t sum =
       bytes(weights.dense, WeightKind::dense) +
       bytes(weights.expert, mesh.experts_apart() ? WeightKind::expert : WeightKind::dense);
-  if (base_.parallelism.offload_parameters) {
-    sum -= size_of(weight) * (weights.dense + weights.expert);
-  }
+  if (p.offload_parameters) sum -= size_of(weight) * (weights.dense + weights.expert);
   return std::max<std::int64_t>(sum, 0);
 }
 

@@ -7,8 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/kernel/memory_ledger.hpp"
-
 #include "sim/hardware/network_model.hpp"
 
 #include "sim/experiment/experiment.hpp"

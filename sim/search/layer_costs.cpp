@@ -192,6 +192,7 @@ class Probe {
         runtime_(base.cluster().device, clock_),
         parameters_(*model_, base.options().sync.gradient_dtype) {
     const Cluster& cluster = base.cluster();
+    // With tp fastest, groups are the same on every machine, whatever the other axes are.
     const MeshShape mesh{
         .tp = static_cast<int>(key.tp), .cp = static_cast<int>(key.cp), .order = base.mesh().order};
     const Algorithm algorithm = base.world().all_reduce_algorithm;
@@ -200,14 +201,14 @@ class Probe {
     const ModelOptions options = options_for(base, key);
     if (mesh.tp > 1) {
       std::vector<int> members;
-      for (int tp = 0; tp < mesh.tp; ++tp) members.push_back(rank_of(base, key, {.tp = tp}));
+      for (int tp = 0; tp < mesh.tp; ++tp) members.push_back(mesh.rank_of({.tp = tp}));
       tp_layout_.emplace(cluster, std::move(members));
       tp_group_.emplace(clock_, priced, *tp_layout_, algorithm, "tp");
       tensor_.emplace(*tp_group_, key.sequence_parallel);
     }
     if (mesh.cp > 1) {
       std::vector<int> members;
-      for (int cp = 0; cp < mesh.cp; ++cp) members.push_back(rank_of(base, key, {.cp = cp}));
+      for (int cp = 0; cp < mesh.cp; ++cp) members.push_back(mesh.rank_of({.cp = cp}));
       cp_layout_.emplace(cluster, std::move(members));
       const bool is_free = base.options().model.context_attention != options.context_attention;
       cp_group_.emplace(clock_, is_free ? nullptr : priced, *cp_layout_, algorithm, "cp");
@@ -233,13 +234,6 @@ class Probe {
   }
 
  private:
-  // With tp fastest, groups are the same on every machine, whatever the other axes are.
-  static int rank_of(const Experiment& base, const LayerKey& key, const MeshPlace& place) {
-    MeshShape mesh{
-        .tp = static_cast<int>(key.tp), .cp = static_cast<int>(key.cp), .order = base.mesh().order};
-    return mesh.rank_of(place);
-  }
-
   [[nodiscard]] ModelContext context() {
     return {runtime_,
             parameters_,

@@ -1,6 +1,7 @@
 #include "sim/search/plan_search.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -92,8 +93,7 @@ class Search {
       visit(&Search::rank_key, false);
     }
     if (best_.empty() && !outcome_.is_interrupted && hooks_.prunes) find_nearest_miss();
-    std::sort(outcome_.simulated.begin(), outcome_.simulated.end(),
-              [](const SimulatedPoint& a, const SimulatedPoint& b) { return a.index < b.index; });
+    std::ranges::sort(outcome_.simulated, {}, &SimulatedPoint::index);
     count();
     return std::move(outcome_);
   }
@@ -157,9 +157,7 @@ class Search {
   // Visits all open candidates in the order of a key. `ranking`: skips those that can only be on
   // the front.
   void visit(double (Search::*key)(const Bound&) const, bool ranking) {
-    std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
-      return (this->*key)(quick_[a]) < (this->*key)(quick_[b]);
-    });
+    std::ranges::stable_sort(order_, {}, [&](std::size_t i) { return (this->*key)(quick_[i]); });
     std::vector<std::size_t> batch;
     for (const std::size_t index : order_) {
       if (outcome_.is_interrupted) return;
@@ -212,11 +210,8 @@ class Search {
                       },
                   .stop = hooks_.stop});
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      if (ended[i] == 0) {
-        outcome_.is_interrupted = true;
-        continue;
-      }
-      settle(batch[i], runs[i]);
+      if (ended[i] != 0) settle(batch[i], runs[i]);
+      outcome_.is_interrupted |= ended[i] == 0;
     }
     batch.clear();
   }
@@ -260,24 +255,20 @@ class Search {
   // Finds the candidate that needs least memory if all are too large. It simulates in the order of
   // the bounds, until the remaining bounds are above the simulated memory.
   void find_nearest_miss() {
-    std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
-      return quick_[a].device_bytes < quick_[b].device_bytes;
-    });
-    std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    for (const SimulatedPoint& point : outcome_.simulated)
-      least = std::min(least, point.device_bytes);
+    std::ranges::stable_sort(order_, {}, [&](std::size_t i) { return quick_[i].device_bytes; });
+    const auto least = [this] {
+      std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
+      for (const auto& point : outcome_.simulated) bytes = std::min(bytes, point.device_bytes);
+      return bytes;
+    };
     std::vector<std::size_t> batch;
     for (const std::size_t index : order_) {
-      if (outcome_.is_interrupted || quick_[index].device_bytes >= least) break;
+      if (outcome_.is_interrupted || quick_[index].device_bytes >= least()) break;
       if (fates_[index] != Fate::too_large) continue;
       tighten(index);
-      if (quick_[index].device_bytes >= least) continue;
+      if (quick_[index].device_bytes >= least()) continue;
       batch.push_back(index);
-      if (batch.size() < kBatch) continue;
-      simulate_batch(batch);
-      for (const SimulatedPoint& point : outcome_.simulated) {
-        least = std::min(least, point.device_bytes);
-      }
+      if (batch.size() == kBatch) simulate_batch(batch);
     }
     if (!outcome_.is_interrupted) simulate_batch(batch);
   }
@@ -327,12 +318,9 @@ bool ranks_before(const SimulatedPoint& a, const SimulatedPoint& b, Objective ob
 
 std::vector<SimulatedPoint> pareto_front(const std::vector<SimulatedPoint>& points, double within) {
   std::vector<SimulatedPoint> sorted;
-  for (const SimulatedPoint& point : points) {
-    if (point.fits) sorted.push_back(point);
-  }
-  std::sort(sorted.begin(), sorted.end(), [](const SimulatedPoint& a, const SimulatedPoint& b) {
-    return std::tie(a.step_time_s, a.device_bytes, a.index) <
-           std::tie(b.step_time_s, b.device_bytes, b.index);
+  std::ranges::copy_if(points, std::back_inserter(sorted), &SimulatedPoint::fits);
+  std::ranges::sort(sorted, {}, [](const SimulatedPoint& point) {
+    return std::tie(point.step_time_s, point.device_bytes, point.index);
   });
   std::vector<SimulatedPoint> front;
   for (const SimulatedPoint& point : sorted) {

@@ -47,7 +47,7 @@ Json point_json(const SearchReport& report, const SimulatedPoint& point) {
     metrics[kMemoryMetrics.at(i)->name] = point.category_bytes.at(i);
   }
   Json json;
-  json["layout"] = report.layout_of(point);
+  json["layout"] = words_of(point.candidate);
   for_each_field(point.candidate,
                  [&](const char* name, const auto& value) { json["fields"][name] = value; });
   json["metrics"] = std::move(metrics);
@@ -115,7 +115,7 @@ std::string to_csv(const SearchReport& report) {
     const std::string cost = report.usd_per_gpu_hour > 0
                                  ? fmt::format("{}", report.usd_per_1t_tokens(point))
                                  : std::string();
-    text += fmt::format("{},{},{},", ++rank, on_front, csv_cell(report.layout_of(point)));
+    text += fmt::format("{},{},{},", ++rank, on_front, csv_cell(words_of(point.candidate)));
     for_each_field(point.candidate, [&](const char*, const auto& value) {
       text += csv_cell(fmt::format("{}", value)) + ",";
     });

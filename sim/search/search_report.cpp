@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <iterator>
 #include <limits>
 
 #include <fmt/format.h>
@@ -55,12 +55,12 @@ std::string why(const SearchReport& report) {
   }
   if (report.objective == Objective::memory) {
     return fmt::format("#2 ({}) holds {} more.", changed,
-                       format_memory(static_cast<double>(next.device_bytes - best.device_bytes)));
+                       format_memory(next.device_bytes - best.device_bytes));
   }
   const double slower = next.step_time_s - best.step_time_s;
   if (slower <= 0.0) {
     return fmt::format("#2 ({}) takes the same time and {} more memory.", changed,
-                       format_memory(static_cast<double>(next.device_bytes - best.device_bytes)));
+                       format_memory(next.device_bytes - best.device_bytes));
   }
   const CategoryDifference* most = &report.differences.front();
   double saved = 0;
@@ -97,7 +97,7 @@ std::vector<LayoutRow> rows_of(const SearchReport& report,
   std::vector<LayoutRow> rows;
   rows.reserve(points.size());
   for (const SimulatedPoint& point : points) {
-    rows.push_back({.layout = report.layout_of(point),
+    rows.push_back({.layout = words_of(point.candidate),
                     .step_s = point.step_time_s,
                     .mfu = point.mfu,
                     .tokens_per_s_per_gpu = point.tokens_per_s_per_gpu,
@@ -107,31 +107,30 @@ std::vector<LayoutRow> rows_of(const SearchReport& report,
   return rows;
 }
 
-std::string counted(std::size_t count) { return format_count(static_cast<std::int64_t>(count)); }
-
 std::string counts_of(const SearchReport& report) {
   std::string text = fmt::format(
       "{} layouts: {} simulated in full, {} shown by bounds to be worse, {} shown not to fit.",
-      counted(report.num_candidates), counted(report.num_simulated), counted(report.num_slower),
-      counted(report.num_too_large));
+      format_count(report.num_candidates), format_count(report.num_simulated),
+      format_count(report.num_slower), format_count(report.num_too_large));
   if (report.num_did_not_fit > 0) {
-    text += fmt::format(" Of those simulated {} did not fit.", counted(report.num_did_not_fit));
+    text +=
+        fmt::format(" Of those simulated {} did not fit.", format_count(report.num_did_not_fit));
   }
   if (!report.least_that_did_not_fit.empty()) {
     text += fmt::format(" Of what does not fit, {} needs least: {}{}.",
                         report.least_that_did_not_fit, report.least_is_simulated ? "" : "at least ",
-                        format_memory(static_cast<double>(report.least_bytes_not_fitting)));
+                        format_memory(report.least_bytes_not_fitting));
   }
   if (report.num_refused > 0) {
-    text += fmt::format(" {} are not legal after all.", counted(report.num_refused));
+    text += fmt::format(" {} are not legal after all.", format_count(report.num_refused));
   }
   if (report.num_failed > 0) {
-    text += fmt::format(" {} failed, the first ({}) with: {}.", counted(report.num_failed),
+    text += fmt::format(" {} failed, the first ({}) with: {}.", format_count(report.num_failed),
                         report.first_failed, report.first_failure);
   }
   if (report.num_unseen > 0) {
     text += fmt::format(" The search was interrupted: {} were not looked at.",
-                        counted(report.num_unseen));
+                        format_count(report.num_unseen));
   }
   return text;
 }
@@ -140,10 +139,6 @@ std::string counts_of(const SearchReport& report) {
 constexpr std::array kOrders = {"fastest first", "smallest first", "cheapest first"};
 
 }  // namespace
-
-std::string SearchReport::layout_of(const SimulatedPoint& point) const {
-  return words_of(point.candidate);
-}
 
 double SearchReport::usd_per_1t_tokens(const SimulatedPoint& point) const {
   if (usd_per_gpu_hour <= 0 || point.tokens_per_s <= 0) return 0;
@@ -171,13 +166,10 @@ SearchReport report_of(const SearchBase& base, const SearchRequest& request,
     if (source.field.rfind("system.", 0) != 0) continue;
     report.sources.push_back(source.field + ": " + source.source);
   }
-  for (const SimulatedPoint& point : outcome.simulated) {
-    if (point.fits) report.others.push_back(point);
-  }
-  std::sort(report.others.begin(), report.others.end(),
-            [&](const SimulatedPoint& a, const SimulatedPoint& b) {
-              return ranks_before(a, b, request.objective);
-            });
+  std::ranges::copy_if(outcome.simulated, std::back_inserter(report.others), &SimulatedPoint::fits);
+  std::ranges::sort(report.others, [&](const SimulatedPoint& a, const SimulatedPoint& b) {
+    return ranks_before(a, b, request.objective);
+  });
   const std::size_t shown = std::min(report.others.size(), static_cast<std::size_t>(request.top));
   report.ranked.assign(report.others.begin(),
                        report.others.begin() + static_cast<std::ptrdiff_t>(shown));

@@ -49,7 +49,6 @@ struct SearchReport : SearchCounts {
   std::int64_t least_bytes_not_fitting = 0;
   bool least_is_simulated = false;  ///< Else the bytes are a lower bound.
 
-  [[nodiscard]] std::string layout_of(const SimulatedPoint& point) const;
   /// Dollars for 10^12 tokens; 0 if no price is given.
   [[nodiscard]] double usd_per_1t_tokens(const SimulatedPoint& point) const;
 };

@@ -136,12 +136,9 @@ void take_out_decisions(const JsonValue& document, SearchFile& file) {
 
 // Removes sections that describe one run on one machine.
 void take_out_sections(const JsonValue& document, SearchFile& file) {
-  const auto those_there = [&document](const Names& names) {
-    Names found;
-    for (const std::string& name : names) {
-      if (document.find(name) != nullptr) found.push_back(name);
-    }
-    return found;
+  const auto those_there = [&document](Names names) {
+    std::erase_if(names, [&](const std::string& name) { return document.find(name) == nullptr; });
+    return names;
   };
   say(those_there({"system"}), "the machine is that of --gpu and --gpus", file);
   say(those_there({"execution", "expect", "output", "sweep"}), "layouts run one step each", file);
@@ -169,7 +166,7 @@ std::string system_preset(const std::string& gpu) {
   }
   std::vector<std::string> words = names;
   for (const std::string& name : names) {
-    if (name.rfind("dgx-", 0) == 0) words.push_back(name.substr(4));
+    if (name.starts_with("dgx-")) words.push_back(name.substr(4));
   }
   throw UsageError("E1322", "no GPU or system is called \"" + gpu + "\"",
                    help_for_preset(kind, words));
@@ -230,8 +227,6 @@ void sort_overrides(const SearchRequest& request, SearchBase& base,
     }
   }
 }
-
-void assume(SearchBase& base, const std::string& words) { base.assumptions.push_back(words); }
 
 }  // namespace
 
@@ -300,10 +295,10 @@ SearchBase prepare_search(const SearchRequest& request) {
   if (!batch) {
     batch = std::max({kTokensPerStep / scenario.model.seq_len, request.num_gpus / kGpusPerSequence,
                       std::int64_t{1}});
-    assume(base,
-           fmt::format("global batch {} sequences = {} tokens: the larger of 1 Mi tokens and "
-                       "a sequence for every {} GPUs, Llama 3's ratio (--global-batch-size)",
-                       *batch, format_count(*batch * scenario.model.seq_len), kGpusPerSequence));
+    base.assumptions.push_back(
+        fmt::format("global batch {} sequences = {} tokens: the larger of 1 Mi tokens and "
+                    "a sequence for every {} GPUs, Llama 3's ratio (--global-batch-size)",
+                    *batch, format_count(*batch * scenario.model.seq_len), kGpusPerSequence));
   }
   if (*batch < 1) {
     throw UsageError("E1323", fmt::format("a global batch of {} sequences", *batch),
@@ -311,17 +306,19 @@ SearchBase prepare_search(const SearchRequest& request) {
   }
   scenario.training.global_batch_size = *batch;
   if (!request.seq_len && base.file == "plan") {
-    assume(base, fmt::format("{} tokens per sequence, as the model's preset says (--seq-len)",
-                             format_count(scenario.model.seq_len)));
+    base.assumptions.push_back(
+        fmt::format("{} tokens per sequence, as the model's preset says (--seq-len)",
+                    format_count(scenario.model.seq_len)));
   }
   if (request.precision.empty() && base.file == "plan") {
-    assume(base, fmt::format("{}, optimizer {} (--precision, --set training.optimizer=...)",
-                             to_string(scenario.training.precision), scenario.training.optimizer));
+    base.assumptions.push_back(
+        fmt::format("{}, optimizer {} (--precision, --set training.optimizer=...)",
+                    to_string(scenario.training.precision), scenario.training.optimizer));
   }
   if (request.objective == Objective::cost && request.usd_per_gpu_hour <= 0) {
-    assume(base,
-           "cost ranks as time: with one kind and number of GPUs the fastest is the cheapest "
-           "(--usd-per-gpu-hour says what it costs)");
+    base.assumptions.push_back(
+        "cost ranks as time: with one kind and number of GPUs the fastest is the cheapest "
+        "(--usd-per-gpu-hour says what it costs)");
   }
   return base;
 }

@@ -189,12 +189,12 @@ std::string value_of_axis(const std::string& axis, const std::string& word) {
   if (choices.empty()) {
     const auto number = parse_number<std::int64_t>(word);
     if (number && *number > 0) return std::to_string(*number);
-    throw UsageError("E1325", fmt::format("{} cannot be \"{}\"", axis, word),
-                     fmt::format("write whole numbers from 1: --fix {}=1,2", axis));
+  } else if (std::ranges::find(choices, word) != choices.end()) {
+    return word;
   }
-  if (std::ranges::find(choices, word) != choices.end()) return word;
   throw UsageError("E1325", fmt::format("{} cannot be \"{}\"", axis, word),
-                   help_for_word(lower_case(word), choices, "it is one of "));
+                   choices.empty() ? fmt::format("write whole numbers from 1: --fix {}=1,2", axis)
+                                   : help_for_word(lower_case(word), choices, "it is one of "));
 }
 
 }  // namespace
@@ -295,8 +295,8 @@ void fix_axis(const std::string& words, FixedAxes& fixed) {
                          one_of_list(names));
   }
   std::vector<std::string> values;
-  for (const std::string_view word : split_at(std::string_view(words).substr(equals + 1), ',')) {
-    values.push_back(value_of_axis(axis, std::string(word)));
+  for (const std::string_view value : split_at(std::string_view(words).substr(equals + 1), ',')) {
+    values.push_back(value_of_axis(axis, std::string(value)));
   }
   fixed[axis] = std::move(values);
 }

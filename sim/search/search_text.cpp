@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
@@ -89,10 +88,8 @@ constexpr std::size_t kMostOnFront = 12;  // Lines; files have all.
 constexpr double kInPercent = 100.0;
 constexpr double kThousand = 1e3;
 
-const char* words_of_objective(Objective objective) {
-  if (objective == Objective::memory) return "least memory first";
-  return objective == Objective::cost ? "cheapest first" : "fastest first";
-}
+// By Objective.
+constexpr std::array kFirst = {"fastest first", "least memory first", "cheapest first"};
 
 std::string paragraph(const std::string& words) {
   std::string text;
@@ -117,19 +114,18 @@ class Table {
   }
 
   [[nodiscard]] std::string row(const std::string& first, const SimulatedPoint& point) const {
-    std::string line = fmt::format(
-        "  {:>4}  {:<{}}{:>9}{:>6.1f}%{:>11}{:>10}", first, layout(point), width(),
-        format_seconds(point.step_time_s), point.mfu * kInPercent,
-        format_number(point.tokens_per_s_per_gpu),
-        format_memory(static_cast<double>(point.device_bytes)) + (point.is_tight ? "!" : ""));
+    std::string line =
+        fmt::format("  {:>4}  {:<{}}{:>9}{:>6.1f}%{:>11}{:>10}", first, layout(point), width(),
+                    format_seconds(point.step_time_s), point.mfu * kInPercent,
+                    format_number(point.tokens_per_s_per_gpu),
+                    format_memory(point.device_bytes) + (point.is_tight ? "!" : ""));
     if (report_.usd_per_gpu_hour > 0) {
       line += fmt::format("{:>9}k", format_number(report_.usd_per_1t_tokens(point) / kThousand));
     }
     if (wide_) {
       line += fmt::format("{:>10}{:>10}{:>10}{:>10}{:>12}", format_seconds(point.compute_s),
                           format_seconds(point.exposed_comm_s), format_seconds(point.bubble_s),
-                          format_seconds(point.host_s),
-                          format_memory(static_cast<double>(point.peak_bytes)));
+                          format_seconds(point.host_s), format_memory(point.peak_bytes));
     }
     return line + "\n";
   }
@@ -138,7 +134,7 @@ class Table {
   // The width that the columns of numbers leave.
   [[nodiscard]] std::size_t width() const { return report_.usd_per_gpu_hour > 0 ? 45 : 55; }
   [[nodiscard]] std::string layout(const SimulatedPoint& point) const {
-    return truncate_to_width(report_.layout_of(point), width() - 1);
+    return truncate_to_width(words_of(point.candidate), width() - 1);
   }
   const SearchReport& report_;
   bool wide_;
@@ -161,9 +157,8 @@ std::string heading(const SearchReport& report) {
 std::string counts(const SearchReport& report) {
   std::string words = fmt::format(
       "{} layouts: {} simulated in full, {} shown by bounds to be worse, {} shown not to fit",
-      format_count(static_cast<std::int64_t>(report.num_candidates)), report.num_simulated,
-      format_count(static_cast<std::int64_t>(report.num_slower)),
-      format_count(static_cast<std::int64_t>(report.num_too_large)));
+      format_count(report.num_candidates), report.num_simulated, format_count(report.num_slower),
+      format_count(report.num_too_large));
   if (report.num_did_not_fit > 0) {
     words += fmt::format("; of those simulated {} did not fit", report.num_did_not_fit);
   }
@@ -172,11 +167,10 @@ std::string counts(const SearchReport& report) {
   if (report.num_unseen > 0) words += fmt::format("; {} not looked at", report.num_unseen);
   words += ".";
   if (!report.least_that_did_not_fit.empty()) {
-    words +=
-        fmt::format(" Of what does not fit in {}, {} needs least: {}{}.",
-                    format_memory(static_cast<double>(report.memory_capacity_bytes)),
-                    report.least_that_did_not_fit, report.least_is_simulated ? "" : "at least ",
-                    format_memory(static_cast<double>(report.least_bytes_not_fitting)));
+    words += fmt::format(" Of what does not fit in {}, {} needs least: {}{}.",
+                         format_memory(report.memory_capacity_bytes), report.least_that_did_not_fit,
+                         report.least_is_simulated ? "" : "at least ",
+                         format_memory(report.least_bytes_not_fitting));
   }
   if (report.num_failed > 0) {
     words += fmt::format(" First failed: {}, {}", report.first_failed,
@@ -264,7 +258,8 @@ std::string to_text(const SearchReport& report, const SearchTextOptions& options
   if (report.ranked.empty())
     return text + (report.is_interrupted ? counts(report) : misfit(report));
   const Table table(report, options.wide);
-  text += fmt::format("\n{}\n{}", words_of_objective(report.objective), table.header("rank"));
+  text += fmt::format("\n{}\n{}", kFirst.at(static_cast<std::size_t>(report.objective)),
+                      table.header("rank"));
   bool is_tight = false;
   for (std::size_t i = 0; i < report.ranked.size(); ++i) {
     text += table.row(std::to_string(i + 1), report.ranked[i]);
@@ -275,8 +270,7 @@ std::string to_text(const SearchReport& report, const SearchTextOptions& options
     text += paragraph(fmt::format(
         "! fits, and leaves less than {:.3g} % of the {} that a GPU has (execution.memory_margin): "
         "it may run out of memory, so it is ranked behind all that leave more",
-        report.memory_margin * kInPercent,
-        format_memory(static_cast<double>(report.memory_capacity_bytes))));
+        report.memory_margin * kInPercent, format_memory(report.memory_capacity_bytes)));
   }
   text += runner_up(report) + front(report, options, table) + "\n" + counts(report);
   if (!options.command.empty()) text += "\nnext: " + options.command + "\n";

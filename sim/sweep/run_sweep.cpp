@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstddef>
 #include <exception>
-#include <functional>
 #include <optional>
 #include <ostream>
 #include <set>
@@ -33,9 +32,6 @@
 namespace shardsim {
 
 namespace {
-
-// Whether a row of the point with this key exists already.
-using IsComplete = std::function<bool(std::size_t point, const std::string& key)>;
 
 std::string key_of(const std::string& text) {
   return fmt::format("{:016x}", hash_text(std::string(version()) + "\n" + text));
@@ -92,10 +88,10 @@ void judge_result(PointRow& row, Result&& result) {
   }
 }
 
-// One point, from its number to its row. Nothing if the point is complete. Every failure of a point
-// is in its row: one bad point does not end a sweep. May be called from any thread.
-std::optional<PointRow> run_point(const SweepPlan& plan, std::size_t point,
-                                  const IsComplete& is_complete, const RunHooks& hooks) {
+// One point, from its number to its row. Nothing if `found` has it already. Every failure of a
+// point is in its row: one bad point does not end a sweep. May be called from any thread.
+std::optional<PointRow> run_point(const SweepPlan& plan, std::size_t point, const PointIndex& found,
+                                  const RunHooks& hooks) {
   PointRow row{.point = point, .values = values_of(plan, point)};
   try {
     Scenario scenario;
@@ -103,13 +99,13 @@ std::optional<PointRow> run_point(const SweepPlan& plan, std::size_t point,
       scenario = load_scenario_text(plan.text, plan.file, overrides_of(plan, point));
     } catch (const ScenarioError& error) {
       row.key = key_of(fmt::format("{} {} {}", plan.hash, point, error.what()));
-      if (is_complete(point, row.key)) return std::nullopt;
+      if (found.has(point, row.key)) return std::nullopt;
       refuse(row, error);
       return row;
     }
     scenario.output.trace.clear();  // Points write no files; a trace would only take memory.
     row.key = key_of(scenario);
-    if (is_complete(point, row.key)) return std::nullopt;
+    if (found.has(point, row.key)) return std::nullopt;
     judge_result(row, run_scenario(std::move(scenario), hooks).result);
   } catch (const Error& error) {
     fail(row, PointStatus::failed, error.code(), error.what());
@@ -175,33 +171,31 @@ SweepOutcome run_sweep(const SweepPlan& plan, const SweepSetting& setting, const
   const InterruptWatch watch;
   // Each index has its own line, from its body until it has ended; empty: the row existed already.
   std::vector<std::string> lines(outcome.share);
-  run_parallel(
-      outcome.share, setting.jobs,
-      {.body =
-           [&](std::size_t i) {
-             const std::optional<PointRow> row = run_point(
-                 plan, shard.index + i * shard.count,
-                 [&](std::size_t point, const std::string& key) { return index.has(point, key); },
-                 telling);
-             if (row) lines[i] = line_of(*row, plan.columns);
-           },
-       .finished =
-           [&](std::size_t i) {
-             if (!lines[i].empty()) {
-               part.append(std::exchange(lines[i], {}));
-               ++outcome.computed;
-               progress.add_done();
-             } else {
-               ++outcome.found;
-             }
-             progress.tick();
-           },
-       .stop =
-           [&] {
-             outcome.interrupted = watch.is_asked();
-             outcome.out_of_time = setting.time_limit && progress.elapsed() >= *setting.time_limit;
-             return outcome.interrupted || outcome.out_of_time;
-           }});
+  run_parallel(outcome.share, setting.jobs,
+               {.body =
+                    [&](std::size_t i) {
+                      const std::optional<PointRow> row =
+                          run_point(plan, shard.index + i * shard.count, index, telling);
+                      if (row) lines[i] = line_of(*row, plan.columns);
+                    },
+                .finished =
+                    [&](std::size_t i) {
+                      if (!lines[i].empty()) {
+                        part.append(std::exchange(lines[i], {}));
+                        ++outcome.computed;
+                        progress.add_done();
+                      } else {
+                        ++outcome.found;
+                      }
+                      progress.tick();
+                    },
+                .stop =
+                    [&] {
+                      outcome.interrupted = watch.is_asked();
+                      outcome.out_of_time =
+                          setting.time_limit && progress.elapsed() >= *setting.time_limit;
+                      return outcome.interrupted || outcome.out_of_time;
+                    }});
   part.sync();
   progress.end();
   return outcome;

@@ -24,7 +24,7 @@ std::size_t variable(const EnvironmentLookup& lookup, const std::string& name,
                      std::optional<std::size_t> otherwise) {
   const std::optional<std::string> text = lookup(name);
   if (!text && otherwise) return *otherwise;
-  const auto number = text ? parse_number<std::size_t>(*text) : std::nullopt;
+  const std::optional<std::size_t> number = text ? parse_number<std::size_t>(*text) : std::nullopt;
   if (number) return *number;
   throw UsageError("E1313",
                    text ? fmt::format("environment variable {} is \"{}\", not a whole number", name,

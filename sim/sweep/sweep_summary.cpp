@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -132,7 +131,7 @@ std::string reasons_text(const SweepFindings& findings) {
     const auto& [code, reason] = *std::ranges::max_element(
         reasons, {}, [](const auto& entry) { return entry.second.count; });
     text += fmt::format("  {}: {} x {}; point {}: {}\n", name_of(static_cast<PointStatus>(i)),
-                        format_count(static_cast<std::int64_t>(reason.count)), code, reason.point,
+                        format_count(reason.count), code, reason.point,
                         printable(reason.message, kWidestMessage));
     if (code == kInternalCode) text += "    the next run of the sweep computes these again\n";
   }
@@ -184,7 +183,7 @@ std::string summary_text(const SweepFindings& findings, const std::vector<std::s
   std::string text = "points:";
   for (std::size_t i = 0; i < findings.counts.size(); ++i) {
     if (findings.counts.at(i) == 0) continue;
-    text += fmt::format(" {} {},", format_count(static_cast<std::int64_t>(findings.counts.at(i))),
+    text += fmt::format(" {} {},", format_count(findings.counts.at(i)),
                         name_of(static_cast<PointStatus>(i)));
   }
   text.back() = text.back() == ',' ? '\n' : ' ';
