@@ -1,9 +1,9 @@
-#include "strategies/checkpoint/chunk.hpp"
-
 #include <numeric>
 #include <vector>
 
 #include "sim/kernel/error.hpp"
+
+#include "strategies/checkpoint/chunk.hpp"
 
 #include "tests/checkpoint/draw.hpp"
 #include "tests/checkpoint/runs_of_box.hpp"
