@@ -49,7 +49,7 @@ bool CountsSent::is_count(Carried moved, int sender, std::size_t call, const Ten
 }
 
 Tensor CountsWatch::arriving(const Tensor& tensor, Carried moved, int sender) {
-  if (has_numbers(tensor)) counts_.note(moved, sender, copy_of(tensor));
+  if (has_numbers(tensor)) counts_.note(moved, sender, unwatched_copy(tensor));
   return tensor;
 }
 
@@ -60,7 +60,7 @@ Tensor LastBitErrors::arriving(const Tensor& tensor, Carried moved, int sender) 
   const bool is_narrow = dtype == DType::fp32 || dtype == DType::bf16 || dtype == DType::fp16;
   const bool is_meant = moved == Carried::terms ? !sender_ : sender_ == sender;
   if (!is_narrow || !is_meant) return tensor;
-  const Tensor arrives = copy_of(tensor);
+  const Tensor arrives = unwatched_copy(tensor);
   if (counts_.is_count(moved, sender, call, arrives)) return tensor;
   for (std::int64_t i = 0; i < arrives.numel(); ++i) {
     arrives.set(i, neighbour(arrives.get(i), dtype, sender));

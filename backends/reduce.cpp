@@ -138,7 +138,7 @@ void reduce_chunk(std::span<const std::byte* const> inputs, std::byte* output, s
   });
 }
 
-Tensor copy_of(const Tensor& tensor) {
+Tensor unwatched_copy(const Tensor& tensor) {
   Tensor copy = Tensor::allocate(nullptr, MemoryCategory::comm, tensor.shape(), tensor.dtype(),
                                  !tensor.has_data());
   if (copy.has_data()) copy_bytes(copy.wire_data(), tensor.wire_data(), copy.num_bytes());

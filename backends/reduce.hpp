@@ -26,7 +26,7 @@ void reduce_chunk(std::span<const std::byte* const> inputs, std::byte* output, s
 void divide_chunk(std::byte* data, std::int64_t count, DType dtype, int divisor);
 
 /// Its content once more, in no ledger; a marked tensor tells nobody that it was read.
-[[nodiscard]] Tensor copy_of(const Tensor& tensor);
+[[nodiscard]] Tensor unwatched_copy(const Tensor& tensor);
 
 /// Copies within one memory; both ranges may be the same, overlap, or be empty and null.
 inline void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {

@@ -216,7 +216,7 @@ FiberOperation& FiberCommunicator::post_buffered_send(TransferOperation& transfe
   departure.set_trace_id(transfer.trace_id());
   if (record.root != member_) departure.set_sent(record.root, buffer.num_bytes());
   departure.expect(1);
-  const bool fits = transfer.join(true, record, copy_of(buffer));
+  const bool fits = transfer.join(true, record, unwatched_copy(buffer));
   if (fits) transfer.follow(engine, departure);
   transfer.release();  // The sender's interest in it ends here.
   stream_->order(departure, options.after);

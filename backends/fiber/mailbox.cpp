@@ -76,7 +76,7 @@ void Mailbox::send_ahead(MessageHalf& half) {
   const MessageHalf::Call& call = half.call();
   const Time price =
       world_.network().transfer(call.member, call.peer, call.buffer.num_bytes(), call.ready);
-  half.set_buffered(copy_of(call.buffer), price);
+  half.set_buffered(unwatched_copy(call.buffer), price);
   half.settle(world_.engine(), call.ready);
 }
 

@@ -1,27 +1,15 @@
 #include "sim/verify/oracle.hpp"
 
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "backends/reduce.hpp"
+
 #include "sim/verify/rounding_noise.hpp"
 
 namespace shardsim {
-
-namespace {
-
-Tensor copy_of(const Tensor& tensor) {
-  const Tensor copy =
-      Tensor::allocate(nullptr, MemoryCategory::activations, tensor.shape(), tensor.dtype(), false);
-  if (tensor.num_bytes() > 0) {
-    std::memcpy(copy.data(), tensor.data(), static_cast<std::size_t>(tensor.num_bytes()));
-  }
-  return copy;
-}
-
-}  // namespace
 
 Oracle::Oracle(const SyncPlan& sync, const TrainingPlan& plan, const GlobalBatch& global_batch,
                std::unique_ptr<Model> exact_model, int num_ranks,
@@ -178,7 +166,7 @@ void Oracle::show(std::int64_t step, const Holder& holder, const GradientSync& s
     }
     const auto keep = [&](std::vector<Waiting>& waiting) {
       waiting.push_back({holder.rank, whole});
-      waiting.back().whole.piece.values = copy_of(whole.piece.values);
+      waiting.back().whole.piece.values = unwatched_copy(whole.piece.values);
     };
     const bool is_gradient = kind == StateKind::gradient;
     if (!is_gradient && num_waiting_ > 0) return keep(waiting_);
