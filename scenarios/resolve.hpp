@@ -54,7 +54,7 @@ void resolve_faults(Reading& r);
 void check_expectations(Reading& r);
 void check_outputs(Reading& r);
 /// The largest number of ranks of a scenario: max_folded_ranks where replicas may be folded, as
-/// only a plan tells how many of them run. Then choose_fold (sim/experiment/folding) compares those
+/// only a plan tells how many of them run. Then choose_fold (sim/run/run.cpp) compares those
 /// with the engine's limit.
 [[nodiscard]] std::int64_t max_ranks_of(const Reading& reading);
 

@@ -91,8 +91,8 @@ class NcclBackend final : public ProcessRank {
   // Runs `body`; aborts all communicators if it throws.
   template <class Body>
   void guarded(const Body& body) {
-    check_alive();
     try {
+      check_alive();
       body();
     } catch (...) {
       give_up();

@@ -218,11 +218,12 @@ void AsioLine::greet() {
   Failed ignored;
   socket_.set_option(tcp::no_delay(true), ignored);
   last_heard_s_ = monotonic_seconds();
+  const std::string host = asio::ip::host_name(ignored);
   send(Hello{.token = options_.token,
              .rank = options_.rank,
              .world_size = options_.world_size,
              .pid = getpid(),
-             .host = asio::ip::host_name(ignored)});
+             .host = host.empty() ? "unknown" : host});
   read();
 }
 

@@ -8,7 +8,8 @@
 // full buffer a member gives and gets; traffic, prices, buffers and effects follow from it. Code
 // that calls or prices a kind takes the row's constant, collective::kAllReduce for "all_reduce".
 // Code that treats kinds differently asks the row and compares no kinds. Only Communicator names
-// them, and one switch of each backend whose library has a function per kind.
+// them, and one switch of a backend: of messages, for the parts of buffers that each kind moves; of
+// NCCL, whose library has a function per kind.
 namespace shardsim {
 
 /// Trace hashes contain these numbers.

@@ -256,21 +256,22 @@ class Search {
   // the bounds, until the remaining bounds are above the simulated memory.
   void find_nearest_miss() {
     std::ranges::stable_sort(order_, {}, [&](std::size_t i) { return quick_[i].device_bytes; });
-    const auto least = [this] {
-      std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
-      for (const auto& point : outcome_.simulated) bytes = std::min(bytes, point.device_bytes);
-      return bytes;
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    const auto simulate_more = [&](std::vector<std::size_t>& indices) {
+      simulate_batch(indices);
+      for (const auto& point : outcome_.simulated) least = std::min(least, point.device_bytes);
     };
     std::vector<std::size_t> batch;
+    simulate_more(batch);  // None yet: what was simulated before counts.
     for (const std::size_t index : order_) {
-      if (outcome_.is_interrupted || quick_[index].device_bytes >= least()) break;
+      if (outcome_.is_interrupted || quick_[index].device_bytes >= least) break;
       if (fates_[index] != Fate::too_large) continue;
       tighten(index);
-      if (quick_[index].device_bytes >= least()) continue;
+      if (quick_[index].device_bytes >= least) continue;
       batch.push_back(index);
-      if (batch.size() == kBatch) simulate_batch(batch);
+      if (batch.size() == kBatch) simulate_more(batch);
     }
-    if (!outcome_.is_interrupted) simulate_batch(batch);
+    if (!outcome_.is_interrupted) simulate_more(batch);
   }
 
   void count() {

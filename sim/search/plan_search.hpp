@@ -54,7 +54,7 @@ inline constexpr std::array kPointMetrics = {
     PointMetric{metric::kTimeHostS, &SimulatedPoint::host_s},
 };
 
-/// Candidates by their fate; each but the simulated is in one of these counts.
+/// Candidates by their fate: the simulated and the counts below add up to num_candidates.
 struct SearchCounts {
   std::size_t num_candidates = 0;
   std::size_t num_slower = 0;     ///< Not simulated: neither among the best nor on the front.

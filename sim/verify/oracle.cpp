@@ -166,6 +166,7 @@ void Oracle::show(std::int64_t step, const Holder& holder, const GradientSync& s
     }
     const auto keep = [&](std::vector<Waiting>& waiting) {
       waiting.push_back({holder.rank, whole});
+      // Whether a buffer in flight is read, has been asked where its fingerprint was taken.
       waiting.back().whole.piece.values = unwatched_copy(whole.piece.values);
     };
     const bool is_gradient = kind == StateKind::gradient;

@@ -52,6 +52,12 @@ using ElementRuns = std::vector<ElementRun>;
 /// Elements [first, first + count); none if count is 0.
 [[nodiscard]] ElementRuns flat_run(std::int64_t first, std::int64_t count);
 
+/// The box of `extent` elements from `offset` in each dimension, in row-major order, in as few runs
+/// as it takes. Throws UsageError (E0811) when it does not lie inside the tensor.
+[[nodiscard]] ElementRuns runs_of_box(std::span<const std::int64_t> shape,
+                                      std::span<const std::int64_t> offset,
+                                      std::span<const std::int64_t> extent);
+
 /// Calls use(global element, count, position in a, position in b) for each stretch that both runs
 /// hold, in rising order. Takes as many steps as there are such stretches, not as there are pieces.
 template <class Use>

@@ -34,7 +34,7 @@ void finish_rows_later(const Pass& pass, int k, bool has_bias, const Tensor& dy,
   const auto allocate = [&] { return new_activation(pass.runtime, shape, DType::fp64); };
   Tensor bias_terms = has_bias ? allocate() : Tensor();
   Tensor weight_terms = allocate();
-  const std::int64_t width = statistics.numel() / num_rows(x);
+  const std::int64_t width = has_bias ? 2 : 1;  // The mean is only needed by norms with a bias.
   for (std::int64_t row = 0; row < num_rows(x); ++row) {
     static_cast<void>(norm_backward(pass.runtime, row_of(dy, row), row_of(x, row), weight,
                                     statistics.view(width * row, {width}),

@@ -4,7 +4,7 @@
 
 Run it after a change that is to keep behavior, with a build of the commit before. Names, their
 order, texts and the digits of numbers are compared, the trace hash among them. The words of assumptions, warnings and details are masked: they may
-get better.
+get better. The numbers in details are not.
 
 usage: same_results.py OLD_COMMAND NEW_COMMAND [--keep FOLDER]
 """
@@ -14,6 +14,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -23,9 +24,10 @@ MASKED = {"assumptions", "warnings", "detail", "details"}
 
 
 def masked(value, key=None):
-    """`value` with the words of its assumptions, warnings and details replaced, and their count kept."""
+    """`value` without the words of its assumptions, warnings and details: their count stays, and the numbers of
+    details."""
     if key in MASKED:
-        return len(value) if isinstance(value, list) else "masked"
+        return len(value) if isinstance(value, list) else re.findall(r"\d[\d.,]*(?:e[+-]\d+)?", str(value))
     if isinstance(value, dict):
         return {name: masked(part, name) for name, part in value.items()}
     if isinstance(value, list):

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds the tree with AddressSanitizer and UndefinedBehaviorSanitizer and runs tests. --full runs all.
 # Otherwise the command runs all verify scenarios once (tests/app/every_scenario_test.py), and a third
-# of the tests outside the suite 'heavy' run. SHARDSIM_SAMPLE chooses the third, so that three
-# samples in a row cover all. --command only builds the command, and prints its path.
+# of the tests outside the suite 'heavy' run. SHARDSIM_SAMPLE chooses the third, and the part of
+# the lists that tests take in parts (tests/sample.hpp): nine samples in a row cover all. With --full,
+# too, a list runs in part; `./dev test --full` runs it whole, without sanitizers. --command only builds the command, and prints its path.
 #
 # Clang compiles this build. So it also serves `./dev plans`, which compares two compilers.
 #
@@ -115,7 +116,7 @@ sanitized_setup() {
 # sample_of FOLDER: the names of this sample's tests.
 sample_of() {
   meson test -C "$1" --list "${selection[@]}" 2>/dev/null </dev/null | sed -n 's|^shardsim:.* / ||p' |
-    awk -v part="$((${SHARDSIM_SAMPLE:-0} % 3))" '$0 == "every_scenario" || NR % 3 == part'
+    awk -v part="$((${SHARDSIM_SAMPLE:-0} / 3 % 3))" '$0 == "every_scenario" || NR % 3 == part'
 }
 
 # sanitized_tests FOLDER NAME...: builds what these tests need, and runs them. Without names, the mode

@@ -6,7 +6,6 @@
 #include "strategies/checkpoint/chunk.hpp"
 
 #include "tests/checkpoint/draw.hpp"
-#include "tests/checkpoint/runs_of_box.hpp"
 #include "tests/property/check_property.hpp"
 
 namespace shardsim::test {

@@ -3,7 +3,6 @@
 
 #include "tests/checkpoint/draw.hpp"
 #include "tests/checkpoint/memory_file_system.hpp"
-#include "tests/checkpoint/runs_of_box.hpp"
 #include "tests/checkpoint/sample_state.hpp"
 #include "tests/property/check_property.hpp"
 

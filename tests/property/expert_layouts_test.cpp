@@ -167,6 +167,8 @@ TEST_CASE("P47: experts train as one device under every layout of up to 32 ranks
             << " were run, " << refused_count << " others refused\n";
   CHECK(run_count == 1022);
   CHECK(refused_count == 1508);
+  // A sample is about a tenth: a third of the small ones.
+  CHECK(done_count >= (long_run() ? run_count : run_count / 16));
 }
 
 }  // namespace shardsim::test

@@ -16,7 +16,6 @@
 #include "tests/property/check_property.hpp"
 #include "tests/property/random_schedule.hpp"
 #include "tests/strategies/pipeline_naive.hpp"
-#include "tests/strategies/schedule_text_reader.hpp"
 
 // Pipeline schedules in random shapes, with random times and random mistakes.
 namespace shardsim::test {

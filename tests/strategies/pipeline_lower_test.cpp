@@ -5,7 +5,6 @@
 #include "strategies/pipeline/validate.hpp"
 
 #include "tests/strategies/pipeline_fixture.hpp"
-#include "tests/strategies/schedule_text_reader.hpp"
 
 // Where sends and receives go, and how many there are.
 namespace shardsim::test {

@@ -8,8 +8,6 @@
 #include "strategies/pipeline/schedule_row.hpp"
 #include "strategies/pipeline/schedule_text.hpp"
 
-#include "tests/strategies/schedule_text_reader.hpp"
-
 // A schedule as text and back.
 namespace shardsim {
 
@@ -20,7 +18,7 @@ constexpr const char* kHeader =
 
 std::string parse_error(const std::string& text) {
   try {
-    (void)test::parse_schedule_text(text);
+    (void)parse_schedule_text(text);
   } catch (const UsageError& error) {
     return error.code() + ": " + error.what();
   }
@@ -39,7 +37,7 @@ TEST_CASE("a schedule's text reads back as the same schedule") {
                  .num_chunks = chunks,
                  .num_microbatches =
                      schedule_row(name).placement == Placement::v || name == "zb_h2" ? 24 : 12});
-      CHECK(test::parse_schedule_text(to_text(schedule)) == schedule);
+      CHECK(parse_schedule_text(to_text(schedule)) == schedule);
     }
   }
 }
@@ -49,7 +47,7 @@ TEST_CASE("every kind of action and both placements read back") {
       "schedule any: 2 ranks, 2 chunks, 12 microbatches, v placement, 2 sends in flight\n"
       "rank 0: 0F0      3RECV_F0 0SEND_F0 3B0      3SEND_B0 0RECV_B11 0I11\n"
       "rank 1: 1RECV_F0 2W3      1F4&     2B2\n";
-  const PipelineSchedule schedule = test::parse_schedule_text(text);
+  const PipelineSchedule schedule = parse_schedule_text(text);
   REQUIRE(schedule.actions.size() == 2);
   CHECK(schedule.placement == Placement::v);
   CHECK(schedule.actions[0][1] == make_action(ActionKind::recv_forward, 1, 0));
@@ -59,12 +57,12 @@ TEST_CASE("every kind of action and both placements read back") {
   CHECK(schedule.actions[1][2].microbatch == 4);
   CHECK(!schedule.actions[1][3].overlaps_next);
   CHECK(schedule.is_lowered());
-  CHECK(test::parse_schedule_text(to_text(schedule)) == schedule);
+  CHECK(parse_schedule_text(to_text(schedule)) == schedule);
 }
 
 TEST_CASE("an empty row and a wrong schedule read back, too") {
   const std::string text = std::string(kHeader) + "rank 0:\nrank 1: 1B7 1F0 1F0\n";
-  CHECK(to_text(test::parse_schedule_text(text)) == text);
+  CHECK(to_text(parse_schedule_text(text)) == text);
 }
 
 TEST_CASE("text that is no schedule is refused at its line and column") {

@@ -11,7 +11,6 @@
 #include "strategies/pipeline/timeline.hpp"
 
 #include "tests/strategies/pipeline_fixture.hpp"
-#include "tests/strategies/schedule_text_reader.hpp"
 
 // Times of schedules: small ones by hand, all of them against the closed formulas.
 namespace shardsim::test {

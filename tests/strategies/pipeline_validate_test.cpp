@@ -11,7 +11,6 @@
 #include "strategies/pipeline/validate.hpp"
 
 #include "tests/strategies/pipeline_fixture.hpp"
-#include "tests/strategies/schedule_text_reader.hpp"
 
 // Mistakes in a schedule are told with their row and cell.
 namespace shardsim::test {

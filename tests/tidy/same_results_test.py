@@ -29,7 +29,7 @@ class SameResultsTest(unittest.TestCase):
         self.assertTrue(self.is_same(changed(checks=[{"name": "a", "detail": "holds"}])))
 
     def test_all_else_must_be_the_same(self):
-        for text in (changed(assumptions=["one"]), changed(metrics={"mfu": 0.250000001}), changed(metrics={"mfu": "0.25"}),
+        for text in (changed(assumptions=["one"]), changed(checks=[{"name": "a", "detail": "fine by 2"}]), changed(metrics={"mfu": 0.250000001}), changed(metrics={"mfu": "0.25"}),
                      changed(checks=[{"name": "b", "detail": "fine"}]), changed(checks=[]),
                      json.dumps(RESULT).replace("0.25", "0.250"), json.dumps(dict(reversed(RESULT.items())))):
             with self.subTest(text=text):

@@ -134,6 +134,7 @@ NcclSelection::NcclSelection(const std::string& algorithms, const std::string& p
 
 const char* NcclSelection::why_left_out(CollectiveKind kind, NcclAlgorithm algorithm,
                                         NcclProtocol protocol) const {
+  // A kind without a function counts as the last.
   const auto* const found =
       std::find(std::begin(kFunctionKinds), std::end(kFunctionKinds) - 1, kind);
   const auto function = static_cast<std::size_t>(found - std::begin(kFunctionKinds));

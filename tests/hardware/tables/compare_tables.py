@@ -23,7 +23,7 @@ HARDWARE = "sim/hardware"
 PRINTER = "tests/hardware/tables/print_constant.hpp"
 PRICES = "tests/hardware/tables/print_prices"
 # The only sources of other layers that tables and prices need.
-OTHERS = ("sim/kernel/dtype.cpp", "sim/kernel/random.cpp", "sim/kernel/time.cpp", "scenarios/nccl_platform.cpp")
+OTHERS = ("sim/kernel/dtype.cpp", "sim/kernel/random.cpp", "sim/kernel/text.cpp", "sim/kernel/time.cpp", "scenarios/nccl_platform.cpp")
 LEVEL = ("-std=c++20", "-O2")
 MOST_LINES = 12
 
