@@ -44,15 +44,19 @@ int MeshShape::shard_of(const MeshPlace& place, WeightKind kind) const {
 namespace {
 
 void require_mesh_size(const MeshShape& shape, int ranks) {
-  require_usage(
-      shape.size() == ranks, "E0701",
-      concat("dp_shard ", shape.dp_shard, " x dp_replicate ", shape.dp_replicate, " x cp ",
-             shape.cp, " x tp ", shape.tp, " x pp ", shape.pp, " is not ", ranks, " ranks"),
-      "the sizes of all axes multiply to the number of ranks");
-  require_usage(shape.dp_shard * shape.cp * shape.tp % shape.ep == 0, "E0703",
-                concat("ep ", shape.ep, " does not divide dp_shard ", shape.dp_shard, " x cp ",
-                       shape.cp, " x tp ", shape.tp),
-                "ep regroups these ranks: take a divisor of their number");
+  if (shape.size() != ranks) {
+    throw UsageError(
+        "E0701",
+        concat("dp_shard ", shape.dp_shard, " x dp_replicate ", shape.dp_replicate, " x cp ",
+               shape.cp, " x tp ", shape.tp, " x pp ", shape.pp, " is not ", ranks, " ranks"),
+        "the sizes of all axes multiply to the number of ranks");
+  }
+  if (shape.dp_shard * shape.cp * shape.tp % shape.ep != 0) {
+    throw UsageError("E0703",
+                     concat("ep ", shape.ep, " does not divide dp_shard ", shape.dp_shard, " x cp ",
+                            shape.cp, " x tp ", shape.tp),
+                     "ep regroups these ranks: take a divisor of their number");
+  }
 }
 
 }  // namespace

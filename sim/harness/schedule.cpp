@@ -113,7 +113,7 @@ std::string token_checksum(std::string_view text) {
 }
 
 const char* name_of(SendMode mode) {
-  constexpr std::array<const char*, 3> kNames = {"rendezvous", "buffered", "drawn"};
+  static constexpr std::array<const char*, 3> kNames = {"rendezvous", "buffered", "drawn"};
   return kNames.at(static_cast<std::size_t>(mode));
 }
 

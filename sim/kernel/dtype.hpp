@@ -10,10 +10,13 @@ namespace shardsim {
 
 enum class DType : std::uint8_t { fp64, fp32, bf16, fp16, fp8_e4m3, int8, int32, int64 };
 
+/// Bytes of an element, in the order of DType. Inside a function the table would be made at each
+/// call.
+inline constexpr std::array<std::int64_t, 8> kDTypeBytes = {8, 4, 2, 2, 1, 1, 4, 8};
+
 /// Bytes per element.
 [[nodiscard]] constexpr std::int64_t size_of(DType dtype) {
-  constexpr std::array<std::int64_t, 8> kBytes = {8, 4, 2, 2, 1, 1, 4, 8};  // In that order.
-  return kBytes[static_cast<std::size_t>(dtype)];
+  return kDTypeBytes[static_cast<std::size_t>(dtype)];
 }
 
 [[nodiscard]] constexpr bool is_floating(DType dtype) { return dtype <= DType::fp8_e4m3; }

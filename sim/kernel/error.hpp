@@ -66,12 +66,6 @@ class UsageError : public Error {
       : Error(ExitCode::bad_usage, std::move(code), message, std::move(fix)) {}
 };
 
-/// Throws UsageError unless the requirement holds.
-inline void require_usage(bool holds, const char* code, const std::string& message,
-                          const std::string& fix = {}) {
-  if (!holds) throw UsageError(code, message, fix);
-}
-
 /// A named limit (ranks, virtual time, memory) was exceeded.
 class LimitError : public Error {
  public:

@@ -5,7 +5,7 @@
 namespace shardsim {
 
 std::string_view name_of(MemoryCategory category) {
-  constexpr std::array<std::string_view, kNumMemoryCategories> kNames = {
+  static constexpr std::array<std::string_view, kNumMemoryCategories> kNames = {
       "params", "grads", "optimizer", "activations", "comm"};
   return kNames.at(static_cast<std::size_t>(category));
 }

@@ -12,8 +12,10 @@ namespace shardsim {
 namespace {
 
 void require_of_sync(bool holds, const char* name, const std::string& value, const char* fix) {
-  require_usage(holds, "E0792", "gradient synchronization: " + std::string(name) + " is " + value,
-                fix);
+  if (!holds) {
+    throw UsageError("E0792", "gradient synchronization: " + std::string(name) + " is " + value,
+                     fix);
+  }
 }
 
 void require_of_data_parallelism(bool holds, const std::string& what, const char* fix) {

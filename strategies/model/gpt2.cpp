@@ -116,10 +116,12 @@ class Gpt2 final : public TransformerFamily {
 
 std::unique_ptr<Model> make_gpt2(const ModelOptions& options) {
   require_transformer(options);
-  require_usage(options.seq_len <= options.max_position_embeddings, "E0626",
-                concat("seq_len (", options.seq_len, ") is longer than the position table (",
-                       options.max_position_embeddings, ")"),
-                "raise max_position_embeddings or shorten seq_len");
+  if (options.seq_len > options.max_position_embeddings) {
+    throw UsageError("E0626",
+                     concat("seq_len (", options.seq_len, ") is longer than the position table (",
+                            options.max_position_embeddings, ")"),
+                     "raise max_position_embeddings or shorten seq_len");
+  }
   return std::make_unique<Transformer>(options, std::make_unique<Gpt2>(options));
 }
 

@@ -176,10 +176,12 @@ class Llama final : public TransformerFamily {
 std::unique_ptr<Model> make_llama(const ModelOptions& options) {
   require_transformer(options);
   const std::int64_t head_size = options.hidden_size / options.num_attention_heads;
-  require_usage(
-      head_size % 2 == 0, "E0627",
-      "rotary positions turn pairs of elements, but a head has " + std::to_string(head_size),
-      "choose hidden_size / num_attention_heads even");
+  if (head_size % 2 != 0) {
+    throw UsageError(
+        "E0627",
+        "rotary positions turn pairs of elements, but a head has " + std::to_string(head_size),
+        "choose hidden_size / num_attention_heads even");
+  }
   return std::make_unique<Transformer>(options, std::make_unique<Llama>(options));
 }
 

@@ -38,55 +38,71 @@ void require_positive_sizes(const ModelOptions& options) {
       {"seq_len", options.seq_len},
   }};
   for (const Size& size : sizes) {
-    require_usage(size.value > 0, "E0621",
-                  concat("a model's ", size.name, " is ", size.value, ", it must be at least 1"));
+    if (size.value <= 0) {
+      throw UsageError(
+          "E0621", concat("a model's ", size.name, " is ", size.value, ", it must be at least 1"));
+    }
   }
 }
 
 void require_divisible(const char* code, const Size& size, const ModelOptions& options) {
   const std::int64_t t = options.tensor_parallel;
-  require_usage(size.value % t == 0, code,
-                concat("tensor parallelism of degree ", t, " cannot divide ", size.name, " (",
-                       size.value, ")"),
-                "choose tp so that it divides " + std::string(size.name));
+  if (size.value % t != 0) {
+    throw UsageError(code,
+                     concat("tensor parallelism of degree ", t, " cannot divide ", size.name, " (",
+                            size.value, ")"),
+                     "choose tp so that it divides " + std::string(size.name));
+  }
 }
 
 void require_tensor_parallel(const ModelOptions& options) {
   const int t = options.tensor_parallel;
-  require_usage(t >= 1, "E0634", "the degree of tensor parallelism is " + std::to_string(t),
-                "use 1 for none");
-  require_usage(!options.sequence_parallel || t > 1, "E0635",
-                "sequence parallelism divides tokens among tensor-parallel ranks, "
-                "but the degree of tensor parallelism is 1",
-                "raise tp, or switch sequence_parallel off");
+  if (t < 1) {
+    throw UsageError("E0634", "the degree of tensor parallelism is " + std::to_string(t),
+                     "use 1 for none");
+  }
+  if (options.sequence_parallel && t <= 1) {
+    throw UsageError("E0635",
+                     "sequence parallelism divides tokens among tensor-parallel ranks, "
+                     "but the degree of tensor parallelism is 1",
+                     "raise tp, or switch sequence_parallel off");
+  }
   require_divisible("E0633", {"ffn_hidden_size", options.ffn_hidden_size}, options);
 }
 
 // Heads of a tensor-parallel rank among the ranks that exchange them for tokens.
 void require_divisible_heads(const Size& heads, int ulysses) {
-  require_usage(heads.value % ulysses == 0, "E0664",
-                concat("attention exchanges heads among ", ulysses,
-                       " context-parallel ranks, which do not divide the ", heads.value, " ",
-                       heads.name, " of a tensor-parallel rank"),
-                "use " + context_attentions_that(exchanges_no_heads) +
-                    " attention, or a smaller ulysses_degree or tp");
+  if (heads.value % ulysses != 0) {
+    throw UsageError("E0664",
+                     concat("attention exchanges heads among ", ulysses,
+                            " context-parallel ranks, which do not divide the ", heads.value, " ",
+                            heads.name, " of a tensor-parallel rank"),
+                     "use " + context_attentions_that(exchanges_no_heads) +
+                         " attention, or a smaller ulysses_degree or tp");
+  }
 }
 
 void require_context_parallel(const ModelOptions& options) {
   const std::int64_t c = options.context_parallel;
-  require_usage(c >= 1, "E0662", "the degree of context parallelism is " + std::to_string(c),
-                "use 1 for none");
+  if (c < 1) {
+    throw UsageError("E0662", "the degree of context parallelism is " + std::to_string(c),
+                     "use 1 for none");
+  }
   if (c == 1) return;
-  require_usage(options.seq_len % (2 * c) == 0, "E0663",
-                concat("context parallelism of degree ", c, " cuts samples into ", 2 * c,
-                       " equal runs, which do not divide seq_len (", options.seq_len, ")"),
-                "choose seq_len as a multiple of 2 cp");
+  if (options.seq_len % (2 * c) != 0) {
+    throw UsageError("E0663",
+                     concat("context parallelism of degree ", c, " cuts samples into ", 2 * c,
+                            " equal runs, which do not divide seq_len (", options.seq_len, ")"),
+                     "choose seq_len as a multiple of 2 cp");
+  }
   const int ulysses =
       ulysses_size(options.context_attention, options.context_parallel, options.ulysses_degree);
-  require_usage(ulysses >= 1 && c % ulysses == 0, "E0665",
-                concat("groups of ulysses_degree (", ulysses,
-                       ") ranks do not divide context parallelism of degree ", c),
-                "choose a divisor of cp");
+  if (ulysses < 1 || c % ulysses != 0) {
+    throw UsageError("E0665",
+                     concat("groups of ulysses_degree (", ulysses,
+                            ") ranks do not divide context parallelism of degree ", c),
+                     "choose a divisor of cp");
+  }
   const std::int64_t t = options.tensor_parallel;
   require_divisible_heads({"attention heads", options.num_attention_heads / t}, ulysses);
   require_divisible_heads({"key and value heads", options.num_query_groups / t}, ulysses);
@@ -95,12 +111,16 @@ void require_context_parallel(const ModelOptions& options) {
 void require_experts(const ModelOptions& options) {
   validate(options.moe, options.num_layers);
   if (options.moe.num_experts == 0) return;
-  require_usage(options.family == "llama", "E0645", "family " + options.family + " has no experts",
-                "use family llama, or set num_experts to 0");
-  require_usage(options.tensor_parallel <= 1 || options.sequence_parallel, "E0646",
-                concat("experts take each token once, but without sequence parallelism all ",
-                       options.tensor_parallel, " tensor-parallel ranks have the same tokens"),
-                "switch sequence_parallel on, or set tp to 1");
+  if (options.family != "llama") {
+    throw UsageError("E0645", "family " + options.family + " has no experts",
+                     "use family llama, or set num_experts to 0");
+  }
+  if (options.tensor_parallel > 1 && !options.sequence_parallel) {
+    throw UsageError("E0646",
+                     concat("experts take each token once, but without sequence parallelism all ",
+                            options.tensor_parallel, " tensor-parallel ranks have the same tokens"),
+                     "switch sequence_parallel on, or set tp to 1");
+  }
   const std::int64_t shared = options.moe.num_shared_experts * options.moe.ffn_hidden_size;
   require_divisible("E0633", {"num_shared_experts x ffn_hidden_size of experts", shared}, options);
 }
@@ -116,17 +136,20 @@ void refuse_context(const ModelContext& context, bool has_end, const char* code,
 }  // namespace
 
 void require_transformer(const ModelOptions& options) {
-  require_usage(!options.integer_valued, "E0628",
-                "family " + options.family + " has no whole-number form",
-                "use family mlp: its arithmetic has no roots or exponentials");
+  if (options.integer_valued) {
+    throw UsageError("E0628", "family " + options.family + " has no whole-number form",
+                     "use family mlp: its arithmetic has no roots or exponentials");
+  }
   const std::int64_t heads = options.num_attention_heads;
   const std::int64_t groups = options.num_query_groups;
-  require_usage(heads >= 1 && options.hidden_size % heads == 0, "E0622",
-                concat("num_attention_heads (", heads, ") must divide hidden_size (",
-                       options.hidden_size, ")"));
-  require_usage(
-      groups >= 1 && heads % groups == 0, "E0623",
-      concat("num_query_groups (", groups, ") must divide num_attention_heads (", heads, ")"));
+  if (heads < 1 || options.hidden_size % heads != 0) {
+    throw UsageError("E0622", concat("num_attention_heads (", heads, ") must divide hidden_size (",
+                                     options.hidden_size, ")"));
+  }
+  if (groups < 1 || heads % groups != 0) {
+    throw UsageError("E0623", concat("num_query_groups (", groups,
+                                     ") must divide num_attention_heads (", heads, ")"));
+  }
   require_divisible("E0631", {"num_attention_heads", heads}, options);
   require_divisible("E0632", {"num_query_groups", groups}, options);
   require_context_parallel(options);
@@ -169,13 +192,16 @@ std::unique_ptr<Model> make_model(const ModelOptions& options) {
   require_positive_sizes(options);
   require_tensor_parallel(options);
   require_experts(options);
-  require_usage(
-      options.hidden_dropout >= 0.0 && options.hidden_dropout < 1.0, "E0638",
-      concat("hidden_dropout is ", options.hidden_dropout, ", it must be at least 0 and below 1"),
-      "use 0 for none");
-  require_usage(is_floating(options.dtype) && options.dtype != DType::fp8_e4m3, "E0624",
-                "models do not compute in " + std::string(name_of(options.dtype)),
-                "use one of fp64, fp32, bf16, fp16");
+  if (!(options.hidden_dropout >= 0.0 && options.hidden_dropout < 1.0)) {
+    throw UsageError(
+        "E0638",
+        concat("hidden_dropout is ", options.hidden_dropout, ", it must be at least 0 and below 1"),
+        "use 0 for none");
+  }
+  if (!(is_floating(options.dtype) && options.dtype != DType::fp8_e4m3)) {
+    throw UsageError("E0624", "models do not compute in " + std::string(name_of(options.dtype)),
+                     "use one of fp64, fp32, bf16, fp16");
+  }
   for (const Family& family : kFamilies) {
     if (family.name == options.family) return family.make(options);
   }

@@ -214,15 +214,18 @@ class Mlp final : public Model {
 }  // namespace
 
 std::unique_ptr<Model> make_mlp(const ModelOptions& options) {
-  require_usage(!options.sequence_parallel, "E0637",
-                "family mlp has no sequence to divide among ranks",
-                "switch sequence_parallel off, or use family gpt2 or llama");
-  require_usage(options.context_parallel <= 1, "E0661",
-                "family mlp has no sequence to cut for context parallelism",
-                "use cp = 1, or family gpt2 or llama");
-  require_usage(options.hidden_dropout <= 0.0 && options.recompute == Recompute::none, "E0639",
-                "family mlp has neither dropout nor recomputation",
-                "use family gpt2 or llama, or set hidden_dropout 0 and recompute none");
+  if (options.sequence_parallel) {
+    throw UsageError("E0637", "family mlp has no sequence to divide among ranks",
+                     "switch sequence_parallel off, or use family gpt2 or llama");
+  }
+  if (options.context_parallel > 1) {
+    throw UsageError("E0661", "family mlp has no sequence to cut for context parallelism",
+                     "use cp = 1, or family gpt2 or llama");
+  }
+  if (options.hidden_dropout > 0.0 || options.recompute != Recompute::none) {
+    throw UsageError("E0639", "family mlp has neither dropout nor recomputation",
+                     "use family gpt2 or llama, or set hidden_dropout 0 and recompute none");
+  }
   return std::make_unique<Mlp>(options);
 }
 

@@ -88,7 +88,9 @@ constexpr auto kRoutingRowNames = names_in_order(kRoutingRows);
 
 void require_of_experts(bool holds, const char* name, const std::string& value,
                         const std::string& fix) {
-  require_usage(holds, "E0644", "experts: " + std::string(name) + " is " + value, fix);
+  if (!holds) {
+    throw UsageError("E0644", "experts: " + std::string(name) + " is " + value, fix);
+  }
 }
 
 void require_popularity(const MoeOptions& options, std::int64_t num_layers) {

@@ -12,8 +12,10 @@ namespace shardsim {
 namespace {
 
 void require_of_optimizer(bool holds, const char* name, double value, const char* fix) {
-  require_usage(holds, "E0605",
-                "an optimizer's " + std::string(name) + " is " + std::to_string(value), fix);
+  if (!holds) {
+    throw UsageError("E0605",
+                     "an optimizer's " + std::string(name) + " is " + std::to_string(value), fix);
+  }
 }
 
 void require_rate(const char* name, double rate) {

@@ -10,11 +10,13 @@ namespace shardsim {
 namespace {
 
 void require_edges(const PipelineSchedule& schedule, const MeshShape& mesh) {
-  require_usage(mesh.pp == 1 || (schedule.placement == Placement::v) == mesh.v_placement, "E0785",
-                "the schedule " + schedule.name + " places stages " +
-                    (mesh.v_placement ? "around" : "down and up") +
-                    " the pipeline ranks, but the mesh has edges for the other placement",
-                "make the mesh of ParallelPlan::options().mesh");
+  if (!(mesh.pp == 1 || (schedule.placement == Placement::v) == mesh.v_placement)) {
+    throw UsageError("E0785",
+                     "the schedule " + schedule.name + " places stages " +
+                         (mesh.v_placement ? "around" : "down and up") +
+                         " the pipeline ranks, but the mesh has edges for the other placement",
+                     "make the mesh of ParallelPlan::options().mesh");
+  }
 }
 
 }  // namespace

@@ -22,24 +22,30 @@ struct Parts {
 };
 
 void require_enough(const Parts& parts, int num_stages, const StageSplit& split) {
-  require_usage(!split.account_for_embedding || parts.before > 0, "E0711",
-                "this model has no embedding that could count as a layer",
-                "leave account_for_embedding out");
+  if (split.account_for_embedding && parts.before <= 0) {
+    throw UsageError("E0711", "this model has no embedding that could count as a layer",
+                     "leave account_for_embedding out");
+  }
   const std::int64_t layers = std::int64_t{parts.layers.count} +
                               (split.account_for_embedding ? 1 : 0) +
                               (split.account_for_loss ? 1 : 0);
-  require_usage(num_stages <= layers, "E0711",
-                concat(num_stages, " pipeline stages, but the model has only ", layers,
-                       " layers to give them"),
-                "use fewer stages or chunks, or a deeper model; embedding and head can count as "
-                "layers of their own");
+  if (num_stages > layers) {
+    throw UsageError(
+        "E0711",
+        concat(num_stages, " pipeline stages, but the model has only ", layers,
+               " layers to give them"),
+        "use fewer stages or chunks, or a deeper model; embedding and head can count as "
+        "layers of their own");
+  }
 }
 
 void require_fits(const Parts& parts, int num_stages, const std::vector<std::int64_t>& layers) {
   const std::string help = "give every stage a number of layers; they add up to the model's";
-  require_usage(
-      layers.size() == index_of(num_stages), "E0712",
-      concat("layers of ", layers.size(), " stages are given, but there are ", num_stages), help);
+  if (layers.size() != index_of(num_stages)) {
+    throw UsageError(
+        "E0712",
+        concat("layers of ", layers.size(), " stages are given, but there are ", num_stages), help);
+  }
   std::int64_t sum = 0;
   for (std::size_t stage = 0; stage < layers.size(); ++stage) {
     const bool has_more =
@@ -53,10 +59,12 @@ void require_fits(const Parts& parts, int num_stages, const std::vector<std::int
     }
     sum += layers[stage];
   }
-  require_usage(
-      sum == parts.layers.count, "E0712",
-      concat("the stages have ", sum, " layers in all, but the model has ", parts.layers.count),
-      help);
+  if (sum != parts.layers.count) {
+    throw UsageError(
+        "E0712",
+        concat("the stages have ", sum, " layers in all, but the model has ", parts.layers.count),
+        help);
+  }
 }
 
 // Distributes the remainder of an even division over all stages to ranks with several stages.

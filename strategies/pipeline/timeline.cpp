@@ -35,9 +35,10 @@ std::int64_t checked_product(std::int64_t a, std::int64_t b) {
 
 void require_costs(const PipelineSchedule& schedule, const ScheduleCosts& costs) {
   const auto stages = index_of(schedule.num_stages());
-  require_usage(costs.stages.size() == 1 || costs.stages.size() == stages, "E0757",
-                concat(costs.stages.size(), " stage costs for ", stages, " stages"),
-                "give one for each stage, or a single one for all");
+  if (costs.stages.size() != 1 && costs.stages.size() != stages) {
+    throw UsageError("E0757", concat(costs.stages.size(), " stage costs for ", stages, " stages"),
+                     "give one for each stage, or a single one for all");
+  }
   std::int64_t smallest = costs.message;
   // If everything ran one after the other, it could not take longer.
   std::int64_t sum = 0;
@@ -49,8 +50,10 @@ void require_costs(const PipelineSchedule& schedule, const ScheduleCosts& costs)
       if (part > 0) sum = checked_sum(sum, part);
     }
   }
-  require_usage(smallest >= 0, "E0757", "a cost of a schedule is " + std::to_string(smallest),
-                "costs are times and may not be negative");
+  if (smallest < 0) {
+    throw UsageError("E0757", "a cost of a schedule is " + std::to_string(smallest),
+                     "costs are times and may not be negative");
+  }
   (void)checked_product(sum, schedule.shape.num_microbatches);
 }
 

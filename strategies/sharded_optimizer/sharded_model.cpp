@@ -95,25 +95,34 @@ void validate(const ShardingConfiguration& configuration, int zero_stage) {
   const auto needs = [&](const std::string& wanted, const char* where) {
     return wanted + ", the stage is " + std::to_string(zero_stage) + where;
   };
-  require_usage(configuration.learning_rate > 0.0 && !std::isinf(configuration.learning_rate),
-                "E0773", "learning_rate is " + std::to_string(configuration.learning_rate),
-                "give a positive, finite rate");
-  require_usage(configuration.minimum_parameter_group_size >= 0, "E0774",
-                "minimum_parameter_group_size is " +
-                    std::to_string(configuration.minimum_parameter_group_size),
-                "give a number of elements, 0 or more");
-  require_usage(
-      !configuration.enable_gradient_compression || zero_stage == 0, "E0775",
-      needs("enable_gradient_compression needs ZeRO stage 0", ", whose ranks reduce shards"),
-      "choose DDP, or switch it off; the low-bandwidth preset sets it");
-  require_usage(!configuration.cpu_offload_gradients || zero_stage >= 2, "E0776",
-                needs("cpu_offload_gradients needs ZeRO stage 2 or 3",
-                      ", where gradients are whole and reduced in place"),
-                "choose ZeRO-2 or FSDP, or keep gradients on the device");
-  require_usage(!configuration.cpu_offload_parameters || zero_stage == 3, "E0777",
-                needs("cpu_offload_parameters needs ZeRO stage 3",
-                      ", where every rank computes with all of them"),
-                "choose FSDP, or keep parameters on the device");
+  if (!(configuration.learning_rate > 0.0 && !std::isinf(configuration.learning_rate))) {
+    throw UsageError("E0773", "learning_rate is " + std::to_string(configuration.learning_rate),
+                     "give a positive, finite rate");
+  }
+  if (configuration.minimum_parameter_group_size < 0) {
+    throw UsageError("E0774",
+                     "minimum_parameter_group_size is " +
+                         std::to_string(configuration.minimum_parameter_group_size),
+                     "give a number of elements, 0 or more");
+  }
+  if (configuration.enable_gradient_compression && zero_stage != 0) {
+    throw UsageError(
+        "E0775",
+        needs("enable_gradient_compression needs ZeRO stage 0", ", whose ranks reduce shards"),
+        "choose DDP, or switch it off; the low-bandwidth preset sets it");
+  }
+  if (configuration.cpu_offload_gradients && zero_stage < 2) {
+    throw UsageError("E0776",
+                     needs("cpu_offload_gradients needs ZeRO stage 2 or 3",
+                           ", where gradients are whole and reduced in place"),
+                     "choose ZeRO-2 or FSDP, or keep gradients on the device");
+  }
+  if (configuration.cpu_offload_parameters && zero_stage != 3) {
+    throw UsageError("E0777",
+                     needs("cpu_offload_parameters needs ZeRO stage 3",
+                           ", where every rank computes with all of them"),
+                     "choose FSDP, or keep parameters on the device");
+  }
 }
 
 ShardedModel::ShardedModel(Runtime& runtime, Communicator& world, const ParallelOptions& problem,

@@ -16,7 +16,9 @@ namespace shardsim {
 namespace {
 
 void require_of_stopping(bool holds, const char* name, const std::string& value, const char* fix) {
-  require_usage(holds, "E0793", "early stopping: " + std::string(name) + " is " + value, fix);
+  if (!holds) {
+    throw UsageError("E0793", "early stopping: " + std::string(name) + " is " + value, fix);
+  }
 }
 
 void require_count(const char* name, std::int64_t count) {
@@ -30,9 +32,10 @@ void require_finite(const char* name, double size) {
 }
 
 void require_penalty(const char* name, double value) {
-  require_usage(std::isfinite(value) && value >= 0.0, "E0778",
-                std::string(name) + " regularization is " + std::to_string(value),
-                "give a finite strength, 0 or more");
+  if (!(std::isfinite(value) && value >= 0.0)) {
+    throw UsageError("E0778", std::string(name) + " regularization is " + std::to_string(value),
+                     "give a finite strength, 0 or more");
+  }
 }
 
 double sign(double value) {
@@ -53,8 +56,10 @@ void require_own_names(const Optimizer& optimizer) {
 }
 
 std::unique_ptr<Optimizer> checked(std::unique_ptr<Optimizer> wrapped) {
-  require_usage(wrapped != nullptr, "E0781", "a sharded optimizer was given no optimizer to wrap",
-                "pass one of make_optimizer, or your own");
+  if (wrapped == nullptr) {
+    throw UsageError("E0781", "a sharded optimizer was given no optimizer to wrap",
+                     "pass one of make_optimizer, or your own");
+  }
   require_own_names(*wrapped);
   if (wrapped->update_rule() == UpdateRule::elementwise) return wrapped;
   const bool has_norms = wrapped->update_rule() == UpdateRule::norm_based;
@@ -68,10 +73,12 @@ std::unique_ptr<Optimizer> checked(std::unique_ptr<Optimizer> wrapped) {
 const OptimizationOptions& checked(const OptimizationOptions& options) {
   // A tolerance without end would call the first loss converged.
   const bool tolerates = std::isfinite(options.tolerance) && options.tolerance >= 0.0;
-  require_usage(options.maximum_iterations >= 0 && tolerates, "E0783",
-                "optimize: at most " + std::to_string(options.maximum_iterations) +
-                    " iterations, tolerance " + std::to_string(options.tolerance),
-                "give finite numbers, 0 or more");
+  if (options.maximum_iterations < 0 || !tolerates) {
+    throw UsageError("E0783",
+                     "optimize: at most " + std::to_string(options.maximum_iterations) +
+                         " iterations, tolerance " + std::to_string(options.tolerance),
+                     "give finite numbers, 0 or more");
+  }
   validate(options.early_stopping);
   return options;
 }
@@ -270,8 +277,10 @@ std::unique_ptr<ShardedOptimizer> make_gradient_compression_optimizer(
     Runtime& runtime, Communicator& world, const ParallelOptions& problem,
     std::unique_ptr<Optimizer> wrapped, double ratio, bool quantize, bool topk,
     const ShardingConfiguration& configuration, const OptimizationOptions& options) {
-  require_usage(!quantize || !topk, "E0798", "gradient compression: top-k and quantization at once",
-                "choose one of them");
+  if (quantize && topk) {
+    throw UsageError("E0798", "gradient compression: top-k and quantization at once",
+                     "choose one of them");
+  }
   ParallelChoice choice{.name = "gradient_compression"};
   if (quantize) choice.compression.compressor = &int8_blocks();
   if (topk) choice.compression = {.compressor = &largest_elements(), .ratio = ratio};

@@ -16,12 +16,16 @@ constexpr std::int64_t kMostMicrobatches = std::numeric_limits<int>::max();
 
 void require_of_training(bool holds, const char* name, const std::string& value,
                          const std::string& fix) {
-  require_usage(holds, "E0791", "training: " + std::string(name) + " is " + value, fix);
+  if (!holds) {
+    throw UsageError("E0791", "training: " + std::string(name) + " is " + value, fix);
+  }
 }
 
 void require_at_least(std::int64_t least, const char* name, std::int64_t value) {
-  require_usage(value >= least, "E0794", std::string(name) + " is " + std::to_string(value),
-                "give " + std::to_string(least) + " or more");
+  if (value < least) {
+    throw UsageError("E0794", std::string(name) + " is " + std::to_string(value),
+                     "give " + std::to_string(least) + " or more");
+  }
 }
 
 void require_of_choice(bool holds, const std::string& what, const char* fix) {

@@ -45,10 +45,12 @@ void require_same_modules(const Model* part, const Model& whole, const ParallelO
 
 // Stages allocate what they get from each other by the one, and compute it by the other.
 void require_same_dtype(const ParallelOptions& options) {
-  require_usage(options.model.dtype == options.sync.weight_dtype, "E0787",
-                concat("the model computes in ", name_of(options.model.dtype),
-                       ", but its weights are kept in ", name_of(options.sync.weight_dtype)),
-                "give both the same dtype; master weights may have another");
+  if (options.model.dtype != options.sync.weight_dtype) {
+    throw UsageError("E0787",
+                     concat("the model computes in ", name_of(options.model.dtype),
+                            ", but its weights are kept in ", name_of(options.sync.weight_dtype)),
+                     "give both the same dtype; master weights may have another");
+  }
 }
 
 // The cell of the rank after which a chunk's weight gradients are complete.
@@ -86,9 +88,10 @@ void require_shared_last(const PipelineSchedule& schedule, int rank, const Model
 
 // For a plan whose parts are used from outside: all ranks take part in every step.
 void require_all_ranks(const ParallelOptions& options) {
-  require_usage(options.members.empty(), "E0796",
-                "a rank's parts of an elastic training change with its members",
-                "call train_rank with an observer alone, or leave members empty");
+  if (!options.members.empty()) {
+    throw UsageError("E0796", "a rank's parts of an elastic training change with its members",
+                     "call train_rank with an observer alone, or leave members empty");
+  }
 }
 
 ParallelOptions validated(ParallelOptions options) {
