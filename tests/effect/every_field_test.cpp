@@ -116,7 +116,7 @@ TEST_CASE("what somebody sets acts, or is named") {
   for (const Base& base : kBases) {
     INFO(base.name);
     const std::vector<Heard> here = heard_in(base.name);
-    // Of the whole list so many are heard; of a sample the same share, but for a sixth.
+    // A sample may fall short of the whole list's share by a sixth.
     const auto num_all = std::ranges::count_if(field_table(), can_be_heard);
     const auto share = static_cast<double>(base.least_heard) / static_cast<double>(num_all);
     const double least = share * static_cast<double>(here.size()) * (long_run() ? 1.0 : 5.0 / 6.0);
