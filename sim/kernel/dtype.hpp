@@ -1,7 +1,5 @@
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -10,13 +8,23 @@ namespace shardsim {
 
 enum class DType : std::uint8_t { fp64, fp32, bf16, fp16, fp8_e4m3, int8, int32, int64 };
 
-/// Bytes of an element, in the order of DType. Inside a function the table would be made at each
-/// call.
-inline constexpr std::array<std::int64_t, 8> kDTypeBytes = {8, 4, 2, 2, 1, 1, 4, 8};
-
-/// Bytes per element.
+/// Bytes per element. A switch: a table inside a function would be made at each call.
 [[nodiscard]] constexpr std::int64_t size_of(DType dtype) {
-  return kDTypeBytes[static_cast<std::size_t>(dtype)];
+  switch (dtype) {
+    case DType::fp64:
+    case DType::int64:
+      return 8;
+    case DType::fp32:
+    case DType::int32:
+      return 4;
+    case DType::bf16:
+    case DType::fp16:
+      return 2;
+    case DType::fp8_e4m3:
+    case DType::int8:
+      return 1;
+  }
+  return 0;
 }
 
 [[nodiscard]] constexpr bool is_floating(DType dtype) { return dtype <= DType::fp8_e4m3; }
