@@ -1,8 +1,10 @@
 #include "sim/kernel/dtype.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 
 namespace shardsim {
