@@ -73,6 +73,16 @@ const std::vector<Row>& rows() {
        [](C& w, const B& b) { w.scatter(b.chunk, odd(w, b.full), 1).wait(); }},
       {"scatter", "input off the root", true,
        [](C& w, const B& b) { w.scatter(b.chunk, odd(w, b.full), 0).wait(); }},
+      {"collective", "output", false,
+       [](C& w, const B& b) {
+         w.collective(collective::kAllGather, odd(w, b.full), b.chunk).wait();
+       },
+       "all_gather"},
+      {"collective", "input", false,
+       [](C& w, const B& b) {
+         w.collective(collective::kAllGather, b.full, odd(w, b.chunk)).wait();
+       },
+       "all_gather"},
       {"send", "buffer", false,
        [](C& w, const B& b) {
          w.rank() == 1 ? w.send(Tensor(), 0).wait() : w.recv(b.chunk, 1).wait();
