@@ -84,13 +84,6 @@ std::vector<std::int64_t> chunk_offsets(const CollectiveRow& row, std::int64_t c
   return offsets;
 }
 
-bool same_call(const CallRecord& a, const CallRecord& b) {
-  return same_text(a.name, b.name) && a.reduces == b.reduces && a.reduce == b.reduce &&
-         a.dtype == b.dtype && a.root == b.root && a.count == b.count &&
-         a.counts_hash == b.counts_hash && a.padding == b.padding && a.traffic == b.traffic &&
-         same_text(a.label, b.label);
-}
-
 bool same_message(const CallRecord& send, const CallRecord& recv) {
   return send.count == recv.count && send.dtype == recv.dtype && send.traffic == recv.traffic &&
          same_text(send.label, recv.label);

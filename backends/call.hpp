@@ -73,8 +73,14 @@ struct Call {
   return a == b || std::strcmp(a, b) == 0;
 }
 
-/// Whether both are the same call of a collective; where it was made may differ.
-[[nodiscard]] bool same_call(const CallRecord& a, const CallRecord& b);
+/// Whether both are the same call of a collective; where it was made may differ. Inline: each rank
+/// of a group asks it at each call.
+[[nodiscard]] inline bool same_call(const CallRecord& a, const CallRecord& b) {
+  return same_text(a.name, b.name) && a.reduces == b.reduces && a.reduce == b.reduce &&
+         a.dtype == b.dtype && a.root == b.root && a.count == b.count &&
+         a.counts_hash == b.counts_hash && a.padding == b.padding && a.traffic == b.traffic &&
+         same_text(a.label, b.label);
+}
 
 /// Whether a send and a receive are one message.
 [[nodiscard]] bool same_message(const CallRecord& send, const CallRecord& recv);

@@ -59,26 +59,18 @@ constexpr std::uint32_t kAttribute = 2;
 
 constexpr std::string_view kSchemaVersion = "0.0.4";
 
-// A number without a field: in a packed list, or a length before a message.
-std::string varint(std::uint64_t value) {
-  constexpr std::uint64_t kMore = 0x80;
-  std::string bytes;
-  for (; value >= kMore; value /= kMore) bytes += static_cast<char>(value % kMore + kMore);
-  return bytes + static_cast<char>(value);
+std::string with_length(const std::string& bytes) {
+  ProtoWriter length;
+  length.add_varint(bytes.size());
+  return length.bytes() + bytes;
 }
 
-std::string with_length(const std::string& bytes) { return varint(bytes.size()) + bytes; }
-
 ProtoWriter attribute(std::string_view name) {
-  ProtoWriter writer;
-  writer.add_string(attribute_field::kName, name);
-  return writer;
+  return ProtoWriter().add_string(attribute_field::kName, name);
 }
 
 ProtoWriter text_attribute(std::string_view name, std::string_view value) {
-  ProtoWriter writer = attribute(name);
-  writer.add_string(attribute_field::kString, value);
-  return writer;
+  return attribute(name).add_string(attribute_field::kString, value);
 }
 
 enum class ChakraNodeType : std::uint8_t { compute = 4, send = 5, recv = 6, collective = 7 };
@@ -103,9 +95,7 @@ class ChakraNode {
   }
   // `field`: of the kind of number. All have one form on the wire: 64 bits.
   void add_number(std::string_view name, std::uint32_t field, std::int64_t value) {
-    ProtoWriter writer = attribute(name);
-    writer.add_int(field, value);
-    node_.add_message(node_field::kAttribute, writer);
+    node_.add_message(node_field::kAttribute, attribute(name).add_int(field, value));
   }
   void add_string(std::string_view name, std::string_view value) {
     node_.add_message(node_field::kAttribute, text_attribute(name, value));
@@ -118,9 +108,9 @@ class ChakraNode {
   // Packed, as proto3 encodes lists of numbers.
   void add_ids(std::uint32_t field, const std::vector<std::uint64_t>& ids) {
     if (ids.empty()) return;
-    std::string packed;
-    for (const std::uint64_t id : ids) packed += varint(id);
-    node_.add_string(field, packed);
+    ProtoWriter packed;
+    for (const std::uint64_t id : ids) packed.add_varint(id);
+    node_.add_message(field, packed);
   }
 
   ProtoWriter node_;

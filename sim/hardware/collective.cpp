@@ -6,10 +6,6 @@
 
 namespace shardsim {
 
-std::int64_t chunk_size(std::int64_t count, int parts, int index) {
-  return count / parts + (index < count % parts ? 1 : 0);
-}
-
 Traffic ring_traffic(const CollectiveRow& row, int size, std::int64_t total, std::int64_t previous,
                      std::int64_t own, std::int64_t next) {
   if (size == 1) return {};

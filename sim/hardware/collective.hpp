@@ -29,7 +29,9 @@ struct Traffic {
 };
 
 /// Sizes of `count` elements cut into `parts` chunks: floor, the remainder to the first chunks.
-[[nodiscard]] std::int64_t chunk_size(std::int64_t count, int parts, int index);
+[[nodiscard]] inline std::int64_t chunk_size(std::int64_t count, int parts, int index) {
+  return count / parts + (index < count % parts ? 1 : 0);
+}
 
 /// Along a ring, given the chunks that the member before, this one and the next own: a pass that
 /// reduces sends all chunks but the own one, n - c[i]; one that gathers forwards all but the one
