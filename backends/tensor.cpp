@@ -137,56 +137,47 @@ void Tensor::refuse_view(std::int64_t first, const Shape& shape) const {
 
 namespace {
 
-template <class T>
-T read_as(const std::byte* from) {
-  T value;
-  std::memcpy(&value, from, sizeof(T));
-  return value;
-}
+// How an element of a type is read and written, through double.
+template <class Stored>
+struct ElementAs {
+  static double read(const std::byte* from) { return static_cast<double>(raw(from)); }
+  static void write(std::byte* to, double value) { put(to, static_cast<Stored>(value)); }
 
-template <class T>
-void write_as(std::byte* to, T value) {
-  std::memcpy(to, &value, sizeof(T));
-}
-
-double read_element(const std::byte* from, DType dtype) {
-  switch (dtype) {
-    case DType::fp64:
-      return read_as<double>(from);
-    case DType::fp32:
-      return static_cast<double>(read_as<float>(from));
-    case DType::bf16:
-      return static_cast<double>(from_bf16_bits(read_as<std::uint16_t>(from)));
-    case DType::fp16:
-      return static_cast<double>(from_fp16_bits(read_as<std::uint16_t>(from)));
-    case DType::int8:
-      return static_cast<double>(read_as<std::int8_t>(from));
-    case DType::int32:
-      return static_cast<double>(read_as<std::int32_t>(from));
-    case DType::int64:
-      return static_cast<double>(read_as<std::int64_t>(from));
-    case DType::fp8_e4m3:
-      break;
+ protected:
+  static Stored raw(const std::byte* from) {
+    Stored stored;
+    std::memcpy(&stored, from, sizeof(Stored));
+    return stored;
   }
-  throw UsageError("E0504", "fp8 tensors have a size but no arithmetic yet", "use bf16");
-}
+  static void put(std::byte* to, Stored stored) { std::memcpy(to, &stored, sizeof(Stored)); }
+};
+struct Bf16Element : ElementAs<std::uint16_t> {
+  static double read(const std::byte* from) { return from_bf16_bits(raw(from)); }
+  static void write(std::byte* to, double value) { put(to, to_bf16_bits(value)); }
+};
+struct Fp16Element : ElementAs<std::uint16_t> {
+  static double read(const std::byte* from) { return from_fp16_bits(raw(from)); }
+  static void write(std::byte* to, double value) { put(to, to_fp16_bits(value)); }
+};
 
-void write_element(std::byte* to, DType dtype, double value) {
+// Calls `body` once for all elements: a choice for each would take longer than reading it.
+template <class Body>
+auto with_elements_of(DType dtype, const Body& body) {
   switch (dtype) {
     case DType::fp64:
-      return write_as(to, value);
+      return body(ElementAs<double>());
     case DType::fp32:
-      return write_as(to, static_cast<float>(value));
+      return body(ElementAs<float>());
     case DType::bf16:
-      return write_as(to, to_bf16_bits(value));
+      return body(Bf16Element());
     case DType::fp16:
-      return write_as(to, to_fp16_bits(value));
+      return body(Fp16Element());
     case DType::int8:
-      return write_as(to, static_cast<std::int8_t>(value));
+      return body(ElementAs<std::int8_t>());
     case DType::int32:
-      return write_as(to, static_cast<std::int32_t>(value));
+      return body(ElementAs<std::int32_t>());
     case DType::int64:
-      return write_as(to, static_cast<std::int64_t>(value));
+      return body(ElementAs<std::int64_t>());
     case DType::fp8_e4m3:
       break;
   }
@@ -206,24 +197,29 @@ void Tensor::tell(Access access, CallSite site) const {
 
 double Tensor::get(std::int64_t index, CallSite site) const {
   if (storage_->marked) view(index, {1}).tell(Access::read, site);
-  return read_element(wire_data() + index * size_of(dtype_), dtype_);
+  const std::byte* const from = wire_data() + index * size_of(dtype_);
+  return with_elements_of(dtype_, [&](auto element) { return element.read(from); });
 }
 
 void Tensor::set(std::int64_t index, double value, CallSite site) const {
   if (storage_->marked) view(index, {1}).tell(Access::write, site);
-  const StochasticRounding* const drawn = StochasticRounding::active();
-  write_element(wire_data() + index * size_of(dtype_), dtype_,
-                drawn == nullptr ? value : drawn->round(value, dtype_));
+  std::byte* const to = wire_data() + index * size_of(dtype_);
+  if (const StochasticRounding* const drawn = StochasticRounding::active()) {
+    value = drawn->round(value, dtype_);
+  }
+  with_elements_of(dtype_, [&](auto element) { element.write(to, value); });
 }
 
 void load(const Tensor& tensor, std::span<double> out, CallSite site) {
   const std::int64_t width = size_of(tensor.dtype());
   tensor.touch(Access::read, site);
   const std::byte* from = tensor.wire_data();
-  for (double& value : out) {
-    value = read_element(from, tensor.dtype());
-    from += width;
-  }
+  with_elements_of(tensor.dtype(), [&](auto element) {
+    for (double& value : out) {
+      value = element.read(from);
+      from += width;
+    }
+  });
 }
 
 void store(const Tensor& tensor, std::span<const double> values, CallSite site) {
@@ -231,11 +227,12 @@ void store(const Tensor& tensor, std::span<const double> values, CallSite site) 
   tensor.touch(Access::write, site);
   std::byte* to = tensor.wire_data();
   const StochasticRounding* const drawn = StochasticRounding::active();
-  for (const double value : values) {
-    write_element(to, tensor.dtype(),
-                  drawn == nullptr ? value : drawn->round(value, tensor.dtype()));
-    to += width;
-  }
+  with_elements_of(tensor.dtype(), [&](auto element) {
+    for (const double value : values) {
+      element.write(to, drawn == nullptr ? value : drawn->round(value, tensor.dtype()));
+      to += width;
+    }
+  });
 }
 
 }  // namespace shardsim

@@ -1,6 +1,5 @@
 #include "sim/harness/rank_context.hpp"
 
-#include <cmath>
 #include <utility>
 
 #include "sim/kernel/hash.hpp"
@@ -24,12 +23,12 @@ Tensor RankContext::tensor(std::int64_t count, const std::function<double(std::i
   return filled;
 }
 
-double RankContext::draw(const std::string& name, std::int64_t index) const {
+double RankContext::draw(std::string_view name, std::int64_t index) const {
   RollingHash hash;
   hash.add(hash_text(name, setting_.seed));
   hash.add(index);
   // 53 bits are what a double holds.
-  return std::ldexp(static_cast<double>(hash.value() >> 11U), -52) - 1.0;
+  return static_cast<double>(hash.value() >> 11U) * 0x1p-52 - 1.0;
 }
 
 void RankContext::show(Shown what, const std::string& name, const Tensor& tensor,

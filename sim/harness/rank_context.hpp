@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "sim/kernel/call_site.hpp"
 #include "sim/kernel/diagnosis.hpp"
@@ -75,7 +76,7 @@ class RankContext {
                               MemoryCategory category = MemoryCategory::comm);
   /// The same number in every run, on every rank and at every layout: uniform in [-1, 1), drawn
   /// from the seed, the name and the index.
-  [[nodiscard]] double draw(const std::string& name, std::int64_t index) const;
+  [[nodiscard]] double draw(std::string_view name, std::int64_t index) const;
 
   /// Shows a tensor of this rank, for comparison with the reference's of this name and step.
   /// Outside of time, trace and ledger. An undefined tensor ends the run (ARG_RANGE).

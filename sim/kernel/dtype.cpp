@@ -60,10 +60,6 @@ std::uint16_t to_bf16_bits(float value) {
   return static_cast<std::uint16_t>((bits + ties_to_even) >> 16U);
 }
 
-float from_bf16_bits(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
-}
-
 std::uint16_t to_fp16_bits(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>((bits >> 16U) & 0x8000U);
@@ -101,8 +97,11 @@ double unit_roundoff(DType dtype) { return row_of(dtype).unit_roundoff; }
 double smallest_normal(DType dtype) { return row_of(dtype).smallest_normal; }
 
 double spacing_at(double size, DType dtype) {
-  const int exponent = std::ilogb(std::max(size, smallest_normal(dtype)));
-  return 2.0 * unit_roundoff(dtype) * std::ldexp(1.0, exponent);
+  constexpr std::uint64_t kSignAndExponent = 0xFFF0000000000000U;
+  const double with_all_digits = std::max(size, smallest_normal(dtype));
+  const auto power_of_two =
+      std::bit_cast<double>(std::bit_cast<std::uint64_t>(with_all_digits) & kSignAndExponent);
+  return 2.0 * unit_roundoff(dtype) * power_of_two;
 }
 
 }  // namespace shardsim

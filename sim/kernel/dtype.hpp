@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string_view>
 
@@ -36,7 +37,9 @@ enum class DType : std::uint8_t { fp64, fp32, bf16, fp16, fp8_e4m3, int8, int32,
 /// infinity, NaN stays NaN (quiet). Source: IEEE 754-2019 binary16; bfloat16 as in Intel's
 /// "BFLOAT16 - Hardware Numerics Definition" (2018), subnormals kept.
 [[nodiscard]] std::uint16_t to_bf16_bits(float value);
-[[nodiscard]] float from_bf16_bits(std::uint16_t bits);
+[[nodiscard]] inline float from_bf16_bits(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
+}
 [[nodiscard]] std::uint16_t to_fp16_bits(float value);
 [[nodiscard]] float from_fp16_bits(std::uint16_t bits);
 /// From double in one rounding: going through float first could round twice.

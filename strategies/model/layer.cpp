@@ -55,10 +55,9 @@ std::vector<double> values_of(const Tensor& tensor) {
 }
 
 void add_values(const Tensor& tensor, std::span<const double> values) {
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto index = static_cast<std::int64_t>(i);
-    tensor.set(index, tensor.get(index) + values[i]);
-  }
+  std::vector<double> sums = values_of(tensor);
+  for (std::size_t i = 0; i < values.size(); ++i) sums[i] += values[i];
+  store(tensor, sums);
 }
 
 void add_in_place(Runtime& runtime, const Tensor& x, const Tensor& y) {

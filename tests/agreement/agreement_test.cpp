@@ -111,7 +111,7 @@ std::size_t column(const std::vector<std::vector<std::string>>& table, const std
   return static_cast<std::size_t>(found - table.front().begin());
 }
 
-std::int64_t picoseconds(const std::string& seconds) {
+std::int64_t in_picoseconds(const std::string& seconds) {
   constexpr double kPerSecond = 1e12;
   return std::llround(std::stod(seconds) * kPerSecond);
 }
@@ -185,11 +185,11 @@ TEST_CASE("tables of CSV sum to the metrics") {
     const WrittenRun run = written(scenario);
     const nlohmann::json metrics = nlohmann::json::parse(run.json)["metrics"];
     const auto shown_picoseconds = [&](const char* name) {
-      return picoseconds(nlohmann::to_string(metrics[name]));
+      return in_picoseconds(nlohmann::to_string(metrics[name]));
     };
     const auto& axes = run.tables.at("axes");
-    CHECK(column_sum(axes, "exposed_s", picoseconds) == shown_picoseconds("time.exposed_comm_s"));
-    CHECK(column_sum(axes, "hidden_s", picoseconds) == shown_picoseconds("time.hidden_comm_s"));
+    CHECK(column_sum(axes, "exposed_s", in_picoseconds) == shown_picoseconds("time.exposed_comm_s"));
+    CHECK(column_sum(axes, "hidden_s", in_picoseconds) == shown_picoseconds("time.hidden_comm_s"));
     const auto whole = [](const std::string& text) { return std::stoll(text); };
     const auto total = metrics["comm.bytes_sent.total"].get<std::int64_t>();
     CHECK(column_sum(axes, "bytes_sent", whole) == total);
@@ -198,9 +198,9 @@ TEST_CASE("tables of CSV sum to the metrics") {
     const auto& stages = run.tables.at("stages");
     bool has_last = false;
     for (std::size_t row = 1; row < stages.size(); ++row) {
-      has_last |= picoseconds(stages[row].at(column(stages, "compute_s"))) ==
+      has_last |= in_picoseconds(stages[row].at(column(stages, "compute_s"))) ==
                       shown_picoseconds("time.compute_s") &&
-                  picoseconds(stages[row].at(column(stages, "bubble_s"))) ==
+                  in_picoseconds(stages[row].at(column(stages, "bubble_s"))) ==
                       shown_picoseconds("time.bubble_s");
     }
     CHECK(has_last);

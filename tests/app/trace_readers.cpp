@@ -16,24 +16,24 @@ namespace {
 using nlohmann::json;
 
 // One field as `protoc --decode_raw` prints it: its number, and a value or the fields of a message.
-struct Field {
+struct RawField {
   int number = 0;
   std::string value;
-  std::vector<Field> fields;
+  std::vector<RawField> fields;
 
   // The first field with a number, or null.
-  [[nodiscard]] const Field* find(int wanted) const {
+  [[nodiscard]] const RawField* find(int wanted) const {
     const auto found = std::find_if(fields.begin(), fields.end(),
-                                    [&](const Field& field) { return field.number == wanted; });
+                                    [&](const RawField& field) { return field.number == wanted; });
     return found == fields.end() ? nullptr : &*found;
   }
   [[nodiscard]] std::int64_t integer(int wanted) const {
-    const Field* field = find(wanted);
+    const RawField* field = find(wanted);
     return field == nullptr ? 0 : std::stoll(field->value);
   }
   // REQUIRES: no name in question has the bytes of a message, which raw decoding takes it for.
   [[nodiscard]] std::string text(int wanted) const {
-    const Field* field = find(wanted);
+    const RawField* field = find(wanted);
     REQUIRE(field != nullptr);
     REQUIRE(field->value.size() >= 2);
     return field->value.substr(1, field->value.size() - 2);
@@ -41,14 +41,14 @@ struct Field {
 };
 
 // Fields up to the closing brace or the end.
-std::vector<Field> parse_fields(std::istream& lines) {
-  std::vector<Field> fields;
+std::vector<RawField> parse_fields(std::istream& lines) {
+  std::vector<RawField> fields;
   for (std::string line; std::getline(lines, line);) {
     line.erase(0, line.find_first_not_of(' '));
     if (line == "}") break;
     const std::size_t end = line.find_first_of(": ");
     REQUIRE(end != std::string::npos);
-    Field field{std::stoi(line.substr(0, end)), "", {}};
+    RawField field{std::stoi(line.substr(0, end)), "", {}};
     if (line[end] == ':') {
       field.value = line.substr(end + 2);
     } else {
@@ -59,7 +59,7 @@ std::vector<Field> parse_fields(std::istream& lines) {
   return fields;
 }
 
-// Field numbers as in tests/reports/perfetto/trace.proto, message by message.
+// RawField numbers as in tests/reports/perfetto/trace.proto, message by message.
 namespace packet {
 constexpr int kSequence = 10, kEvent = 11, kInterned = 12, kTrack = 60;
 }
@@ -75,12 +75,12 @@ class PerfettoReader {
  public:
   Processes read(const std::string& bytes) {
     std::istringstream lines(run_protoc("--decode_raw", bytes));
-    for (const Field& one : parse_fields(lines)) {
-      if (const Field* found = one.find(packet::kTrack)) read_track(*found);
+    for (const RawField& one : parse_fields(lines)) {
+      if (const RawField* found = one.find(packet::kTrack)) read_track(*found);
       std::int64_t& bytes_id = bytes_ids_[one.integer(packet::kSequence)];
-      if (const Field* found = one.find(packet::kInterned))
+      if (const RawField* found = one.find(packet::kInterned))
         bytes_id = bytes_id_in(*found, bytes_id);
-      if (const Field* found = one.find(packet::kEvent)) read_event(*found, bytes_id);
+      if (const RawField* found = one.find(packet::kEvent)) read_event(*found, bytes_id);
     }
     return std::move(processes_);
   }
@@ -92,11 +92,11 @@ class PerfettoReader {
     bool is_counter = false;
   };
 
-  void read_track(const Field& found) {
+  void read_track(const RawField& found) {
     const auto [at, is_new] = tracks_.try_emplace(found.integer(track::kUuid));
     REQUIRE(is_new);
     Track& made = at->second;
-    if (const Field* process = found.find(track::kProcess)) {
+    if (const RawField* process = found.find(track::kProcess)) {
       made.pid = process->integer(1);
       processes_[made.pid].name = process->text(6);
       return;
@@ -104,7 +104,7 @@ class PerfettoReader {
     REQUIRE(tracks_.count(found.integer(track::kParent)) == 1);
     made = {tracks_[found.integer(track::kParent)].pid, found.text(track::kName),
             found.find(track::kCounter) != nullptr};
-    if (const Field* thread = found.find(track::kThread)) {
+    if (const RawField* thread = found.find(track::kThread)) {
       REQUIRE(thread->integer(1) == made.pid);
       REQUIRE(threads_.insert(thread->integer(2)).second);
       processes_[made.pid].slices[made.name] = 0;
@@ -112,14 +112,14 @@ class PerfettoReader {
   }
 
   // The id of the annotation "bytes", if it is told here.
-  static std::int64_t bytes_id_in(const Field& interned, std::int64_t before) {
-    for (const Field& name : interned.fields) {
+  static std::int64_t bytes_id_in(const RawField& interned, std::int64_t before) {
+    for (const RawField& name : interned.fields) {
       if (name.number == 3 && name.find(2)->value == "\"bytes\"") return name.integer(1);
     }
     return before;
   }
 
-  void read_event(const Field& found, std::int64_t bytes_id) {
+  void read_event(const RawField& found, std::int64_t bytes_id) {
     const auto at = tracks_.find(found.integer(event::kTrackUuid));
     REQUIRE(at != tracks_.end());
     const auto& [pid, name, is_counter] = at->second;
@@ -129,7 +129,7 @@ class PerfettoReader {
       processes_[pid].count(name, found.integer(event::kCounterValue));
     } else if (type == event::kSliceBegin) {
       std::int64_t bytes = 0;
-      for (const Field& field : found.fields) {
+      for (const RawField& field : found.fields) {
         if (field.number == event::kAnnotation && field.integer(1) == bytes_id) {
           bytes = field.integer(4);
         }

@@ -14,7 +14,7 @@
 namespace shardsim::test {
 namespace {
 
-constexpr std::int64_t kRanks = 6;
+constexpr std::int64_t kSavedRanks = 6;
 const CheckpointPlace kStep1{.directory = "/run", .step = 1};
 const std::string kStep1Folder = "/run/step-00000001/";
 
@@ -26,7 +26,7 @@ struct SavedTensors {
 
   SavedTensors() {
     RankChunks ranks;
-    for (std::int64_t rank = 0; rank < kRanks; ++rank) {
+    for (std::int64_t rank = 0; rank < kSavedRanks; ++rank) {
       ranks.push_back({cut(vector, flat_run(4 * rank, 4))});
     }
     ranks.back().push_back(cut(single, flat_run(0, 1)));
@@ -57,7 +57,7 @@ struct SavedTensors {
 
 TEST_CASE("a reader opens the files that hold what it asks for, and no other") {
   SavedTensors saved;
-  for (std::int64_t rank = 0; rank < kRanks; ++rank) {
+  for (std::int64_t rank = 0; rank < kSavedRanks; ++rank) {
     CHECK(saved.opened(flat_run(4 * rank, 4)) == saved.once({static_cast<std::size_t>(rank)}));
   }
   CHECK(saved.opened(flat_run(8, 8)) == saved.once({2, 3}));

@@ -62,7 +62,7 @@ Faults read_before_next_copy() {
   const auto held = std::make_shared<std::map<Key, Tensor>>();
   return before_reductions(
       [=](const Caller& caller, const Tensor& bucket, const CallOptions& options) {
-        const Tensor now = copy_of(bucket);
+        const Tensor now = flat_copy_of(bucket);
         const auto [place, first] = held->try_emplace({caller.world_rank, options.label}, now);
         if (!first) copy(bucket, std::exchange(place->second, now));
       });

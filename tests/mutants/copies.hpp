@@ -19,7 +19,7 @@ inline void copy(const Tensor& to, const Tensor& from) {
   std::memcpy(to.data(), from.data(), static_cast<std::size_t>(from.num_bytes()));
 }
 
-inline Tensor copy_of(const Tensor& tensor) {
+inline Tensor flat_copy_of(const Tensor& tensor) {
   Tensor result = empty_like(tensor);
   copy(result, tensor);
   return result;

@@ -157,10 +157,10 @@ Faults stale_gather() {
   return gathering([=](const Caller& caller, const Tensor& input, const CallOptions& options) {
     const auto [at, first] = versions->try_emplace({caller.world_rank, options.label});
     Versions& of = at->second;
-    if (first) of = {copy_of(input), copy_of(input)};
+    if (first) of = {flat_copy_of(input), flat_copy_of(input)};
     const bool changed =
         std::memcmp(of.now.data(), input.data(), static_cast<std::size_t>(input.num_bytes())) != 0;
-    if (changed) of = {copy_of(input), of.now};
+    if (changed) of = {flat_copy_of(input), of.now};
     return of.before;
   });
 }
