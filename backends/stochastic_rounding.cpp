@@ -27,8 +27,6 @@ std::uint64_t bits_of(std::uint64_t seed, double value) {
   return hash.value();
 }
 
-bool draw(std::uint64_t seed, double value) { return (bits_of(seed, value) >> 63U) != 0; }
-
 bool is_rounded(double value, DType dtype) {
   const bool has_neighbours = dtype == DType::fp32 || dtype == DType::bf16 || dtype == DType::fp16;
   return has_neighbours && value != 0.0 && std::isfinite(value);
@@ -53,10 +51,15 @@ double StochasticRounding::round(double value, DType dtype) const {
   if (!is_rounded(value, dtype)) return value;
   const double size = std::fabs(value);
   const double spacing = spacing_at(size, dtype);
-  const double below = std::floor(size / spacing);
-  const double above = size / spacing - below;
-  const bool is_up = above < kSame || above > 1.0 - kSame ? above > 0.5 : draw(seed_, size);
-  return std::copysign((is_up ? below + 1.0 : below) * spacing, value);
+  const double units = size / spacing;
+  // They fit: a format has at most 24 bits. And std::floor would be a call.
+  const auto below = static_cast<double>(static_cast<std::int64_t>(units));
+  const double above = units - below;
+  // A coin decides, so the processor must not guess it: a sum, not a branch.
+  auto step = static_cast<double>(bits_of(seed_, size) >> 63U);
+  if (above < kSame) step = 0.0;
+  if (above > 1.0 - kSame) step = 1.0;
+  return std::copysign((below + step) * spacing, value);
 }
 
 double StochasticRounding::round_more(double value, DType dtype, SumOver sum) const {
