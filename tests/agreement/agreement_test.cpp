@@ -188,7 +188,8 @@ TEST_CASE("tables of CSV sum to the metrics") {
       return in_picoseconds(nlohmann::to_string(metrics[name]));
     };
     const auto& axes = run.tables.at("axes");
-    CHECK(column_sum(axes, "exposed_s", in_picoseconds) == shown_picoseconds("time.exposed_comm_s"));
+    CHECK(column_sum(axes, "exposed_s", in_picoseconds) ==
+          shown_picoseconds("time.exposed_comm_s"));
     CHECK(column_sum(axes, "hidden_s", in_picoseconds) == shown_picoseconds("time.hidden_comm_s"));
     const auto whole = [](const std::string& text) { return std::stoll(text); };
     const auto total = metrics["comm.bytes_sent.total"].get<std::int64_t>();

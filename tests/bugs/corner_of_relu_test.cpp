@@ -8,12 +8,15 @@
 #include "sim/verify/open_calls.hpp"
 
 #include "tests/mutants/wrong_numbers.hpp"
+#include "tests/sample.hpp"
 
 // Rounding decides the side of ReLU's corner for an input near zero. The oracle once took that for
 // noise that hides everything ("nothing is proven"), or for a fault of the strategy.
 namespace shardsim::test {
 
 namespace {
+
+constexpr std::uint32_t kSeedParts = 3;
 
 Scenario narrow(const std::string& name, const char* precision, int seed) {
   return load_scenario(
@@ -27,6 +30,7 @@ TEST_CASE("a perceptron's layouts are right in 16 bits, whoever takes which side
   for (const char* name : {"verify-mlp-ddp", "verify-mlp-tp2"}) {
     for (const char* precision : {"bf16", "fp16"}) {
       for (int seed = 1; seed <= 12; ++seed) {
+        if (!in_sample(std::string(name) + precision + std::to_string(seed), kSeedParts)) continue;
         const Result result = run_scenario(narrow(name, precision, seed)).result;
         INFO(name << " " << precision << " " << seed << ": " << result.checks.back().detail);
         CHECK(result.exit_code == 0);
@@ -38,6 +42,7 @@ TEST_CASE("a perceptron's layouts are right in 16 bits, whoever takes which side
 TEST_CASE("sides are no excuse for a contribution that is lost, or a mean that is taken twice") {
   for (const char* name : {"verify-mlp-ddp", "verify-mlp-tp2"}) {
     for (int seed = 1; seed <= 4; ++seed) {
+      if (!in_sample(std::string(name) + std::to_string(seed), kSeedParts)) continue;
       const Scenario scenario = narrow(name, "bf16", seed);
       INFO(name << " " << seed);
       CHECK(run_scenario(scenario, {.wrap_world = plant(lost_contribution())}).result.exit_code ==

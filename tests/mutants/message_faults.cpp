@@ -106,7 +106,8 @@ Faults stale_messages(const std::string& label) {
   const auto versions = std::make_shared<std::map<End, Versions>>();
   return sending(label, [=](const Passing& message) {
     Versions& of = (*versions)[message.end()];
-    of = {flat_copy_of(message.buffer), message.number == 0 ? flat_copy_of(message.buffer) : of.now};
+    of = {flat_copy_of(message.buffer),
+          message.number == 0 ? flat_copy_of(message.buffer) : of.now};
     return message.send(of.before);
   });
 }
