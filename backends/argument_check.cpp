@@ -28,8 +28,8 @@ void ArgumentCheck::refuse(const std::string& what, const std::string& hint) con
 }
 
 void ArgumentCheck::refuse_after() const {
-  refuse("`after` is a Work that was waited for already",
-         "leave `after` out: waiting has moved the compute stream there");
+  refuse("`after` is a Work that has already been waited for",
+         "leave `after` out: the compute stream has already waited for it");
 }
 
 void ArgumentCheck::peer(int peer) const {
@@ -120,7 +120,8 @@ void ArgumentCheck::counts(const CallOptions& options, const Tensor& own) const 
 
 void ArgumentCheck::refuse_counts() const {
   refuse("`counts` do not fit the buffers",
-         "give one count per member; they sum to the full buffer, and the own one is the chunk's");
+         "give one count per member; they add up to the full buffer, and this member's equals its "
+         "chunk");
 }
 
 void ArgumentCheck::splits(const Tensor& output, const Tensor& input,
@@ -142,8 +143,8 @@ void ArgumentCheck::splits(const Tensor& output, const Tensor& input,
                                send_counts[self] == recv_counts[self]);
   if (sound && input.dtype() == output.dtype()) return;
   refuse("the counts do not fit the buffers",
-         "give one count per member for each direction, 0 or more, summing to the input and the "
-         "output, with one's own alike; or none for equal chunks");
+         "give one count per member and direction, 0 or more, adding up to the input and the "
+         "output, with equal counts for the member itself; or none for equal chunks");
 }
 
 // The full count of gather and scatter is known at the root only, unless the chunks are equal.

@@ -28,8 +28,8 @@ CallDifference difference_of(const CallRecord& a, const CallRecord& b) {
   }
   // Before sizes: other data have other sizes, too, and a pad would be the wrong advice.
   if (!same_text(a.label, b.label)) {
-    return {"COLL_LABEL", "members call the same operation for different data",
-            "one member has skipped or repeated a call before this one"};
+    return {"COLL_LABEL", "members make the same call for different data",
+            "one member skipped or repeated an earlier call"};
   }
   if (a.dtype != b.dtype) {
     return {"COLL_DTYPE", "members give different dtypes", "convert to one dtype before the call"};
@@ -115,7 +115,7 @@ Diagnosis explain_mismatched_message(std::int64_t sequence, const MadeCall& send
           .summary = "message #" + std::to_string(sequence) + " from rank " +
                      std::to_string(sender.rank) + " to rank " + std::to_string(receiver.rank) +
                      (truncates ? " does not fit the buffer it is received into"
-                                : " is sent as one thing and received as another"),
+                                : " is sent as one kind of data and received as another"),
           .sides = {sender.record.side_of({sender.rank}), receiver.record.side_of({receiver.rank})},
           .hint = truncates ? "receive into a buffer of the size that is sent"
                             : "messages between two ranks match in the order they are posted"};

@@ -8,8 +8,7 @@ namespace shardsim {
 
 namespace {
 
-constexpr const char* kFix =
-    "replay what a run with data recorded of the same model, layout, training and seed";
+constexpr const char* kFix = "replay a record of the same model, layout, training and seed";
 
 // The entries of a name, one per rank; made at the first request.
 template <class PerRank>

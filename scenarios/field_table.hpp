@@ -153,7 +153,7 @@ std::vector<Field> output_fields();
 /// The source of a whole section's numbers.
 inline Field source_field(const char* path) {
   return loader_field(path).or_else("\"\"").doc(
-      "Where the numbers of this section come from, unless one tells its own.");
+      "Source of this section's numbers, unless a number names its own.");
 }
 
 // Powers of two that serve as upper bounds. They are chosen so that a product of the sizes of one

@@ -82,7 +82,7 @@ std::vector<Field> cost_fields() {
           .or_else("0")
           .acts_when("training.tokens_total is given",
                      [](const Scenario& s) { return s.training.tokens_total > 0; })
-          .doc("Price of one GPU for an hour, with all that is paid for by its hours; 0: not "
+          .doc("Price of one GPU for an hour, including everything billed by its hours; 0: not "
                "known."),
   };
 }
@@ -108,7 +108,7 @@ std::vector<Field> output_fields() {
           .doc("Report for a browser, one file that needs no network, such as \"report.html\"."),
       output("output.markdown", &O::markdown)
           .or_else("\"\"")
-          .doc("The same in short, such as \"report.md\"."),
+          .doc("A short report in Markdown, such as \"report.md\"."),
       output("output.csv", &O::csv)
           .or_else("\"\"")
           .doc("The metrics as name and value, such as \"run.csv\"; tables go beside it, to "

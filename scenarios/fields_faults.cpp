@@ -31,7 +31,7 @@ Field tier_row(Field row) {
 
 std::vector<Field> straggler_fields() {
   using S = StragglerSpec;
-  const char* const other = "what rank, stage or node says: exactly one of them is given";
+  const char* const other = "as rank, stage or node says; give exactly one of them";
   return {
       place_row(item_field("faults.stragglers[].rank", kStragglers, &S::rank), kTwoTo40, other,
                 "One rank."),
@@ -42,8 +42,8 @@ std::vector<Field> straggler_fields() {
       item_field("faults.stragglers[].slowdown", kStragglers, &S::slowdown)
           .range(1, 1000)
           .required()
-          .doc("Computing takes so many times as long there. A rank that several lines name is "
-               "slower by their product."),
+          .doc("Factor by which computing is slower there. For a rank named by several lines the "
+               "factors multiply."),
   };
 }
 
@@ -75,12 +75,12 @@ std::vector<Field> link_fields() {
           .above(0, 1e6)
           .unit("s")
           .required()
-          .doc("For how long nothing moves. What is under way waits, and then goes on."),
+          .doc("How long the links are down. Transfers in flight wait and then continue."),
       item_field("faults.flapping_links[].period_s", kFlappingLinks, &L::period_s)
           .above(0, 1e6)
           .unit("s")
           .required()
-          .doc("From one outage's begin to the next one's."),
+          .doc("From the start of one outage to the start of the next."),
       item_field("faults.flapping_links[].phase_s", kFlappingLinks, &L::phase_s)
           .range(0, 1e6)
           .unit("s")
@@ -157,8 +157,7 @@ std::vector<Section> fault_sections() {
                    "slowest link it uses.",
                    kSlowLinks, "a slow link", R"({"node": 3, "bandwidth_factor": 0.5})"),
       list_section("faults.flapping_links",
-                   "Links that are down now and then. What uses one of them stands still "
-                   "meanwhile.",
+                   "Links that fail and recover periodically. Transfers over them wait meanwhile.",
                    kFlappingLinks, "a flapping link",
                    R"({"node": 3, "down_s": 0.5, "period_s": 60})"),
   };

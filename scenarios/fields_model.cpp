@@ -151,8 +151,8 @@ std::vector<Field> model_fields() {
           .same_as({{"Hugging Face", "num_local_experts"},
                     {"Hugging Face", "n_routed_experts"},
                     {"Megatron-LM", "num_moe_experts"}})
-          .doc("llama: experts in place of a block's MLP, of which each token passes some. 0: "
-               "none."),
+          .doc("llama: experts in place of a block's MLP; each token passes through some of them. "
+               "0: none."),
       expert_field("model.num_experts_per_token", &M::num_experts_per_token)
           .range(1, kTwoTo14)
           .or_else("2")
@@ -160,7 +160,7 @@ std::vector<Field> model_fields() {
           .same_as({{"Hugging Face", "num_experts_per_tok"},
                     {"Megatron-LM", "moe_router_topk"},
                     {"torchtitan", "top_k"}})
-          .doc("Experts that a token passes. Their outputs are weighed by the softmax of their "
+          .doc("Experts per token. Their outputs are weighed by the softmax of their "
                "logits alone, as in Mixtral."),
       expert_field("model.moe_ffn_hidden_size", &M::moe_ffn_hidden_size)
           .range(1, kTwoTo22)
@@ -216,7 +216,7 @@ std::vector<Field> model_fields() {
                "weights of 0 or more, or such a list for each layer with experts."),
       model_field("model.source", &M::source)
           .or_else("\"\"")
-          .doc("Where the numbers of this section come from, unless one tells its own."),
+          .doc("Source of this section's numbers, unless a number names its own."),
   };
 }
 

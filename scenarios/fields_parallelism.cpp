@@ -111,9 +111,8 @@ std::vector<Field> parallelism_fields() {
           .same_as(
               {{"Megatron-LM", "context_parallel_size"}, {"torchtitan", "context_parallel_degree"}})
           .foreign({{"DeepSpeed", "sequence_parallel_size"}})
-          .doc("Context-parallel degree: ranks that share the positions of the same samples. Each "
-               "has two of 2 cp equal runs, the i-th from either end; seq_len must divide by 2 "
-               "cp."),
+          .doc("Context-parallel degree: ranks that share the tokens of the same samples. Each has "
+               "two of 2 cp equal runs, the i-th from either end; 2 cp must divide seq_len."),
       parallelism("parallelism.cp_attention", &P::cp_attention)
           .or_else("\"" + std::string(to_string(kDefaultContextAttention)) + "\"")
           .foreign(

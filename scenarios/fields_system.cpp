@@ -125,7 +125,7 @@ Field software_field() {
       .one_of(none_or(all_software()))
       .or_else("\"none\"")
       .doc(
-          "Whose kernels do a model's operations, and how much of the host's time they take "
+          "Framework whose kernels run the model, and their host time "
           "(docs/decisions/0036-software.md). none: each operation is one ideal kernel, and the "
           "host costs nothing. Others need kernel_model shapes.");
 }

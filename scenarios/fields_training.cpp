@@ -160,8 +160,8 @@ std::vector<Field> other_training_fields() {
           .range(0, 1e18)
           .unit("tokens")
           .or_else("0")
-          .doc("Tokens of the whole training, such as 1e12: how many days it takes, and "
-               "with cost.usd_per_gpu_hour what it costs, is told; 0 is not said."),
+          .doc("Tokens of the whole training, such as 1e12, for its days and, with "
+               "cost.usd_per_gpu_hour, its cost; 0: not given."),
   };
 }
 

@@ -75,7 +75,7 @@ void FiberStream::abandon(void* token) noexcept {
   Diagnosis diagnosis = report(operation, "REQ_LEAK");
   diagnosis.summary = "rank " + std::to_string(rank_.index()) + " dropped the handle of " +
                       operation.record_of(member_).describe() + " without waiting for it";
-  diagnosis.hint = "keep the Work that the call returns and wait() for it";
+  diagnosis.hint = "keep the Work that the call returns, and call its wait()";
   engine.fail(std::move(diagnosis), rank_.index());
 }
 

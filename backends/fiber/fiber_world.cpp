@@ -144,7 +144,7 @@ FiberWorld::FiberWorld(FiberOptions options)
       open_streams_(sent_by_rank_.size(), nullptr),
       mailbox_(*this) {
   if (options_.fold != nullptr && options_.has_data) {
-    throw UsageError("E0799", "a world with data is to have ranks that do not run",
+    throw UsageError("E0799", "a world with data cannot leave ranks out",
                      "leave FiberOptions::fold out, or run without data");
   }
   engine_.set_stall_explainer(this);
@@ -330,10 +330,8 @@ void FiberWorld::require_closed(const RankState& rank) {
   Diagnosis diagnosis =
       last->group().report("GROUP_LEAK", rank, "made it and keeps it", last->made_at());
   diagnosis.summary = "rank " + std::to_string(rank.index()) +
-                      " ends and has not destroyed its "
-                      "communicator of group " +
-                      last->group().name();
-  diagnosis.hint = "let the object that split() returns go before the rank ends";
+                      " ends without destroying its communicator of group " + last->group().name();
+  diagnosis.hint = "destroy the object that split() returned before the rank ends";
   throw CommunicationError(std::move(diagnosis));
 }
 
@@ -346,8 +344,8 @@ void FiberWorld::require_waited() const {
   Diagnosis diagnosis = stream.group().report(
       "REQ_LEAK", stream.rank(), "keeps a work of " + stream.group().name(), stream.made_at());
   diagnosis.summary = "rank " + std::to_string(stream.rank().index()) +
-                      " has ended, and the handle of a communication of group " +
-                      stream.group().name() + " is kept without having been waited for";
+                      " has ended, but the handle of a communication of group " +
+                      stream.group().name() + " was never waited for";
   diagnosis.hint = "wait() for every Work in the rank that has posted it";
   throw CommunicationError(std::move(diagnosis));
 }

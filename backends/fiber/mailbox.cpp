@@ -179,8 +179,8 @@ bool Mailbox::agree(const MessageHalf& receive, const MessageHalf& send) {
   if (!labels) {
     diagnosis.code = "P2P_AMBIGUOUS";
     diagnosis.summary = "a message \"" + std::string(sent.label) + "\"" + ways +
-                        " is taken for \"" + asked.label + "\": their tags do not tell them apart";
-    diagnosis.hint = "give each message that may be under way with another a tag of its own";
+                        " is taken for \"" + asked.label + "\": their tags do not distinguish them";
+    diagnosis.hint = "give messages that may be in flight together different tags";
   } else if (same) {
     diagnosis.code = "P2P_TRUNC";
     diagnosis.summary = "a message of " + std::to_string(sent.count) + " elements" + ways +
@@ -188,7 +188,7 @@ bool Mailbox::agree(const MessageHalf& receive, const MessageHalf& send) {
     diagnosis.hint = "receive into a buffer of at least the size that is sent";
   } else {
     diagnosis.code = "P2P_MISMATCH";
-    diagnosis.summary = "a message" + ways + " is sent as one thing and received as another";
+    diagnosis.summary = "a message" + ways + " is sent as one kind of data and received as another";
     diagnosis.hint = "send and receive with the same dtype and traffic";
   }
   diagnosis.time = max(send.call().ready, receive.call().ready);
@@ -244,8 +244,8 @@ std::optional<Diagnosis> Mailbox::tag_mismatch() const {
       diagnosis.code = "P2P_TAG";
       diagnosis.summary = "rank " + std::to_string(asked.member) +
                           " waits for a message with tag " + std::to_string(asked.tag) +
-                          " from rank " + std::to_string(asked.peer) + "; what is there has tag " +
-                          std::to_string(sent.tag);
+                          " from rank " + std::to_string(asked.peer) +
+                          "; the message that arrived has tag " + std::to_string(sent.tag);
       diagnosis.hint = "send and receive with the same tag";
       return diagnosis;
     }

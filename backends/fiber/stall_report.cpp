@@ -132,7 +132,7 @@ class WaitGraph {
     }
   }
 
-  // Follows a waiting rank to the root of its trouble: a rank that has finished, or a circle.
+  // Follows a waiting rank to the root of its trouble: a rank that has finished, or a cycle.
   Diagnosis explain(Time time) const {
     int rank = 0;
     while (rank < engine_.num_ranks() && engine_.rank(rank).blocked_on() == nullptr) ++rank;
@@ -141,13 +141,13 @@ class WaitGraph {
     while (true) {
       const std::vector<const FiberOperation*> way = trace_back(*awaited_by(engine_, rank));
       const FiberOperation& operation = *way.back();
-      if (operation.missing().empty()) return explain_stream_circle(way, time);
+      if (operation.missing().empty()) return explain_stream_cycle(way, time);
       const auto seen = std::find(path.begin(), path.end(), rank);
       if (seen != path.end()) {
         const auto first = static_cast<std::size_t>(seen - path.begin());
-        return explain_circle({path.begin() + static_cast<std::ptrdiff_t>(first), path.end()},
-                              {waits.begin() + static_cast<std::ptrdiff_t>(first), waits.end()},
-                              time);
+        return explain_cycle({path.begin() + static_cast<std::ptrdiff_t>(first), path.end()},
+                             {waits.begin() + static_cast<std::ptrdiff_t>(first), waits.end()},
+                             time);
       }
       path.push_back(rank);
       waits.push_back(&operation);
@@ -177,10 +177,10 @@ class WaitGraph {
   }
 
   // Posted by everyone, but each behind the other on some rank's stream.
-  static Diagnosis explain_stream_circle(const std::vector<const FiberOperation*>& way, Time time) {
+  static Diagnosis explain_stream_cycle(const std::vector<const FiberOperation*>& way, Time time) {
     const auto first = std::find(way.begin(), way.end(), way.back());
     Diagnosis diagnosis = begin_report(*way.back(), "DEADLOCK", time);
-    diagnosis.summary = "operations wait for each other on the streams of their ranks";
+    diagnosis.summary = "operations wait for each other on their ranks' streams";
     for (auto operation = first; std::next(operation) != way.end(); ++operation) {
       const FiberOperation& behind = **operation;
       const std::vector<int> ranks = behind.group()->world_ranks(behind.arrived());
@@ -190,8 +190,8 @@ class WaitGraph {
       diagnosis.sides.push_back(behind.record().side_of(ranks));
     }
     diagnosis.hint =
-        "a communicator runs one operation after the other: post transfers that face each other in "
-        "one batch (ncclGroupStart/End)";
+        "a communicator runs one operation at a time: post opposite transfers in one batch "
+        "(ncclGroupStart/End)";
     return diagnosis;
   }
 
@@ -235,9 +235,8 @@ class WaitGraph {
     }
     add_sides(diagnosis, operation, missing);
     diagnosis.hint =
-        forms_groups ? "every member of a group takes part in splitting it, whether it is to be "
-                       "in one of the parts or not"
-        : collective ? "every member must make every call of the group, also with empty data"
+        forms_groups ? "every member of a group must call split, even if it joins no part"
+        : collective ? "every member must make every call of the group, even with empty data"
                      : "every send needs a recv on its peer, in the same order";
     return diagnosis;
   }
@@ -315,13 +314,13 @@ class WaitGraph {
     return diagnosis;
   }
 
-  Diagnosis explain_circle(const std::vector<int>& ranks,
-                           const std::vector<const FiberOperation*>& waits, Time time) const {
+  Diagnosis explain_cycle(const std::vector<int>& ranks,
+                          const std::vector<const FiberOperation*>& waits, Time time) const {
     if (std::optional<Diagnosis> wrong = explain_wrong_group(waits, time)) return *std::move(wrong);
     Diagnosis diagnosis = begin_report(*waits.front(), "DEADLOCK", time);
     diagnosis.summary = std::to_string(ranks.size()) +
                         (ranks.size() == 1 ? " rank waits" : " ranks wait") +
-                        " for each other in a circle";
+                        " for each other in a cycle";
     bool transfers = false;
     std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
     for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -340,9 +339,9 @@ class WaitGraph {
       diagnosis.sides.push_back(call.side_of({ranks[i]}));
     }
     diagnosis.hint =
-        transfers ? "put sends and receives that face each other into one batch "
-                    "(ncclGroupStart/End), or let one side receive first; messages of " +
-                        std::to_string(bytes) + " bytes pass only where the network buffers as many"
+        transfers ? "post opposite sends and receives in one batch (ncclGroupStart/End), or let "
+                    "one side receive first; messages of " +
+                        std::to_string(bytes) + " bytes pass only if the network buffers that many"
                   : "make all ranks use their groups in the same order";
     return diagnosis;
   }

@@ -118,8 +118,8 @@ void MessageRank::time_out(const MessageStream& stream, const MessageOperation& 
   const MessageOperation& stuck = stream.queue.empty() ? operation : *stream.queue.front();
   Diagnosis diagnosis = time_out_report(stream, stuck, operation, awaited(stream, stuck));
   diagnosis.hint =
-      "run the scenario without --backend: the simulation says at once who waits for whom; or look "
-      "whether the silent ranks are alive; ranks that compute for longer need a larger --timeout";
+      "run the scenario without --backend: the simulation shows who waits for whom; or check that "
+      "the silent ranks are alive; longer computations need a larger --timeout";
   throw CommunicationError(std::move(diagnosis));
 }
 

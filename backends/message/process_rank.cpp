@@ -166,7 +166,7 @@ void ProcessCommunicator::abandon(void* token) noexcept {
   diagnosis.summary = "rank " + std::to_string(process_.rank()) + " dropped the handle of " +
                       operation.record().describe() + " without waiting for it";
   diagnosis.sequence = operation.sequence();
-  diagnosis.hint = "keep the Work that the call returns and wait() for it";
+  diagnosis.hint = "keep the Work that the call returns, and call its wait()";
   process_.fail(std::move(diagnosis));
 }
 

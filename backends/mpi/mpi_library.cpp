@@ -126,7 +126,7 @@ MpiModule require_mpi_module() {
 MpiJob::MpiJob(const Options& options) : module_(require_mpi_module()) {
   if (table().open(options.monitor ? 1 : 0, options.piece_bytes) != kMpiOk) {
     throw Error(ExitCode::backend_failed, "E1061", std::string("MPI: ") + table().error_text(),
-                "see what mpirun printed; \"shardsim doctor\" shows what there is");
+                "see what mpirun printed; \"shardsim doctor\" shows what is installed");
   }
 }
 
@@ -168,7 +168,7 @@ void MpiTransport::check(std::int32_t status) const {
   const std::string text = job_.table().error_text();
   if (status == kMpiOtherSize) throw WrongSize(text);
   throw Error(ExitCode::backend_failed, "E1062", text,
-              "a peer may have gone; what it printed says why");
+              "a peer may have ended; its output says why");
 }
 
 Transport::Request MpiTransport::send(int peer, const std::byte* data, std::int64_t bytes,

@@ -39,7 +39,7 @@ NcclUniqueId from_text(const std::string& text) {
   }
   throw Error(
       ExitCode::backend_failed, "E1038",
-      fmt::format("what rank 0 gave as NCCL's id is no id: {} characters of 256", text.size()),
+      fmt::format("rank 0 sent an invalid NCCL id: {} characters instead of 256", text.size()),
       "start all ranks of a run with the same shardsim");
 }
 
@@ -134,10 +134,10 @@ void NcclBackend::settle(const NcclStream& stream, const char* what) {
     if (options_.clock() - start > options_.deadline_s) {
       throw Error(
           ExitCode::backend_failed, "E1037",
-          fmt::format("rank {}: the communicator \"{}\" was not {} within {} s: not all of "
-                      "its {} ranks got there",
+          fmt::format("rank {}: the communicator \"{}\" was not {} within {} s: some of its {} "
+                      "ranks did not get there",
                       rank(), stream.name, what, options_.deadline_s, stream.members.size()),
-          "look whether the other ranks are alive; NCCL_DEBUG=INFO shows how far each got");
+          "check that the other ranks are alive; NCCL_DEBUG=INFO shows how far each got");
     }
     options_.idle();
   }
@@ -280,8 +280,8 @@ void NcclBackend::time_out(const NcclStream& stream, const NcclOperation& operat
   silent.erase(rank());
   Diagnosis diagnosis = time_out_report(*where, *stuck, operation, {silent.begin(), silent.end()});
   diagnosis.hint =
-      "run the scenario without --backend: the simulation says at once who waits for whom; NCCL "
-      "itself does not compare counts between ranks";
+      "run the scenario without --backend: the simulation shows who waits for whom; NCCL itself "
+      "does not compare counts between ranks";
   throw CommunicationError(std::move(diagnosis));
 }
 

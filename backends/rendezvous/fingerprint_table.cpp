@@ -16,10 +16,10 @@ constexpr std::size_t kMostMismatches = 64;
 std::optional<std::string> FingerprintTable::add(int rank, CallFingerprint call, double now) {
   const auto size = static_cast<int>(call.members.size());
   if (call.member >= size || call.members[static_cast<std::size_t>(call.member)] != rank) {
-    return "a call in a group of which it is no member";
+    return "a call in a group that it does not belong to";
   }
   if (call.is_message && (call.root < 0 || call.root >= size)) {
-    return "a message to or from no member of its group";
+    return "a message to or from a rank outside its group";
   }
   if (num_waiting_ >= kMostWaiting) {
     return std::to_string(num_waiting_) + " calls for which the other members' do not come";

@@ -30,7 +30,7 @@ StoreReply full(std::int64_t id) {
   return failed(
       id, ExitCode::does_not_fit, "E1011",
       fmt::format("the rendezvous holds {} MiB of values, and no more", kMostBytes >> 20U),
-      "keep to addresses and hashes; data belong into messages");
+      "store addresses and hashes only; send data as messages");
 }
 
 }  // namespace
@@ -156,13 +156,13 @@ std::vector<KeyStore::Answer> KeyStore::expire(double now, const std::set<int>& 
         fmt::format("no rank has set key \"{}\" within {:.3g} s", key, each.timeout_s);
     if (!absent.empty()) message += "; not there: ranks " + format_ranks(absent);
     return failed(each.id, ExitCode::communication, "E1008", message,
-                  "look at what the other ranks do; one has not come as far as to set it");
+                  "check the other ranks: one of them did not get as far as setting it");
   });
   expire_in(barriers_, [&](const std::string& name, const auto& waiting, const Waiting& each) {
     return failed(each.id, ExitCode::communication, "E1009",
-                  fmt::format("barrier \"{}\": ranks {} of {} did not come within {:.3g} s", name,
+                  fmt::format("barrier \"{}\": ranks {} of {} did not arrive within {:.3g} s", name,
                               format_ranks(absent_from(waiting)), world_size_, each.timeout_s),
-                  "look at what those ranks do");
+                  "check what those ranks do");
   });
   return answers;
 }

@@ -138,7 +138,7 @@ void read_slurm(const Variables& variables, LaunchedRank& launched) {
   if (!nodes) return;
   launched.master_address = first_slurm_node(*nodes);
   if (!launched.master_address) {
-    refuse_value("SLURM_JOB_NODELIST", *nodes, "which is no list of machines");
+    refuse_value("SLURM_JOB_NODELIST", *nodes, "which is not a list of machines");
   }
   // Below the ephemeral ports, and another one for each job that may share a machine.
   const std::optional<int> job = variables.number("SLURM_JOB_ID", 0, 2147483647);

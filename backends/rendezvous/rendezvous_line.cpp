@@ -135,7 +135,7 @@ void AsioLine::open() {
   throw Error(ExitCode::backend_failed, "E1006",
               fmt::format("rank {} cannot reach the rendezvous at {} within {:.3g} s: {}",
                           options_.rank, place, options_.connect_timeout_s, state_text_),
-              "look whether the process that serves it (the launcher, else rank 0) runs, and that "
+              "check that the process that serves it (the launcher, else rank 0) runs, and that "
               "SHARDSIM_RENDEZVOUS names it");
 }
 
@@ -246,7 +246,7 @@ void AsioLine::take(std::size_t num_bytes) {
   decoder_.feed({bytes_.data(), num_bytes});
   while (std::optional<Frame> frame = decoder_.next()) {
     std::optional<RendezvousMessage> message = decode_message(*frame);
-    if (!message) return lose("sends what is no message");
+    if (!message) return lose("sends invalid data");
     hear(std::move(*message));
   }
   if (decoder_.broken()) return lose("sends what is no frame");
@@ -305,7 +305,7 @@ void AsioLine::tick() {
     socket_.close(ignored);
   } else if (state_ == State::connected && !given_up_) {
     if (now - last_heard_s_ > options_.deadline_s) {
-      lose(fmt::format("has said nothing for {:.3g} s", options_.deadline_s));
+      lose(fmt::format("has been silent for {:.3g} s", options_.deadline_s));
     } else {
       Beat beat;
       if (options_.recorder != nullptr) {

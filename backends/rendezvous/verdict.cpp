@@ -96,11 +96,10 @@ RunFailure explain_death(const FailureEvent& death, std::span<const RankActivity
       .code = "RANK_DIED",
       .summary =
           whole_name(rank) + " has died: " +
-          (death.detail.empty() ? "its connection ended without a farewell" : "it " + death.detail),
+          (death.detail.empty() ? "its connection closed unexpectedly" : "it " + death.detail),
       .sides = {{.ranks = {dead}, .action = last_known_of(rank)}},
       .hint =
-          "its own output comes before this; signal 9 that nobody sent is often a machine that "
-          "has run out of memory"};
+          "its own output stands above; signal 9 often means that the machine ran out of memory"};
   add_activities(diagnosis, ranks, [dead](int other) { return other != dead; });
   return RunFailure::from(std::move(diagnosis), ExitCode::backend_failed);
 }
@@ -111,13 +110,12 @@ RunFailure explain_silence(std::span<const FailureEvent> events, const FailureEv
   const std::string who = silent.size() == 1
                               ? whole_name(ranks[static_cast<std::size_t>(silent.front())])
                               : subject(silent);
-  Diagnosis diagnosis{
-      .code = "RANK_SILENT",
-      .summary = fmt::format("{} {} given no sign of life for {:.3g} s", who,
-                             silent.size() == 1 ? "has" : "have", first.seconds),
-      .hint =
-          "a process that computes gives signs of life, one that is stopped (SIGSTOP, a "
-          "debugger) or whose machine hangs does not"};
+  Diagnosis diagnosis{.code = "RANK_SILENT",
+                      .summary = fmt::format("{} {} sent no heartbeat for {:.3g} s", who,
+                                             silent.size() == 1 ? "has" : "have", first.seconds),
+                      .hint =
+                          "a computing process sends heartbeats; a stopped one (SIGSTOP, a "
+                          "debugger) or one on a hung machine does not"};
   const auto is_silent = [&](int rank) {
     return std::binary_search(silent.begin(), silent.end(), rank);
   };
@@ -132,7 +130,7 @@ RunFailure explain_absence(const FailureEvent& missing, std::span<const RankActi
       .summary = fmt::format("{} of {} did not arrive within {:.3g} s", subject(missing.ranks),
                              ranks.size(), missing.seconds),
       .sides = {{.ranks = missing.ranks, .action = "did not arrive"}},
-      .hint = "look whether they were started, with the same SHARDSIM_RENDEZVOUS and token"};
+      .hint = "check that they were started with the same SHARDSIM_RENDEZVOUS and token"};
   add_activities(diagnosis, ranks,
                  [&](int rank) { return ranks[static_cast<std::size_t>(rank)].arrived; });
   return RunFailure::from(std::move(diagnosis), ExitCode::backend_failed);
@@ -151,7 +149,7 @@ RunFailure explain_stall(const FailureEvent& stall, std::span<const RankActivity
           subject(stall.ranks), ranks.size(), is_one ? "has" : "have", stall.detail,
           is_one ? "it is" : "they are", is_one ? "has" : "have", stall.seconds),
       .hint =
-          "look what it does after its last call; if it computes for so long, give a longer "
+          "check what it does after its last call; if it computes that long, give a longer "
           "--timeout"};
   add_activities(diagnosis, ranks, is_absent);
   DiagnosisSide waiting{.action = "waits at \"" + stall.detail + "\""};

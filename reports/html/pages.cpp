@@ -113,12 +113,12 @@ std::string to_html(const LayoutPage& page) {
   const std::string front =
       page.front.empty()
           ? std::string()
-          : "<figure>\n<figcaption>Every layout that was simulated and fits: to the right is "
-            "faster, below is smaller.</figcaption>\n<div class=\"static\" "
+          : "<figure>\n<figcaption>All simulated layouts that fit: faster to the right, smaller "
+            "below.</figcaption>\n<div class=\"static\" "
             "style=\"display:block\">" +
                 to_svg_scatter(page) + "</div>\n</figure>\n" +
                 table_of_layouts(
-                    "Nothing that was searched is both faster and smaller than one of "
+                    "Pareto front: no searched layout is both faster and smaller than one of "
                     "these.",
                     page.front);
   return html::page_head("style-src 'unsafe-inline'; ", page.title + " · shardsim") +

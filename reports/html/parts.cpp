@@ -113,10 +113,9 @@ std::string time_part(const Input& input) {
   Figure chart;
   chart.chart = "breakdown";
   chart.caption =
-      "Every moment of a rank's compute stream is in exactly one part. Waiting for communication "
-      "is "
-      "what no computing hides; the bubble is time without work, mostly because another stage is "
-      "not done.";
+      "Each moment of a rank's compute stream belongs to one part. Waiting for communication is "
+      "the time that computing does not hide; the bubble is time without work, mostly because "
+      "another stage is not done.";
   if (has_stages) {
     chart.caption +=
         " The whole step is that of the rank that ends last; below it, of each stage the rank that "

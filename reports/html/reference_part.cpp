@@ -82,8 +82,7 @@ std::string assumptions_part(const Input& input) {
   const std::vector<Assumption>& rows = input.result.assumptions;
   if (rows.empty()) return {};
   const auto assumed = std::ranges::count_if(rows, &Assumption::is_assumed);
-  Table table("Numbers and simplifications that the result rests on.",
-              {{"assumption"}, {"source"}});
+  Table table("Numbers and simplifications behind the result.", {{"assumption"}, {"source"}});
   table.set_id("assumptions-table");
   for (const Assumption& row : rows) {
     table.add_row({markup_text(row.text), markup_text(row.source)});

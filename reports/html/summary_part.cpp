@@ -275,7 +275,7 @@ std::string cost_part(const Input& input) {
   if (cost.usd_per_gpu_hour > 0) {
     text += fmt::format(", at ${:.2f} a GPU and hour", cost.usd_per_gpu_hour);
   }
-  const char* const left_out = goodput ? "Evaluation and idle weeks are not included."
+  const char* const left_out = goodput ? "Evaluation and planned downtime are not included."
                                        : "Downtime, checkpoints and evaluation are not included.";
   return fmt::format("<p>{}. {}</p>\n{}", markup_text(text), left_out, table.markup());
 }

@@ -52,7 +52,7 @@ std::int64_t import_ds_degrees(ForeignObject& config, std::int64_t gpus, Import&
         "E1364", tp > 1 ? kDsTensorTable : kDsContext.theirs,
         fmt::format("{} x {} ranks of tensor and sequence parallelism do not divide {} GPUs", tp,
                     sequence, gpus),
-        "say with --gpus how many there are");
+        "give their number with --gpus");
   }
   return gpus / (tp * sequence);
 }
@@ -72,7 +72,7 @@ void import_ds_batch(ForeignObject& config, std::int64_t data, Import& import) {
         fmt::format("train_batch_size is {}, but {} per GPU x {} steps x {} data-parallel "
                     "ranks are {}",
                     *batch, *micro, *steps, data, *micro * *steps * data),
-        fmt::format("correct one of them, or say with --gpus how many GPUs there are"));
+        fmt::format("correct one of them, or give the number of GPUs with --gpus"));
   }
   if (micro) {
     import.take(config.at(kDsMicro.theirs), kDsMicro.ours, *micro);
@@ -289,7 +289,7 @@ void import_deepspeed(const ImportRequest& request, Import& import) {
   ForeignObject config(&file->root);
   if (request.model.empty()) {
     throw UsageError("E1365", "a DeepSpeed configuration does not say which model is trained",
-                     "add --model config.json (Hugging Face), or a preset: --model llama3-8b");
+                     "add --model config.json (Hugging Face) or a preset: --model llama3-8b");
   }
   write_ds_precision(config, import);
   import_named_model(request.model, request.approximate, import);

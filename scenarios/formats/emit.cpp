@@ -86,7 +86,7 @@ void add_context(const ParallelismSpec& p, Flags& flags) {
   flags.flag(megatron::kContext, p.cp);
   const ContextAttentionRow& form = context_attention_row(p.cp_attention);
   if (form.megatron.empty()) {
-    flags.note(fmt::format("cp_attention {} is none of Megatron-LM's", form.name));
+    flags.note(fmt::format("Megatron-LM has no cp_attention {}", form.name));
   } else {
     flags.flag(megatron::kContextType, form.megatron);
   }
@@ -99,7 +99,7 @@ void add_schedule(const ParallelismSpec& p, Flags& flags) {
   if (!schedule_row_of(p.schedule).megatron.empty()) return;
   const ScheduleRow& theirs = schedule_in(&ScheduleRow::megatron, p.vpp > 1);
   flags.note(fmt::format(
-      "schedule {} is none of Megatron-LM's: these flags run {}. Plan again with --fix schedule={}",
+      "Megatron-LM has no schedule {}: these flags run {}. Plan again with --fix schedule={}",
       p.schedule, theirs.megatron, theirs.name));
 }
 
@@ -279,7 +279,7 @@ void require_framework(std::string_view name) {
   const std::vector<std::string>& names = emitted_frameworks();
   if (std::find(names.begin(), names.end(), name) != names.end()) return;
   const std::string near = nearest(std::string(name), names);
-  throw UsageError("E1327", "no framework is called \"" + std::string(name) + "\"",
+  throw UsageError("E1327", "there is no framework \"" + std::string(name) + "\"",
                    (near.empty() ? "" : "did you mean \"" + near + "\"? ") +
                        ("there are " + one_of_list(names)));
 }

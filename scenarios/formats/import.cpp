@@ -70,7 +70,7 @@ std::string import_preset(const ImportRequest& request, Import& import) {
     return preset;
   }
   const std::string preset = preset_of_gpu(kAssumedGpu);
-  import.assume("the machine", "system.preset", preset, "say --gpu KIND or --system PRESET");
+  import.assume("the machine", "system.preset", preset, "give --gpu KIND or --system PRESET");
   return preset;
 }
 
@@ -155,12 +155,11 @@ void refuse_or_warn(const std::vector<std::string>& inexpressible, const std::st
                     bool approximate, Import& import) {
   if (inexpressible.empty()) return;
   if (!approximate) {
-    throw UsageError(
-        "E1355",
-        fmt::format("{} says what no scenario can: {}", file, fmt::join(inexpressible, "; ")),
-        "--approximate writes the nearest scenario, and says what is not as it was");
+    throw UsageError("E1355",
+                     fmt::format("{}: not supported: {}", file, fmt::join(inexpressible, "; ")),
+                     "--approximate writes the nearest scenario and warns of each difference");
   }
-  for (const std::string& each : inexpressible) import.warn({"not expressible", ""}, each);
+  for (const std::string& each : inexpressible) import.warn({"not supported", ""}, each);
 }
 
 std::string type_of_torch(const std::string& theirs, const char* otherwise) {
@@ -182,7 +181,7 @@ std::int64_t import_system(const ImportRequest& request, const ForeignGpus& fore
   if (gpus == 0) {
     gpus = per_node;
     import.warn({"the number of GPUs", ""},
-                fmt::format("one node of {} assumed: say --gpus N", gpus));
+                fmt::format("one node of {} assumed: give --gpus N", gpus));
   }
   import_nodes(gpus, per_node, preset, import);
   return gpus;

@@ -247,7 +247,7 @@ void write_hf_precision(ForeignObject& config, Import& import) {
   }
   if (import.has("training.precision")) return;
   import.assume("the precision of training", "training.precision", std::string("bf16"),
-                "the file says no dtype that is trained in");
+                "the file names no dtype for training");
 }
 
 // Sequence length of pretraining, if a model takes longer sequences after it.
@@ -259,15 +259,16 @@ std::string listed_keys(ForeignObject& config) {
                           "num_attention_heads", "vocab_size", "max_position_embeddings"}) {
     if (!config.has(key)) missing.push_back(key);
   }
-  return missing.empty() ? "it has all keys of a llama"
-                         : fmt::format("of a llama's keys it lacks {}", fmt::join(missing, ", "));
+  return missing.empty()
+             ? "it has all keys of a llama model"
+             : fmt::format("it lacks these keys of a llama model: {}", fmt::join(missing, ", "));
 }
 
 [[noreturn]] void refuse_family(ForeignObject& config, const std::string& model_type) {
   const bool nested = config.has("text_config");
   const std::string name = model_type.empty() ? "no model_type" : "model_type " + model_type;
   config.refuse("E1358", "model_type",
-                fmt::format("{} is not a family that is known here; {}", name,
+                fmt::format("model family {} is not supported; {}", name,
                             nested ? std::string("its language model is under text_config")
                                    : listed_keys(config)),
                 nested ? "import the config.json of the language model alone"

@@ -155,7 +155,7 @@ void write_titan_batch(ForeignObject& training, ForeignObject& parallelism, cons
                     fmt::format("a global batch of {} sequences is not cut evenly by {} "
                                 "data-parallel ranks of {} sequences",
                                 global, data, local),
-                    "say with --gpus how many there were");
+                    "give their number with --gpus");
   }
   import.derive(training.at(key, batch.global ? training.written(key) : "-1"),
                 torchtitan::kGlobal.ours, global,
@@ -204,7 +204,7 @@ std::int64_t shards_of(ForeignObject& parallelism, std::int64_t gpus, std::int64
     parallelism.refuse("E1366", key,
                        fmt::format("degrees multiply to {:.0f}, which {} {} GPUs", product,
                                    told ? "are not" : "does not divide", gpus),
-                       "say with --gpus how many there were");
+                       "give their number with --gpus");
   }
   import.derive(parallelism.at(key, std::to_string(told.value_or(-1))), torchtitan::kShards.ours,
                 shards, told ? "" : "the GPUs that are left");

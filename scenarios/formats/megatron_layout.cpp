@@ -40,7 +40,7 @@ std::int64_t data_parallel_of(MegatronArguments& arguments, std::int64_t gpus,
                   fmt::format("tensor x pipeline x context parallel size is {}, which does not "
                               "divide {} GPUs",
                               model_parallel, gpus),
-                  fmt::format("say with --gpus how many there are, such as {}", model_parallel));
+                  fmt::format("give their number with --gpus, such as {}", model_parallel));
   }
   const std::int64_t data = gpus / model_parallel;
   const auto told = arguments.integer("data_parallel_size", kForeignSize);

@@ -242,7 +242,7 @@ class TableMappingReader {
       any = true;
       mapping_->measured[i] = conversion(*value);
     }
-    if (!any) problem("E0926", measured->span, "nothing that was measured is named");
+    if (!any) problem("E0926", measured->span, "no measured value is named");
   }
 
   void read_fields(const JsonValue& root) {

@@ -137,9 +137,9 @@ void set_operation(const NcclTestsTable& table, const TestedLayoutOptions& optio
   if (possible.size() != 1) {
     throw_problem("E0946", table.place,
                   possible.empty()
-                      ? fmt::format("redop, root and busbw / algbw are of no operation on {} ranks",
+                      ? fmt::format("redop, root and busbw / algbw match no operation on {} ranks",
                                     layout.ranks)
-                      : "this may be " + one_of_list(possible) + ": the text does not tell",
+                      : "this may be " + one_of_list(possible) + ": the text does not say",
                   std::string("add --op, such as --op ") + collective::kAllReduce.name);
   }
   layout.operation = tested_operation_of(possible.front());

@@ -118,7 +118,7 @@ void predict(const TableMapping& mapping, const std::vector<std::string>& overri
     row.tensors_fit = result.number(metric::kMemoryPeakBytesMax).value_or(0.0) <=
                       static_cast<double>(experiment.cluster().device.memory_bytes);
     if (result.diagnosis) {
-      row.refused = "the simulated run does not end: " + result.diagnosis->summary;
+      row.refused = "the simulated run does not finish: " + result.diagnosis->summary;
       return;
     }
     for (std::size_t i = 0; i < kNumQuantities; ++i) {

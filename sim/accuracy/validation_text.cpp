@@ -53,8 +53,7 @@ std::string table_text(const ValidatedTable& table) {
     text += fmt::format("  * not in the headline: {}\n", why);
   }
   if (const auto count = std::ranges::count(table.rows, false, &ValidatedRow::fits); count > 0) {
-    text +=
-        fmt::format("  {} rows ran where they were measured and are predicted not to fit\n", count);
+    text += fmt::format("  {} rows ran when measured, but are predicted not to fit\n", count);
   }
   for (const RefusedRows& refused : refused_rows(table)) {
     text += fmt::format("  not represented, {} row{} ({} {}): {}\n", refused.lines.size(),

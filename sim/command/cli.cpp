@@ -31,8 +31,8 @@ const CLI::App& verb_of(const CLI::App& app) {
 
 std::string help_of(const CLI::App& app) {
   const CLI::App& verb = verb_of(app);
-  return &verb == &app ? "\"shardsim --help\" shows what there is"
-                       : "\"shardsim " + verb.get_name() + " --help\" shows what there is";
+  return &verb == &app ? "\"shardsim --help\" lists verbs and options"
+                       : "\"shardsim " + verb.get_name() + " --help\" lists its options";
 }
 
 std::vector<std::string> options_of(const CLI::App& verb) {
@@ -113,12 +113,12 @@ constexpr std::size_t kLongestLine = 48;  // For a command with its purpose besi
 constexpr const char* kExitCodes = R"(
 Exit codes: 0 ok, 1 a check or expectation failed, 2 bad usage or scenario, 3 does not fit,
 4 deadlock or mismatched communication, 5 backend failure, 70 a bug of shardsim, 130 interrupted.
-"shardsim VERB --help" tells more of a verb. Nothing is ever asked while it runs.)";
+"shardsim VERB --help" describes a verb. shardsim asks nothing while it runs.)";
 
 // In the order of VerbGroup.
 constexpr std::array kGroupTitles = {"Begin", "Run and check one scenario",
                                      "Plan with many runs, and exchange",
-                                     "Hold against real machines", "Shell and manual"};
+                                     "Compare with real machines", "Shell and manual"};
 
 std::string examples_text(const Examples& examples) {
   std::size_t width = 0;

@@ -99,16 +99,20 @@ FittedParts parts_of(const std::string& fit) {
 void add_calibrate_options(CLI::App& verb, CalibrateArguments& arguments) {
   verb.add_option("file", arguments.files, "Outputs of nccl-tests; -: standard input");
   verb.add_option("--system", arguments.system,
-                  "The machine they were run on: a preset (dgx-h100) or a scenario's file");
-  verb.add_option("--set", arguments.overrides, "Override a field of it: a.b=value; repeatable")
+                  "Machine of the measurements: a preset (dgx-h100) or a scenario's file");
+  verb.add_option("--set", arguments.overrides,
+                  "Override a field of the machine: a.b=value; repeatable")
       ->allow_extra_args(false);
-  verb.add_option("--ranks", arguments.layout.ranks, "GPUs, where the output does not name them")
+  verb.add_option("--ranks", arguments.layout.ranks,
+                  "Number of GPUs, if the output does not name them")
       ->check(CLI::Range(2, 16384));
-  verb.add_option("--nodes", arguments.layout.nodes, "Nodes they are on, likewise")
+  verb.add_option("--nodes", arguments.layout.nodes,
+                  "Number of nodes, if the output does not name them")
       ->check(CLI::Range(1, 16384));
-  verb.add_option("--op", arguments.layout.operation,
-                  "The operation, likewise: " + one_of_list(tested_operation_names()));
-  verb.add_option("--fit", arguments.fit, "both, or only bandwidth or latency")
+  verb.add_option(
+      "--op", arguments.layout.operation,
+      "Operation, if the output does not name it: " + one_of_list(tested_operation_names()));
+  verb.add_option("--fit", arguments.fit, "What to fit: both, bandwidth or latency")
       ->check(CLI::IsMember({"both", "bandwidth", "latency"}));
   verb.add_option("--out", arguments.out, "Write the overrides, a JSON object with comments");
 }

@@ -7,6 +7,7 @@
 
 #include "scenarios/load.hpp"
 #include "scenarios/scenario_error.hpp"
+#include "sim/command/shared_options.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/output_format.hpp"
 #include "sim/console/output_paths.hpp"

@@ -11,6 +11,7 @@
 #include "scenarios/suggest.hpp"
 #include "sim/collective/collective_run.hpp"
 #include "sim/collective/collective_setting.hpp"
+#include "sim/command/shared_options.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/progress.hpp"
 #include "sim/real/process_options.hpp"
@@ -45,7 +46,7 @@ void add_collective_options(CLI::App& verb, CollectiveArguments& arguments) {
   const CLI::Range machine(1, 16384);
   verb.add_option("-n,--iters", arguments.iterations, "Timed operations per size (20)")
       ->check(CLI::Range(1, 1000000));
-  verb.add_option("-w,--warmup_iters", arguments.warmup, "Operations before, not timed (5)")
+  verb.add_option("-w,--warmup_iters", arguments.warmup, "Untimed operations before (5)")
       ->check(counts);
   verb.add_option("-c,--check", arguments.checks, "Checked operations per size (1); 0: none")
       ->check(counts);
@@ -55,13 +56,14 @@ void add_collective_options(CLI::App& verb, CollectiveArguments& arguments) {
   verb.add_option("-r,--root", arguments.root,
                   "The root of broadcast, reduce, gather and scatter (0)")
       ->check(counts);
-  verb.add_option("--ranks", arguments.ranks, "How many (8 simulated, 2 processes)")
+  verb.add_option("--ranks", arguments.ranks, "Number of ranks (8 simulated, 2 processes)")
       ->check(machine);
-  verb.add_option("--nodes", arguments.nodes, "That they lie on (as few as they fill)")
+  verb.add_option("--nodes", arguments.nodes, "Number of nodes (the fewest that hold the ranks)")
       ->check(machine);
   verb.add_option("--system", arguments.system,
-                  "The machine that is simulated: a preset (dgx-h100) or a scenario's file");
-  verb.add_option("--set", arguments.overrides, "Override a field of it: a.b=value; repeatable")
+                  "Simulated machine: a preset (dgx-h100) or a scenario's file");
+  verb.add_option("--set", arguments.overrides,
+                  "Override a field of the machine: a.b=value; repeatable")
       ->allow_extra_args(false);
   verb.add_flag("--json", arguments.json, "Print one JSON object instead of the table");
   verb.add_flag("-q,--quiet", arguments.quiet, "Print no progress");

@@ -248,7 +248,7 @@ Verb completion_verb() {
                      "for every fish"}}},
       [](CLI::App& app, CompletionArguments& arguments) {
         arguments.root = app.get_parent();
-        app.add_option("shell", arguments.shell, "Which")
+        app.add_option("shell", arguments.shell, "The shell")
             ->required()
             ->check(CLI::IsMember({"bash", "zsh", "fish"}));
       },

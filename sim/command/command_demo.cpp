@@ -73,13 +73,13 @@ int command_demo(DemoArguments& run, const Console& console) {
 }
 
 void add_demo_options(CLI::App& app, DemoArguments& arguments) {
-  app.add_option("--out", arguments.out_directory, "Folder for what it writes")
+  app.add_option("--out", arguments.out_directory, "Folder for its output files")
       ->capture_default_str();
   app.add_option("--set", arguments.overrides, "Override a field: a.b=value; repeatable")
       ->allow_extra_args(false);
   app.add_flag("--json", arguments.json, "Print the result object instead of the summary");
   app.add_flag("--assumptions", arguments.assumptions,
-               "List every number and simplification that the result rests on");
+               "List every number and simplification behind the result");
   app.add_flag("-q,--quiet", arguments.quiet, "Print nothing unless something is wrong");
 }
 

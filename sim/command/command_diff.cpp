@@ -46,13 +46,13 @@ SideRequest request_of_b(const DiffArguments& arguments) {
 void add_diff_options(CLI::App& verb, DiffArguments& arguments) {
   verb.add_option("a", arguments.a, "A result.json or a scenario")->required();
   verb.add_option("b", arguments.b,
-                  "Another, a Megatron-LM log, or a profiler trace; none: A with --set");
+                  "A result, scenario, Megatron-LM log or profiler trace (A with --set)");
   verb.add_option("--set", arguments.overrides, "Override a field of B: a.b=value; repeatable")
       ->allow_extra_args(false);
   verb.add_option("--measured", arguments.measured,
                   "A real run as B: a log, a trace, or the result of a run on processes");
   verb.add_option("--fail-if", arguments.limits,
-                  fmt::format("Exit with 1 if a metric changes so: \"{} > 2%\"; repeatable",
+                  fmt::format("Exit with 1 if a metric changes by more: \"{} > 2%\"; repeatable",
                               metric::kStepTimeS.name))
       ->allow_extra_args(false);
   verb.add_flag("--json", arguments.json, "Print one JSON object");

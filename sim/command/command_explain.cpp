@@ -157,7 +157,7 @@ Verb explain_verb() {
                     {"shardsim explain", "all codes"}}},
       [](CLI::App& app, ExplainArguments& arguments) {
         app.add_option("code", arguments.codes, "DEADLOCK, BUF_WRITE, E0203, ...");
-        app.add_flag("--json", arguments.json, "Print them as JSON");
+        app.add_flag("--json", arguments.json, "Print the codes as JSON");
       },
       command_explain);
 }

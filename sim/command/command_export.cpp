@@ -44,7 +44,7 @@ std::vector<std::string> export_kind_names() { return {kExportKinds.begin(), kEx
 
 void require_kind(const std::string& kind) {
   if (std::find(kExportKinds.begin(), kExportKinds.end(), kind) != kExportKinds.end()) return;
-  throw UsageError("E1374", "nothing is exported as \"" + kind + "\"",
+  throw UsageError("E1374", "there is no export format \"" + kind + "\"",
                    "the first word is " + one_of_list(export_kind_names()));
 }
 
@@ -152,12 +152,11 @@ void add_export_options(CLI::App& app, ExportArguments& arguments) {
   app.add_option("file", arguments.file, "The scenario")->required();
   app.add_option("--set", arguments.overrides, "Override a field; repeatable")
       ->allow_extra_args(false);
-  app.add_option("-o,--out", arguments.output,
-                 "The file, or what the names of the ranks' files begin with");
-  app.add_flag("--lowered", arguments.lowered, "A schedule with its sends and receives");
+  app.add_option("-o,--out", arguments.output, "File to write, or the prefix of the ranks' files");
+  app.add_flag("--lowered", arguments.lowered, "Include sends and receives in a schedule");
   app.add_flag("--sweep", arguments.sweep,
                "nccl-tests: besides the run's sizes, powers of two from 8 to 8G");
-  app.add_flag("-q,--quiet", arguments.quiet, "Do not tell that it is alive");
+  app.add_flag("-q,--quiet", arguments.quiet, "Print no progress");
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "scenarios/json_value.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/read_file.hpp"
+#include "sim/command/shared_options.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/output_format.hpp"
 #include "sim/console/whole_file.hpp"
@@ -174,7 +175,7 @@ void tell(const std::string& file, const FixedScenario& fixed, bool dry_run, std
   for (const AppliedFix& fix : fixed.applied) {
     err << fmt::format("{}:{}:{}: {}\n", printable(file, 200), fix.line, fix.column, fix.message);
   }
-  const char* const verdict = fixed.problems ? "not all that is wrong can be fixed without asking"
+  const char* const verdict = fixed.problems ? "some problems cannot be fixed automatically"
                               : dry_run      ? "it would load"
                                              : "it loads";
   err << fmt::format("{}: {}; {}\n", printable(file, 200),
@@ -190,7 +191,7 @@ void add_fix_options(CLI::App& app, FixArguments& arguments) {
   app.add_option("file", arguments.files, "Scenarios")->required();
   app.add_flag("--dry-run,--diff", arguments.dry_run,
                "Print what would change as a unified diff, and write nothing");
-  app.add_option("-o,--output", arguments.output, "Write there and not into the file; - prints it");
+  app.add_option("-o,--output", arguments.output, "Write to this file instead; - prints it");
   app.add_flag("-q,--quiet", arguments.quiet, "Print nothing unless something is wrong");
   add_output_format(app, arguments.json, arguments.annotations, "Print what is left to do as JSON");
 }
@@ -199,8 +200,8 @@ void add_fix_options(CLI::App& app, FixArguments& arguments) {
 // all files load now; throws the ScenarioError of the mistakes that are left for the user.
 int command_fix(const FixArguments& arguments, const Console& console) {
   if (!arguments.output.empty() && (arguments.files.size() > 1 || arguments.dry_run)) {
-    throw UsageError("E1385", "-o takes one scenario, and writes it",
-                     "leave -o out to change files where they are");
+    throw UsageError("E1385", "-o works with one scenario only",
+                     "leave -o out to change the files in place");
   }
   std::vector<Problem> left;
   std::size_t num_dropped = 0;

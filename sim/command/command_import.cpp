@@ -44,7 +44,7 @@ std::vector<std::string> import_kind_names() {
 const ImportKind& import_kind_of(const std::string& name) {
   const auto* const found = std::ranges::find(kImportKinds, name, &ImportKind::name);
   if (found != kImportKinds.end()) return *found;
-  throw UsageError("E1359", "nothing is imported from \"" + name + "\"",
+  throw UsageError("E1359", "there is no import format \"" + name + "\"",
                    "the first word is " + one_of_list(import_kind_names()));
 }
 
@@ -90,13 +90,13 @@ void add_import_options(CLI::App& app, ImportRequest& request) {
   app.add_option("kind", request.kind, one_of_list(import_kind_names()))->required();
   app.add_option("file", request.files, "The file to import")->required();
   app.add_option("--model", request.model,
-                 "A config.json or a model preset, where the file says no model");
-  app.add_option("--gpus", request.gpus, "How many")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--gpu", request.gpu, "Which: h100 is the preset dgx-h100");
+                 "A config.json or a model preset, if the file names no model");
+  app.add_option("--gpus", request.gpus, "Number of GPUs")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--gpu", request.gpu, "GPU; h100 is the preset dgx-h100");
   app.add_option("--system", request.system, "A system preset, instead of --gpu");
-  app.add_option("-o,--out", request.output, "The scenario (standard output)");
+  app.add_option("-o,--out", request.output, "File to write (standard output)");
   app.add_flag("--approximate", request.approximate,
-               "Where a scenario cannot say it, write the nearest one that can");
+               "Write the nearest scenario if something is not supported");
 }
 
 }  // namespace

@@ -148,12 +148,13 @@ void write_new(const fs::path& path, const std::string& text, bool quiet, std::o
 
 void add_init_options(CLI::App& app, InitArguments& arguments) {
   app.add_option("--from", arguments.from, "A preset, or a scenario to begin with");
-  app.add_option("-o,--output", arguments.file, "The file; - prints it")->capture_default_str();
-  app.add_option("--model", arguments.ask.model, "A preset of \"shardsim presets\"")
+  app.add_option("-o,--output", arguments.file, "File to write; - prints it")
       ->capture_default_str();
-  app.add_option("--gpu", arguments.ask.system, "Which: h100, b200, or a preset of systems")
+  app.add_option("--model", arguments.ask.model, "A model preset; \"shardsim presets\" lists them")
       ->capture_default_str();
-  app.add_option("--gpus", arguments.ask.gpus, "How many; one node's if not given")
+  app.add_option("--gpu", arguments.ask.system, "GPU (h100, b200) or a system preset")
+      ->capture_default_str();
+  app.add_option("--gpus", arguments.ask.gpus, "Number of GPUs (one node)")
       ->check(CLI::Range(std::int64_t{1}, kMostGpus));
   app.add_flag("-q,--quiet", arguments.quiet, "Print nothing unless something is wrong");
 }

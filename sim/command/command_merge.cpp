@@ -112,10 +112,10 @@ int command_merge(const MergeArguments& arguments, const Console& console) {
 }
 
 void add_merge_options(CLI::App& app, MergeArguments& arguments) {
-  app.add_option("folder", arguments.folder, "Folder of the parts, as --out of the sweep")
+  app.add_option("folder", arguments.folder, "Folder of the parts (--out of the sweep)")
       ->required();
   CLI::Option* csv = app.add_flag("--csv", arguments.csv, "Write CSV");
-  app.add_flag("--ndjson", arguments.ndjson, "Write a JSON object a line (the default)")
+  app.add_flag("--ndjson", arguments.ndjson, "Write one JSON object per line (the default)")
       ->excludes(csv);
   app.add_option("-o,--output", arguments.output, "File to write (standard output)");
 }

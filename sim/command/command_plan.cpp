@@ -162,32 +162,34 @@ void add_plan_options(CLI::App& app, PlanArguments& arguments) {
   SearchRequest& request = arguments.request;
   app.add_option("model", request.model, "A model's name, or a JSON file of it or of a scenario")
       ->required();
-  app.add_option("--gpus", request.num_gpus, "How many GPUs")->required();
-  app.add_option("--gpu", request.gpu, "h100, a100, h200, b200, or a system's name")->required();
+  app.add_option("--gpus", request.num_gpus, "Number of GPUs")->required();
+  app.add_option("--gpu", request.gpu, "GPU (h100, a100, h200, b200) or a system preset")
+      ->required();
   app.add_option("--seq-len", request.seq_len, "Tokens per sequence");
   app.add_option("--global-batch-size", request.global_batch_size, "Sequences per step");
   app.add_option("--precision", request.precision, "bf16, fp16 or fp32");
   app.add_option("--set", request.overrides, "Override a field: a.b=value; repeatable")
       ->allow_extra_args(false);
-  app.add_option("--fix", request.fixed,
-                 fmt::format("Decide something: tp=4,8 or schedule={}; repeatable",
-                             default_schedule().name))
+  app.add_option(
+         "--fix", request.fixed,
+         fmt::format("Fix a choice: tp=4,8 or schedule={}; repeatable", default_schedule().name))
       ->allow_extra_args(false);
-  app.add_option("--objective", arguments.objective, "time, memory or cost: what is best")
+  app.add_option("--objective", arguments.objective, "What to minimize: time, memory or cost")
       ->check(CLI::IsMember({"time", "memory", "cost"}));
-  app.add_option("--top", request.top, "How many to rank");
+  app.add_option("--top", request.top, "Number of layouts to list");
   app.add_option("--front-within", request.front_within,
-                 "Look for the front up to so many times the fastest step; 1.25 if not given");
-  app.add_option("--usd-per-gpu-hour", request.usd_per_gpu_hour, "Price of a GPU");
-  app.add_option("--jobs,-j", arguments.jobs, "Simulations at a time");
-  app.add_option("--emit", arguments.emit, "Print the best for megatron, torchtitan or deepspeed");
-  app.add_option("--out", arguments.out, "Write the best as a scenario");
-  app.add_option("--csv", arguments.csv, "Write all that were simulated and fit as CSV");
-  app.add_option("--report", arguments.report, "Write a page of it (HTML)");
-  app.add_flag("--json", arguments.json, "Print what was found as JSON");
-  app.add_flag("--wide", arguments.wide, "More than 100 columns");
-  app.add_flag("--ascii", arguments.ascii, "No Unicode in the scatter");
-  app.add_flag("-q,--quiet", arguments.quiet, "No progress");
+                 "Search the Pareto front up to this many times the fastest step (1.25)");
+  app.add_option("--usd-per-gpu-hour", request.usd_per_gpu_hour, "Price of a GPU for an hour");
+  app.add_option("--jobs,-j", arguments.jobs, "Number of parallel simulations");
+  app.add_option("--emit", arguments.emit,
+                 "Print the best layout for megatron, torchtitan or deepspeed");
+  app.add_option("--out", arguments.out, "Write the best layout as a scenario");
+  app.add_option("--csv", arguments.csv, "Write all simulated layouts that fit, as CSV");
+  app.add_option("--report", arguments.report, "Write an HTML report");
+  app.add_flag("--json", arguments.json, "Print the results as JSON");
+  app.add_flag("--wide", arguments.wide, "Print more than 100 columns");
+  app.add_flag("--ascii", arguments.ascii, "Draw the scatter plot without Unicode");
+  app.add_flag("-q,--quiet", arguments.quiet, "Print no progress");
 }
 
 }  // namespace
@@ -195,7 +197,7 @@ void add_plan_options(CLI::App& app, PlanArguments& arguments) {
 Verb plan_verb() {
   return with_arguments<PlanArguments>(
       {.name = "plan",
-       .summary = "Find the best layout of a model on so many GPUs",
+       .summary = "Find the best layout of a model on a number of GPUs",
        .examples = {{"shardsim plan llama3-70b --gpus 128 --gpu h100",
                      "the best layouts, why they are, and what they cost"},
                     {"shardsim plan llama3-70b --gpus 128 --gpu h100 --emit megatron",

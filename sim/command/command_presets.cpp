@@ -57,7 +57,7 @@ int command_presets(const PresetsArguments& arguments, const Console& console) {
   if (names.size() > 1 && names.front() == "show") names.erase(names.begin());
   if (names.size() > 1) {
     throw UsageError("E0915", "\"" + names.back() + "\" is one word too many",
-                     "\"shardsim presets --help\" shows what there is");
+                     "\"shardsim presets --help\" lists its options");
   }
   if (names.empty()) {
     list_presets(console.out);

@@ -17,6 +17,7 @@
 #include "reports/text_summary.hpp"
 #include "reports/trace_writers.hpp"
 #include "scenarios/load.hpp"
+#include "sim/command/shared_options.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/output_format.hpp"
 #include "sim/console/output_paths.hpp"
@@ -126,8 +127,7 @@ void add_fingerprint_option(CLI::App& verb, ProcessOptions& process) {
 }
 
 void add_run_options(CLI::App& verb, RunArguments& arguments) {
-  verb.add_option("file", arguments.file, "The scenario; - reads it from standard input")
-      ->required();
+  verb.add_option("file", arguments.file, "Scenario file; - reads standard input")->required();
   verb.add_option("--set", arguments.overrides, "Override a field: a.b=value; repeatable")
       ->allow_extra_args(false);
   add_process_options(verb, arguments.process);
@@ -144,15 +144,15 @@ void add_run_options(CLI::App& verb, RunArguments& arguments) {
         name, [&path](const std::string& given) { path = given; }, help);
   };
   add_path("--record-decisions", arguments.record_decisions,
-           "Write what a run with real tensors decided on values; relative to the current folder");
+           "Write the decisions that a run with real tensors made on values");
+  add_path("--replay-decisions", arguments.replay_decisions,
+           "Use these decisions in a run without data, instead of the assumptions of a plan");
   add_path(
-      "--replay-decisions", arguments.replay_decisions,
-      "Decide so in a run without, instead of as plans assume; relative to the current folder");
-  add_path("--dump-state", arguments.dump_state,
-           "Write the state of a run with real tensors before its first step and after each, as "
-           "safetensors; to a new or empty folder");
+      "--dump-state", arguments.dump_state,
+      "Write the state before the first step and after each, as safetensors, to a new or empty "
+      "folder; real tensors only");
   verb.add_flag("--assumptions", arguments.assumptions,
-                "List every number and simplification that the result rests on, with its source");
+                "List every number and simplification behind the result, with its source");
   add_output_format(verb, arguments.json, arguments.annotations,
                     "Print the result object instead of the summary");
   verb.add_flag("-q,--quiet", arguments.quiet, "Print nothing unless something is wrong");

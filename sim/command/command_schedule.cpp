@@ -111,8 +111,8 @@ Verb schedule_verb() {
         app.add_option("file", arguments.file, "The scenario")->required();
         app.add_option("--set", arguments.overrides, "Override a field; repeatable")
             ->allow_extra_args(false);
-        app.add_flag("--csv", arguments.csv, "Print it as PyTorch's pipelining reads it");
-        app.add_flag("--lowered", arguments.lowered, "With its sends and receives");
+        app.add_flag("--csv", arguments.csv, "Print it as CSV for PyTorch's pipelining");
+        app.add_flag("--lowered", arguments.lowered, "Include sends and receives");
       },
       [](const ScheduleArguments& arguments, const Console& console) {
         return command_schedule(arguments, console.out, console.err);

@@ -57,7 +57,7 @@ std::optional<std::chrono::seconds> time_limit_of(const std::string& text) {
                                                             : 0;
   constexpr std::int64_t kMost = 1'000'000;
   if (error != std::errc() || number < 0 || number > kMost || factor == 0) {
-    throw UsageError("E1318", fmt::format("--time-limit \"{}\" is no duration", text),
+    throw UsageError("E1318", fmt::format("--time-limit \"{}\" is not a duration", text),
                      "write 90s, 10m or 2h");
   }
   return std::chrono::seconds(number * factor);
@@ -100,12 +100,12 @@ void tell_outcome(const SweepOutcome& outcome, const SweepSetting& setting,
   const std::string part =
       part_path(setting.folder, setting.shard.index, setting.shard.count).string();
   if (outcome.is_complete()) {
-    err << fmt::format("{} points computed, {} were there; kept in {}\n", outcome.computed,
+    err << fmt::format("{} points computed, {} already done; results in {}\n", outcome.computed,
                        outcome.found, part);
     return;
   }
   // Points found after the stop are not counted: they were not checked.
-  err << fmt::format("{}: {} points computed, nothing is lost: {}\n  go on with: {}{}\n",
+  err << fmt::format("{}: {} points computed, nothing is lost: {}\n  resume with: {}{}\n",
                      outcome.interrupted ? "interrupted" : "time is over", outcome.computed, part,
                      header.command, shard_words(setting.shard));
 }
@@ -115,7 +115,7 @@ std::string next_words(const PointIndex& index, const PartHeader& header,
                        const std::string& folder) {
   const std::size_t there = index.points().size();
   if (there < header.num_points) {
-    return fmt::format("{} of {} points are there; the others: {}\n", there, header.num_points,
+    return fmt::format("{} of {} points are done; missing: {}\n", there, header.num_points,
                        header.command);
   }
   return fmt::format("Next: shardsim merge {} --csv -o {}\n", shell_word(folder),
@@ -146,9 +146,9 @@ void add_sweep_options(CLI::App& verb, SweepArguments& arguments) {
       ->allow_extra_args(false);
   verb.add_option("--set", arguments.request.overrides, "Override a field: a.b=value; repeatable")
       ->allow_extra_args(false);
-  verb.add_option("--jobs", arguments.jobs, "Points at a time (as many as cores)");
+  verb.add_option("--jobs", arguments.jobs, "Number of parallel points (one per core)");
   verb.add_option("--shard", arguments.shard,
-                  "i/n: points k with k mod n = i; auto: as Slurm, mpirun, srun or torchrun say");
+                  "i/n: points k with k mod n = i; auto: taken from Slurm, mpirun or torchrun");
   verb.add_option("--out", arguments.folder, "Folder of the part files (FILE's name with .sweep)");
   verb.add_option("--time-limit", arguments.time_limit, "Start no point after 90s, 10m or 2h");
   verb.add_option("--format", arguments.format, "Print the rows: ndjson or csv")
@@ -156,7 +156,7 @@ void add_sweep_options(CLI::App& verb, SweepArguments& arguments) {
   verb.add_flag("--list", arguments.list, "Print the points and run none");
   verb.add_option("--emit", arguments.emit, "Print a script: slurm, parallel or make")
       ->check(CLI::IsMember({"slurm", "parallel", "make"}));
-  verb.add_option("--shards", arguments.shards, "Tasks of that script");
+  verb.add_option("--shards", arguments.shards, "Number of tasks in that script");
   verb.add_flag("-q,--quiet", arguments.quiet, "Print nothing unless something is wrong");
 }
 

@@ -132,18 +132,17 @@ int hold_band(const ValidateArguments& arguments, const std::vector<ValidatedTab
 }
 
 void add_validate_options(CLI::App& verb, ValidateArguments& arguments) {
-  verb.add_option("table", arguments.tables,
-                  "Tables (all); a path that ends in .json is one's own");
-  verb.add_option("--folder", arguments.folder, "Where tables lie (tests/validation)");
+  verb.add_option("table", arguments.tables, "Tables (all); a path ending in .json is your own");
+  verb.add_option("--folder", arguments.folder, "Folder of the tables (tests/validation)");
   verb.add_option("--html", arguments.html, "Write a page that plots predicted against measured");
-  verb.add_flag("--sample", arguments.sample, "Some rows of each table: seconds, not minutes");
+  verb.add_flag("--sample", arguments.sample, "Use some rows of each table: seconds, not minutes");
   verb.add_flag("--json", arguments.json, "Print one JSON object with every row");
   verb.add_flag("--ratchet", arguments.ratchet, "Fail if a figure is worse than ratchet.json says");
   verb.add_flag("--write-ratchet", arguments.write_ratchet, "Write the figures to ratchet.json");
   verb.add_option("--write-band", arguments.write_band,
-                  "Write the errors of all rows, of which plans' error bands are made");
+                  "Write the errors of all rows, the source of plans' error bands");
   verb.add_option("--check-band", arguments.check_band,
-                  "Fail if a file of such errors is not today's");
+                  "Fail if such a file differs from today's errors");
 }
 
 // Checks paths before tables that take minutes, not after them. The ratchet is read and rewritten.

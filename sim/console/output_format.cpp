@@ -4,8 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "reports/result.hpp"
 #include "reports/verdict_words.hpp"
 #include "scenarios/scenario_error.hpp"
@@ -24,18 +22,6 @@ Problem found(const std::string& file, std::string code, std::string message) {
 }
 
 }  // namespace
-
-void add_output_format(CLI::App& verb, bool& json, bool& annotations, const char* json_words) {
-  verb.add_flag("--json", json, json_words);
-  verb.add_option_function<std::string>(
-          "--output-format",
-          [&json, &annotations](const std::string& format) {
-            json = format == "json";
-            annotations = format == "github";
-          },
-          "How to say what is wrong; github: as annotations of a workflow")
-      ->check(CLI::IsMember({"text", "json", "github"}));
-}
 
 std::string annotations_of(const Result& result, const std::string& file) {
   std::vector<Problem> problems;

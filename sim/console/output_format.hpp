@@ -4,18 +4,11 @@
 #include <string>
 #include <vector>
 
-namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name.
-class App;
-}  // namespace CLI
-
 // The form in which a verb prints errors and warnings: text for people, JSON for programs,
 // annotations for the page of a change on GitHub.
 namespace shardsim {
 
 struct Result;
-
-/// Declares --json, meaning `json_words`, and --output-format.
-void add_output_format(CLI::App& verb, bool& json, bool& annotations, const char* json_words);
 
 /// The errors of a finished run, a line each: failed expectations and checks (memory among them),
 /// and the diagnosis. `file`: the scenario. Nothing for a run without errors.

@@ -57,7 +57,7 @@ constexpr std::array kReasons = {
     Reason{ENOTBLK, "it is a disk, not a file", "write the name of a file"},
     Reason{EBUSY, "something is mounted in its place", "mount its folder instead"},
     Reason{ENAMETOOLONG, "the name is too long", "shorten it"},
-    Reason{ELOOP, "its links lead in a circle", "remove one of them"},
+    Reason{ELOOP, "its links form a cycle", "remove one of them"},
     Reason{EINVAL, "this cannot be a file's name", "write a plain name"},
     Reason{EBADF, "it stands for a file that is not open for writing", "open it (3> FILE)"},
     Reason{ENXIO, "nobody reads it", "start its reader first"},

@@ -219,7 +219,7 @@ std::string breach_of(const ChangeLimit& limit, const RunComparison& comparison)
     std::vector<std::string> known;
     for (const MetricPair& other : comparison.metrics) known.push_back(other.name);
     const std::string near = nearest(limit.metric, known);
-    throw UsageError("E1344", fmt::format("A and B do not both tell \"{}\"", limit.metric),
+    throw UsageError("E1344", fmt::format("A and B do not both have \"{}\"", limit.metric),
                      near.empty() ? "they tell " + one_of_list(known) : "write \"" + near + "\"");
   }
   double change = pair->b - pair->a;

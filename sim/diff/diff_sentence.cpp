@@ -171,8 +171,8 @@ std::string goodput_words(const std::vector<Outcome>& outcomes) {
   const std::string a = text_of(goodput->a);
   const std::string b = text_of(goodput->b);
   if (a == b) return "";
-  if (a.empty()) return fmt::format("; B's goodput is {}, and A reckons with no failures", b);
-  if (b.empty()) return fmt::format("; B reckons with no failures, and A's goodput is {}", a);
+  if (a.empty()) return fmt::format("; B's goodput is {}, and A has no failures", b);
+  if (b.empty()) return fmt::format("; B has no failures, and A's goodput is {}", a);
   return fmt::format("; B's goodput is {} instead of {}", b, a);
 }
 
@@ -309,7 +309,7 @@ std::string unlike_words(const RunSide& a, const RunSide& b) {
   const char* const untold = tells_model  ? "it ran on as many GPUs"
                              : tells_gpus ? "it was the same model"
                                           : "it was the same model on as many GPUs";
-  append(words, fmt::format("it is not told whether {}", untold), "; ");
+  append(words, fmt::format("it is unknown whether {}", untold), "; ");
   return words;
 }
 

@@ -174,7 +174,7 @@ std::optional<RunSide> read_megatron_log(std::istream& log) {
     side.fields["training.global_batch_size"] =
         fmt::format("{:.0f}", logged.global_batch_sizes.back());
   }
-  side.notes.emplace_back("the log tells how long an iteration takes, not where its time goes");
+  side.notes.emplace_back("the log has the time of an iteration, but not its parts");
   return side;
 }
 

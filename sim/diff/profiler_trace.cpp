@@ -195,7 +195,7 @@ RunSide side_of(const GpuWork& work) {
                           work.rank >= 0 ? fmt::format(" of rank {}", work.rank) : "", steps,
                           steps == 1 ? "" : "s");
   if (work.steps.empty()) {
-    side.notes.emplace_back("the trace marks no steps (ProfilerStep#): all of it is taken for one");
+    side.notes.emplace_back("the trace marks no steps (ProfilerStep#): it is read as one step");
   }
   side.notes.emplace_back(
       "a trace is of one rank; what it idles may be a bubble, waiting for the host, or both");

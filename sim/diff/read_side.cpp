@@ -79,19 +79,17 @@ void take_step(RunSide& side) {
     side.step_ps = picoseconds_of(*step);
     return;
   }
-  throw UsageError("E1342",
-                   fmt::format("{} has no step time: its run did not come to its end", side.file),
+  throw UsageError("E1342", fmt::format("{} has no step time: its run did not finish", side.file),
                    "run it alone to see why: shardsim FILE");
 }
 
 constexpr unsigned char kGzip = 0x1f;  // The first byte of a gzip file (RFC 1952).
 
 [[noreturn]] void refuse(const std::string& path, const std::string& help) {
-  throw UsageError("E1341",
-                   fmt::format("{} is no result, no scenario, no Megatron-LM log and no profiler "
-                               "trace",
-                               path),
-                   help);
+  throw UsageError(
+      "E1341",
+      fmt::format("{} is not a result, a scenario, a Megatron-LM log or a profiler trace", path),
+      help);
 }
 
 std::ifstream opened(const std::string& path) {
@@ -182,7 +180,7 @@ RunSide side_of_result(const std::string& json, const std::string& file, bool me
       side.band = StepBand{band.at("low"), band.at("high")};
     }
   } catch (const Json::exception& error) {
-    throw UsageError("E1341", fmt::format("{} is no result of shardsim: {}", file, error.what()),
+    throw UsageError("E1341", fmt::format("{} is not a result of shardsim: {}", file, error.what()),
                      "`shardsim FILE --json` prints one");
   }
   take_step(side);

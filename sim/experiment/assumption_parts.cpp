@@ -172,7 +172,7 @@ std::string write_words(const FaultSpec& faults) {
 
 std::string count_words(const FaultSpec& faults) {
   if (faults.observed_failures == 0) {
-    return "How well the times between failures are known is not told, so there is no band";
+    return "The uncertainty of the times between failures is not given, so there is no band";
   }
   return fmt::format(
       "The times between failures were counted from {} failures: the band is the 90 % interval of "

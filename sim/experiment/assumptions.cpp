@@ -44,8 +44,8 @@ Assumptions general(const Experiment& experiment) {
         "modelling choice"},
        {"Between nodes a ring uses the network cards of all its members on a node at once",
         "as NCCL's rings do; modelling choice"},
-       {"Memory by category counts payload bytes of live tensors; kernel workspaces are not "
-        "counted anywhere",
+       {"Memory by category counts bytes of live tensors; kernel workspaces are not counted "
+        "anywhere",
         "modelling choice"},
        {is_plan ? "The verdict on memory counts what the allocator has reserved, the CUDA context "
                   "and NCCL's buffers"
@@ -182,7 +182,7 @@ void add_experts(const Experiment& experiment, bool is_replay, Assumptions& assu
          "model.moe_routing; docs/decisions/0029-expert-parallelism.md"});
   } else if (scenario.execution.tensors == TensorMode::meta && !is_replay) {
     assumptions.push_back(
-        {"Learned routing sends every expert the same number of tokens; what is left over moves on "
+        {"Learned routing sends every expert the same number of tokens; the remainder moves on "
          "from rank to rank and layer to layer",
          "modelling choice: what a load-balancing loss aims at"});
   }

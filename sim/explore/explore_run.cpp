@@ -308,8 +308,9 @@ class ScenarioShrinker {
 };
 
 std::string size_of_search(const ShrunkScenario& shrunk) {
-  return shrunk.is_complete ? fmt::format("in {} runs; nothing smaller fails so", shrunk.runs)
-                            : fmt::format("in {} runs, the most that are made", shrunk.runs);
+  return shrunk.is_complete
+             ? fmt::format("in {} runs; nothing smaller fails in the same way", shrunk.runs)
+             : fmt::format("in {} runs, the limit", shrunk.runs);
 }
 
 std::string what_fails(const Result& result) {

@@ -11,10 +11,6 @@
 
 #include "sim/harness/schedule.hpp"
 
-namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name.
-class App;
-}  // namespace CLI
-
 // Runs one scenario under many schedules and judges each run, for `shardsim run --explore` and
 // `--replay`. A verdict is a function of the scenario, the hooks and the schedule, though it may
 // need several runs.
@@ -39,9 +35,6 @@ struct ExploreArguments {
   /// Whether the run is not the plain one.
   [[nodiscard]] bool is_asked() const { return !mode.empty() || replay; }
 };
-
-/// --explore and its options, --replay, --shrink: options of `shardsim run`.
-void add_explore_options(CLI::App& verb, ExploreArguments& arguments);
 
 /// The token that makes this run again. The scenario's output files do not matter for it.
 [[nodiscard]] ReplayToken token_of(const Experiment& experiment, const Schedule& schedule);

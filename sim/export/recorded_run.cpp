@@ -188,8 +188,8 @@ std::unique_ptr<RecordedRun> record_run(Scenario scenario, const RunHooks& hooks
   run->outcome = run_experiment(run->experiment, recording);
   if (run->outcome.result.diagnosis) {
     throw Error(ExitCode::communication, "E1372",
-                "the run does not come to its end: " + run->outcome.result.diagnosis->summary,
-                "`shardsim run` tells the whole story");
+                "the run does not finish: " + run->outcome.result.diagnosis->summary,
+                "`shardsim run` shows the full report");
   }
   for (const RankTrace& trace : run->outcome.traces) {
     run->ranks.push_back(operations_of(trace, run->calls));

@@ -29,7 +29,7 @@ std::optional<ReplayToken> asked_for(const CheckOptions& options) {
     throw UsageError(
         "E1201",
         "the replay token is of the check \"" + token.name + "\", this is \"" + name + "\"",
-        "give it to the check that has printed it");
+        "use it with the check that printed it");
   }
   const char* const variable = std::getenv(kReplayVariable);
   if (variable == nullptr || *variable == '\0') return std::nullopt;
@@ -40,8 +40,8 @@ std::optional<ReplayToken> asked_for(const CheckOptions& options) {
 
 void replay(Checker& checker, const ReplayToken& token, CheckReport& report) {
   if (token.layout >= static_cast<int>(checker.options().layouts.size())) {
-    throw UsageError("E1201", "the replay token is of a layout that this check has not",
-                     "give the check the layouts that it had when it printed the token");
+    throw UsageError("E1201", "the replay token is of a layout that this check does not have",
+                     "run the check with the layouts it had when it printed the token");
   }
   report.failure = checker.verdict(token);
   if (!report.failure) {

@@ -162,7 +162,7 @@ std::optional<Diagnosis> Checker::judge_run(const ReplayToken& token, const Prog
                                             ListChooser& chooser) {
   std::optional<Diagnosis> found =
       hold_against(run.bytes_sent, options_.bytes_sent, "BYTES_DIFF", "sends",
-                   "look for calls that are made too often, too seldom, or for more than is needed",
+                   "look for calls that are missing, repeated, or larger than needed",
                    [](std::int64_t mine, std::int64_t wanted) { return mine != wanted; });
   if (found) return found;
   found = hold_against(run.peak_bytes, options_.peak_bytes, "MEMORY_OVER", "uses",

@@ -48,8 +48,9 @@ Diagnosis diagnosis_of(const RankFailed& failed, const FiberWorld& world) {
           .members = {failed.rank()},
           .time = world.engine().rank(failed.rank()).now(),
           .sides = std::move(sides),
-          .hint = failed.fix().empty() ? "mend what this rank threw; the others only wait for it"
-                                       : failed.fix()};
+          .hint = failed.fix().empty()
+                      ? "fix the exception of this rank; the others only wait for it"
+                      : failed.fix()};
 }
 
 std::vector<std::pair<std::string, int>> groups_of(const FiberWorld& world) {

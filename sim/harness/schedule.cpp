@@ -31,7 +31,7 @@ UsageError bad_token(const std::string& what) {
 
 std::uint64_t number_of(std::string_view text) {
   const auto value = parse_number<std::uint64_t>(text);
-  if (!value) throw bad_token("has \"" + std::string(text) + "\" where a number should be");
+  if (!value) throw bad_token("has \"" + std::string(text) + "\" instead of a number");
   return *value;
 }
 
@@ -57,7 +57,7 @@ std::vector<std::uint16_t> decisions_of(std::string_view text) {
     const std::uint64_t value = number_of(parts.front());
     const std::uint64_t times = parts.size() == 1 ? 1 : number_of(parts[1]);
     if (parts.size() > 2 || value > UINT16_MAX || times > kMostDecisions - decisions.size()) {
-      throw bad_token("has decisions that nothing could have made");
+      throw bad_token("has impossible decisions");
     }
     decisions.insert(decisions.end(), static_cast<std::size_t>(times),
                      static_cast<std::uint16_t>(value));
@@ -146,8 +146,8 @@ ReplayToken parse_token(const std::string& text, bool force) {
     throw UsageError("E1202",
                      "the replay token is of build " + std::string(fields[1]) + ", this is build " +
                          word_of(build_id()),
-                     "replay with the program that has printed it, or force it (--replay-force, "
-                     "CheckOptions::replay_force): the schedule may be another one then");
+                     "replay with the program that printed it, or force it (--replay-force, "
+                     "CheckOptions::replay_force); the schedule may then differ");
   }
   ReplayToken token;
   token.name = fields[2];
@@ -156,7 +156,7 @@ ReplayToken parse_token(const std::string& text, bool force) {
   const std::uint64_t sends = number_of(fields[6]);
   if (ranks < 1 || ranks > INT32_MAX || steps > INT32_MAX ||
       sends > static_cast<std::uint64_t>(SendMode::drawn)) {
-    throw bad_token("has numbers that nothing could have made");
+    throw bad_token("has impossible numbers");
   }
   token.ranks = static_cast<int>(ranks);
   token.steps = static_cast<int>(steps);
@@ -165,7 +165,7 @@ ReplayToken parse_token(const std::string& text, bool force) {
   token.schedule.seed = number_of(fields[7]);
   token.schedule.decisions = decisions_of(fields[8]);
   const std::uint64_t layout = fields[9] == kNone ? 0 : number_of(fields[9]);
-  if (layout > INT32_MAX) throw bad_token("has a layout that nothing could have made");
+  if (layout > INT32_MAX) throw bad_token("has an impossible layout");
   token.layout = fields[9] == kNone ? -1 : static_cast<int>(layout);
   return token;
 }

@@ -28,7 +28,7 @@ class MemoryListener {
 };
 
 /// The ledger of one rank. Allocations count in program order, as a caching allocator would see
-/// them. Sizes are payload bytes: allocator rounding and fragmentation are not modelled.
+/// them. Sizes are bytes of tensors: allocator rounding and fragmentation are not modelled.
 class MemoryLedger {
  public:
   /// Every change also rolls `hash`, so that memory is part of a run's trace hash.

@@ -216,7 +216,7 @@ MeetingPoint meeting_point_of(const LaunchedRank& launched, const EnvironmentLoo
   }
   if (meeting.token.empty()) {
     throw Error(ExitCode::backend_failed, "E1076",
-                "no secret is given that the ranks could know each other by",
+                "no secret is given by which ranks recognize each other",
                 "set SHARDSIM_TOKEN_FILE to a file that only you can read, with 16 or more random "
                 "characters, the same for all ranks");
   }

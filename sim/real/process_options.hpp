@@ -3,10 +3,6 @@
 #include <string>
 #include <vector>
 
-namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name.
-class App;
-}  // namespace CLI
-
 namespace shardsim {
 
 /// The command line's options for a run on real processes.
@@ -27,8 +23,5 @@ struct ProcessOptions {
 [[nodiscard]] inline bool same_order(const ProcessOptions& options) {
   return options.backend == "mpi" && !options.native_collectives;
 }
-
-/// --backend and its options.
-void add_process_options(CLI::App& verb, ProcessOptions& process);
 
 }  // namespace shardsim

@@ -91,7 +91,7 @@ class Reader {
   [[noreturn]] static void refuse(const JsonValue& value, const std::string& pointer,
                                   const std::string& message) {
     ProblemList problems;
-    problems.add("E0909", value.span, pointer, "this is no record of decisions: " + message,
+    problems.add("E0909", value.span, pointer, "this is not a record of decisions: " + message,
                  "give a file as --record-decisions wrote it");
     throw ScenarioError(problems.problems(), 0);
   }

@@ -114,22 +114,22 @@ std::string counts_of(const SearchReport& report) {
       format_count(report.num_slower), format_count(report.num_too_large));
   if (report.num_did_not_fit > 0) {
     text +=
-        fmt::format(" Of those simulated {} did not fit.", format_count(report.num_did_not_fit));
+        fmt::format(" {} of those simulated did not fit.", format_count(report.num_did_not_fit));
   }
   if (!report.least_that_did_not_fit.empty()) {
-    text += fmt::format(" Of what does not fit, {} needs least: {}{}.",
+    text += fmt::format(" The smallest layout that does not fit is {}: {}{}.",
                         report.least_that_did_not_fit, report.least_is_simulated ? "" : "at least ",
                         format_memory(report.least_bytes_not_fitting));
   }
   if (report.num_refused > 0) {
-    text += fmt::format(" {} are not legal after all.", format_count(report.num_refused));
+    text += fmt::format(" {} turned out to be invalid.", format_count(report.num_refused));
   }
   if (report.num_failed > 0) {
     text += fmt::format(" {} failed, the first ({}) with: {}.", format_count(report.num_failed),
                         report.first_failed, report.first_failure);
   }
   if (report.num_unseen > 0) {
-    text += fmt::format(" The search was interrupted: {} were not looked at.",
+    text += fmt::format(" The search was interrupted: {} were not examined.",
                         format_count(report.num_unseen));
   }
   return text;

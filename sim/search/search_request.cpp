@@ -232,7 +232,7 @@ void sort_overrides(const SearchRequest& request, SearchBase& base,
 
 std::int64_t batch_of_words(const std::string& words) {
   if (const auto number = parse_number<std::int64_t>(words)) return *number;
-  throw UsageError("E1331", "a global batch of " + words + " is no whole number of sequences",
+  throw UsageError("E1331", "a global batch of " + words + " is not a whole number of sequences",
                    "write its digits alone, such as 1024, or leave it out");
 }
 
@@ -268,7 +268,7 @@ SearchBase prepare_search(const SearchRequest& request) {
   const std::string preset = system_preset(request.gpu);
   if (request.num_gpus < 1) {
     throw UsageError("E1323", fmt::format("{} GPUs train nothing", request.num_gpus),
-                     "say how many there are: --gpus 128");
+                     "give their number: --gpus 128");
   }
   base.overrides = {
       fmt::format("name={} on {} x {}", base.file == "plan" ? request.model : base.file,
@@ -317,8 +317,8 @@ SearchBase prepare_search(const SearchRequest& request) {
   }
   if (request.objective == Objective::cost && request.usd_per_gpu_hour <= 0) {
     base.assumptions.push_back(
-        "cost ranks as time: with one kind and number of GPUs the fastest is the cheapest "
-        "(--usd-per-gpu-hour says what it costs)");
+        "cost ranks like time: with one kind and number of GPUs the fastest is the cheapest "
+        "(--usd-per-gpu-hour sets the price)");
   }
   return base;
 }

@@ -159,9 +159,9 @@ class Enumeration {
   void add(const Candidate& candidate) {
     if (found_.size() == kMostCandidates) {
       throw LimitError("E1329",
-                       fmt::format("there are more than {} ways to lay this out on {} GPUs",
-                                   kMostCandidates, base_.system.ranks),
-                       fmt::format("decide something: --fix tp=8, --fix schedule={},{}",
+                       fmt::format("there are more than {} layouts on {} GPUs", kMostCandidates,
+                                   base_.system.ranks),
+                       fmt::format("fix a choice: --fix tp=8, --fix schedule={},{}",
                                    default_schedule().name, default_schedule(true).name));
     }
     found_.push_back(candidate);
@@ -289,7 +289,7 @@ void fix_axis(const std::string& words, FixedAxes& fixed) {
   const std::vector<std::string>& names = axis_names();
   if (equals == std::string::npos || std::ranges::find(names, axis) == names.end()) {
     const std::string near = nearest(axis, names);
-    throw UsageError("E1325", "\"" + words + "\" fixes nothing that is searched",
+    throw UsageError("E1325", "\"" + words + "\" is not an axis of the search",
                      (near.empty() ? "write AXIS=VALUE[,VALUE], AXIS one of "
                                    : "did you mean \"" + near + "\"? Axes are ") +
                          one_of_list(names));

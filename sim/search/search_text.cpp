@@ -160,14 +160,14 @@ std::string counts(const SearchReport& report) {
       format_count(report.num_candidates), report.num_simulated, format_count(report.num_slower),
       format_count(report.num_too_large));
   if (report.num_did_not_fit > 0) {
-    words += fmt::format("; of those simulated {} did not fit", report.num_did_not_fit);
+    words += fmt::format("; {} of those simulated did not fit", report.num_did_not_fit);
   }
   if (report.num_refused > 0) words += fmt::format("; {} not legal", report.num_refused);
   if (report.num_failed > 0) words += fmt::format("; {} failed", report.num_failed);
   if (report.num_unseen > 0) words += fmt::format("; {} not looked at", report.num_unseen);
   words += ".";
   if (!report.least_that_did_not_fit.empty()) {
-    words += fmt::format(" Of what does not fit in {}, {} needs least: {}{}.",
+    words += fmt::format(" The smallest layout that does not fit in {} is {}: {}{}.",
                          format_memory(report.memory_capacity_bytes), report.least_that_did_not_fit,
                          report.least_is_simulated ? "" : "at least ",
                          format_memory(report.least_bytes_not_fitting));
@@ -195,9 +195,8 @@ std::string runner_up(const SearchReport& report) {
 
 std::string front(const SearchReport& report, const SearchTextOptions& options,
                   const Table& table) {
-  std::string text =
-      fmt::format("\nno other is both faster and smaller (*); to {:.3g} x the fastest step\n{}",
-                  report.front_within, table.header(""));
+  std::string text = fmt::format("\nPareto front (*), up to {:.3g} x the fastest step\n{}",
+                                 report.front_within, table.header(""));
   const std::size_t shown = std::min(report.front.size(), kMostOnFront);
   for (std::size_t i = 0; i < shown; ++i) {
     // Evenly over the front, with both ends.
@@ -254,7 +253,7 @@ std::string scatter_text(const SearchReport& report, bool ascii) {
 
 std::string to_text(const SearchReport& report, const SearchTextOptions& options) {
   std::string text = heading(report);
-  if (report.is_interrupted) text += "  interrupted: the best so far\n";
+  if (report.is_interrupted) text += "  interrupted: best layouts so far\n";
   if (report.ranked.empty())
     return text + (report.is_interrupted ? counts(report) : misfit(report));
   const Table table(report, options.wide);

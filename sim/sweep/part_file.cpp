@@ -63,7 +63,7 @@ void take_line(PartContents& part, const std::string& line, std::uint64_t offset
   std::optional<PartLine> parsed = parse_line(line);
   const bool is_first = offset == 0;
   if (is_first && (!parsed || !parsed->header)) {
-    throw UsageError("E1309", fmt::format("{} is no part of a sweep", part.path.string()),
+    throw UsageError("E1309", fmt::format("{} is not a part of a sweep", part.path.string()),
                      "`shardsim sweep` writes files part-i-of-n.ndjson; move others away");
   }
   if (parsed && parsed->header) {
@@ -111,7 +111,7 @@ class LineReader {
     file.read(line.data(), static_cast<std::streamsize>(line.size()));
     if (!file) {
       throw UsageError("E1309", fmt::format("cannot read {}", path.string()),
-                       "it has become shorter: run `shardsim sweep` again");
+                       "it became shorter: run `shardsim sweep` again");
     }
     return line;
   }
@@ -194,7 +194,7 @@ void PartFile::sync() {
 
 void PartFile::fail(const std::string& what) const {
   throw UsageError("E1312", fmt::format("cannot write {}: {}", path_.string(), what),
-                   "what is in it stays good; make room or choose another folder with --out, and "
+                   "its contents stay valid; make room or choose another folder with --out, and "
                    "start the sweep again");
 }
 

@@ -178,7 +178,7 @@ Shard shard_of(const std::string& text, const EnvironmentLookup& lookup) {
   const auto index = parse_number<std::size_t>(parts.front());
   const auto count = parts.size() == 2 ? parse_number<std::size_t>(parts[1]) : std::nullopt;
   if (!index || !count || *index >= *count || *count > kMostShards) {
-    throw UsageError("E1313", fmt::format("--shard \"{}\" is no shard", text.substr(0, 40)),
+    throw UsageError("E1313", fmt::format("--shard \"{}\" is not a shard", text.substr(0, 40)),
                      "write i/n with i from 0 to n - 1, such as 0/4, or auto");
   }
   return {*index, *count, "--shard"};

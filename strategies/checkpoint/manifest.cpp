@@ -62,7 +62,7 @@ Json parse_json(std::string_view text) {
 }
 
 const Json& member(const Json& object, const char* key) {
-  if (!object.is_object()) throw FormatError(std::string("no object that could hold ") + key);
+  if (!object.is_object()) throw FormatError(std::string("no object that can hold ") + key);
   const auto found = object.find(key);
   if (found == object.end()) throw FormatError(std::string("\"") + key + "\" is missing");
   return *found;
@@ -123,7 +123,7 @@ ScalarValue scalar_in(const Json& value) {
 }
 
 Scalars scalars_in(const Json& object) {
-  if (!object.is_object()) throw FormatError("\"scalars\" is no object");
+  if (!object.is_object()) throw FormatError("\"scalars\" is not an object");
   Scalars scalars;
   for (const auto& [name, value] : object.items()) {
     ScalarValue scalar = scalar_in(value);
@@ -265,7 +265,7 @@ Manifest parse_manifest(std::string_view text) {
   const std::string_view tail =
       text.size() < kTailBytes ? "" : text.substr(text.size() - kTailBytes);
   const bool ends_well = tail.starts_with(kTailStart) && tail.ends_with(kTailEnd);
-  if (!starts_well && !ends_well) throw FormatError("this is no manifest of shardsim", true);
+  if (!starts_well && !ends_well) throw FormatError("this is not a manifest of shardsim", true);
   if (!ends_well) throw FormatError("the manifest is cut short or changed at its end");
   const std::string_view body = text.substr(0, text.size() - kTailBytes);
   if (parse_hex(tail.substr(kTailStart.size(), 16)) != checksum_of(body)) {

@@ -37,7 +37,7 @@ struct View {
   }
 };
 
-// --- A circle of waiting ranks -----------------------------------------------------------------
+// --- A cycle of waiting ranks -----------------------------------------------------------------
 
 std::optional<ScheduleProblem> find_deadlock(const View& view) {
   const std::vector<StuckRank> all_stuck = find_stuck_ranks(view.schedule);
@@ -45,7 +45,7 @@ std::optional<ScheduleProblem> find_deadlock(const View& view) {
   std::map<int, StuckRank> by_rank;
   for (const StuckRank& stuck : all_stuck) by_rank.emplace(stuck.at.rank, stuck);
   // Every stuck rank waits for one that is stuck, too; so the way from any of them ends in a
-  // circle.
+  // cycle.
   std::vector<int> way = {all_stuck.front().at.rank};
   std::vector<int>::iterator begin;
   for (;;) {
@@ -54,12 +54,12 @@ std::optional<ScheduleProblem> find_deadlock(const View& view) {
     if (begin != way.end()) break;
     way.push_back(next);
   }
-  const std::vector<int> circle(begin, way.end());
-  const int first = *std::min_element(circle.begin(), circle.end());
+  const std::vector<int> cycle(begin, way.end());
+  const int first = *std::min_element(cycle.begin(), cycle.end());
   const Cell& at = by_rank.at(first).at;
   ScheduleProblem problem{first, view.known_cell(at), {}, {}};
-  problem.what = concat(view.schedule.cell_text(first, view.action(at)), " waits in a circle of ",
-                        circle.size(), circle.size() == 1 ? " rank" : " ranks");
+  problem.what = concat(view.schedule.cell_text(first, view.action(at)), " waits in a cycle of ",
+                        cycle.size(), cycle.size() == 1 ? " rank" : " ranks");
   for (int rank = first;;) {
     const StuckRank& stuck = by_rank.at(rank);
     problem.cycle.push_back(view.describe(stuck.at) + " waits for " + view.describe(stuck.on));
@@ -250,7 +250,7 @@ void require_valid(const PipelineSchedule& schedule) {
   diagnosis.hint = (schedule.source != nullptr ? "correct the file"
                                                : "correct the function that makes this schedule") +
                    std::string("; ranks are pipeline ranks");
-  // validate() finds a circle of results before one of transfers; the latter names a send.
+  // validate() finds a cycle of results before one of transfers; the latter names a send.
   const bool waits_to_send =
       std::any_of(problem.cycle.begin(), problem.cycle.end(),
                   [](const std::string& link) { return link.find("SEND_") != link.npos; });

@@ -22,9 +22,9 @@ struct ScheduleProblem {
 ///    with I and W; on each rank F comes before B or I, I before W, and a chunk after the chunk of
 ///    the same rank that feeds it; and if lowered, each tensor that leaves or enters the rank is
 ///    sent after it is made and received before it is needed, once;
-/// 2. ranks do not wait for each other's results in a circle;
+/// 2. ranks do not wait for each other's results in a cycle;
 /// 3. both ends of every edge name the same transfers in the same order;
-/// 4. ranks do not wait in a circle under the protocol of lower.hpp.
+/// 4. ranks do not wait in a cycle under the protocol of lower.hpp.
 /// For a schedule that is not lowered, 3 and 4 are about lower(schedule), and a problem's cell is
 /// the one that the send or receive serves.
 [[nodiscard]] std::vector<ScheduleProblem> validate(const PipelineSchedule& schedule);

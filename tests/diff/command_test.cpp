@@ -146,16 +146,16 @@ TEST_CASE("files that are neither are refused, with a way out", "[diff]") {
   write(folder / "odd.json", R"({"scenario": {}, "metrics": [], "assumptions": [1]})");
   write(folder / "list.json", "[1]");
   const Mistake mistakes[] = {
-      {{folder / "notes.txt"}, "is no result, no scenario", "elapsed time per iteration"},
+      {{folder / "notes.txt"}, "is not a result, a scenario", "elapsed time per iteration"},
       {{folder / "empty"}, "or it is empty", "check the path"},
       {{folder / "none"}, "cannot read", "check the path"},
       {{folder.path()}, "cannot read", "check the path"},
-      {{folder / "packed.json.gz"}, "is no result", "gunzip"},
+      {{folder / "packed.json.gz"}, "is not a result", "gunzip"},
       {{folder / "cut.json"}, "is cut off or damaged", "export it whole"},
       {{folder / "idle.json"}, "shows no work of a GPU", "ProfilerActivity.CUDA"},
       {{folder / "deadlock.json"}, "has no step time", "shardsim FILE"},
-      {{folder / "odd.json"}, "is no result of shardsim", "--json"},
-      {{folder / "list.json"}, "is no result, no scenario", "a log has lines"},
+      {{folder / "odd.json"}, "is not a result of shardsim", "--json"},
+      {{folder / "list.json"}, "is not a result, a scenario", "a log has lines"},
   };
   for (const Mistake& mistake : mistakes) {
     const Printed printed = shardsim({"diff", kPlan, mistake.arguments.front()});

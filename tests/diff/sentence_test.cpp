@@ -79,7 +79,7 @@ TEST_CASE("bands are part of the sentence", "[diff]") {
       "band, so a measurement may not tell them apart.");
   b.kind = SideKind::megatron_log;
   CHECK(sentence(a, b) ==
-        "The measured run is 1.10 times slower (11.0 s instead of 10.0 s), but it is not told "
+        "The measured run is 1.10 times slower (11.0 s instead of 10.0 s), but it is unknown "
         "whether it was the same model on as many GPUs.");
   a.fields = {{"model.num_layers", "2"}, {"model.hidden_size", "64"}, {"system.ranks", "8"}};
   b.fields = a.fields;
@@ -113,7 +113,7 @@ TEST_CASE("a log is no measurement of another model, of other GPUs, of another b
   CHECK(with("system.ranks", "16") == ", but it is not on as many GPUs: 16 instead of 8.");
   CHECK(with("model.num_experts", "4") ==
         ", but it is not the same model: 4 experts instead of none.");
-  CHECK(with("system.ranks", "") == ", but it is not told whether it ran on as many GPUs.");
+  CHECK(with("system.ranks", "") == ", but it is unknown whether it ran on as many GPUs.");
   a.fields["training.global_batch_size"] = "32";
   CHECK(with("training.global_batch_size", "64") ==
         ", but it is not the same batch: 64 sequences instead of 32.");

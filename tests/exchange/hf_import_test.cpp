@@ -75,7 +75,7 @@ TEST_CASE("What a scenario cannot say is refused, or written as near as can be",
   const std::string path = kData + file + ".config.json";
   require_refused(hf_mistake(path, said.c_str(), "--approximate"));
   const Imported imported = import_file({"hf", path, "--approximate"});
-  CHECK(contains(imported.printed.err, "needs you  not expressible"));
+  CHECK(contains(imported.printed.err, "needs you  not supported"));
   CHECK(contains(imported.printed.err, said.substr(0, 20)));
 }
 

@@ -122,7 +122,7 @@ TEST_CASE("messages match by sender, receiver and order") {
   REQUIRE(diagnosis);
   CHECK(diagnosis->code == "P2P_MISMATCH");
   CHECK(diagnosis->summary ==
-        "message #1 from rank 0 to rank 1 is sent as one thing and received as another");
+        "message #1 from rank 0 to rank 1 is sent as one kind of data and received as another");
   CHECK(diagnosis->sides[0].ranks == std::vector<int>{0});
   CHECK(diagnosis->sides[0].action == "send fp32 x 9 to 1 \"bucket 3\"");
   CHECK(diagnosis->sides[0].site.line == 30);

@@ -189,7 +189,7 @@ TEST_CASE("a rank that goes without a farewell has died") {
   CHECK(verdict.failure->code == "RANK_DIED");
   CHECK_THAT(verdict.failure->diagnosis->summary,
              Catch::StartsWith("rank 1 (process ") &&
-                 Catch::EndsWith("has died: its connection ended without a farewell"));
+                 Catch::EndsWith("has died: its connection closed unexpectedly"));
 }
 
 TEST_CASE("a rank that loses its rendezvous gives up, and is ended if it does not end") {

@@ -117,9 +117,9 @@ TEST_CASE("a rank that is stopped is named, though others report timeouts before
   REQUIRE(verdict.failure);
   CHECK(verdict.failure->code == "RANK_SILENT");
   CHECK(verdict.exit_code() == ExitCode::backend_failed);
-  CHECK_THAT(verdict.failure->diagnosis->summary,
-             Catch::StartsWith("rank 1 (process ") &&
-                 Catch::EndsWith("has given no sign of life for 4 s"));
+  CHECK_THAT(
+      verdict.failure->diagnosis->summary,
+      Catch::StartsWith("rank 1 (process ") && Catch::EndsWith("has sent no heartbeat for 4 s"));
   CHECK(run.end_with({0, 2}, 5));
   CHECK(run.num_running() == 1);  // It is ended with the launcher.
 }

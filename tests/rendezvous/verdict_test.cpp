@@ -119,7 +119,7 @@ TEST_CASE("of what goes wrong together, one thing is the cause") {
        {timeout(0, 1.0), silent},
        "RANK_SILENT",
        ExitCode::backend_failed,
-       "rank 2 (process 102 on node7) has given no sign of life for 10 s"},
+       "rank 2 (process 102 on node7) has sent no heartbeat for 10 s"},
       {"a death before silence", {silent, dead}, "RANK_DIED", ExitCode::backend_failed, "rank 3"},
       {"silence before a broken connection",
        {broken(0, 1.0), silent},

@@ -122,7 +122,7 @@ TEST_CASE("an interrupted search keeps what it has") {
   CHECK(outcome.simulated.size() == 20);
   CHECK(outcome.num_unseen > 0);
   const SearchReport report = shardsim::report_of(base, request, outcome);
-  CHECK(to_text(report, {}).find("interrupted: the best so far") != std::string::npos);
+  CHECK(to_text(report, {}).find("interrupted: best layouts so far") != std::string::npos);
 }
 
 }  // namespace shardsim::test

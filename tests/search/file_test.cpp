@@ -91,7 +91,7 @@ TEST_CASE("a global batch is a whole number to its end") {
     SearchRequest request = request_for("gpt2");
     request.overrides = {std::string("training.global_batch_size=") + words};
     const std::string refusal = refusal_of([&] { (void)prepare_search(request); });
-    CHECK(contains(refusal, "E1331 a global batch of " + std::string(words) + " is no whole"));
+    CHECK(contains(refusal, "E1331 a global batch of " + std::string(words) + " is not a whole"));
   }
   SearchRequest request = request_for("gpt2");
   request.overrides = {"training.global_batch_size=48"};

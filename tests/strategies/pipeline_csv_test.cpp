@@ -154,9 +154,9 @@ TEST_CASE("what is wrong with a schedule from a file is said with the file's lin
   CHECK(text.rfind("own.csv:2, cell 2: the pipeline schedule is wrong at rank 1: 1B0 comes before "
                    "1F0 (cell 3)\n",
                    0) == 0);
-  // A circle, of cells of a file.
-  const PipelineSchedule circle = parsed("0F0,,0B0,0F1,0B1\n1F0,1F1,,1B0,1B1\n");
-  const std::vector<ScheduleProblem> found = validate(circle);
+  // A cycle, of cells of a file.
+  const PipelineSchedule cycle = parsed("0F0,,0B0,0F1,0B1\n1F0,1F1,,1B0,1B1\n");
+  const std::vector<ScheduleProblem> found = validate(cycle);
   REQUIRE(found.size() == 1);
   CHECK(found.front().cycle ==
         std::vector<std::string>{"rank 0, cell 3 (0B0) waits for rank 1, cell 4 (1B0)",

@@ -83,10 +83,10 @@ TEST_CASE("a mark that no block of a forward and a backward follows is found") {
         "5: 0B2& cannot overlap with the end of the row" + rule);
   CHECK(found("0F0& 0B0 0F1 0F2 0B1 0B2") == "0: 0F0& cannot overlap with 0B0" + rule);
   // The other half of the block is what is waited for: rank 1 gives B1 after F2 only.
-  const auto circle = validate(parse_schedule_text(
+  const auto cycle = validate(parse_schedule_text(
       header + "rank 0: 0F0 0F1 0F2& 0B1 0B0 0B2\nrank 1: 1F0 1B0 1F1 1F2 1B1 1B2\n"));
-  REQUIRE(circle.size() == 1);
-  CHECK(circle[0].cycle.front() == "rank 0, cell 2 (0F2&) waits for rank 1, cell 4 (1B1)");
+  REQUIRE(cycle.size() == 1);
+  CHECK(cycle[0].cycle.front() == "rank 0, cell 2 (0F2&) waits for rank 1, cell 4 (1B1)");
 }
 
 TEST_CASE("a good schedule has no problem") {
@@ -148,7 +148,7 @@ TEST_CASE("a circle of results is found, with who waits for whom") {
   // Stage 0 wants the gradient before it makes the activation from which stage 1 would make it.
   CHECK(problems(rows("0F0 0B1 0F1 0B0", kGoodRow1)) == "0.1 0B1 comes before 0F1 (cell 2)\n");
   CHECK(problems(rows("0F0 0B0 0F1 0B1", "1F0 1F1 1B0 1B1")) ==
-        "0.1 0B0 waits in a circle of 2 ranks\n"
+        "0.1 0B0 waits in a cycle of 2 ranks\n"
         "  rank 0, cell 1 (0B0) waits for rank 1, cell 2 (1B0)\n"
         "  rank 1, cell 1 (1F1) waits for rank 0, cell 2 (0F1)\n");
 }
@@ -163,12 +163,12 @@ TEST_CASE("a circle under the protocol is found where the order alone is fine") 
   PipelineSchedule schedule = make_schedule("looped_bfs", {2, 2, 10});
   schedule.sends_in_flight = 2;
   CHECK(problems(schedule) ==
-        "0.7 0SEND_F7 waits in a circle of 2 ranks\n"
+        "0.7 0SEND_F7 waits in a cycle of 2 ranks\n"
         "  rank 0, cell 7 (0SEND_F7) waits for rank 1, cell 5 (1RECV_F5)\n"
         "  rank 1, cell 2 (1SEND_F2) waits for rank 0, cell 10 (2RECV_F0)\n");
   // The same in cells of the lowered lists.
   const std::string lowered = problems(lower(schedule));
-  CHECK(lowered.starts_with("0.15 0SEND_F7 waits in a circle of 2 ranks\n"));
+  CHECK(lowered.starts_with("0.15 0SEND_F7 waits in a cycle of 2 ranks\n"));
 }
 
 TEST_CASE("sends and receives that are missing, late or have nobody to talk to are found") {
@@ -207,7 +207,7 @@ TEST_CASE("one swapped action is explained with row and cell, in every schedule"
         "  rank 0: 0F0  2F0  0F1  2F1  0F2\n"
         "  rank 1: 1F0 [1F1] 3F0  3B0  3F1\n");
   CHECK(first_explanation(with_swap(make_schedule("looped_bfs", {2, 2, 4}), 1, 4, 0)) ==
-        "pipeline schedule looped_bfs is wrong at rank 0, cell 4: 2F0 waits in a circle of 2 "
+        "pipeline schedule looped_bfs is wrong at rank 0, cell 4: 2F0 waits in a cycle of 2 "
         "ranks\n"
         "  rank 0, cell 4 (2F0) waits for rank 1, cell 4 (1F0)\n"
         "  rank 1, cell 0 (3F0) waits for rank 0, cell 4 (2F0)\n"

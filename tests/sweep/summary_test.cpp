@@ -66,7 +66,7 @@ TEST_CASE("the summary counts, ranks and says what is next", "[sweep]") {
                                     folder / "a", "--set", "execution.fold=auto", "--jobs", "1"});
   INFO(printed.out << printed.err);
   CHECK(printed.exit_code == 0);
-  CHECK(contains(printed.err, "4 points computed, 0 were there; kept in"));
+  CHECK(contains(printed.err, "4 points computed, 0 already done; results in"));
   // Microbatches follow from the batch: one of two values is right. 8B parameters fit sharded only.
   CHECK(contains(printed.out, "points: 1 ok, 2 invalid, 1 out_of_memory\n"));
   CHECK(contains(printed.out, "\n  invalid: 2 x E0210; point 0: global batch, micro-batch"));
@@ -107,7 +107,7 @@ TEST_CASE("a sweep computes again what failed here", "[sweep]") {
   REQUIRE(contains(text, fine));
   text.replace(text.find(fine), fine.size(), R"("status":"failed","code":"internal")");
   write(part, text);
-  CHECK(contains(shardsim(command).err, "1 points computed, 1 were there"));
+  CHECK(contains(shardsim(command).err, "1 points computed, 1 already done"));
   CHECK(shardsim({"merge", folder / "a"}).out == whole);
 }
 
@@ -143,16 +143,16 @@ TEST_CASE("points of a preset that has changed are computed again", "[sweep]") {
     return printed.err.substr(0, printed.err.find(';'));
   };
   write_model("24");
-  CHECK(sweep_into("a") == "2 points computed, 0 were there");
+  CHECK(sweep_into("a") == "2 points computed, 0 already done");
   const std::string old = shardsim({"merge", folder / "a"}).out;
-  CHECK(sweep_into("a") == "0 points computed, 2 were there");
+  CHECK(sweep_into("a") == "0 points computed, 2 already done");
   write_model("48");
-  CHECK(sweep_into("a") == "2 points computed, 0 were there");
-  CHECK(sweep_into("fresh") == "2 points computed, 0 were there");
+  CHECK(sweep_into("a") == "2 points computed, 0 already done");
+  CHECK(sweep_into("fresh") == "2 points computed, 0 already done");
   CHECK(shardsim({"merge", folder / "a"}).out == shardsim({"merge", folder / "fresh"}).out);
   CHECK(shardsim({"merge", folder / "a"}).out != old);
   write_model("24");
-  CHECK(sweep_into("a") == "2 points computed, 0 were there");
+  CHECK(sweep_into("a") == "2 points computed, 0 already done");
   CHECK(shardsim({"merge", folder / "a"}).out == old);
 }
 

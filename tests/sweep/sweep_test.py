@@ -127,7 +127,7 @@ class KilledTest(SweepTest):
         kept = self.lines_of(part) - 1
         self.assertGreater(kept, 0)
         _, err = self.run_to_end("sweep", file, "--out", "killed")
-        self.assertIn(f"{points - kept} points computed, {kept} were there", err)
+        self.assertIn(f"{points - kept} points computed, {kept} already done", err)
         self.assertEqual(self.merged("killed"), whole)
         # Nothing was computed twice: every kill kept what had ended.
         self.assertEqual(self.lines_of(part), points + 1)
@@ -157,7 +157,7 @@ class ShardTest(SweepTest):
         whole = self.whole()
         self.run_to_end("sweep", self.file, "--out", "mixed", "--shard", "2/3", "-q")
         _, err = self.run_to_end("sweep", self.file, "--out", "mixed", "--shard", "0/1")
-        self.assertIn("16 points computed, 8 were there", err)
+        self.assertIn("16 points computed, 8 already done", err)
         self.assertEqual(self.merged("mixed"), whole)
 
     @unittest.skipUnless(MPIRUN, "no mpirun here")
@@ -235,7 +235,7 @@ class FileTest(SweepTest):
         # Changing one's mind costs nothing.
         file = self.write_scenario(self.AXES)
         _, err = self.run_to_end("sweep", file, "--out", "out")
-        self.assertIn("0 points computed, 4 were there", err)
+        self.assertIn("0 points computed, 4 already done", err)
         self.assertEqual(len(self.merged("out").splitlines()), 4)
 
     def test_a_torn_line_is_dropped_and_computed_again(self):
@@ -262,7 +262,7 @@ class FileTest(SweepTest):
         lines[2] = b"\0" * (len(lines[2]) - 1) + b"\n"
         part.write_bytes(b"".join(lines))
         _, err = self.run_to_end("sweep", file, "--out", "out")
-        self.assertIn("1 points computed, 3 were there", err)
+        self.assertIn("1 points computed, 3 already done", err)
         self.assertIn("1 damaged lines", err)
         self.assertEqual(self.merged("out"), whole)
 
@@ -285,7 +285,7 @@ class FileTest(SweepTest):
         kept = self.lines_of(part) - 1
         self.assertGreaterEqual(kept, 9)
         self.assertIn(f"interrupted: {kept} points computed".encode(), err)
-        self.assertIn(f"go on with: shardsim sweep {file} --out out".encode(), err)
+        self.assertIn(f"resume with: shardsim sweep {file} --out out".encode(), err)
 
     def test_no_time_is_no_points_and_no_error(self):
         file = self.write_scenario(self.AXES)

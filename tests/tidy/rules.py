@@ -201,6 +201,9 @@ NAME_RULES = (
              "the row's constant, as metric::kMfu (sim/kernel/metric_rows.hpp)", plain_words=("ranks",)),
 )
 
+# Test programs that are run whole, whatever their files are called.
+OWN_TEST_PROGRAMS = ("tests/mpi/mpi_definitions.cpp",)
+
 # Functions that may take a Scenario outside of scenarios and sim/experiment: they make, change or
 # compile one, or write it down field by field. All others take an Experiment, or what they need of
 # it. A row that is no longer true fails the test, so the list only shrinks.
@@ -239,7 +242,7 @@ LIBRARY_RULES = (
                  r"strategies/checkpoint/manifest\.cpp", r"backends/rendezvous/message_codec\.cpp",
                  r"tests/.*\.cpp"),
                 "a plain struct; the few .cpp files that speak JSON are named in tests/tidy/rules.py"),
-    LibraryRule("cli-include", r"^CLI/", (r"sim/.*\.cpp",),
+    LibraryRule("cli-include", r"^CLI/", (r"sim/command/.*\.cpp",),
                 "a plain struct with the parsed options"),
     LibraryRule("boost-include", r"^boost/", (r"sim/kernel/.*\.cpp",
                                            r"backends/rendezvous/rendezvous_(server|line)\.cpp",

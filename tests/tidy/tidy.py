@@ -191,6 +191,16 @@ def check_built(root, tree):
             yield Violation("not-built", path, 1, "no meson.build names it")
 
 
+def check_run(tree):
+    """tests/meson.build runs the cases of files called *_test.cpp; hidden cases are started by name."""
+    for path, file in tree.items():
+        if not path.startswith("tests/") or not path.endswith(".cpp") or path.endswith("_test.cpp"):
+            continue
+        for number, line in enumerate(file.text.splitlines(), 1):
+            if line.startswith("TEST_CASE(") and '"[.' not in line and path not in rules.OWN_TEST_PROGRAMS:
+                yield Violation("not-run", path, number, "no test runs it; call the file *_test.cpp")
+
+
 def check_conflicts(root):
     """The markers that a merge left, in pages too, which no compiler reads."""
     root = pathlib.Path(root)
@@ -222,7 +232,7 @@ def check_tree(root, exceptions):
     tree = source.read_tree(root, rules.EVERYTHING)
     found = [*check_includes(tree), *check_cycles(tree), *check_sizes(tree), *check_openings(tree), *check_headers(tree),
              *check_bans(tree), *check_codes(tree), *check_names(tree), *check_takers(tree),
-             *check_built(root, tree), *check_conflicts(root)]
+             *check_built(root, tree), *check_run(tree), *check_conflicts(root)]
     excused, violations = read_exceptions(exceptions)
     used = {(violation.rule, violation.path) for violation in found}
     violations += [violation for violation in found

@@ -190,6 +190,14 @@ class TidyTest(unittest.TestCase):
                         "test_sources = files(\n  # 'dead_test.cpp',\n)\n"}),
             [("not-built", "tests/kernel/dead_test.cpp", 1)])
 
+    def test_a_case_that_no_test_runs_is_reported(self):
+        build = {"tests/kernel/meson.build": "test_sources = files('late.cpp', 'late_test.cpp')\n"}
+        case = '#include <x>\nTEST_CASE("late") {}\n'
+        self.assertEqual(self.check({"tests/kernel/late.cpp": case, "tests/kernel/late_test.cpp": case, **build}),
+                         [("not-run", "tests/kernel/late.cpp", 2)])
+        hidden = 'TEST_CASE("a rank", "[.rank]") {}\n'
+        self.assertEqual(self.check({"tests/kernel/late.cpp": hidden, "tests/kernel/late_test.cpp": "", **build}), [])
+
     def test_a_source_may_be_named_from_another_folder(self):
         self.assertEqual(
             self.check({"tests/kernel/shared.cpp": "", "tests/property/meson.build":

@@ -16,7 +16,7 @@ std::int32_t open(std::int32_t monitor, std::int64_t piece_bytes) {
   int provided = 0;
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS ||
       provided < MPI_THREAD_FUNNELED) {
-    job().error = "MPI_Init_thread failed, or this MPI cannot live beside a second thread";
+    job().error = "MPI_Init_thread failed, or this MPI does not support a second thread";
     return kMpiFailed;
   }
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

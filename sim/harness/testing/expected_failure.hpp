@@ -16,7 +16,7 @@ namespace shardsim {
 
 /// A code, and as much of the rest as the test cares for. Ranks are those of the side that the
 /// report names first, the likely culprit. They are those of all sides where none can be blamed:
-/// circles, messages whose ends disagree. The place is that of the first of these sides that has
+/// cycles, messages whose ends disagree. The place is that of the first of these sides that has
 /// one. `Matcher` is the class that derives from it.
 template <class Matcher>
 class ExpectedFailure {
