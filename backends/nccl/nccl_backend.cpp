@@ -37,10 +37,9 @@ NcclUniqueId from_text(const std::string& text) {
     std::copy(bytes->begin(), bytes->end(), id.bytes);
     return id;
   }
-  throw Error(
-      ExitCode::backend_failed, "E1038",
-      fmt::format("rank 0 sent an invalid NCCL id: {} characters instead of 256", text.size()),
-      "start all ranks of a run with the same shardsim");
+  throw Error(ExitCode::backend_failed, "E1038",
+              fmt::format("rank 0 sent an invalid NCCL id ({} of 256 characters)", text.size()),
+              "start all ranks of a run with the same shardsim");
 }
 
 }  // namespace

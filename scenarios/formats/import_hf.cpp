@@ -268,7 +268,7 @@ std::string listed_keys(ForeignObject& config) {
   const bool nested = config.has("text_config");
   const std::string name = model_type.empty() ? "no model_type" : "model_type " + model_type;
   config.refuse("E1358", "model_type",
-                fmt::format("model family {} is not supported; {}", name,
+                fmt::format("{} is not a supported model family; {}", name,
                             nested ? std::string("its language model is under text_config")
                                    : listed_keys(config)),
                 nested ? "import the config.json of the language model alone"

@@ -92,7 +92,9 @@ TEST_CASE("A config.json that cannot be read says where and why", "[exchange]") 
   const TemporaryFolder folder;
   const std::string file = folder / "config.json";
   write(file, R"({"model_type": "mamba", "hidden_size": 64})");
-  require_refused(hf_mistake(file, "it lacks num_hidden_layers, intermediate_size", "\"llama\""));
+  require_refused(
+      hf_mistake(file, "lacks these keys of a llama model: num_hidden_layers, intermediate_size",
+                 "\"llama\""));
   require_refused(hf_mistake(file, "config.json:1:16", "known are"));
   write(file, R"({"model_type": "llama", "hidden_size": 64, "vocab_size": 8})");
   require_refused(hf_mistake(file, "num_hidden_layers, intermediate_size, num_attention_heads",

@@ -173,9 +173,9 @@ TEST_CASE("NCCL: what rank 0 gives as the id is no id") {
   options.get = [](const std::string&) { return std::string(255, 'a') + "g"; };
   const auto cuda = std::make_shared<CudaLibrary>(stand_in::path());
   const auto nccl = std::make_shared<NcclLibrary>(stand_in::path());
-  CHECK_THROWS_WITH(NcclBackend(cuda, nccl, options), Catch::Contains("is no id"));
+  CHECK_THROWS_WITH(NcclBackend(cuda, nccl, options), Catch::Contains("invalid NCCL id"));
   options.get = [](const std::string&) { return std::string("0123"); };
-  CHECK_THROWS_WITH(NcclBackend(cuda, nccl, options), Catch::Contains("4 characters of 256"));
+  CHECK_THROWS_WITH(NcclBackend(cuda, nccl, options), Catch::Contains("4 of 256 characters"));
 }
 
 TEST_CASE("NCCL: a handle that is dropped is reported, at the latest in the end") {

@@ -143,7 +143,7 @@ TEST_CASE("waiting for a key or in a barrier ends with who is missing") {
              Catch::StartsWith("E1008: no rank has set key \"address\" within 0.1 s; not there: "
                                "ranks 0,3"));
   CHECK_THAT(error_of([&] { client.barrier("start", 0.1); }),
-             Catch::StartsWith("E1009: barrier \"start\": ranks 0,2-3 of 4 did not come"));
+             Catch::StartsWith("E1009: barrier \"start\": ranks 0,2-3 of 4 did not arrive"));
 }
 
 TEST_CASE("ranks that do not arrive are named, and those that have hear of it") {

@@ -130,7 +130,7 @@ TEST_CASE("of what goes wrong together, one thing is the cause") {
        {silent, of_rank(Kind::silent, 1, 1.45)},
        "RANK_SILENT",
        ExitCode::backend_failed,
-       "ranks 1-2 have given no sign"},
+       "ranks 1-2 have sent no heartbeat"},
       {"a mismatch before all else",
        {timeout(0, 0.5), dead, silent, usage, broken(0, 0.6), compared(1.6)},
        "COLL_COUNT",

@@ -122,9 +122,9 @@ TEST_CASE("each value that is fixed must be one that the axis can have") {
 TEST_CASE("without a price, cost is said to rank as time") {
   SearchRequest request = request_for("gpt2");
   request.objective = Objective::cost;
-  CHECK(contains(prepare_search(request).assumptions.back(), "cost ranks as time"));
+  CHECK(contains(prepare_search(request).assumptions.back(), "cost ranks like time"));
   request.usd_per_gpu_hour = 2;
-  CHECK_FALSE(contains(prepare_search(request).assumptions.back(), "cost ranks as time"));
+  CHECK_FALSE(contains(prepare_search(request).assumptions.back(), "cost ranks like time"));
 }
 
 }  // namespace shardsim::test

@@ -209,7 +209,7 @@ TEST_CASE("what fix cannot correct is listed, and what it can is done all the sa
   write(file, with_parallelism(R"("tensor_model_parallel_size": 8, "xyzzy": 1)"));
   const Printed printed = shardsim({"fix", file});
   CHECK(printed.exit_code == 2);
-  CHECK(contains(printed.err, "1 place changed; not all that is wrong can be fixed"));
+  CHECK(contains(printed.err, "1 place changed; some problems cannot be fixed automatically"));
   CHECK(contains(printed.err, "unknown field \"xyzzy\""));
   CHECK_FALSE(contains(printed.err, "shardsim fix " + file));
   CHECK(content_of(file) == with_parallelism(R"("tp": 8, "xyzzy": 1)"));
