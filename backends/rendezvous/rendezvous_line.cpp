@@ -246,10 +246,10 @@ void AsioLine::take(std::size_t num_bytes) {
   decoder_.feed({bytes_.data(), num_bytes});
   while (std::optional<Frame> frame = decoder_.next()) {
     std::optional<RendezvousMessage> message = decode_message(*frame);
-    if (!message) return lose("sends invalid data");
+    if (!message) return lose("sends an invalid message");
     hear(std::move(*message));
   }
-  if (decoder_.broken()) return lose("sends what is no frame");
+  if (decoder_.broken()) return lose("sends an invalid frame");
   read();
 }
 

@@ -143,10 +143,14 @@ void add_run_options(CLI::App& verb, RunArguments& arguments) {
     verb.add_option_function<std::string>(
         name, [&path](const std::string& given) { path = given; }, help);
   };
-  add_path("--record-decisions", arguments.record_decisions,
-           "Write the decisions that a run with real tensors made on values");
-  add_path("--replay-decisions", arguments.replay_decisions,
-           "Use these decisions in a run without data, instead of the assumptions of a plan");
+  add_path(
+      "--record-decisions", arguments.record_decisions,
+      "Write the decisions that a run with real tensors made on values; the path is relative to "
+      "the current folder");
+  add_path(
+      "--replay-decisions", arguments.replay_decisions,
+      "Use these decisions in a run without data, instead of the assumptions of a plan; the path "
+      "is relative to the current folder");
   add_path(
       "--dump-state", arguments.dump_state,
       "Write the state before the first step and after each, as safetensors, to a new or empty "

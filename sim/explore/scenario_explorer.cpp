@@ -10,7 +10,6 @@
 
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/hash.hpp"
-#include "sim/kernel/text.hpp"
 
 #include "reports/result.hpp"
 #include "scenarios/load.hpp"

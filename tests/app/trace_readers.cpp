@@ -59,7 +59,7 @@ std::vector<RawField> parse_fields(std::istream& lines) {
   return fields;
 }
 
-// RawField numbers as in tests/reports/perfetto/trace.proto, message by message.
+// Field numbers as in tests/reports/perfetto/trace.proto, message by message.
 namespace packet {
 constexpr int kSequence = 10, kEvent = 11, kInterned = 12, kTrack = 60;
 }
