@@ -58,12 +58,13 @@ class HardwareCheckTest(unittest.TestCase):
         self.assertIn("rank 1 named, 0 processes left", report)
 
     def test_what_fails_is_named_on_its_line(self):
-        cases = {"values": "3", "wire": "3", "name": "6", "kill": "6", "scenario": "5", "logs": "7"}
-        for fails, line in cases.items():
-            with self.subTest(fails), tempfile.TemporaryDirectory() as out:
-                code, err, report = self.run_list(HERE / "stand_in.py", out, fails)
+        # A list takes a hundred starts of the program, so several lines fail at once.
+        for cases in ({"values": "3", "scenario": "5", "name": "6", "logs": "7"}, {"wire": "3", "kill": "6"}):
+            with self.subTest(cases), tempfile.TemporaryDirectory() as out:
+                code, err, report = self.run_list(HERE / "stand_in.py", out, ",".join(cases))
                 self.assertEqual(code, 1, err)
-                self.assertEqual(self.answers(report)[line], "FAILED")
+                self.assertEqual({line for line, answer in self.answers(report).items() if answer == "FAILED"},
+                                 set(cases.values()))
 
     def test_without_time_the_rest_is_skipped_and_said_so(self):
         with tempfile.TemporaryDirectory() as out:

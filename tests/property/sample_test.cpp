@@ -24,4 +24,11 @@ TEST_CASE("the parts of a list that samples take are of much the same size") {
   }
 }
 
+// The same figures stand in tests/tidy/sample_test.py.
+TEST_CASE("a case is in the same part for tests in C++ and in Python") {
+  CHECK(part_of("verify-gpt-ddp", 1000) == 577);
+  CHECK(part_of("dp 3, tp 1", 1000) == 590);
+  CHECK(part_of("", 1000) == 257);
+}
+
 }  // namespace shardsim::test
