@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
-#include <map>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/kernel/memory_ledger.hpp"
@@ -155,7 +155,7 @@ class MemoryReplay final : private MemoryListener {
 
  private:
   // By the owner's address, and only looked up: the order of addresses means nothing.
-  using Blocks = std::map<std::uintptr_t, BlockId>;
+  using Blocks = std::unordered_map<std::uintptr_t, BlockId>;
   void memory_changed(MemoryCategory category, std::int64_t bytes_now) override;
   void allocate(MemoryCategory category, std::int64_t bytes);
   void release();

@@ -104,7 +104,7 @@ sanitized_setup() {
   local folder=$1 sanitizers=$2 source=$3 flags="-fno-sanitize-recover=undefined -g1"
   if [[ ! -f $folder/build.ninja ]]; then
     CC=clang CXX=clang++ meson setup "$folder" "$root" "-Db_sanitize=$sanitizers" -Db_lundef=false "-Dcpp_args=$flags" \
-      -Doptimization=0 -Ddebug=false -Dwerror=false -Dwarning_level=0 "-Dboost_source=$source" \
+      -Doptimization=1 -Ddebug=false -Dwerror=false -Dwarning_level=0 "-Dboost_source=$source" \
       >"$folder.log" 2>&1 </dev/null || {
       cat "$folder.log" >&2
       return 1
