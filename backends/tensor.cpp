@@ -113,7 +113,7 @@ Tensor Tensor::allocate(MemoryLedger* ledger, MemoryCategory category, const Sha
     if (storage->data == nullptr) throw std::bad_alloc();
   }
   if (ledger != nullptr) {
-    const AllocationOwner owner(storage.get());
+    const AllocationOwner owner(storage->mark);
     ledger->allocate(category, bytes);
     storage->ledger = ledger;
   }
@@ -122,7 +122,7 @@ Tensor Tensor::allocate(MemoryLedger* ledger, MemoryCategory category, const Sha
 
 void Tensor::drop(detail::Storage* storage) noexcept {
   if (storage->ledger != nullptr) {
-    const AllocationOwner owner(storage);
+    const AllocationOwner owner(storage->mark);
     storage->ledger->release(storage->category, storage->bytes);
   }
   std::free(storage->data);

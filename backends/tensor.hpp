@@ -82,6 +82,7 @@ struct Storage {
   int references = 0;
   MemoryCategory category = MemoryCategory::activations;
   bool marked = false;             // Accesses are to be told.
+  AllocationMark mark = 0;
   MemoryLedger* ledger = nullptr;  // Null: not accounted (oracle, tests).
   std::int64_t bytes = 0;
   std::byte* data = nullptr;  // Null: meta.

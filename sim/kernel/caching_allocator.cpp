@@ -28,10 +28,6 @@ bool is_worth_splitting(bool is_small_pool, std::int64_t rest) {
                        : rest > CachingAllocator::kLargestSmall;
 }
 
-// --- Replay of a ledger ------------------------------------------------------------------------
-
-std::uintptr_t owner_now() { return reinterpret_cast<std::uintptr_t>(AllocationOwner::current()); }
-
 }  // namespace
 
 std::optional<BlockId> CachingAllocator::allocate(std::int64_t bytes) {
@@ -218,23 +214,13 @@ void MemoryReplay::allocate(MemoryCategory category, std::int64_t bytes) {
   }
   if (!block) throw LimitError("E0314", "reserved device memory does not fit in 62 bits");
   if (allocator_.allocated_peak() > peak_before) peak_ = {category, bytes, rank_.now()};
-  const std::uintptr_t owner = owner_now();
-  if (spare_nodes_.empty()) {
-    blocks_.emplace(owner, *block);
-    return;
-  }
-  Blocks::node_type node = std::move(spare_nodes_.back());
-  spare_nodes_.pop_back();
-  node.key() = owner;
-  node.mapped() = *block;
-  blocks_.insert(std::move(node));
+  AllocationOwner::current() = *block + 1;
 }
 
 void MemoryReplay::release() {
-  const auto found = blocks_.find(owner_now());
-  if (found == blocks_.end()) return;  // Older than the replay.
-  allocator_.free(found->second);
-  spare_nodes_.push_back(blocks_.extract(found));
+  const AllocationMark mark = std::exchange(AllocationOwner::current(), 0);
+  if (mark == 0) return;  // Older than the replay.
+  allocator_.free(mark - 1);
 }
 
 }  // namespace shardsim

@@ -6,7 +6,6 @@
 #include <limits>
 #include <optional>
 #include <set>
-#include <unordered_map>
 #include <vector>
 
 #include "sim/kernel/memory_ledger.hpp"
@@ -126,8 +125,9 @@ class CachingAllocator {
 class MemoryReplay final : private MemoryListener {
  public:
   /// Listens to the rank's ledger from now on, and writes the memory of a traced rank to its trace
-  /// in the rank's place. It ignores earlier allocations. REQUIRES: allocations and releases are
-  /// each told in the life of an AllocationOwner.
+  /// in the rank's place. It ignores earlier allocations. It keeps the block of each allocation
+  /// in its mark, plus 1. REQUIRES: allocations and releases are each told in the life of an
+  /// AllocationOwner, and no other replay has listened to them.
   explicit MemoryReplay(RankState& rank);
   MemoryReplay(const MemoryReplay&) = delete;
   MemoryReplay& operator=(const MemoryReplay&) = delete;
@@ -154,8 +154,6 @@ class MemoryReplay final : private MemoryListener {
   [[nodiscard]] const Peak& peak() const { return peak_; }
 
  private:
-  // By the owner's address, and only looked up: the order of addresses means nothing.
-  using Blocks = std::unordered_map<std::uintptr_t, BlockId>;
   void memory_changed(MemoryCategory category, std::int64_t bytes_now) override;
   void allocate(MemoryCategory category, std::int64_t bytes);
   void release();
@@ -163,8 +161,6 @@ class MemoryReplay final : private MemoryListener {
   RankState& rank_;
   MemoryUse now_;
   CachingAllocator allocator_{CachingAllocator::kUnlimited};
-  Blocks blocks_;
-  std::vector<Blocks::node_type> spare_nodes_;  // Nodes of released blocks.
   std::int64_t outside_ = 0;
   bool out_of_memory_ = false;
   Peak peak_;

@@ -64,22 +64,25 @@ class MemoryLedger {
   MemoryUse category_peaks_{};
 };
 
-/// Names the owner of memory that enters a ledger, or leaves it, while this lives. A ledger knows
-/// only sizes; a listener that must tell equal allocations apart asks here.
+/// A word that stays with an allocation, for the ledger's listener; 0 at first.
+using AllocationMark = std::uint32_t;
+
+/// Names the mark of the memory that enters a ledger, or leaves it, while this lives. A ledger
+/// knows only sizes; a listener that must tell equal allocations apart writes to the mark.
 class AllocationOwner {
  public:
-  /// `storage`: any address that no other allocation has while this one is in the ledger.
-  explicit AllocationOwner(const void* storage) noexcept { current_ = storage; }
+  /// `mark`: the allocation's own; lives as long as that.
+  explicit AllocationOwner(AllocationMark& mark) noexcept { current_ = &mark; }
   AllocationOwner(const AllocationOwner&) = delete;
   AllocationOwner& operator=(const AllocationOwner&) = delete;
   ~AllocationOwner() { current_ = nullptr; }
 
-  /// Null outside the life of any.
-  [[nodiscard]] static const void* current() noexcept { return current_; }
+  /// REQUIRES: within the life of one.
+  [[nodiscard]] static AllocationMark& current() noexcept { return *current_; }
 
  private:
   // A run lives on one thread, and nothing is allocated in the course of entering something.
-  static inline constinit thread_local const void* current_ = nullptr;
+  static inline constinit thread_local AllocationMark* current_ = nullptr;
 };
 
 }  // namespace shardsim

@@ -19,39 +19,39 @@ namespace {
 constexpr MemoryCategory kParams = MemoryCategory::params;
 constexpr MemoryCategory kActivations = MemoryCategory::activations;
 
-// Enters allocations as tensors do: the address of an entry of `names_` stands for the storage.
+// Enters allocations as tensors do. An allocation is known by the address of its mark.
 class Storages {
  public:
   explicit Storages(RankState& rank) : ledger_(rank.ledger()) {}
-  const char* allocate(MemoryCategory category, std::int64_t bytes) {
-    const char* storage = &names_.at(next_++);
-    const AllocationOwner owner(storage);
+  AllocationMark* allocate(MemoryCategory category, std::int64_t bytes) {
+    AllocationMark* const mark = &marks_.at(next_++);
+    const AllocationOwner owner(*mark);
     ledger_.allocate(category, bytes);
-    return storage;
+    return mark;
   }
-  void release(const char* storage, MemoryCategory category, std::int64_t bytes) {
-    const AllocationOwner owner(storage);
+  void release(AllocationMark* mark, MemoryCategory category, std::int64_t bytes) {
+    const AllocationOwner owner(*mark);
     ledger_.release(category, bytes);
   }
 
  private:
   MemoryLedger& ledger_;
-  std::vector<char> names_ = std::vector<char>(10'000);
+  std::vector<AllocationMark> marks_ = std::vector<AllocationMark>(10'000);
   std::size_t next_ = 0;
 };
 
 // Allocates as a rank's steps might.
 void run_steps(RankState& rank, int steps) {
   Storages storages(rank);
-  const char* weights = storages.allocate(kParams, 30 * kMiB);
+  AllocationMark* weights = storages.allocate(kParams, 30 * kMiB);
   for (int step = 0; step < steps; ++step) {
-    std::vector<const char*> kept;
+    std::vector<AllocationMark*> kept;
     for (int layer = 0; layer < 8; ++layer) {
       kept.push_back(storages.allocate(kActivations, 3 * kMiB));
-      const char* temporary = storages.allocate(kActivations, 7 * kMiB);
+      AllocationMark* temporary = storages.allocate(kActivations, 7 * kMiB);
       storages.release(temporary, kActivations, 7 * kMiB);
     }
-    for (const char* storage : kept) storages.release(storage, kActivations, 3 * kMiB);
+    for (AllocationMark* storage : kept) storages.release(storage, kActivations, 3 * kMiB);
   }
   storages.release(weights, kParams, 30 * kMiB);
 }
@@ -62,9 +62,9 @@ TEST_CASE("a replay knows which of several equal allocations is released") {
   RankState rank(0);
   MemoryReplay replay(rank);
   Storages storages(rank);
-  const char* a = storages.allocate(kActivations, 4 * kMiB);
-  const char* b = storages.allocate(kActivations, 4 * kMiB);
-  const char* c = storages.allocate(kActivations, 4 * kMiB);
+  AllocationMark* a = storages.allocate(kActivations, 4 * kMiB);
+  AllocationMark* b = storages.allocate(kActivations, 4 * kMiB);
+  AllocationMark* c = storages.allocate(kActivations, 4 * kMiB);
   storages.release(c, kActivations, 4 * kMiB);
   storages.release(a, kActivations, 4 * kMiB);
   // The allocation that is left is in the middle.
@@ -82,16 +82,16 @@ TEST_CASE("a replay knows which of several equal allocations is released") {
 TEST_CASE("what is older than the replay is none of its business") {
   RankState rank(0);
   Storages storages(rank);
-  const char* before = storages.allocate(kParams, kMiB);
+  AllocationMark* before = storages.allocate(kParams, kMiB);
   const MemoryReplay replay(rank);
-  const char* after = storages.allocate(kParams, 512);
+  AllocationMark* after = storages.allocate(kParams, 512);
   CHECK(replay.allocator().allocated() == 512);
   storages.release(before, kParams, kMiB);
   CHECK(replay.allocator().allocated() == 512);
   storages.release(after, kParams, 512);
   CHECK(replay.allocator().allocated() == 0);
   // No bytes take no block, and none is missed.
-  const char* empty = storages.allocate(kParams, 0);
+  AllocationMark* empty = storages.allocate(kParams, 0);
   storages.release(empty, kParams, 0);
   CHECK(replay.allocator().allocated_peak() == 512);
 }
@@ -102,7 +102,7 @@ TEST_CASE("the allocation that made the peak is the one that first reached it") 
   Storages storages(rank);
   (void)storages.allocate(kParams, 5 * kMiB);
   rank.compute("first", Time::from_picoseconds(7));
-  const char* first = storages.allocate(kActivations, kMiB / 2);
+  AllocationMark* first = storages.allocate(kActivations, kMiB / 2);
   storages.release(first, kActivations, kMiB / 2);
   rank.compute("second", Time::from_picoseconds(7));
   (void)storages.allocate(MemoryCategory::grads, kMiB / 2);
@@ -160,13 +160,13 @@ TEST_CASE("a step like the last one allocates nothing in the simulator") {
   RankState rank(0);
   const MemoryReplay replay(rank);
   Storages storages(rank);
-  std::vector<const char*> kept(40);
+  std::vector<AllocationMark*> kept(40);
   std::int64_t before = 0;
   constexpr int kSteps = 5;
   for (int step = 1; step <= kSteps; ++step) {
     if (step == kSteps) before = num_allocations();
-    for (const char*& storage : kept) storage = storages.allocate(kActivations, 3 * kMiB);
-    for (const char* storage : kept) storages.release(storage, kActivations, 3 * kMiB);
+    for (AllocationMark*& storage : kept) storage = storages.allocate(kActivations, 3 * kMiB);
+    for (AllocationMark* storage : kept) storages.release(storage, kActivations, 3 * kMiB);
   }
   CHECK(num_allocations() == before);
 }
