@@ -81,7 +81,7 @@ namespace detail {
 struct Storage {
   int references = 0;
   MemoryCategory category = MemoryCategory::activations;
-  bool marked = false;             // Accesses are to be told.
+  bool marked = false;  // Accesses are to be told.
   AllocationMark mark = 0;
   MemoryLedger* ledger = nullptr;  // Null: not accounted (oracle, tests).
   std::int64_t bytes = 0;
