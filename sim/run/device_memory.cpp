@@ -10,6 +10,10 @@
 #include "sim/hardware/outside_memory.hpp"
 #include "sim/hardware/software.hpp"
 
+#include "backends/rank_span.hpp"
+
+#include "strategies/mesh_groups.hpp"
+
 #include "reports/units.hpp"
 
 namespace shardsim {
@@ -45,17 +49,15 @@ std::pair<std::string, std::string> sizes_apart(std::int64_t one, std::int64_t o
 
 class Outside {
  public:
-  Outside(const Cluster& cluster, const MeshShape& mesh, int rank)
-      : cluster_(cluster), mesh_(mesh), rank_(rank), place_(mesh.place_of(rank)) {}
+  Outside(const Cluster& cluster, int rank) : cluster_(cluster), rank_(rank) {}
 
   void add(const SourcedBytes& context) { bytes_ += context.bytes; }
 
-  // Adds a communicator of `size` ranks: `member(i)` is the world rank of member i.
-  template <typename Member>
-  void add_group(int size, NcclUse use, const Member& member) {
+  // Adds a communicator of the rank.
+  void add(const RankSpan& group, NcclUse use) {
     NcclPeers peers;
-    for (int i = 0; i < size; ++i) {
-      const int other = member(i);
+    for (int member = 0; member < group.size; ++member) {
+      const int other = group.rank(member);
       if (other == rank_) continue;
       ++(cluster_.node_of(other) == cluster_.node_of(rank_) ? peers.near : peers.far);
       if (use == NcclUse::rings && peers.far > 0) break;
@@ -63,93 +65,51 @@ class Outside {
     bytes_ += nccl_buffer_bytes(peers, use);
   }
 
-  // Adds the group of ranks that differ on one axis alone, from `first` on, `step` apart.
-  void add_axis(int MeshPlace::*axis, int first, int size, int step, NcclUse use) {
-    add_group(size, use, [&](int i) {
-      MeshPlace place = place_;
-      place.*axis = first + i * step;
-      return mesh_.rank_of(place);
-    });
-  }
-
-  void add_context_groups(int ulysses) {
-    const int c = mesh_.cp;
-    if (ulysses == 1 || ulysses == c) {
-      add_axis(&MeshPlace::cp, 0, c, 1, ulysses == 1 ? NcclUse::rings : NcclUse::all_to_all);
-      return;
-    }
-    // The group of all cp ranks only creates these two groups.
-    add_axis(&MeshPlace::cp, place_.cp / ulysses * ulysses, ulysses, 1, NcclUse::all_to_all);
-    add_axis(&MeshPlace::cp, place_.cp % ulysses, c / ulysses, ulysses, NcclUse::rings);
-  }
-
-  void add_replicas(WeightKind kind) {
-    const int shards = mesh_.num_shards(kind);
-    const int shard = mesh_.shard_of(place_, kind);
-    const auto owner = [&](int replica, int of_shard) {
-      if (kind == WeightKind::dense) {
-        return mesh_.rank_of({.tp = place_.tp,
-                              .cp = of_shard % mesh_.cp,
-                              .dp_shard = of_shard / mesh_.cp,
-                              .dp_replicate = replica,
-                              .pp = place_.pp});
-      }
-      return expert_rank(replica, of_shard * mesh_.ep + mesh_.ep_of(place_));
-    };
-    add_group(shards, NcclUse::rings, [&](int i) { return owner(place_.dp_replicate, i); });
-    add_group(mesh_.dp_replicate, NcclUse::rings, [&](int i) { return owner(i, shard); });
-    add_group(mesh_.num_owners(kind), NcclUse::rings,
-              [&](int i) { return owner(i / shards, i % shards); });
-  }
-
-  void add_experts() {
-    const int group = mesh_.shard_of(place_, WeightKind::expert);
-    add_group(mesh_.ep, NcclUse::all_to_all,
-              [&](int i) { return expert_rank(place_.dp_replicate, group * mesh_.ep + i); });
-    add_replicas(WeightKind::expert);
-  }
-
-  // The groups of all stages, of the first and last stage, and both directions of each neighbour.
-  void add_pipeline() {
-    const int last = mesh_.pp - 1;
-    add_axis(&MeshPlace::pp, 0, mesh_.pp, 1, NcclUse::rings);
-    if (place_.pp == 0 || place_.pp == last) {
-      add_axis(&MeshPlace::pp, 0, 2, last, NcclUse::rings);
-    }
-    const bool has_ring = !mesh_.v_placement;
-    if (has_ring || place_.pp < last) add_edges((place_.pp + 1) % mesh_.pp);
-    if (has_ring || place_.pp > 0) add_edges((place_.pp + last) % mesh_.pp);
-  }
-
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
 
  private:
-  // Counts the ranks of a stage and replica in the order of MeshShape's expert groups.
-  [[nodiscard]] int expert_rank(int replica, int index) const {
-    const int shard = index / mesh_.tp;
-    return mesh_.rank_of({.tp = index % mesh_.tp,
-                          .cp = shard % mesh_.cp,
-                          .dp_shard = shard / mesh_.cp,
-                          .dp_replicate = replica,
-                          .pp = place_.pp});
-  }
-
-  // Each direction to a neighbour has its own communicator. With V placement, chunks that go up the
-  // ranks have their own, too.
-  void add_edges(int neighbour) {
-    for (int way = 0; way < (mesh_.v_placement ? 2 : 1); ++way) {
-      for (const NcclUse use : {NcclUse::sends, NcclUse::receives}) {
-        add_axis(&MeshPlace::pp, neighbour, 1, 1, use);
-      }
-    }
-  }
-
   const Cluster& cluster_;
-  const MeshShape& mesh_;
   int rank_;
-  MeshPlace place_;
   std::int64_t bytes_ = 0;
 };
+
+void add_context_groups(Outside& outside, const MeshShape& mesh, const MeshPlace& place,
+                        int ulysses) {
+  if (ulysses == 1 || ulysses == mesh.cp) {
+    outside.add(context_group(mesh, place), ulysses == 1 ? NcclUse::rings : NcclUse::all_to_all);
+    return;
+  }
+  // The group of all cp ranks only creates these two groups.
+  outside.add(ulysses_group(mesh, place, ulysses), NcclUse::all_to_all);
+  outside.add(ring_group(mesh, place, ulysses), NcclUse::rings);
+}
+
+void add_replicas(Outside& outside, const MeshShape& mesh, const MeshPlace& place,
+                  WeightKind kind) {
+  outside.add(shard_group(mesh, place, kind), NcclUse::rings);
+  outside.add(replicate_group(mesh, place), NcclUse::rings);
+  outside.add(owner_group(mesh, place, kind), NcclUse::rings);
+}
+
+// Each direction to a neighbour has its own communicator. With V placement, chunks that go up the
+// ranks have their own, too.
+void add_edges(Outside& outside, const MeshShape& mesh, const MeshPlace& place, int neighbour) {
+  for (int way = 0; way < (mesh.v_placement ? 2 : 1); ++way) {
+    outside.add(edge_group(mesh, place, place.pp, neighbour), NcclUse::sends);
+    outside.add(edge_group(mesh, place, neighbour, place.pp), NcclUse::receives);
+  }
+}
+
+void add_pipeline(Outside& outside, const MeshShape& mesh, const MeshPlace& place) {
+  const int last = mesh.pp - 1;
+  outside.add(pipeline_group(mesh, place), NcclUse::rings);
+  if (place.pp == 0 || place.pp == last) {
+    outside.add(embedding_group(mesh, place), NcclUse::rings);
+  }
+  const bool has_ring = !mesh.v_placement;
+  if (has_ring || place.pp < last) add_edges(outside, mesh, place, (place.pp + 1) % mesh.pp);
+  if (has_ring || place.pp > 0) add_edges(outside, mesh, place, (place.pp + last) % mesh.pp);
+}
 
 }  // namespace
 
@@ -296,15 +256,17 @@ std::vector<std::string> DeviceMemory::warnings() const {
 // --- Outside the allocator ---------------------------------------------------------------------
 
 std::int64_t outside_bytes(const Cluster& cluster, const MeshShape& mesh, int ulysses, int rank) {
-  Outside outside(cluster, mesh, rank);
+  const MeshPlace place = mesh.place_of(rank);
+  Outside outside(cluster, rank);
   outside.add(cuda_context_of(cluster.device.software));
-  if (mesh.tp > 1) {
-    outside.add_axis(&MeshPlace::tp, 0, mesh.tp, 1, NcclUse::rings);
+  outside.add(tensor_group(mesh, place), NcclUse::rings);
+  add_context_groups(outside, mesh, place, ulysses);
+  add_replicas(outside, mesh, place, WeightKind::dense);
+  if (mesh.experts_apart()) {
+    outside.add(expert_group(mesh, place), NcclUse::all_to_all);
+    add_replicas(outside, mesh, place, WeightKind::expert);
   }
-  if (mesh.cp > 1) outside.add_context_groups(ulysses);
-  outside.add_replicas(WeightKind::dense);
-  if (mesh.experts_apart()) outside.add_experts();
-  if (mesh.pp > 1) outside.add_pipeline();
+  if (mesh.pp > 1) add_pipeline(outside, mesh, place);
   return outside.bytes();
 }
 

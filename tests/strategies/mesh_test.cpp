@@ -2,9 +2,12 @@
 
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "strategies/mesh_groups.hpp"
 
 #include "tests/backends/fiber_fixture.hpp"
 
@@ -28,7 +31,109 @@ void run_on_mesh(const MeshShape& shape, const std::function<void(int, Mesh&)>& 
   });
 }
 
+// Compares the members of a rank's groups with what is told of them. All are asked before any is
+// waited for: edges form rings.
+class Members {
+ public:
+  explicit Members(int rank) : rank_(rank), mine_(numbers(1)) { mine_.set(0, rank); }
+
+  void compare(Communicator* group, const RankSpan& told) {
+    if (group == nullptr) {
+      CHECK(told.size == 1);
+      CHECK(told.rank(0) == rank_);
+      return;
+    }
+    REQUIRE(group->size() == told.size);
+    const Tensor all = numbers(told.size);
+    asked_.push_back({told, all, group->all_gather(all, mine_)});
+  }
+  // Which groups there are is not for a span to tell.
+  void compare_if_made(Communicator* group, const RankSpan& told) {
+    if (group != nullptr) compare(group, told);
+  }
+  void settle() {
+    for (Asked& asked : asked_) {
+      asked.work.wait();
+      for (int i = 0; i < asked.told.size; ++i) CHECK(asked.all.get(i) == asked.told.rank(i));
+    }
+  }
+
+ private:
+  struct Asked {
+    RankSpan told;
+    Tensor all;
+    Work work;
+  };
+  static Tensor numbers(int count) {
+    return Tensor::allocate(nullptr, MemoryCategory::comm, {count}, DType::int64, false);
+  }
+
+  int rank_;
+  Tensor mine_;
+  std::vector<Asked> asked_;
+};
+
+void compare_edges(Members& members, const MeshShape& shape, Mesh& mesh) {
+  const int here = mesh.pp();
+  const int next = (here + 1) % shape.pp;
+  const int previous = (here + shape.pp - 1) % shape.pp;
+  const auto compare = [&](Mesh::Edge edge, int sender, int receiver) {
+    members.compare_if_made(mesh.edge(edge), edge_group(shape, mesh.place(), sender, receiver));
+  };
+  compare(Mesh::Edge::forward_out, here, next);
+  compare(Mesh::Edge::forward_in, previous, here);
+  compare(Mesh::Edge::backward_out, here, previous);
+  compare(Mesh::Edge::backward_in, next, here);
+  compare(Mesh::Edge::up_forward_out, here, previous);
+  compare(Mesh::Edge::up_forward_in, next, here);
+  compare(Mesh::Edge::up_backward_out, here, next);
+  compare(Mesh::Edge::up_backward_in, previous, here);
+}
+
 }  // namespace
+
+TEST_CASE("P47: the members of each group of a mesh are those that its span tells") {
+  for (MeshShape shape : kShapes) {
+    for (const bool v_placement : {false, true}) {
+      shape.v_placement = v_placement;
+      run_on_mesh(shape, [&](int rank, Mesh& mesh) {
+        const MeshPlace& place = mesh.place();
+        Members members(rank);
+        members.compare(mesh.tp_group(), tensor_group(shape, place));
+        members.compare(mesh.cp_group(), context_group(shape, place));
+        members.compare(mesh.ep_group(), expert_group(shape, place));
+        members.compare(mesh.pp_group(), pipeline_group(shape, place));
+        for (const WeightKind kind : {WeightKind::dense, WeightKind::expert}) {
+          const ReplicaGroups replicas = mesh.replicas(kind);
+          members.compare(replicas.shard, shard_group(shape, place, kind));
+          members.compare(replicas.replicate, replicate_group(shape, place));
+          members.compare(replicas.all, owner_group(shape, place, kind));
+        }
+        members.compare_if_made(mesh.embedding_group(), embedding_group(shape, place));
+        compare_edges(members, shape, mesh);
+        members.settle();
+      });
+    }
+  }
+}
+
+TEST_CASE("the two levels of a context group are neighbours, and those that as many are apart") {
+  const MeshShape shape{.dp_shard = 2, .tp = 2, .cp = 6};
+  const MeshPlace place{.tp = 1, .cp = 3, .dp_shard = 1};
+  const auto cp_of = [&](const RankSpan& group) {
+    std::vector<int> of;
+    for (int i = 0; i < group.size; ++i) {
+      MeshPlace member = shape.place_of(group.rank(i));
+      of.push_back(std::exchange(member.cp, place.cp));
+      CHECK(member == place);
+    }
+    return of;
+  };
+  CHECK(cp_of(ulysses_group(shape, place, 2)) == std::vector<int>{2, 3});
+  CHECK(cp_of(ulysses_group(shape, place, 3)) == std::vector<int>{3, 4, 5});
+  CHECK(cp_of(ring_group(shape, place, 2)) == std::vector<int>{1, 3, 5});
+  CHECK(cp_of(ring_group(shape, place, 3)) == std::vector<int>{0, 3});
+}
 
 TEST_CASE("P47: ranks and places of a mesh are one to one, in either order") {
   for (const MeshShape& shape : kShapes) {

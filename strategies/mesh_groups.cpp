@@ -1,0 +1,109 @@
+#include "strategies/mesh_groups.hpp"
+
+namespace shardsim {
+
+namespace {
+
+RankSpan::Axis axis_of(const MeshShape& shape, int MeshPlace::*axis, int size) {
+  MeshPlace next;
+  next.*axis = 1;
+  return {.size = size, .stride = shape.rank_of(next)};
+}
+
+// All ranks that differ from `place` on one axis alone.
+RankSpan along(const MeshShape& shape, MeshPlace place, int MeshPlace::*axis, int size) {
+  place.*axis = 0;
+  return {.base = shape.rank_of(place), .axes = {axis_of(shape, axis, size)}, .size = size};
+}
+
+// The ranks of a stage and replica in the order in which expert groups count them; with those of
+// the other replicas behind them if `all_replicas`. It has no members yet.
+RankSpan expert_grid(const MeshShape& shape, MeshPlace place, bool all_replicas) {
+  place.tp = 0;
+  place.cp = 0;
+  place.dp_shard = 0;
+  if (all_replicas) place.dp_replicate = 0;
+  return {
+      .base = shape.rank_of(place),
+      .axes = {axis_of(shape, &MeshPlace::tp, shape.tp), axis_of(shape, &MeshPlace::cp, shape.cp),
+               axis_of(shape, &MeshPlace::dp_shard, shape.dp_shard),
+               axis_of(shape, &MeshPlace::dp_replicate, shape.dp_replicate)}};
+}
+
+bool is_apart(const MeshShape& shape, WeightKind kind) {
+  return kind == WeightKind::expert && shape.experts_apart();
+}
+
+}  // namespace
+
+RankSpan tensor_group(const MeshShape& shape, const MeshPlace& place) {
+  return along(shape, place, &MeshPlace::tp, shape.tp);
+}
+
+RankSpan context_group(const MeshShape& shape, const MeshPlace& place) {
+  return along(shape, place, &MeshPlace::cp, shape.cp);
+}
+
+RankSpan ulysses_group(const MeshShape& shape, const MeshPlace& place, int degree) {
+  RankSpan group = context_group(shape, place);
+  group.first = place.cp / degree * degree;
+  group.size = degree;
+  return group;
+}
+
+RankSpan ring_group(const MeshShape& shape, const MeshPlace& place, int degree) {
+  RankSpan group = context_group(shape, place);
+  group.first = place.cp % degree;
+  group.step = degree;
+  group.size = shape.cp / degree;
+  return group;
+}
+
+RankSpan expert_group(const MeshShape& shape, const MeshPlace& place) {
+  RankSpan group = expert_grid(shape, place, false);
+  group.first = shape.experts_apart() ? shape.shard_of(place, WeightKind::expert) * shape.ep : 0;
+  group.size = shape.ep;
+  return group;
+}
+
+RankSpan shard_group(const MeshShape& shape, const MeshPlace& place, WeightKind kind) {
+  RankSpan group = expert_grid(shape, place, false);
+  group.size = shape.num_shards(kind);
+  if (is_apart(shape, kind)) {
+    group.first = shape.ep_of(place);
+    group.step = shape.ep;
+  } else {
+    group.first = place.tp;
+    group.step = shape.tp;
+  }
+  return group;
+}
+
+RankSpan replicate_group(const MeshShape& shape, const MeshPlace& place) {
+  return along(shape, place, &MeshPlace::dp_replicate, shape.dp_replicate);
+}
+
+RankSpan owner_group(const MeshShape& shape, const MeshPlace& place, WeightKind kind) {
+  RankSpan group = shard_group(shape, place, kind);
+  group.base = expert_grid(shape, place, true).base;
+  group.size = shape.num_owners(kind);
+  return group;
+}
+
+RankSpan pipeline_group(const MeshShape& shape, const MeshPlace& place) {
+  return along(shape, place, &MeshPlace::pp, shape.pp);
+}
+
+RankSpan embedding_group(const MeshShape& shape, const MeshPlace& place) {
+  return edge_group(shape, place, 0, shape.pp - 1);
+}
+
+RankSpan edge_group(const MeshShape& shape, const MeshPlace& place, int sender, int receiver) {
+  RankSpan group = pipeline_group(shape, place);
+  group.first = sender;
+  group.step = receiver - sender;
+  group.size = sender == receiver ? 1 : 2;
+  return group;
+}
+
+}  // namespace shardsim

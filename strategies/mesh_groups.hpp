@@ -1,0 +1,32 @@
+#pragma once
+
+#include "backends/rank_span.hpp"
+
+#include "strategies/mesh.hpp"
+
+// The groups of a mesh, told without communication: for each group of Mesh, and of the two levels
+// of context parallelism, the ranks in it, in their order. A size of 1 means that Mesh makes no
+// such group. REQUIRES, for all: `place` is a place of `shape`.
+namespace shardsim {
+
+[[nodiscard]] RankSpan tensor_group(const MeshShape& shape, const MeshPlace& place);
+[[nodiscard]] RankSpan context_group(const MeshShape& shape, const MeshPlace& place);
+/// The ranks of a context group that exchange heads, `degree` neighbours each, and those that have
+/// the same heads. REQUIRES: `degree` divides shape.cp.
+[[nodiscard]] RankSpan ulysses_group(const MeshShape& shape, const MeshPlace& place, int degree);
+[[nodiscard]] RankSpan ring_group(const MeshShape& shape, const MeshPlace& place, int degree);
+[[nodiscard]] RankSpan expert_group(const MeshShape& shape, const MeshPlace& place);
+
+/// ReplicaGroups: shard, replicate and all.
+[[nodiscard]] RankSpan shard_group(const MeshShape& shape, const MeshPlace& place, WeightKind kind);
+[[nodiscard]] RankSpan replicate_group(const MeshShape& shape, const MeshPlace& place);
+[[nodiscard]] RankSpan owner_group(const MeshShape& shape, const MeshPlace& place, WeightKind kind);
+
+[[nodiscard]] RankSpan pipeline_group(const MeshShape& shape, const MeshPlace& place);
+/// The first and the last rank of the pipeline that `place` is in.
+[[nodiscard]] RankSpan embedding_group(const MeshShape& shape, const MeshPlace& place);
+/// An edge of that pipeline: first the sender, then the receiver, each by its pipeline rank.
+[[nodiscard]] RankSpan edge_group(const MeshShape& shape, const MeshPlace& place, int sender,
+                                  int receiver);
+
+}  // namespace shardsim
