@@ -61,7 +61,8 @@ RankSpan ring_group(const MeshShape& shape, const MeshPlace& place, int degree) 
 
 RankSpan expert_group(const MeshShape& shape, const MeshPlace& place) {
   RankSpan group = expert_grid(shape, place, false);
-  group.first = shape.experts_apart() ? shape.shard_of(place, WeightKind::expert) * shape.ep : 0;
+  const int index = (place.dp_shard * shape.cp + place.cp) * shape.tp + place.tp;
+  group.first = index / shape.ep * shape.ep;
   group.size = shape.ep;
   return group;
 }
