@@ -61,7 +61,7 @@ RankSpan ring_group(const MeshShape& shape, const MeshPlace& place, int degree) 
 
 RankSpan expert_group(const MeshShape& shape, const MeshPlace& place) {
   RankSpan group = expert_grid(shape, place, false);
-  const int index = (place.dp_shard * shape.cp + place.cp) * shape.tp + place.tp;
+  const int index = shape.shard_of(place) * shape.tp + place.tp;
   group.first = index / shape.ep * shape.ep;
   group.size = shape.ep;
   return group;

@@ -47,7 +47,7 @@ class Members {
     const Tensor all = numbers(told.size);
     asked_.push_back({told, all, group->all_gather(all, mine_)});
   }
-  // Which groups there are is not for a span to tell.
+  // A span does not tell whether its group is made.
   void compare_if_made(Communicator* group, const RankSpan& told) {
     if (group != nullptr) compare(group, told);
   }
@@ -117,7 +117,7 @@ TEST_CASE("P47: the members of each group of a mesh are those that its span tell
   }
 }
 
-TEST_CASE("the two levels of a context group are neighbours, and those that as many are apart") {
+TEST_CASE("a context group has two levels: neighbours, and ranks that are as many places apart") {
   const MeshShape shape{.dp_shard = 2, .tp = 2, .cp = 6};
   const MeshPlace place{.tp = 1, .cp = 3, .dp_shard = 1};
   const auto cp_of = [&](const RankSpan& group) {
