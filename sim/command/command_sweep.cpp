@@ -37,7 +37,6 @@ struct SweepArguments {
 };
 
 constexpr std::int64_t kSecondsPerMinute = 60;
-constexpr std::int64_t kSecondsPerHour = 3600;
 constexpr int kMostJobs = 1024;
 
 std::string folder_of(const SweepArguments& arguments) {
@@ -51,7 +50,7 @@ std::optional<std::chrono::seconds> time_limit_of(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [last, error] = std::from_chars(text.data(), end, number);
   const std::string unit(last, end);
-  const std::int64_t factor = unit == "h"                   ? kSecondsPerHour
+  const std::int64_t factor = unit == "h"                   ? 60 * kSecondsPerMinute
                               : unit == "m"                 ? kSecondsPerMinute
                               : unit == "s" || unit.empty() ? 1
                                                             : 0;

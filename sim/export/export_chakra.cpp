@@ -57,7 +57,7 @@ constexpr std::uint32_t kVersion = 1;
 constexpr std::uint32_t kAttribute = 2;
 }  // namespace metadata_field
 
-constexpr std::string_view kSchemaVersion = "0.0.4";
+constexpr std::string_view kChakraVersion = "0.0.4";
 
 std::string with_length(const std::string& bytes) {
   ProtoWriter length;
@@ -142,7 +142,7 @@ constexpr const char* kComputeNote =
 // The message that begins a file, with its length.
 std::string chakra_metadata() {
   ProtoWriter metadata;
-  metadata.add_string(metadata_field::kVersion, kSchemaVersion);
+  metadata.add_string(metadata_field::kVersion, kChakraVersion);
   metadata.add_message(metadata_field::kAttribute,
                        text_attribute("written_by", "shardsim " + std::string(version())));
   metadata.add_message(metadata_field::kAttribute, text_attribute("compute_nodes", kComputeNote));

@@ -9,6 +9,8 @@
 // step's parts add up to the step and two compilers agree to the last digit.
 namespace shardsim {
 
+inline constexpr double kSecondsPerHour = 3600.0;
+
 /// A point in virtual time or a duration, in picoseconds. Arithmetic is checked: a result outside
 /// the range throws LimitError instead of wrapping.
 class Time {

@@ -33,7 +33,7 @@ bool has_worse_links(const MachineFaults& faults, int node) {
 }
 
 constexpr double kInPercent = 100.0;
-constexpr const char* kWayOut = "shard more, use smaller microbatches, or recompute activations";
+constexpr const char* kWaysToFit = "shard more, use smaller microbatches, or recompute activations";
 
 // Both sizes in words: rounded if that keeps them apart, else exact.
 std::pair<std::string, std::string> sizes_apart(std::int64_t one, std::int64_t other) {
@@ -223,7 +223,7 @@ Check DeviceMemory::check() const {
   if (peak > capacity()) {
     words += fmt::format("; {} in the allocator, {} of CUDA context and NCCL's buffers; {}",
                          format_memory(static_cast<double>(reserved)),
-                         format_memory(static_cast<double>(peak - reserved)), kWayOut);
+                         format_memory(static_cast<double>(peak - reserved)), kWaysToFit);
   }
   return {"memory", peak <= capacity(), std::move(words)};
 }
@@ -236,11 +236,11 @@ std::vector<std::string> DeviceMemory::warnings() const {
   const double margin = experiment_.scenario().execution.memory_margin;
   std::vector<std::string> words;
   if (!leaves_margin(experiment_, peak)) {
-    words.push_back(
-        fmt::format("rank {} may run out of device memory: it needs {} of {}, and "
-                    "execution.memory_margin asks for {:.3g} % to be left; {}",
-                    fullest_rank, format_memory(static_cast<double>(peak)),
-                    format_memory(static_cast<double>(capacity())), margin * kInPercent, kWayOut));
+    words.push_back(fmt::format(
+        "rank {} may run out of device memory: it needs {} of {}, and "
+        "execution.memory_margin asks for {:.3g} % to be left; {}",
+        fullest_rank, format_memory(static_cast<double>(peak)),
+        format_memory(static_cast<double>(capacity())), margin * kInPercent, kWaysToFit));
   }
   for (const auto& [rank, replay] : replays_) {
     if (replay.allocator().retries() == 0) continue;

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/kernel/time.hpp"
+
 #include "scenarios/scenario.hpp"
 
 namespace shardsim {
@@ -45,7 +47,6 @@ double cube(double value) { return value * value * value; }
 
 // --- Experiments -------------------------------------------------------------------------------
 
-constexpr double kSecondsPerHour = 3600.0;
 constexpr double kBytesPerGb = 1e9;
 
 double rate_per_s(double mtbf_hours, std::int64_t count) {

@@ -7,13 +7,14 @@
 
 #include <fmt/format.h>
 
+#include "sim/kernel/time.hpp"
+
 #include "reports/pages.hpp"
 #include "reports/units.hpp"
 
 namespace shardsim {
 namespace {
 
-constexpr double kSecondsPerHour = 3600.0;
 constexpr double kTrillion = 1e12;
 constexpr double kPercent = 100.0;
 

@@ -28,7 +28,7 @@ bool is_among(const List& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-using Names = std::vector<std::string>;
+using KeyNames = std::vector<std::string>;
 
 // Fields with a value of each layout's own, besides the axes.
 constexpr std::array<std::string_view, 5> kOfLayout = {"dp_shard", "stage_layers", "schedule_file",
@@ -54,8 +54,8 @@ class Blanking {
 
   // Returns the removed members.
   template <class Predicate>
-  Names take_out(const JsonObject& object, const Predicate& goes) {
-    Names taken;
+  KeyNames take_out(const JsonObject& object, const Predicate& goes) {
+    KeyNames taken;
     bool some_stay = false;
     for (std::size_t i = 0; i < object.size(); ++i) {
       const JsonMember& member = object[i];
@@ -97,7 +97,7 @@ class Blanking {
   std::string& text_;
 };
 
-void say(const Names& names, const char* why, SearchFile& file) {
+void say(const KeyNames& names, const char* why, SearchFile& file) {
   if (names.empty()) return;
   file.ignored.push_back(fmt::format("the file's {}: {}", fmt::join(names, ", "), why));
 }
@@ -121,8 +121,8 @@ void take_out_decisions(const JsonValue& document, SearchFile& file) {
   const auto goes = [&](const std::string& key) {
     return is_decided(key) || is_among(kOfAlgorithm, key);
   };
-  Names decided;
-  Names algorithm;
+  KeyNames decided;
+  KeyNames algorithm;
   for (const std::string section : {"parallelism", "training"}) {
     const JsonValue* value = document.find(section);
     if (value == nullptr || !value->is_object()) continue;
@@ -136,7 +136,7 @@ void take_out_decisions(const JsonValue& document, SearchFile& file) {
 
 // Removes sections that describe one run on one machine.
 void take_out_sections(const JsonValue& document, SearchFile& file) {
-  const auto those_there = [&document](Names names) {
+  const auto those_there = [&document](KeyNames names) {
     std::erase_if(names, [&](const std::string& name) { return document.find(name) == nullptr; });
     return names;
   };

@@ -85,7 +85,7 @@ class Canvas {
 constexpr std::size_t kScreen = 100;
 constexpr std::size_t kIndent = 2;
 constexpr std::size_t kMostOnFront = 12;  // Lines; files have all.
-constexpr double kInPercent = 100.0;
+constexpr double kPercentOfShare = 100.0;
 constexpr double kThousand = 1e3;
 
 // By Objective.
@@ -116,7 +116,7 @@ class Table {
   [[nodiscard]] std::string row(const std::string& first, const SimulatedPoint& point) const {
     std::string line =
         fmt::format("  {:>4}  {:<{}}{:>9}{:>6.1f}%{:>11}{:>10}", first, layout(point), width(),
-                    format_seconds(point.step_time_s), point.mfu * kInPercent,
+                    format_seconds(point.step_time_s), point.mfu * kPercentOfShare,
                     format_number(point.tokens_per_s_per_gpu),
                     format_memory(point.device_bytes) + (point.is_tight ? "!" : ""));
     if (report_.usd_per_gpu_hour > 0) {
@@ -269,7 +269,7 @@ std::string to_text(const SearchReport& report, const SearchTextOptions& options
     text += paragraph(fmt::format(
         "! fits, and leaves less than {:.3g} % of the {} that a GPU has (execution.memory_margin): "
         "it may run out of memory, so it is ranked behind all that leave more",
-        report.memory_margin * kInPercent, format_memory(report.memory_capacity_bytes)));
+        report.memory_margin * kPercentOfShare, format_memory(report.memory_capacity_bytes)));
   }
   text += runner_up(report) + front(report, options, table) + "\n" + counts(report);
   if (!options.command.empty()) text += "\nnext: " + options.command + "\n";

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """clang-format and clang-tidy, as two checks counted "N passed, M failed".
 
-clang-tidy reads up to sixteen sources of a target as one, as a unity build compiles them. Sources
-are mostly headers, so this takes an eighth of the time. With --full it reads each source alone,
-which shows missing includes. Then it reads the tests, too, each with the test framework. Clean
-sources that have not changed are not read again (clean_files.py); --anew reads all.
+clang-tidy reads up to forty sources as one, as a unity build compiles them; a unit with findings is read
+again, each target alone. Sources are mostly headers, so this takes an eighth of the time. With --full it
+reads each source alone, which shows missing includes, with the checks of NOT_IN_UNITS. Then it reads the
+tests, too, each with the test framework. Clean sources that have not changed are not read again
+(clean_files.py); --anew reads all.
 
 usage: lint.py --build FOLDER [--full] [--anew] [--apply-format] [FILE...]
 """
@@ -14,6 +15,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -22,7 +24,9 @@ import sys
 import clean_files
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-UNIT_SIZE = 16
+UNIT_SIZE = 40
+# Units include sources; the second asks for a literal nullptr as text, and takes a twelfth of the time.
+NOT_IN_UNITS = ("bugprone-suspicious-include", "bugprone-stringview-nullptr")
 PRODUCT = ("sim", "backends", "strategies", "scenarios", "reports")
 
 
@@ -74,73 +78,107 @@ def entries_of(build):
 
 
 def arguments_of(entry):
-    """The arguments of a compile command, without the names of its files."""
+    """What a compile command says of the code: neither the names of its files, nor the folders of its target,
+    where nothing is included from, nor how much it optimizes."""
     arguments, names = shlex.split(entry["command"]), {entry["file"], entry["output"]}
-    return tuple(argument for argument in arguments if not names.intersection((argument, argument[:-2])))
+    return tuple(argument for argument in arguments if not names.intersection((argument, argument[:-2])) and
+                 not re.fullmatch(r"-O.|-I(\.\./)?(backends|reports|scenarios|sim|strategies)\b.*", argument))
 
 
-def joined(entries, folder):
-    """Joins sources with equal arguments into units of UNIT_SIZE and returns the units' entries. The units
-    and their compilation database lie in `folder`."""
-    groups = {}
-    for path, entry in sorted(entries.items()):
-        groups.setdefault(arguments_of(entry), []).append((path, entry))
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    units = []
-    for group in groups.values():
-        for start in range(0, len(group), UNIT_SIZE):
-            members = group[start:start + UNIT_SIZE]
-            unit = folder / f"unit{len(units)}.cpp"
-            # Relative to the unit's folder: equal in every checkout, and found by every target.
-            unit.write_text("".join(f'#include "{os.path.relpath(path, folder)}"\n' for path, _ in members),
-                            encoding="utf-8")
-            entry = dict(members[0][1])
-            name = os.path.relpath(unit, entry["directory"])
-            entry["command"] = shlex.join(name if argument == entry["file"] else argument
-                                          for argument in shlex.split(entry["command"]))
-            entry["file"] = name
-            units.append(entry)
-    (folder / "compile_commands.json").write_text(json.dumps(units), encoding="utf-8")
-    return units
+def target_of(entry):
+    return str(pathlib.PurePath(entry["output"]).parent)
 
 
-def check_tidy(files, build, anew, join):
+def write_unit(members, folder, number):
+    """Writes a source that includes those of `members`, (path, entry) of each; returns its entry."""
+    unit = folder / f"unit{number}.cpp"
+    # Relative to the unit's folder: equal in every checkout, and found by every target.
+    unit.write_text("".join(f'#include "{os.path.relpath(path, folder)}"\n' for path, _ in members),
+                    encoding="utf-8")
+    entry = dict(members[0][1])
+    name = os.path.relpath(unit, entry["directory"])
+    entry["command"] = shlex.join(name if argument == entry["file"] else argument
+                                  for argument in shlex.split(entry["command"]))
+    entry["file"] = name
+    return entry
+
+
+class Units:
+    """Sources with equal arguments, read UNIT_SIZE at a time. The units and their compilation database
+    lie in `folder`."""
+
+    def __init__(self, entries, folder):
+        self.folder = folder
+        self.members = {}  # file of a unit -> (path, entry) of each source in it
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        groups = {}
+        for path, entry in sorted(entries.items()):
+            groups.setdefault(arguments_of(entry), []).append((path, entry))
+        self.entries = [self._add(group[start:start + UNIT_SIZE])
+                        for group in sorted(groups.values(), key=len, reverse=True)
+                        for start in range(0, len(group), UNIT_SIZE)]
+        # Names local to a source may be the same in two targets: then each target is read alone.
+        self.apart = {unit["file"]: self._by_target(unit) for unit in self.entries}
+        everything = [*self.entries, *(part for parts in self.apart.values() for part in parts)]
+        (folder / "compile_commands.json").write_text(json.dumps(everything), encoding="utf-8")
+
+    def _add(self, members):
+        entry = write_unit(members, self.folder, len(self.members))
+        self.members[entry["file"]] = members
+        return entry
+
+    def _by_target(self, unit):
+        targets = {}
+        for path, entry in self.members[unit["file"]]:
+            targets.setdefault(target_of(entry), []).append((path, entry))
+        return [self._add(members) for members in targets.values()] if len(targets) > 1 else []
+
+
+def check_tidy(files, build, anew, whole):
     known = entries_of(build)
     entries = {path: known[path] for path in files if path in known}
     # The database may come from GCC, whose options Clang need not know.
-    options = ["--quiet", "--extra-arg=-Wno-unknown-warning-option"]
-    if join:
-        build = build / "units"
-        units = joined(entries, build)
-        options.append("--checks=-bugprone-suspicious-include")  # Units include sources.
-    else:
+    options = ["--quiet", "--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wreserved-identifier"]
+    apart = {}
+    if whole:
         units = list(entries.values())
+    else:
+        build = build / "units"
+        joined = Units(entries, build)
+        units, apart = joined.entries, joined.apart
+        options.append("--checks=-" + ",-".join(NOT_IN_UNITS))
     # Files that no build compiles are read without arguments.
-    units += [{"directory": str(ROOT), "file": str(path)} for path in files if path not in known]
+    units = units + [{"directory": str(ROOT), "file": str(path)} for path in files if path not in known]
     command = [tool("clang-tidy"), "-p", str(build), *options]
     settings = [output_of([command[0], "--version"])[1], *options,
                 (ROOT / ".clang-tidy").read_text(encoding="utf-8")]
     clean = clean_files.CleanFiles("\n".join(settings))
 
-    def check(unit):
-        """Returns None for a unit that was clean before; else (whether it is clean, its path, findings)."""
-        path = os.path.normpath(os.path.join(unit["directory"], unit["file"]))
+    def read(unit):
+        """Returns None for a unit that was clean before; else findings, "" where it is clean."""
         key = clean.key(unit) if "command" in unit else None
         if not anew and clean.has(key):
             return None
+        path = os.path.normpath(os.path.join(unit["directory"], unit["file"]))
         status, output = output_of([*command, path])
         if status == 0 and not output.strip():
             clean.add(key)
-            return True, path, ""
-        return False, path, output
+            return ""
+        return f"clang-tidy: {os.path.relpath(path, ROOT)}\n{output}"
+
+    def check(unit):
+        """The findings of a unit, or of its targets where it has several."""
+        parts = apart.get(unit["file"], [])
+        findings = read(unit)
+        return "".join(read(part) or "" for part in parts) if findings and parts else findings
 
     num_read = num_bad = 0
-    for is_clean, path, output in filter(None, in_parallel(check, units)):
-        num_read += 1
-        if not is_clean:
+    for findings in in_parallel(check, units):
+        num_read += findings is not None
+        if findings:
             num_bad += 1
-            print(f"clang-tidy: {os.path.relpath(path, ROOT)}\n{output}", flush=True)
+            print(findings, flush=True)
     print(f"clang-tidy: {len(files)} files, read as {len(units)}, {len(units) - num_read} of these unchanged "
           f"since they were clean, {num_bad} with findings")
     return num_bad == 0
@@ -161,7 +199,7 @@ def main():
     tidied = options.files or sources(PRODUCT + (("tests",) if options.full else ()), (".cpp",))
     results = [check_format(options.files or everything, apply=False),
                check_tidy([path.resolve() for path in tidied if path.suffix == ".cpp"],
-                          options.build, options.anew, join=not options.full and not options.files)]
+                          options.build, options.anew, whole=options.full or bool(options.files))]
     print(f"{sum(results)} passed, {len(results) - sum(results)} failed")
     return 0 if all(results) else 1
 
