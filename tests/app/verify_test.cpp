@@ -189,6 +189,7 @@ TEST_CASE("compute, exposed communication and bubble are the step, to the picose
 // update of the noise in a gradient that is nearly zero, as that of the bias of keys.
 TEST_CASE("narrow precisions pass with the bound of their own noise, under AdamW, over steps") {
   for (const std::string& path : sample_of(synchronous(fp64_scenarios()))) {
+    if (!in_sample(path + " passes", 2)) continue;
     const Result fp32 = run_of(path, {"training.precision=fp32", "training.optimizer=adamw"});
     INFO(path);
     INFO(fp32.checks.back().detail);
@@ -235,7 +236,7 @@ TEST_CASE("narrow precisions do not hide a wrong factor or a lost bucket, under 
     const Scenario scenario = load_scenario(path);
     if (scenario.parallelism.gradient_ranks() == 1) continue;
     for (const char* precision : {"fp32", "bf16"}) {
-      if (!in_sample(path + precision, 2)) continue;
+      if (!in_sample(path + precision, 4)) continue;
       const std::vector<std::string> narrow = {std::string("training.precision=") + precision,
                                                "execution.steps=1", "training.optimizer=adamw"};
       INFO(path << " in " << precision);

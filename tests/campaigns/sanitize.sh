@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the tree with AddressSanitizer and UndefinedBehaviorSanitizer and runs tests. --full runs all.
 # Otherwise the command runs all verify scenarios once (tests/app/every_scenario_test.py), and a third
-# of the tests outside the suite 'heavy' run. SHARDSIM_SAMPLE chooses the third, and the part of
+# of the tests outside the suite 'heavy' run (sanitizer_sample.py). SHARDSIM_SAMPLE chooses the third, and the part of
 # the lists that tests take in parts (tests/sample.hpp): nine samples in a row cover all. With --full,
 # too, a list runs in part; `./dev test --full` runs it whole, without sanitizers. --command only builds the command, and prints its path.
 #
@@ -19,10 +19,10 @@ set -euo pipefail
 exec </dev/null
 
 # The tidy tests look at text, and gain nothing here.
-selection=(--no-suite slow --no-suite online --no-suite tidy)
+left_out=(slow online tidy)
 mode=$*
 case $mode in
-  '') selection+=(--no-suite heavy) ;;
+  '') left_out+=(heavy) ;;
   --full | --command) ;;
   *)
     printf 'sanitize: unknown arguments "%s"; there are --full and --command\n' "$mode" >&2
@@ -113,25 +113,28 @@ sanitized_setup() {
   fi
 }
 
-# sample_of FOLDER: the names of this sample's tests.
-sample_of() {
-  meson test -C "$1" --list "${selection[@]}" 2>/dev/null </dev/null | sed -n 's|^shardsim:.* / ||p' |
-    awk -v part="$((${SHARDSIM_SAMPLE:-0} / 3 % 3))" '$0 == "every_scenario" || NR % 3 == part'
-}
-
 # sanitized_tests FOLDER NAME...: builds what these tests need, and runs them. Without names, the mode
 # decides.
 sanitized_tests() {
   local folder=$1 status=0
   shift
-  local names=("$@")
+  local names=("$@") targets=() lines
   if [[ -z $mode && ${#names[@]} -eq 0 ]]; then
-    mapfile -t names < <(sample_of "$folder")
+    mapfile -t lines < <(python3 -B "$root/tests/campaigns/sanitizer_sample.py" "$folder" \
+      "$((${SHARDSIM_SAMPLE:-0} / 3 % 3))" "${left_out[@]/#/--without=}" --always=every_scenario)
+    if ((${#lines[@]} != 2)); then
+      say "the sample could not be drawn"
+      return 1
+    fi
+    read -ra names <<<"${lines[0]}"
+    read -ra targets <<<"${lines[1]}"
     say "the sample: ${names[*]}"
+    # Meson would start two more jobs than there are cores.
+    ninja -C "$folder" -j "$(nproc)" "${targets[@]}" >&2 </dev/null || return
   fi
   export ASAN_OPTIONS=detect_stack_use_after_return=0:strict_string_checks=1:check_initialization_order=1
   export UBSAN_OPTIONS=print_stacktrace=1
-  meson test -C "$folder" --print-errorlogs "${selection[@]}" --timeout-multiplier 4 "${names[@]}" </dev/null || status=$?
+  meson test -C "$folder" --print-errorlogs "${left_out[@]/#/--no-suite=}" --timeout-multiplier 4 "${names[@]}" </dev/null || status=$?
   python3 "$root/tests/campaigns/count_results.py" "$folder/meson-logs/testlog.json" || status=$?
   return "$status"
 }

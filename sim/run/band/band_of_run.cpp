@@ -117,6 +117,13 @@ MetricBand metric_band(const char* metric, double predicted, const ErrorBand& ba
           .held_out_share = held_out_share};
 }
 
+// Whether the result may have bands; if not, it says why. Results without a step time say nothing.
+bool may_have_bands(const Experiment& experiment, Result& result) {
+  if (result.find(metric::kStepTimeS) == nullptr) return false;
+  result.no_error_band = why_no_band(experiment);
+  return result.no_error_band.empty();
+}
+
 }  // namespace
 
 std::string why_no_band(const Experiment& experiment) {
@@ -154,9 +161,7 @@ BandBases band_bases_of(const MeasuredErrors& known) {
 }
 
 void add_error_bands(const Experiment& experiment, const BandBases& bases, Result& result) {
-  if (result.find(metric::kStepTimeS) == nullptr) return;
-  result.no_error_band = why_no_band(experiment);
-  if (!result.no_error_band.empty()) return;
+  if (!may_have_bands(experiment, result)) return;
   const RunSetting setting = run_setting_of(experiment);
   for (std::size_t i = 0; i < kNumBanded; ++i) {
     const BandBasis& basis =
@@ -172,7 +177,8 @@ void add_error_bands(const Experiment& experiment, const BandBases& bases, Resul
 }
 
 void add_error_bands(const Experiment& experiment, Result& result) {
-  // Made once, because many runs of one process ask for it.
+  if (!may_have_bands(experiment, result)) return;
+  // Made once, because many runs of one process ask for it, and only if one does: it takes a while.
   static const BandBases kBuiltIn = band_bases_of(built_in_measured_errors());
   add_error_bands(experiment, kBuiltIn, result);
 }

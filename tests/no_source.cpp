@@ -1,0 +1,1 @@
+// A program whose sources all stand in libraries needs one of its own.
