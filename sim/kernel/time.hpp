@@ -9,6 +9,7 @@
 // step's parts add up to the step and two compilers agree to the last digit.
 namespace shardsim {
 
+/// For rates and costs that people give by the hour.
 inline constexpr double kSecondsPerHour = 3600.0;
 
 /// A point in virtual time or a duration, in picoseconds. Arithmetic is checked: a result outside

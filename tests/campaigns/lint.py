@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """clang-format and clang-tidy, as two checks counted "N passed, M failed".
 
-clang-tidy reads up to forty sources as one, as a unity build compiles them; a unit with findings is read
-again, each target alone. Sources are mostly headers, so this takes an eighth of the time. With --full it
-reads each source alone, which shows missing includes, with the checks of NOT_IN_UNITS. Then it reads the
-tests, too, each with the test framework. Clean sources that have not changed are not read again
-(clean_files.py); --anew reads all.
+clang-tidy reads up to forty sources as one, as a unity build compiles them, because most of the time goes
+to headers. A unit with findings is read again, each target alone. With --full it reads each source alone,
+which shows missing includes, with the checks of NOT_IN_UNITS. Then it reads the tests, too, each with the
+test framework. Clean sources that have not changed are not read again (clean_files.py); --anew reads all.
 
 usage: lint.py --build FOLDER [--full] [--anew] [--apply-format] [FILE...]
 """
@@ -25,7 +24,7 @@ import clean_files
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNIT_SIZE = 40
-# Units include sources; the second asks for a literal nullptr as text, and takes a twelfth of the time.
+# Units include sources. The second check looks for a string_view of nullptr, and takes a twelfth of the time.
 NOT_IN_UNITS = ("bugprone-suspicious-include", "bugprone-stringview-nullptr")
 PRODUCT = ("sim", "backends", "strategies", "scenarios", "reports")
 
@@ -78,8 +77,8 @@ def entries_of(build):
 
 
 def arguments_of(entry):
-    """What a compile command says of the code: neither the names of its files, nor the folders of its target,
-    where nothing is included from, nor how much it optimizes."""
+    """The part of a compile command that matters for findings: neither its files, nor how much it optimizes,
+    nor the folders of its target, which have no headers."""
     arguments, names = shlex.split(entry["command"]), {entry["file"], entry["output"]}
     return tuple(argument for argument in arguments if not names.intersection((argument, argument[:-2])) and
                  not re.fullmatch(r"-O.|-I(\.\./)?(backends|reports|scenarios|sim|strategies)\b.*", argument))
@@ -90,7 +89,7 @@ def target_of(entry):
 
 
 def write_unit(members, folder, number):
-    """Writes a source that includes those of `members`, (path, entry) of each; returns its entry."""
+    """Writes a source that includes `members`, given as (path, entry) of each, and returns its entry."""
     unit = folder / f"unit{number}.cpp"
     # Relative to the unit's folder: equal in every checkout, and found by every target.
     unit.write_text("".join(f'#include "{os.path.relpath(path, folder)}"\n' for path, _ in members),
@@ -170,8 +169,14 @@ def check_tidy(files, build, anew, whole):
     def check(unit):
         """The findings of a unit, or of its targets where it has several."""
         parts = apart.get(unit["file"], [])
-        findings = read(unit)
-        return "".join(read(part) or "" for part in parts) if findings and parts else findings
+        whole_findings = read(unit)
+        if not whole_findings or not parts:
+            return whole_findings
+        findings = "".join(read(part) or "" for part in parts)
+        if not findings:
+            first = next(line for line in whole_findings.splitlines() if "error:" in line)
+            print(f"clang-tidy: two targets have private names in common, so each was read alone: {first}")
+        return findings
 
     num_read = num_bad = 0
     for findings in in_parallel(check, units):

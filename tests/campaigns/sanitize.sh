@@ -120,6 +120,7 @@ sanitized_tests() {
   shift
   local names=("$@") targets=() lines
   if [[ -z $mode && ${#names[@]} -eq 0 ]]; then
+    ninja -C "$folder" build.ninja >&2 </dev/null || return # What is listed is then of this tree.
     mapfile -t lines < <(python3 -B "$root/tests/campaigns/sanitizer_sample.py" "$folder" \
       "$((${SHARDSIM_SAMPLE:-0} / 3 % 3))" "${left_out[@]/#/--without=}" --always=every_scenario)
     if ((${#lines[@]} != 2)); then
@@ -129,7 +130,7 @@ sanitized_tests() {
     read -ra names <<<"${lines[0]}"
     read -ra targets <<<"${lines[1]}"
     say "the sample: ${names[*]}"
-    # Meson would start two more jobs than there are cores.
+    # For Meson, ninja would start more jobs than there are cores.
     ninja -C "$folder" -j "$(nproc)" "${targets[@]}" >&2 </dev/null || return
   fi
   export ASAN_OPTIONS=detect_stack_use_after_return=0:strict_string_checks=1:check_initialization_order=1

@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
-"""Prints a third of the tests of a build folder: their names on the first line, on the second the targets of
-ninja that they need.
+"""Prints a third of the tests of a build folder: names on the first line, on the second ninja's targets.
 
-Tests of one program stay together, so that a third of the tests needs about a third of the test
-programs. Programs with most sources are dealt out first, each to the third that has fewest. A script
-counts as one source.
+Tests of one program stay together, so that a third of the tests needs about a third of the programs:
+tests/meson.build deals the programs out, as suites `third_0` to `third_2`. A hash of the name deals out
+tests without such a suite.
 
 usage: sanitizer_sample.py FOLDER PART [--without SUITE]... [--always NAME]...
 """
 
 import argparse
-import collections
 import json
 import os
+import pathlib
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import sample  # noqa: E402  (found by the line above)
 
 PARTS = 3
 
@@ -25,29 +28,15 @@ def introspect(folder, what):
     return json.loads(done.stdout)
 
 
-def weight_of(test):
-    """The sources whose cases it runs; 1 of a script."""
-    return max(1, sum(argument.count("[#") for argument in test["cmd"]))
-
-
-def in_thirds(tests):
-    """The names of the tests, in three lists."""
-    programs = collections.defaultdict(list)
-    for test in tests:
-        has_cases = "[#" in test["cmd"][-1]
-        programs[test["cmd"][0] if has_cases else test["name"]].append(test)
-    weights = {program: sum(map(weight_of, members)) for program, members in programs.items()}
-    thirds = [[] for _ in range(PARTS)]
-    filled = [0] * PARTS
-    for program in sorted(programs, key=lambda program: (-weights[program], program)):
-        least = filled.index(min(filled))
-        thirds[least] += [test["name"] for test in programs[program]]
-        filled[least] += weights[program]
-    return thirds
+def third_of(test):
+    for part in range(PARTS):
+        if f"shardsim:third_{part}" in test["suite"]:
+            return part
+    return sample.part_of(test["name"], PARTS)
 
 
 def targets_of(tests, targets, folder):
-    """What ninja has to build for the tests, by the paths that it knows."""
+    """The files that the tests need, by the paths that ninja knows."""
     files = {target["id"]: target["filename"] for target in targets}
     needed = {path for test in tests for target in test["depends"] for path in files[target]}
     known = {path for paths in files.values() for path in paths}
@@ -65,10 +54,10 @@ def main():
     suites = {f"shardsim:{suite}" for suite in options.without}
     tests = [test for test in introspect(options.folder, "tests") if not suites.intersection(test["suite"])]
     targets = introspect(options.folder, "targets")
-    thirds = in_thirds([test for test in tests if test["name"] not in options.always])
-    names = [*options.always, *thirds[options.part % PARTS]]
-    print(*names)
-    print(*targets_of([test for test in tests if test["name"] in names], targets, options.folder))
+    drawn = [test for test in tests
+             if test["name"] in options.always or third_of(test) == options.part % PARTS]
+    print(*(test["name"] for test in drawn))
+    print(*targets_of(drawn, targets, options.folder))
     return 0
 
 

@@ -155,6 +155,7 @@ PROGRAMS = {
     "meson": """
 case $1 in
   setup) mkdir -p "$2"; : >"$2/build.ninja" ;;
+  introspect) echo '[]' ;;
   test) mkdir -p "$3/meson-logs"; echo '{"result": "OK"}' >"$3/meson-logs/testlog.json" ;;
 esac
 """,
@@ -162,12 +163,13 @@ esac
 
 
 class SanitizeWithoutBoostTest(unittest.TestCase):
-    def last_line(self, **environment):
+    def last_line(self, programs=None, **environment):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             shutil.copytree(CAMPAIGNS, root / "tests/campaigns")
+            shutil.copy(CAMPAIGNS.parent / "sample.py", root / "tests")
             (root / "bin").mkdir()
-            for name, body in PROGRAMS.items():
+            for name, body in (programs or PROGRAMS).items():
                 (root / "bin" / name).write_text(f"#!/bin/sh\n{body}", encoding="utf-8")
                 (root / "bin" / name).chmod(0o700)
             path = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
@@ -179,6 +181,11 @@ class SanitizeWithoutBoostTest(unittest.TestCase):
 
     def test_fibers_that_no_sanitizer_saw_are_a_failure(self):
         self.assertEqual(self.last_line(), ("2 passed, 1 failed", 1))
+
+    def test_a_sample_that_cannot_be_drawn_is_a_failure(self):
+        silent = PROGRAMS | {"meson": PROGRAMS["meson"].replace("introspect", "another_verb")}
+        accepted = {"SHARDSIM_SANITIZE_WITHOUT_FIBERS": "1"}
+        self.assertEqual(self.last_line(silent, **accepted), ("1 passed, 1 failed", 1))
 
     def test_that_can_be_accepted(self):
         self.assertEqual(self.last_line(SHARDSIM_SANITIZE_WITHOUT_FIBERS="1"), ("2 passed, 0 failed", 0))

@@ -1,39 +1,34 @@
 #!/usr/bin/env python3
-"""The thirds of tests that run under sanitizers: each test is in one, tests of a program stay together."""
+"""The thirds of tests that run under sanitizers: a test stays in its own, whatever else there is."""
 
 import pathlib
 import sys
 import unittest
 
-CAMPAIGNS = pathlib.Path(__file__).resolve().parents[1] / "campaigns"
-sys.path.insert(0, str(CAMPAIGNS))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/campaigns"))
 
 import sanitizer_sample  # noqa: E402  (found by the line above)
 
-SOURCES = {"command": 6, "strategies": 4, "backends": 2, "kernel": 1}
-TESTS = [{"name": f"{program}{i}", "cmd": [f"/b/test_{program}", "[#a_test]" + ",[#b_test]" * (number - 1)]}
-         for program, number in SOURCES.items() for i in range(3)]
-TESTS += [{"name": name, "cmd": ["python3", name + ".py"]} for name in ("process", "cost")]
-
 
 class SanitizerSampleTest(unittest.TestCase):
-    def test_each_test_is_in_one_third(self):
-        names = [name for third in sanitizer_sample.in_thirds(TESTS) for name in third]
-        self.assertEqual(sorted(names), sorted(test["name"] for test in TESTS))
+    def test_a_program_is_in_the_third_that_its_suite_says(self):
+        for third in range(3):
+            test = {"name": "kernel", "suite": ["shardsim:unit", f"shardsim:third_{third}"]}
+            self.assertEqual(sanitizer_sample.third_of(test), third)
 
-    def test_tests_of_a_program_stay_together(self):
-        thirds = sanitizer_sample.in_thirds(TESTS)
-        for program in ("command", "strategies", "backends", "kernel"):
-            with self.subTest(program):
-                self.assertEqual(sum(f"{program}0" in third for third in thirds), 1)
-                self.assertTrue(any({f"{program}{i}" for i in range(3)} <= set(third) for third in thirds))
+    def test_scripts_are_dealt_out_by_their_names(self):
+        thirds = [sanitizer_sample.third_of({"name": f"script {i}", "suite": ["shardsim:unit"]})
+                  for i in range(300)]
+        self.assertEqual(sorted(set(thirds)), [0, 1, 2])
+        self.assertGreater(min(map(thirds.count, range(3))), 60)
 
-    def test_heavy_programs_are_apart(self):
-        thirds = sanitizer_sample.in_thirds(TESTS)
-        self.assertIn("command0", thirds[0])
-        self.assertIn("strategies0", thirds[1])
-        # 3 x 2 of backends, 3 of kernel and 2 scripts are no more than 3 x 4 of strategies.
-        self.assertEqual(sorted(thirds[2])[:4], ["backends0", "backends1", "backends2", "cost"])
+    def test_each_program_has_a_third(self):
+        text = (ROOT / "tests/meson.build").read_text(encoding="utf-8")
+        binaries = text.partition("test_binaries = {")[2].partition("\n}")[0].strip().splitlines()
+        self.assertGreater(len(binaries), 10)
+        thirds = [line.partition("'third': ")[2][:1] for line in binaries]
+        self.assertEqual(sorted(set(thirds)), ["0", "1", "2"])
 
     def test_only_what_the_tests_need_is_built(self):
         targets = [{"id": "command", "filename": ["/b/sim/shardsim"]},
