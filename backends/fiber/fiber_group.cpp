@@ -1,5 +1,7 @@
 #include "backends/fiber/fiber_group.hpp"
 
+#include <algorithm>
+
 #include "backends/fiber/fiber_world.hpp"
 
 namespace shardsim {
@@ -22,6 +24,16 @@ void GroupLinks::expect_all_pairs(int size) {
   pairs_.resize(static_cast<std::size_t>(size) * static_cast<std::size_t>(size));
 }
 
+LinkCounts& GroupLinks::direct_link(int from, int to) {
+  const auto sender = static_cast<std::size_t>(from);
+  if (direct_.size() <= sender) direct_.resize(sender + 1);
+  auto& links = direct_[sender];
+  const auto place =
+      std::ranges::lower_bound(links, to, {}, [](const auto& link) { return link.first; });
+  if (place != links.end() && place->first == to) return place->second;
+  return links.insert(place, {to, LinkCounts()})->second;
+}
+
 void GroupLinks::add_tree(int size, int member, std::int64_t count, std::int64_t element_bytes) {
   trees_.resize(static_cast<std::size_t>(size));
   TreeSide& side = trees_[static_cast<std::size_t>(member)];
@@ -32,7 +44,9 @@ void GroupLinks::add_tree(int size, int member, std::int64_t count, std::int64_t
 }
 
 void GroupLinks::add_to(LinkTable& table, const DoubleTree* tree) const {
-  for (const auto& [ends, counts] : direct_) table[ends] += counts;
+  for (std::size_t from = 0; from < direct_.size(); ++from) {
+    for (const auto& [to, counts] : direct_[from]) table[{static_cast<int>(from), to}] += counts;
+  }
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
     const LinkCounts& counts = pairs_[i];
     if (counts.messages == 0 && counts.received == 0) continue;

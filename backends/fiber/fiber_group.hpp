@@ -51,11 +51,14 @@ class GroupLinks {
   };
   static constexpr int kMostPaired = 256;
   [[nodiscard]] LinkCounts& link(int from, int to) {
-    if (paired_ == 0) return direct_[{from, to}];
+    if (paired_ == 0) return direct_link(from, to);
     return pairs_[static_cast<std::size_t>(from) * static_cast<std::size_t>(paired_) +
                   static_cast<std::size_t>(to)];
   }
-  LinkTable direct_;
+  [[nodiscard]] LinkCounts& direct_link(int from, int to);
+
+  // By sender, ascending by receiver: a sender has few.
+  std::vector<std::vector<std::pair<int, LinkCounts>>> direct_;
   int paired_ = 0;                 // Members, where pairs_ has an entry for each two.
   std::vector<LinkCounts> pairs_;  // A map costs as much as all else of a large plan's step.
   std::vector<TreeSide> trees_;    // By member; empty until used.

@@ -17,22 +17,27 @@ void learn(std::vector<std::int32_t>& known, const std::vector<std::int32_t>& ot
   for (std::size_t i = 0; i < other.size(); ++i) known[i] = std::max(known[i], other[i]);
 }
 
+// Heap order: the earliest time on top; among equals, the lowest receiver.
+constexpr auto kLater = [](const auto& a, const auto& b) {
+  return a.time != b.time ? a.time > b.time : a.receiver > b.receiver;
+};
+
 // A report about a receive and a send that do not fit each other; it has no code yet.
 Diagnosis report_on(const MessageHalf& receive, const MessageHalf& send) {
-  const MessageHalf::Call& asked = receive.call();
-  const MessageHalf::Call& sent = send.call();
+  const int receiver = receive.call().member;
+  const int sender = send.call().member;
   return {.group = receive.group()->name(),
-          .members = ascending({asked.member, sent.member}),
+          .members = ascending({receiver, sender}),
           .sequence = receive.sequence(),
-          .sides = {asked.record.side_of({asked.member}), sent.record.side_of({sent.member})}};
+          .sides = {receive.record().side_of({receiver}), send.record().side_of({sender})}};
 }
 
 }  // namespace
 
 Mailbox::Mailbox(FiberWorld& world) : world_(world) {
   const auto ranks = static_cast<std::size_t>(world.engine().num_ranks());
-  sends_.resize(ranks);
-  receives_.resize(ranks);
+  inboxes_.resize(ranks);
+  seen_.resize(ranks, 0);
   num_sends_.resize(ranks, 0);
   num_receives_.resize(ranks, 0);
   if (world.options().chooser != nullptr) {
@@ -42,10 +47,10 @@ Mailbox::Mailbox(FiberWorld& world) : world_(world) {
 
 // --- Posting -----------------------------------------------------------------------------------
 
-MessageHalf& Mailbox::post(FiberGroup& group, MessageHalf::Call call) {
+MessageHalf& Mailbox::post(FiberGroup& group, MessageHalf::Call call, const CallRecord& record) {
   const auto rank = static_cast<std::size_t>(call.member);
   call.number = call.sends ? num_sends_[rank]++ : num_receives_[rank]++;
-  const auto receiver = static_cast<std::size_t>(call.sends ? call.peer : call.member);
+  Inbox& inbox = inboxes_[static_cast<std::size_t>(call.sends ? call.peer : call.member)];
   MessageHalf* half = nullptr;
   if (free_.empty()) {
     half = &halves_.emplace_back();
@@ -53,7 +58,7 @@ MessageHalf& Mailbox::post(FiberGroup& group, MessageHalf::Call call) {
     half = free_.back();
     free_.pop_back();
   }
-  half->open(group, *this, std::move(call));
+  half->open(group, *this, std::move(call), record);
   if (!known_.empty()) half->known = known_[rank];
   if (half->call().sends) {
     if (MessageChooser* const chooser = world_.options().chooser) {
@@ -63,12 +68,11 @@ MessageHalf& Mailbox::post(FiberGroup& group, MessageHalf::Call call) {
                      .known = half->known});
     }
     if (world_.sends_ahead(half->call().member, half->call().number)) send_ahead(*half);
-    sends_[receiver].push_back(half);
+    place_send(inbox, *half);
   } else {
     if (half->is_open()) ++num_open_;
-    receives_[receiver].push_back(half);
+    place_receive(inbox, *half);
   }
-  match_named(static_cast<int>(receiver));
   return *half;
 }
 
@@ -82,46 +86,98 @@ void Mailbox::send_ahead(MessageHalf& half) {
 
 // --- Matching ----------------------------------------------------------------------------------
 
-// Each receive with the oldest message of each sender that it may take; a message that an earlier
-// receive may take, too, is not for the later one while that is open.
-std::vector<Mailbox::Slot> Mailbox::candidates_of(int receiver) const {
-  const auto& receives = receives_[static_cast<std::size_t>(receiver)];
-  const auto& sends = sends_[static_cast<std::size_t>(receiver)];
-  std::vector<Slot> candidates;
-  for (std::size_t r = 0; r < receives.size(); ++r) {
-    std::vector<bool> seen(sends_.size(), false);  // Senders of which it may take an older message.
-    for (MessageHalf* const send : sends) {
-      const auto sender = static_cast<std::size_t>(send->call().member);
-      if (!receives[r]->fits(*send) || seen[sender]) continue;
-      seen[sender] = true;
-      const auto earlier_fits = [&](const MessageHalf* other) { return other->fits(*send); };
-      const auto mine = receives.begin() + static_cast<std::ptrdiff_t>(r);
-      if (std::any_of(receives.begin(), mine, earlier_fits)) continue;
-      candidates.push_back({receives[r], send});
-    }
-  }
-  return candidates;
+// A message that an earlier receive may take, too, is not for a later one while that is open. If
+// the receive may take an older message of its sender, that one is before this one in time as well.
+void Mailbox::place_send(Inbox& inbox, MessageHalf& send) {
+  inbox.sends.push_back(&send);
+  const auto fits = [&](const MessageHalf* receive) { return receive->fits(send); };
+  const auto receive = std::find_if(inbox.receives.begin(), inbox.receives.end(), fits);
+  if (receive != inbox.receives.end()) offer(inbox, {*receive, &send});
 }
 
-void Mailbox::match_named(int receiver) {
+void Mailbox::place_receive(Inbox& inbox, MessageHalf& receive) {
+  candidates_.clear();
+  add_candidates(inbox, receive, inbox.receives.size());
+  inbox.receives.push_back(&receive);
+  for (const Slot& candidate : candidates_) offer(inbox, candidate);
+}
+
+// A receive that names its message takes it at once; an open one waits until nothing else can end.
+void Mailbox::offer(Inbox& inbox, Slot slot) {
+  if (!slot.receive->is_open()) {
+    match(*slot.receive, *slot.send);
+    return;
+  }
+  const auto is_before = [](const Slot& a, const Slot& b) {
+    return a.time() != b.time() ? a.time() < b.time()
+                                : a.receive->call().number < b.receive->call().number;
+  };
+  if (world_.options().chooser != nullptr) return;  // It sees all receives, when it is asked.
+  if (!inbox.first.exists() || is_before(slot, inbox.first)) set_first(inbox, slot);
+}
+
+void Mailbox::set_first(Inbox& inbox, Slot slot) {
+  inbox.first = slot;
+  ++inbox.num_firsts;
+  if (!slot.exists()) return;
+  ready_.push_back({slot.time(), slot.receive->call().member, inbox.num_firsts});
+  std::push_heap(ready_.begin(), ready_.end(), kLater);
+}
+
+// The receive with the oldest message of each sender that it may take. `num_earlier`: receives that
+// were posted before it.
+void Mailbox::add_candidates(const Inbox& inbox, MessageHalf& receive, std::size_t num_earlier) {
+  ++num_searches_;
+  const auto end_of_earlier = inbox.receives.begin() + static_cast<std::ptrdiff_t>(num_earlier);
+  for (MessageHalf* const send : inbox.sends) {
+    std::uint64_t& last_search = seen_[static_cast<std::size_t>(send->call().member)];
+    if (!receive.fits(*send) || last_search == num_searches_) continue;
+    last_search = num_searches_;
+    const auto fits = [&](const MessageHalf* earlier) { return earlier->fits(*send); };
+    if (std::any_of(inbox.receives.begin(), end_of_earlier, fits)) continue;
+    candidates_.push_back({&receive, send});
+  }
+}
+
+void Mailbox::find_candidates(const Inbox& inbox) {
+  candidates_.clear();
+  for (std::size_t i = 0; i < inbox.receives.size(); ++i) {
+    add_candidates(inbox, *inbox.receives[i], i);
+  }
+}
+
+// An open receive takes a message. Later receives may take what was kept for it.
+void Mailbox::take(const Slot& slot) {
+  Inbox& inbox = inboxes_[static_cast<std::size_t>(slot.receive->call().member)];
+  match(*slot.receive, *slot.send);
+  set_first(inbox, {});
   while (true) {
-    const std::vector<Slot> candidates = candidates_of(receiver);
-    const auto named = std::find_if(candidates.begin(), candidates.end(),
-                                    [](const Slot& slot) { return !slot.receive->is_open(); });
-    if (named == candidates.end()) return;
+    find_candidates(inbox);
+    const auto named = std::find_if(candidates_.begin(), candidates_.end(),
+                                    [](const Slot& each) { return !each.receive->is_open(); });
+    if (named == candidates_.end()) break;
     match(*named->receive, *named->send);
   }
+  for (const Slot& candidate : candidates_) offer(inbox, candidate);
 }
 
-bool Mailbox::decide(std::optional<Time> next) {
-  if (num_open_ == 0) return false;
-  MessageChooser* const chooser = world_.options().chooser;
-  // All that can end without a decision ends first: then every message is there.
-  if (chooser != nullptr && next) return false;
+Mailbox::Slot Mailbox::first_ready() {
+  while (!ready_.empty()) {
+    const Ready& top = ready_.front();
+    const Inbox& inbox = inboxes_[static_cast<std::size_t>(top.receiver)];
+    if (inbox.num_firsts == top.number) return inbox.first;
+    std::pop_heap(ready_.begin(), ready_.end(), kLater);
+    ready_.pop_back();
+  }
+  return {};
+}
+
+Mailbox::Slot Mailbox::chosen_by(MessageChooser& chooser) {
   std::vector<Slot> slots;
   std::vector<MessageChoice> choices;
-  for (std::size_t rank = 0; rank < receives_.size(); ++rank) {
-    for (const Slot& slot : candidates_of(static_cast<int>(rank))) {
+  for (const Inbox& inbox : inboxes_) {
+    find_candidates(inbox);
+    for (const Slot& slot : candidates_) {
       const MessageHalf::Call& send = slot.send->call();
       const MessageHalf::Call& receive = slot.receive->call();
       slots.push_back(slot);
@@ -130,30 +186,28 @@ bool Mailbox::decide(std::optional<Time> next) {
                          .receive = receive.number,
                          .source = receive.peer,
                          .tag = receive.tag,
-                         .time = max(send.ready, receive.ready),
-                         .site = receive.record.site});
+                         .time = slot.time(),
+                         .site = slot.receive->record().site});
     }
   }
-  if (choices.empty()) return false;
-  std::size_t chosen = 0;
-  if (chooser != nullptr) {
-    chosen = chooser->choose(choices);
-  } else {
-    for (std::size_t i = 1; i < choices.size(); ++i) {
-      if (choices[i].time < choices[chosen].time) chosen = i;
-    }
-    if (next && *next < choices[chosen].time) return false;
-  }
-  const int receiver = slots[chosen].receive->call().member;
-  match(*slots[chosen].receive, *slots[chosen].send);
-  match_named(receiver);
+  return choices.empty() ? Slot() : slots[chooser.choose(choices)];
+}
+
+bool Mailbox::decide(std::optional<Time> next) {
+  if (num_open_ == 0) return false;
+  MessageChooser* const chooser = world_.options().chooser;
+  // All that can end without a decision ends first: then every message is there.
+  if (chooser != nullptr && next) return false;
+  const Slot slot = chooser != nullptr ? chosen_by(*chooser) : first_ready();
+  if (!slot.exists() || (next && *next < slot.time())) return false;
+  take(slot);
   return true;
 }
 
 void Mailbox::match(MessageHalf& receive, MessageHalf& send) {
-  const auto receiver = static_cast<std::size_t>(receive.call().member);
-  forget(receives_[receiver], receive);
-  forget(sends_[receiver], send);
+  Inbox& inbox = inboxes_[static_cast<std::size_t>(receive.call().member)];
+  forget(inbox.receives, receive);
+  forget(inbox.sends, send);
   if (receive.is_open()) --num_open_;
   if (!agree(receive, send)) return;
   const Time arrival = send.call().ready + (send.is_buffered() ? send.price() : Time());
@@ -166,8 +220,8 @@ void Mailbox::match(MessageHalf& receive, MessageHalf& send) {
 }
 
 bool Mailbox::agree(const MessageHalf& receive, const MessageHalf& send) {
-  const CallRecord& sent = send.call().record;
-  const CallRecord& asked = receive.call().record;
+  const CallRecord& sent = send.record();
+  const CallRecord& asked = receive.record();
   // Only who labels both ends says what belongs together.
   const bool labelled = *asked.label != '\0' && *sent.label != '\0';
   const bool labels = !labelled || same_text(asked.label, sent.label);
@@ -214,7 +268,7 @@ void Mailbox::waited(const MessageHalf& half, const MessageHalf* other) {
 std::vector<int> Mailbox::possible_senders(int member) const {
   std::vector<int> running;
   std::vector<int> others;
-  for (int rank = 0; rank < static_cast<int>(sends_.size()); ++rank) {
+  for (int rank = 0; rank < static_cast<int>(inboxes_.size()); ++rank) {
     if (rank == member) continue;
     others.push_back(rank);
     if (!world_.engine().rank(rank).finished()) running.push_back(rank);
@@ -229,11 +283,11 @@ std::optional<Diagnosis> Mailbox::tag_mismatch() const {
   const auto waits_in = [this](const MessageHalf& half) {
     return world_.engine().rank(half.call().member).blocked_on() == &half;
   };
-  for (const std::vector<MessageHalf*>& receives : receives_) {
-    for (const MessageHalf* receive : receives) {
+  for (const Inbox& inbox : inboxes_) {
+    for (const MessageHalf* receive : inbox.receives) {
       const MessageHalf::Call& asked = receive->call();
       if (asked.tag == kAnyTag || !waits_in(*receive)) continue;
-      const auto& sends = sends_[static_cast<std::size_t>(asked.member)];
+      const auto& sends = inbox.sends;
       const auto near = std::find_if(sends.begin(), sends.end(), [&](const MessageHalf* send) {
         const bool from = asked.peer == kAnySource || asked.peer == send->call().member;
         return from && (waits_in(*send) || world_.engine().rank(send->call().member).finished());
@@ -254,91 +308,10 @@ std::optional<Diagnosis> Mailbox::tag_mismatch() const {
 }
 
 const MessageHalf* Mailbox::left_over() const {
-  for (const std::vector<MessageHalf*>& sends : sends_) {
-    if (!sends.empty()) return sends.front();
+  for (const Inbox& inbox : inboxes_) {
+    if (!inbox.sends.empty()) return inbox.sends.front();
   }
   return nullptr;
-}
-
-// --- A rank's end ------------------------------------------------------------------------------
-
-FiberTaggedMessages::FiberTaggedMessages(FiberGroup& everyone, int member)
-    : stream_(std::make_unique<FiberStream>(everyone, member, CallSite{})) {}
-
-FiberTaggedMessages::~FiberTaggedMessages() { stream_->group().world().retire(std::move(stream_)); }
-
-int FiberTaggedMessages::size() const { return stream_->group().size(); }
-
-Work FiberTaggedMessages::send(const Tensor& buffer, int peer, int tag, const CallOptions& options,
-                               CallSite site) {
-  return post(true, buffer, peer, tag, nullptr, options, site);
-}
-
-Work FiberTaggedMessages::recv(const Tensor& buffer, int source, int tag, MessageStatus* status,
-                               const CallOptions& options, CallSite site) {
-  return post(false, buffer, source, tag, status, options, site);
-}
-
-void FiberTaggedMessages::check(const MessageHalf::Call& call) const {
-  const bool peer = call.peer >= 0 && call.peer < size();
-  const bool tag = call.tag >= 0;
-  if (!call.buffer.defined()) {
-    refuse(call, "`buffer` is an undefined tensor", kUndefinedTensorHint);
-  }
-  if ((peer || (!call.sends && call.peer == kAnySource)) &&
-      (tag || (!call.sends && call.tag == kAnyTag))) {
-    return;
-  }
-  refuse(call, "peer is " + std::to_string(call.peer) + ", tag is " + std::to_string(call.tag),
-         "ranks are 0 to " + std::to_string(size() - 1) +
-             ", tags 0 or more; receives may ask for kAnySource and kAnyTag");
-}
-
-void FiberTaggedMessages::refuse(const MessageHalf::Call& call, const std::string& what,
-                                 const std::string& hint) const {
-  const std::string name = call.record.name;
-  Diagnosis diagnosis =
-      stream_->group().report("ARG_RANGE", stream_->rank(), name, call.record.site);
-  diagnosis.summary = name + " on rank " + std::to_string(rank()) + ": " + what;
-  diagnosis.hint = hint;
-  throw CommunicationError(std::move(diagnosis));
-}
-
-Work FiberTaggedMessages::post(bool sends, const Tensor& buffer, int peer, int tag,
-                               MessageStatus* status, const CallOptions& options, CallSite site) {
-  MessageHalf::Call call{.sends = sends,
-                         .member = rank(),
-                         .peer = peer,
-                         .tag = tag,
-                         .buffer = buffer,
-                         .status = status,
-                         .record = {.name = sends ? "send" : "recv",
-                                    .dtype = buffer.dtype(),
-                                    .root = peer,
-                                    .tag = tag,
-                                    .count = buffer.numel(),
-                                    .label = options.label,
-                                    .traffic = options.traffic,
-                                    .site = site}};
-  check(call);
-  FiberWorld& world = stream_->group().world();
-  RankState& state = stream_->rank();
-  state.issue(world.call_price());
-  call.ready = state.now();
-  RollingHash& hash = state.hash();
-  hash.add(static_cast<std::uint64_t>(sends) << 63U |
-           static_cast<std::uint64_t>(static_cast<std::uint32_t>(peer)) << 24U |
-           static_cast<std::uint64_t>(static_cast<std::uint32_t>(tag)));
-  hash.add(static_cast<std::uint64_t>(call.record.count) ^ hash_label(call.record.label));
-  MessageHalf& half = world.mailbox().post(stream_->group(), std::move(call));
-  world.watch_post({.rank = state.index(),
-                    .operation = &half,
-                    .handle = &half,
-                    .fills_all = false,
-                    .record = half.record(),
-                    .group = &stream_->group().name()},
-                   sends ? Tensor() : buffer, sends ? buffer : Tensor());
-  return stream_->hand_out(half);
 }
 
 }  // namespace shardsim

@@ -68,7 +68,7 @@ class Mailbox final : public Arbiter {
   explicit Mailbox(FiberWorld& world);
 
   /// Posts a half; it starts when its match is found.
-  MessageHalf& post(FiberGroup& group, MessageHalf::Call call);
+  MessageHalf& post(FiberGroup& group, MessageHalf::Call call, const CallRecord& record);
   bool decide(std::optional<Time> next) override;
 
   /// Why a receive and a send that are left wait for each other, if their tags differ.
@@ -83,22 +83,50 @@ class Mailbox final : public Arbiter {
   [[nodiscard]] std::vector<int> possible_senders(int member) const;
 
  private:
+  // A receive and a message that it may take.
   struct Slot {
-    MessageHalf* receive;
-    MessageHalf* send;
+    MessageHalf* receive = nullptr;
+    MessageHalf* send = nullptr;
+    [[nodiscard]] bool exists() const { return receive != nullptr; }
+    [[nodiscard]] Time time() const { return max(send->call().ready, receive->call().ready); }
+  };
+  // The halves that wait at one rank, not matched, as posted.
+  struct Inbox {
+    std::vector<MessageHalf*> sends;
+    std::vector<MessageHalf*> receives;
+    // The first in virtual time of its open receives that may take a message; of equals, the one
+    // posted first.
+    Slot first;
+    std::uint64_t num_firsts = 0;
+  };
+  // An inbox's `first` when it had its number; out of date once that has another.
+  struct Ready {
+    Time time;
+    int receiver;
+    std::uint64_t number;
   };
   void send_ahead(MessageHalf& half);
-  void match_named(int receiver);
-  [[nodiscard]] std::vector<Slot> candidates_of(int receiver) const;
+  void place_send(Inbox& inbox, MessageHalf& send);
+  void place_receive(Inbox& inbox, MessageHalf& receive);
+  void offer(Inbox& inbox, Slot slot);
+  void set_first(Inbox& inbox, Slot slot);
+  void take(const Slot& slot);
+  void find_candidates(const Inbox& inbox);
+  void add_candidates(const Inbox& inbox, MessageHalf& receive, std::size_t num_earlier);
+  [[nodiscard]] Slot first_ready();
+  [[nodiscard]] Slot chosen_by(MessageChooser& chooser);
   void match(MessageHalf& receive, MessageHalf& send);
   [[nodiscard]] bool agree(const MessageHalf& receive, const MessageHalf& send);
 
   FiberWorld& world_;
   std::deque<MessageHalf> halves_;
   std::vector<MessageHalf*> free_;
-  std::vector<std::vector<MessageHalf*>> sends_;     // By destination, not matched, as posted.
-  std::vector<std::vector<MessageHalf*>> receives_;  // By receiver, not matched, as posted.
-  std::vector<std::int64_t> num_sends_;              // By rank.
+  std::vector<Inbox> inboxes_;       // By rank.
+  std::vector<Ready> ready_;         // A heap, the earliest on top.
+  std::vector<Slot> candidates_;     // Pairs found by the last search.
+  std::vector<std::uint64_t> seen_;  // By sender, the last search that met a message of it.
+  std::uint64_t num_searches_ = 0;
+  std::vector<std::int64_t> num_sends_;  // By rank.
   std::vector<std::int64_t> num_receives_;
   std::vector<std::vector<std::int32_t>> known_;  // By rank: SentMessage::known. Empty: unasked.
   int num_open_ = 0;                              // Open receives without a message.
@@ -120,8 +148,8 @@ class FiberTaggedMessages final : public TaggedMessages {
  private:
   Work post(bool sends, const Tensor& buffer, int peer, int tag, MessageStatus* status,
             const CallOptions& options, CallSite site);
-  void check(const MessageHalf::Call& call) const;
-  [[noreturn]] void refuse(const MessageHalf::Call& call, const std::string& what,
+  void check(const MessageHalf::Call& call, const CallRecord& record) const;
+  [[noreturn]] void refuse(const CallRecord& record, const std::string& what,
                            const std::string& hint) const;
 
   std::unique_ptr<FiberStream> stream_;

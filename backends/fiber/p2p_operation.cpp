@@ -154,8 +154,8 @@ void JoinOperation::release() {
 
 // --- Halves of tagged messages -----------------------------------------------------------------
 
-void MessageHalf::open(FiberGroup& group, Mailbox& mailbox, Call call) {
-  reopen(group, call.number, call.record);
+void MessageHalf::open(FiberGroup& group, Mailbox& mailbox, Call call, const CallRecord& record) {
+  reopen(group, call.number, record);
   mailbox_ = &mailbox;
   call_ = std::move(call);
   other_ = nullptr;

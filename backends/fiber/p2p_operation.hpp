@@ -103,11 +103,10 @@ class MessageHalf final : public FiberOperation {
     int tag = 0;
     Tensor buffer;
     MessageStatus* status = nullptr;
-    CallRecord record;
     Time ready;
     std::int64_t number = 0;  ///< Among its rank's sends, or receives.
   };
-  void open(FiberGroup& group, Mailbox& mailbox, Call call);
+  void open(FiberGroup& group, Mailbox& mailbox, Call call, const CallRecord& record);
   [[nodiscard]] const Call& call() const { return call_; }
   [[nodiscard]] bool is_open() const {
     return !call_.sends && (call_.peer == kAnySource || call_.tag == kAnyTag);
