@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <ctime>
 #include <functional>
 
 #include <benchmark/benchmark.h>
@@ -9,6 +8,8 @@
 #include <unistd.h>
 
 #include "backends/fiber/fiber_world.hpp"
+
+#include "tests/bench/bench_world.hpp"
 
 // The cost of one collective (post and wait) for one rank, with fingerprints, trace hash and
 // counters on. Also the memory that the rank keeps resident.
@@ -18,8 +19,6 @@
 namespace shardsim {
 namespace {
 
-constexpr int kNode = 8;
-
 constexpr int kLargestWorld = 16384;
 #ifdef SHARDSIM_SANITIZED
 constexpr double kBytesPerRank = 1e9;  // Redzones and shadow are the sanitizer's.
@@ -27,16 +26,6 @@ constexpr double kBytesPerRank = 1e9;  // Redzones and shadow are the sanitizer'
 constexpr double kBytesPerRank = 16 * 1024;
 #endif
 bool too_large = false;
-
-Cluster cluster_of(int ranks) {
-  Cluster cluster;
-  cluster.num_nodes = ranks / kNode;
-  cluster.gpus_per_node = kNode;
-  cluster.intra_node = {.bytes_per_s = 300e9, .latency_s = 2e-6};
-  cluster.inter_node = {.bytes_per_s = 25e9, .latency_s = 5e-6};
-  cluster.device.memory_bytes_per_s = 1e12;
-  return cluster;
-}
 
 // Resident bytes of this process, from the kernel.
 std::int64_t resident_bytes() {
@@ -59,25 +48,25 @@ void measure(benchmark::State& state, int operations_per_rank, const RankRounds&
   for (auto _ : state) {
     malloc_trim(0);  // Memory that earlier runs have freed would be used again and not show.
     const std::int64_t before = resident_bytes();
-    FiberWorld world({.cluster = cluster_of(ranks), .has_data = false});
+    FiberWorld world({.cluster = cluster_of(ranks, {.bytes_per_s = 300e9, .latency_s = 2e-6},
+                                            {.bytes_per_s = 25e9, .latency_s = 5e-6}),
+                      .has_data = false});
     int started = 0;
     int ended = 0;
-    timespec begin{};
-    timespec end{};
+    double begin = 0.0;
+    double end = 0.0;
     world.run([&](Runtime& runtime, Communicator& everyone) {
       const auto node = everyone.split(everyone.rank() / kNode, everyone.rank(), "node");
       everyone.barrier().wait();
-      if (started++ == 0) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+      if (started++ == 0) begin = processor_seconds();
       rounds(runtime, everyone, *node);
       if (++ended == ranks) {
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+        end = processor_seconds();
         resident = std::max(resident, resident_bytes() - before);
       }
     });
-    const double elapsed = static_cast<double>(end.tv_sec - begin.tv_sec) +
-                           1e-9 * static_cast<double>(end.tv_nsec - begin.tv_nsec);
-    state.SetIterationTime(elapsed);
-    seconds += elapsed;
+    state.SetIterationTime(end - begin);
+    seconds += end - begin;
   }
   const double operations = static_cast<double>(state.iterations()) * operations_per_rank * ranks;
   state.counters["ns_per_rank_op"] = 1e9 * seconds / operations;

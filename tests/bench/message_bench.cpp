@@ -1,11 +1,12 @@
 #include <cstdint>
-#include <ctime>
 #include <memory>
 
 #include <benchmark/benchmark.h>
 
 #include "backends/fiber/fiber_world.hpp"
 #include "backends/tagged_messages.hpp"
+
+#include "tests/bench/bench_world.hpp"
 
 // The cost of tagged messages between ranks: a ring all-reduce of 1 MiB written out as messages,
 // shapes only, each rank with a receive and a send under way.
@@ -15,24 +16,7 @@
 namespace shardsim {
 namespace {
 
-constexpr int kNode = 8;
 constexpr std::int64_t kBytes = std::int64_t{1} << 20;
-
-Cluster cluster_of(int ranks) {
-  Cluster cluster;
-  cluster.num_nodes = ranks / kNode;
-  cluster.gpus_per_node = kNode;
-  cluster.intra_node = {.bytes_per_s = 450e9, .latency_s = 2e-6};
-  cluster.inter_node = {.bytes_per_s = 50e9, .latency_s = 5e-6};
-  cluster.device.memory_bytes_per_s = 1e12;
-  return cluster;
-}
-
-double processor_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 void run_ring(FiberWorld& world, int ranks, bool names_sender) {
   world.run([&](Runtime& runtime, Communicator& everyone) {
@@ -54,7 +38,9 @@ void ring(benchmark::State& state, bool names_sender) {
   const int ranks = static_cast<int>(state.range(0));
   double seconds = 0.0;
   for (auto _ : state) {
-    FiberWorld world({.cluster = cluster_of(ranks), .has_data = false});
+    FiberWorld world({.cluster = cluster_of(ranks, {.bytes_per_s = 450e9, .latency_s = 2e-6},
+                                            {.bytes_per_s = 50e9, .latency_s = 5e-6}),
+                      .has_data = false});
     const double begin = processor_seconds();
     run_ring(world, ranks, names_sender);
     const double elapsed = processor_seconds() - begin;

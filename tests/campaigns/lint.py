@@ -174,8 +174,10 @@ def check_tidy(files, build, anew, whole):
             return whole_findings
         findings = "".join(read(part) or "" for part in parts)
         if not findings:
-            first = next(line for line in whole_findings.splitlines() if "error:" in line)
-            print(f"clang-tidy: two targets have private names in common, so each was read alone: {first}")
+            lines = whole_findings.splitlines()
+            first = next((line for line in lines if "error:" in line), lines[-1])
+            print(f"clang-tidy: only a unit of several targets has findings, mostly private names that two of "
+                  f"them have: {first}")
         return findings
 
     num_read = num_bad = 0

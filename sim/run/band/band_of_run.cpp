@@ -124,6 +124,21 @@ bool may_have_bands(const Experiment& experiment, Result& result) {
   return result.no_error_band.empty();
 }
 
+void add_bands(const Experiment& experiment, const BandBases& bases, Result& result) {
+  const RunSetting setting = run_setting_of(experiment);
+  for (std::size_t i = 0; i < kNumBanded; ++i) {
+    const BandBasis& basis =
+        (setting.software == "none" ? bases.without : bases.with_framework).at(i);
+    const std::optional<double> predicted = result.number(kBanded.at(i).metric);
+    const std::optional<ErrorBand> band = nearest_band(basis.rows, setting);
+    if (!predicted || !band || !basis.held_out_share) continue;
+    result.error_bands.push_back(metric_band(kBanded.at(i).metric, *predicted,
+                                             widened(*band, basis.widening), setting,
+                                             *basis.held_out_share));
+  }
+  if (result.error_bands.empty()) result.no_error_band = "the program was built without errors";
+}
+
 }  // namespace
 
 std::string why_no_band(const Experiment& experiment) {
@@ -161,26 +176,14 @@ BandBases band_bases_of(const MeasuredErrors& known) {
 }
 
 void add_error_bands(const Experiment& experiment, const BandBases& bases, Result& result) {
-  if (!may_have_bands(experiment, result)) return;
-  const RunSetting setting = run_setting_of(experiment);
-  for (std::size_t i = 0; i < kNumBanded; ++i) {
-    const BandBasis& basis =
-        (setting.software == "none" ? bases.without : bases.with_framework).at(i);
-    const std::optional<double> predicted = result.number(kBanded.at(i).metric);
-    const std::optional<ErrorBand> band = nearest_band(basis.rows, setting);
-    if (!predicted || !band || !basis.held_out_share) continue;
-    result.error_bands.push_back(metric_band(kBanded.at(i).metric, *predicted,
-                                             widened(*band, basis.widening), setting,
-                                             *basis.held_out_share));
-  }
-  if (result.error_bands.empty()) result.no_error_band = "the program was built without errors";
+  if (may_have_bands(experiment, result)) add_bands(experiment, bases, result);
 }
 
 void add_error_bands(const Experiment& experiment, Result& result) {
   if (!may_have_bands(experiment, result)) return;
   // Made once, because many runs of one process ask for it, and only if one does: it takes a while.
   static const BandBases kBuiltIn = band_bases_of(built_in_measured_errors());
-  add_error_bands(experiment, kBuiltIn, result);
+  add_bands(experiment, kBuiltIn, result);
 }
 
 }  // namespace shardsim
