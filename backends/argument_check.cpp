@@ -61,6 +61,16 @@ void ArgumentCheck::color(int color) const {
          "colors start at 0; kNoColor is for a member that joins no group");
 }
 
+int ArgumentCheck::member_of(const RankSpan& members) const {
+  const int member = members.member_of(group_.rank());
+  if (member < 0) {
+    refuse("the group of " + std::to_string(members.size) + " ranks from " +
+               std::to_string(members.rank(0)) + " on is without the caller",
+           "name the group that the calling rank is in, or RankSpan::none()");
+  }
+  return member;
+}
+
 // Padding is part of the full buffer of `count` elements. REQUIRES: there is some.
 void ArgumentCheck::padding(const CallOptions& options, std::int64_t count) const {
   if (options.padding < 0 || options.padding > count) {

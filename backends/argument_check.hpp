@@ -24,6 +24,8 @@ class ArgumentCheck {
   }
   void reduce_op(ReduceOp op) const;
   void color(int color) const;
+  /// The caller is one of `members`: returns which.
+  [[nodiscard]] int member_of(const RankSpan& members) const;
   /// The work that the call follows must be pending.
   void after(const CallOptions& options) const {
     if (options.after != nullptr && !options.after->pending()) refuse_after();

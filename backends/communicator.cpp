@@ -109,6 +109,13 @@ Diagnosis Communicator::diagnosis_of(const std::string& action, CallSite site) c
   return {.group = name(), .sides = {{.ranks = {rank()}, .action = action, .site = site}}};
 }
 
+std::unique_ptr<Communicator> Communicator::subgroup(const RankSpan& members,
+                                                     const std::string& name, CallSite site) {
+  if (members.size == 0) return split(kNoColor, 0, name, site);
+  const int member = ArgumentCheck(*this, collective::kSplit.name, site).member_of(members);
+  return split(members.rank(0), member, name, site);
+}
+
 Work Communicator::collective(CollectiveKind kind, const Tensor& output, const Tensor& input,
                               ReduceOp op, int root, const CallOptions& options, CallSite site) {
   const CollectiveRow& row = row_of(kind);

@@ -8,6 +8,7 @@
 
 #include "sim/kernel/call_site.hpp"
 
+#include "backends/rank_span.hpp"
 #include "backends/tensor.hpp"
 #include "backends/traffic_counters.hpp"
 #include "backends/work.hpp"
@@ -145,6 +146,13 @@ class Communicator {
   [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key,
                                                             const std::string& name,
                                                             CallSite site = CallSite::here()) = 0;
+
+  /// The same where the members are known: ranks here, this one among them; RankSpan::none() where
+  /// it joins no group. Each group is named alike by all its members. Programs that form all their
+  /// groups so can be recorded (backends/program). Throws ARG_RANGE if this rank is not a member.
+  [[nodiscard]] virtual std::unique_ptr<Communicator> subgroup(const RankSpan& members,
+                                                               const std::string& name,
+                                                               CallSite site = CallSite::here());
 
   // --- for backends and for what wraps a communicator
   /// Makes a call whose arguments have been checked; the call and its parts live until it returns.

@@ -55,6 +55,15 @@ std::vector<Field> execution_fields() {
           .doc(
               "A send between pipeline stages, or round a ring, does not wait until its receive is "
               "posted. NCCL does not promise that."),
+      execution("execution.engine", &E::engine)
+          .one_of({"auto", "run", "replay"})
+          .or_else("\"auto\"")
+          .acts_when("tensors is meta and the backend is fiber",
+                     [](const Scenario& s) { return is_plan(s) && s.execution.backend == "fiber"; })
+          .doc("How the ranks of a plan are executed; the result is the same. run: the strategy's "
+               "code runs on every rank. replay: it is recorded once for all ranks that do the "
+               "same, and replayed for each; refused where that cannot be. auto: replay where it "
+               "can be, else run."),
       execution("execution.fold", &E::fold)
           .one_of({"off", "auto", "require"})
           .or_else("\"off\"")

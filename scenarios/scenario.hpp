@@ -30,6 +30,7 @@ struct ExecutionSpec {
   ReductionOrder reduction_order = ReductionOrder::rank;
   Algorithm all_reduce_algorithm{};  // automatic
   bool buffered_sends = false;
+  std::string engine = "auto";  // auto, run, replay: how a plan's ranks are executed
   std::string fold = "off";     // off, auto, require: ranks that do the same are run once
   double memory_margin = 0.05;  // share of the device; a plan that leaves less gets a warning
 };

@@ -4,6 +4,7 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/mesh_groups.hpp"
 #include "strategies/named_groups.hpp"
 
 namespace shardsim {
@@ -64,49 +65,34 @@ void require_mesh_size(const MeshShape& shape, int ranks) {
 Mesh::Mesh(Communicator& world, const MeshShape& shape)
     : shape_(shape), place_(shape.place_of(world.rank())) {
   require_mesh_size(shape, world.size());
-  // Ranks that differ on one axis alone have the same color: their rank at 0 on that axis.
-  const auto without = [&](int MeshPlace::*axis) {
-    MeshPlace origin = place_;
-    origin.*axis = 0;
-    return shape_.rank_of(origin);
-  };
-  if (shape.tp > 1)
-    tp_group_ = world.split(without(&MeshPlace::tp), place_.tp, named_group::kTp.name);
-  if (shape.cp > 1)
-    cp_group_ = world.split(without(&MeshPlace::cp), place_.cp, named_group::kCp.name);
+  if (shape.tp > 1) tp_group_ = world.subgroup(tensor_group(shape, place_), named_group::kTp.name);
+  if (shape.cp > 1) cp_group_ = world.subgroup(context_group(shape, place_), named_group::kCp.name);
   make_replicas(world, WeightKind::dense, dense_);
   if (shape.experts_apart()) {
-    const int group = (place_.pp * shape.dp_replicate + place_.dp_replicate) *
-                          shape.num_shards(WeightKind::expert) +
-                      shape.shard_of(place_, WeightKind::expert);
-    ep_group_ = world.split(group, ep(), named_group::kEp.name);
+    ep_group_ = world.subgroup(expert_group(shape, place_), named_group::kEp.name);
     make_replicas(world, WeightKind::expert, expert_);
   }
   if (shape.pp > 1) {
-    pp_group_ = world.split(without(&MeshPlace::pp), place_.pp, named_group::kPp.name);
+    pp_group_ = world.subgroup(pipeline_group(shape, place_), named_group::kPp.name);
     make_edges();
   }
 }
 
 void Mesh::make_replicas(Communicator& world, WeightKind kind, Replicas& made) {
   const bool is_dense = kind == WeightKind::dense;
-  // Those with the same weights have the same part of the model.
-  const int part = place_.pp * (is_dense ? shape_.tp : shape_.ep) + (is_dense ? place_.tp : ep());
-  const int shards = shape_.num_shards(kind);
-  const int shard = shape_.shard_of(place_, kind);
-  if (shards > 1) {
+  if (shape_.num_shards(kind) > 1) {
     made.shard =
-        world.split(part * shape_.dp_replicate + place_.dp_replicate, shard,
-                    (is_dense ? named_group::kDpShard : named_group::kDpShardExperts).name);
+        world.subgroup(shard_group(shape_, place_, kind),
+                       (is_dense ? named_group::kDpShard : named_group::kDpShardExperts).name);
   }
   if (shape_.dp_replicate > 1) {
-    made.replicate =
-        world.split(part * shards + shard, place_.dp_replicate,
-                    (is_dense ? named_group::kDpReplicate : named_group::kDpReplicateExperts).name);
+    made.replicate = world.subgroup(
+        replicate_group(shape_, place_),
+        (is_dense ? named_group::kDpReplicate : named_group::kDpReplicateExperts).name);
   }
   if (shape_.num_owners(kind) > 1) {
-    made.all = world.split(part, shape_.owner_of(place_, kind),
-                           (is_dense ? named_group::kDp : named_group::kDpExperts).name);
+    made.all = world.subgroup(owner_group(shape_, place_, kind),
+                              (is_dense ? named_group::kDp : named_group::kDpExperts).name);
   }
 }
 
@@ -119,8 +105,9 @@ ReplicaGroups Mesh::replicas(WeightKind kind) const {
 
 void Mesh::make_edges() {
   const bool is_end = is_first_stage() || is_last_stage();
-  auto ends = pp_group_->split(is_end ? 1 : 0, place_.pp, named_group::kEmbedding.name);
-  if (is_end) embedding_group_ = std::move(ends);
+  const RankSpan ends = edge_part(RankSpan::line(shape_.pp), 0, shape_.pp - 1);
+  embedding_group_ =
+      pp_group_->subgroup(is_end ? ends : RankSpan::none(), named_group::kEmbedding.name);
   // Boundary a lies between pipeline ranks a and a + 1, the last one between the last and the
   // first. Neighbouring boundaries share a rank, so they are made one after the other.
   for (const bool forward : {true, false}) {
@@ -138,20 +125,25 @@ void Mesh::make_edge(Boundaries which, bool forward, bool up) {
     if (which == Boundaries::around) return boundary == last;
     return boundary != last && boundary % 2 == (which == Boundaries::odd ? 1 : 0);
   };
-  const int above = place_.pp;                              // The boundary to the next rank.
-  const int below = place_.pp == 0 ? last : place_.pp - 1;  // That to the previous one.
-  const bool starts_here = is_meant(above);
-  const bool ends_here = is_meant(below);
-  const int color = starts_here ? above + 1 : ends_here ? below + 1 : 0;
+  const int here = place_.pp;
+  const int next = here == last ? 0 : here + 1;
+  const int previous = here == 0 ? last : here - 1;
+  const bool starts_here = is_meant(here);
+  const bool ends_here = is_meant(previous);
   const bool sends = starts_here == (forward != up);
+  const int other = starts_here ? next : previous;
+  const RankSpan pair =
+      edge_part(RankSpan::line(shape_.pp), sends ? here : other, sends ? other : here);
   const NamedGroup& down_group = forward ? named_group::kPpForward : named_group::kPpBackward;
   const NamedGroup& up_group = forward ? named_group::kPpUpForward : named_group::kPpUpBackward;
-  auto pair = pp_group_->split(color, sends ? 0 : 1, (up ? up_group : down_group).name);
-  if (color == 0) return;  // All who have no such boundary.
+  // All members of the pipeline call it; some have no such boundary.
+  auto made = pp_group_->subgroup(starts_here || ends_here ? pair : RankSpan::none(),
+                                  (up ? up_group : down_group).name);
+  if (made == nullptr) return;
   const Edge edge = forward ? (sends ? Edge::forward_out : Edge::forward_in)
                             : (sends ? Edge::backward_out : Edge::backward_in);
   constexpr std::size_t kFirstUp = static_cast<std::size_t>(Edge::up_forward_out);
-  edges_.at(static_cast<std::size_t>(edge) + (up ? kFirstUp : 0)) = std::move(pair);
+  edges_.at(static_cast<std::size_t>(edge) + (up ? kFirstUp : 0)) = std::move(made);
 }
 
 }  // namespace shardsim

@@ -22,12 +22,13 @@ RankSpan expert_grid(const MeshShape& shape, MeshPlace place, bool all_replicas)
   place.tp = 0;
   place.cp = 0;
   place.dp_shard = 0;
+  const int replicas = all_replicas ? shape.dp_replicate : 1;
   if (all_replicas) place.dp_replicate = 0;
   return {
       .base = shape.rank_of(place),
       .axes = {axis_of(shape, &MeshPlace::tp, shape.tp), axis_of(shape, &MeshPlace::cp, shape.cp),
                axis_of(shape, &MeshPlace::dp_shard, shape.dp_shard),
-               axis_of(shape, &MeshPlace::dp_replicate, shape.dp_replicate)}};
+               axis_of(shape, &MeshPlace::dp_replicate, replicas)}};
 }
 
 bool is_apart(const MeshShape& shape, WeightKind kind) {
@@ -44,19 +45,20 @@ RankSpan context_group(const MeshShape& shape, const MeshPlace& place) {
   return along(shape, place, &MeshPlace::cp, shape.cp);
 }
 
+RankSpan ulysses_part(const RankSpan& whole, int member, int degree) {
+  return whole.part(member / degree * degree, 1, degree);
+}
+
+RankSpan ring_part(const RankSpan& whole, int member, int degree) {
+  return whole.part(member % degree, degree, whole.size / degree);
+}
+
 RankSpan ulysses_group(const MeshShape& shape, const MeshPlace& place, int degree) {
-  RankSpan group = context_group(shape, place);
-  group.first = place.cp / degree * degree;
-  group.size = degree;
-  return group;
+  return ulysses_part(context_group(shape, place), place.cp, degree);
 }
 
 RankSpan ring_group(const MeshShape& shape, const MeshPlace& place, int degree) {
-  RankSpan group = context_group(shape, place);
-  group.first = place.cp % degree;
-  group.step = degree;
-  group.size = shape.cp / degree;
-  return group;
+  return ring_part(context_group(shape, place), place.cp, degree);
 }
 
 RankSpan expert_group(const MeshShape& shape, const MeshPlace& place) {
@@ -86,7 +88,9 @@ RankSpan replicate_group(const MeshShape& shape, const MeshPlace& place) {
 
 RankSpan owner_group(const MeshShape& shape, const MeshPlace& place, WeightKind kind) {
   RankSpan group = shard_group(shape, place, kind);
-  group.base = expert_grid(shape, place, true).base;
+  const RankSpan grid = expert_grid(shape, place, true);
+  group.base = grid.base;
+  group.axes = grid.axes;
   group.size = shape.num_owners(kind);
   return group;
 }
@@ -99,12 +103,13 @@ RankSpan embedding_group(const MeshShape& shape, const MeshPlace& place) {
   return edge_group(shape, place, 0, shape.pp - 1);
 }
 
+RankSpan edge_part(const RankSpan& whole, int sender, int receiver) {
+  if (sender == receiver) return whole.part(sender, 1, 1);
+  return whole.part(sender, receiver - sender, 2);
+}
+
 RankSpan edge_group(const MeshShape& shape, const MeshPlace& place, int sender, int receiver) {
-  RankSpan group = pipeline_group(shape, place);
-  group.first = sender;
-  group.step = receiver - sender;
-  group.size = sender == receiver ? 1 : 2;
-  return group;
+  return edge_part(pipeline_group(shape, place), sender, receiver);
 }
 
 }  // namespace shardsim

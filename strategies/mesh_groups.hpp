@@ -29,4 +29,11 @@ namespace shardsim {
 [[nodiscard]] RankSpan edge_group(const MeshShape& shape, const MeshPlace& place, int sender,
                                   int receiver);
 
+// The same as parts of a group, `whole`, whose member `member` is this rank.
+/// Parts of a context group.
+[[nodiscard]] RankSpan ulysses_part(const RankSpan& whole, int member, int degree);
+[[nodiscard]] RankSpan ring_part(const RankSpan& whole, int member, int degree);
+/// A part of a pipeline group.
+[[nodiscard]] RankSpan edge_part(const RankSpan& whole, int sender, int receiver);
+
 }  // namespace shardsim

@@ -5,6 +5,7 @@
 #include "backends/call.hpp"
 #include "backends/fiber/fiber_watch.hpp"
 #include "backends/fiber/fiber_world.hpp"
+#include "backends/trace_hash.hpp"
 
 namespace shardsim {
 
@@ -18,7 +19,7 @@ void CollectiveOperation::open(FiberGroup& group, const CollectiveRow& row, std:
   num_callers_ = group.num_callers();
   num_unwaited_ = num_callers_;
   algorithm_ = Algorithm::ring;
-  uniform_ = false;
+  even_ = false;
   counts_.clear();
   padding_at_.clear();
   disagreements_.clear();
@@ -29,12 +30,7 @@ std::uint64_t CollectiveOperation::label_hash_of(const char* label) const {
   return same_text(label, record_.label) ? label_hash_ : hash_label(label);
 }
 
-std::int64_t CollectiveOperation::trace_id() const {
-  RollingHash hash;
-  hash.add(group_->id());
-  hash.add(sequence_);
-  return static_cast<std::int64_t>(hash.value() >> 1U);
-}
+std::int64_t CollectiveOperation::trace_id() const { return trace_id_of(group_->id(), sequence_); }
 
 bool CollectiveOperation::join(int member, const CallRecord& record) {
   if (!same_call(record, record_)) {
@@ -53,7 +49,7 @@ void CollectiveOperation::set_buffers(int member, const Tensor& output, const Te
 void CollectiveOperation::set_splits(int member, std::span<const std::int64_t> send,
                                      std::span<const std::int64_t> recv, CallSite site) {
   splits_.resize(static_cast<std::size_t>(group_size_));
-  Splits& splits = splits_[static_cast<std::size_t>(member)];
+  AllToAllCounts& splits = splits_[static_cast<std::size_t>(member)];
   splits.send.assign(send.begin(), send.end());
   splits.recv.assign(recv.begin(), recv.end());
   splits.site = site;
@@ -64,51 +60,26 @@ void CollectiveOperation::set_choice(int member, int color, int key) {
   choices_[static_cast<std::size_t>(member)] = {color, key};
 }
 
-std::int64_t CollectiveOperation::chunk(int member) const {
-  if (!counts_.empty()) return counts_[static_cast<std::size_t>(member)];
-  return record_.count / group_size_;
-}
-
-std::int64_t CollectiveOperation::payload_chunk(int member) const {
-  const std::int64_t begin = member * chunk(0);
-  if (!padding_at_.empty()) {
-    return chunk(0) - overlap(padding_at_, begin, begin + chunk(0));
-  }
-  // It stands at the end of the full buffer, so it is in the last chunks.
-  const std::int64_t real = record_.count - record_.padding;
-  return std::clamp<std::int64_t>(real - begin, 0, chunk(0));
-}
-
-std::int64_t CollectiveOperation::largest_chunk() const {
-  if (row_->reduces_to_all()) return chunk_size(record_.count, group_size_, 0);
-  std::int64_t largest = 0;
-  for (const std::int64_t count : counts_) largest = std::max(largest, count);
-  for (const Splits& splits : splits_) {
-    for (const std::int64_t count : splits.send) largest = std::max(largest, count);
-  }
-  return counts_.empty() && splits_.empty() ? chunk(0) : largest;
-}
-
 Time CollectiveOperation::launch(Time start) {
+  shape_ = {.row = row_,
+            .size = group_size_,
+            .root = record_.root,
+            .count = record_.count,
+            .width = size_of(record_.dtype),
+            .padding = record_.padding,
+            .counts = counts_,
+            .padding_at = padding_at_,
+            .pairs = splits_};
   if (row_->path == CollectivePath::pairs && !check_splits()) return start;
-  const std::int64_t width = size_of(record_.dtype);
-  const CollectiveRequest request{.kind = *row_,
-                                  .layout = &group_->layout(),
-                                  .tree = row_->reduces_to_all() ? group_->tree() : nullptr,
-                                  .algorithm = group_->world().options().all_reduce_algorithm,
-                                  .bytes = record_.count * width,
-                                  .largest_chunk = largest_chunk() * width};
-  const CollectivePrice price = group_->world().network().collective(request, start);
+  FiberWorld& world = group_->world();
+  const DoubleTree* const tree = row_->reduces_to_all() ? group_->tree() : nullptr;
+  const CollectivePrice price = world.network().collective(
+      request_of(shape_, group_->layout(), tree, world.options().all_reduce_algorithm), start);
   algorithm_ = price.algorithm;
-  const bool even = row_->reduces_to_all()
-                        ? algorithm_ == Algorithm::ring && record_.count % group_size_ == 0
-                        : row_->path == CollectivePath::ring && counts_.empty();
-  if (even && record_.padding == 0) {
-    uniform_moved_ = {.payload = traffic(0, false)};
-    uniform_ = true;
-  }
-  if (group_->world().options().has_data && row_->path != CollectivePath::none) {
-    BufferWatch* const watch = group_->world().buffer_watch();
+  even_ = moves_evenly(shape_, algorithm_);
+  if (even_) even_moved_ = moved_by(shape_, algorithm_, tree, 0);
+  if (world.options().has_data && row_->path != CollectivePath::none) {
+    BufferWatch* const watch = world.buffer_watch();
     if (watch != nullptr) watch->moving(*this, group_->layout().members);
     combine();
     if (watch != nullptr) watch->moved(*this, group_->layout().members);
@@ -118,95 +89,15 @@ Time CollectiveOperation::launch(Time start) {
   return start + price.duration;
 }
 
-Traffic CollectiveOperation::traffic(int member, bool payload_only) const {
-  const std::int64_t width = size_of(record_.dtype);
-  const int size = group_size_;
-  const std::int64_t total = (record_.count - (payload_only ? record_.padding : 0)) * width;
-  const auto part = [&](int index) {
-    index = (index + size) % size;
-    if (row_->in_place()) return chunk_size(total / width, size, index) * width;
-    return (payload_only ? payload_chunk(index) : chunk(index)) * width;
-  };
-  switch (row_->path) {
-    case CollectivePath::ring:
-      if (algorithm_ == Algorithm::tree) {
-        return group_->tree()->all_reduce_traffic(member, total / width, width);
-      }
-      return ring_traffic(*row_, size, total, part(member - 1), part(member), part(member + 1));
-    case CollectivePath::chain:
-      return chain_traffic(*row_, size, member, record_.root, total);
-    case CollectivePath::star:
-      return star_traffic(*row_, size, member, record_.root, total - part(record_.root),
-                          part(member));
-    case CollectivePath::pairs:
-      return all_to_all_traffic(member);
-    case CollectivePath::none:
-      break;
-  }
-  return {};
-}
-
-Traffic CollectiveOperation::all_to_all_traffic(int member) const {
-  const std::int64_t width = size_of(record_.dtype);
-  Traffic traffic;
-  const Splits& splits = splits_[static_cast<std::size_t>(member)];
-  for (int peer = 0; peer < group_size_; ++peer) {
-    if (peer == member) continue;
-    const std::int64_t sent = splits.send[static_cast<std::size_t>(peer)];
-    traffic.sent += sent * width;
-    traffic.received += splits.recv[static_cast<std::size_t>(peer)] * width;
-    if (sent > 0) ++traffic.messages;  // Nothing for a peer: no message.
-  }
-  return traffic;
-}
-
-FiberOperation::Moved CollectiveOperation::moved(int member) const {
-  if (uniform_) return uniform_moved_;
-  const Traffic all = traffic(member, false);
-  if (record_.padding == 0) return {.payload = all};
-  const Traffic payload = traffic(member, true);
-  return {.payload = payload, .padding_sent = all.sent - payload.sent};
+Moved CollectiveOperation::moved(int member) const {
+  if (even_) return even_moved_;
+  const bool by_tree = algorithm_ == Algorithm::tree;
+  return moved_by(shape_, algorithm_, by_tree ? group_->tree() : nullptr, member);
 }
 
 void CollectiveOperation::count_off_ring(int member) const {
-  if (group_size_ == 1) return;
-  if (row_->path == CollectivePath::pairs) return count_all_to_all(member);
-  if (row_->path == CollectivePath::star) return count_star(member);
-  if (algorithm_ == Algorithm::tree) {
-    group_->off_ring().add_tree(group_size_, member, record_.count - record_.padding,
-                                size_of(record_.dtype));
-  }
-}
-
-void CollectiveOperation::count_star(int member) const {
-  GroupLinks& links = group_->off_ring();
-  const int root = record_.root;
-  const bool gathers = row_->root == RootRole::target;
-  // One message between the root and each other member.
-  const auto count = [&](int other) {
-    const std::int64_t elements = record_.padding == 0 ? chunk(other) : payload_chunk(other);
-    const std::int64_t bytes = elements * size_of(record_.dtype);
-    const int from = gathers ? other : root;
-    const int to = gathers ? root : other;
-    links.add(member == from, from, to, bytes);
-  };
-  if (member != root) return count(member);
-  for (int other = 0; other < group_size_; ++other) {
-    if (other != root) count(other);
-  }
-}
-
-void CollectiveOperation::count_all_to_all(int member) const {
-  GroupLinks& links = group_->off_ring();
-  const std::int64_t width = size_of(record_.dtype);
-  const Splits& splits = splits_[static_cast<std::size_t>(member)];
-  links.expect_all_pairs(group_size_);
-  for (int peer = 0; peer < group_size_; ++peer) {
-    if (peer == member) continue;
-    const std::int64_t sent = splits.send[static_cast<std::size_t>(peer)];
-    const std::int64_t received = splits.recv[static_cast<std::size_t>(peer)];
-    if (sent > 0) links.add(true, member, peer, sent * width);
-    if (received > 0) links.add(false, peer, member, received * width);
+  if (leaves_ring(shape_, algorithm_)) {
+    add_off_ring(group_->off_ring(), shape_, member);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/collective_shape.hpp"
 #include "backends/fiber/fiber_operation.hpp"
 #include "backends/fiber/fold.hpp"
 #include "backends/last_bit_errors.hpp"
@@ -63,19 +64,7 @@ class CollectiveOperation final : public FiberOperation {
     Tensor output;
     Tensor input;
   };
-  struct Splits {
-    std::vector<std::int64_t> send;
-    std::vector<std::int64_t> recv;
-    CallSite site;
-  };
   [[nodiscard]] std::uint64_t label_hash_of(const char* label) const;
-  [[nodiscard]] std::int64_t chunk(int member) const;
-  [[nodiscard]] std::int64_t payload_chunk(int member) const;
-  [[nodiscard]] Traffic traffic(int member, bool payload_only) const;
-  [[nodiscard]] Traffic all_to_all_traffic(int member) const;
-  void count_star(int member) const;
-  void count_all_to_all(int member) const;
-  [[nodiscard]] std::int64_t largest_chunk() const;
   bool check_splits();
   void combine();
   // The data that a member gives to the others.
@@ -92,12 +81,13 @@ class CollectiveOperation final : public FiberOperation {
   int num_unwaited_ = 0;
   Algorithm algorithm_ = Algorithm::ring;
   std::uint64_t label_hash_ = 0;  // Hash of the first caller's label.
-  bool uniform_ = false;          // Every member moves the same; computed once.
-  Moved uniform_moved_;
+  CollectiveShape shape_;         // Since it was launched.
+  bool even_ = false;             // Every member moves the same; computed once.
+  Moved even_moved_;
   std::vector<Buffers> buffers_;
   std::vector<std::int64_t> counts_;
   std::vector<ElementRange> padding_at_;
-  std::vector<Splits> splits_;
+  std::vector<AllToAllCounts> splits_;
   std::vector<SplitChoice> choices_;
   std::vector<std::pair<int, CallRecord>> disagreements_;
 };

@@ -7,27 +7,9 @@
 #include "backends/argument_check.hpp"
 #include "backends/fiber/fiber_watch.hpp"
 #include "backends/fiber/fiber_world.hpp"
+#include "backends/trace_hash.hpp"
 
 namespace shardsim {
-
-namespace {
-
-// One word of the trace hash for a call. With the count, the label and fields of some calls only,
-// it covers all that members agree on. Call sites are left out on purpose.
-std::uint64_t hash_word(const FiberGroup& group, unsigned code, const CallRecord& record) {
-  const std::uint64_t fields = code | static_cast<std::uint64_t>(record.dtype) << 8U |
-                               static_cast<std::uint64_t>(record.reduce) << 16U |
-                               static_cast<std::uint64_t>(record.traffic) << 24U |
-                               static_cast<std::uint64_t>(record.root + 1) << 32U;
-  return group.id() ^ fields;
-}
-
-// Codes of calls that are no collectives.
-constexpr unsigned kBatchCode = 0xFD;
-constexpr unsigned kSendCode = 0xFE;
-constexpr unsigned kRecvCode = 0xFF;
-
-}  // namespace
 
 FiberCommunicator::FiberCommunicator(FiberGroup& group, int member, CallSite made_at)
     : group_(group),
@@ -113,11 +95,8 @@ Work FiberCommunicator::post(const Call& call) {
 
 CollectiveOperation& FiberCommunicator::open(CollectiveKind kind, const CallRecord& record) {
   CollectiveOperation& operation = group_.collective(kind, group_.next_sequence(member_), record);
-  RollingHash& hash = rank_.hash();
-  hash.add(hash_word(group_, static_cast<unsigned>(kind), record));
-  hash.add(static_cast<std::uint64_t>(record.count) ^ operation.label_hash(record.label));
-  if (record.padding != 0) hash.add(record.padding);
-  if (record.counts_hash != 0) hash.add(record.counts_hash);
+  add_call(rank_.hash(), group_.path(), static_cast<unsigned>(kind), record,
+           operation.label_hash(record.label));
   return operation;
 }
 
@@ -134,7 +113,7 @@ Work FiberCommunicator::enter(CollectiveOperation& operation, const Call& call) 
     }
   }
   stream_->set_last(operation);
-  group_.world().begin(rank_);
+  rank_.clock().begin_collective(group_.world().rules());
   return stream_->hand_out(operation);
 }
 
@@ -154,8 +133,7 @@ Work FiberCommunicator::post_batch(const Call& call) {
   // The batch itself moves nothing: each half says how its bytes count.
   CallRecord record = call.record;
   record.traffic = TrafficClass::payload;
-  rank_.hash().add(hash_word(group_, kBatchCode, record));
-  rank_.hash().add(static_cast<std::uint64_t>(record.count) ^ hash_label(record.label));
+  add_call(rank_.hash(), group_.path(), kBatchCode, record, hash_label(record.label));
   JoinOperation& join = group_.join(member_, record);
   join.expect(1);  // Held open until all parts are in.
   if (call.halves.empty()) {
@@ -186,8 +164,8 @@ FiberOperation& FiberCommunicator::post_transfer(const P2pOp& half, const Call& 
                           .traffic = options.traffic,
                           .site = call.record.site};
   require_unfolded(record.name);
-  rank_.hash().add(hash_word(group_, sends ? kSendCode : kRecvCode, record));
-  rank_.hash().add(static_cast<std::uint64_t>(record.count) ^ hash_label(record.label));
+  add_call(rank_.hash(), group_.path(), sends ? kSendCode : kRecvCode, record,
+           hash_label(record.label));
   TransferOperation& transfer = sends ? group_.transfer(member_, half.peer, true)
                                       : group_.transfer(half.peer, member_, false);
   const bool buffered = sends && group_.world().sends_ahead(rank_.index(), num_sends_++);
@@ -242,12 +220,11 @@ std::unique_ptr<Communicator> FiberCommunicator::split(int color, int key, const
                   .output = &none,
                   .input = &none};
   CollectiveOperation& operation = open(call.collective, call.record);
-  rank_.hash().add(static_cast<std::uint64_t>(static_cast<std::uint32_t>(color)) << 32U |
-                   static_cast<std::uint32_t>(key));
+  add_choice(rank_.hash(), color, key);
   operation.set_choice(member_, color, key);
   Work work = enter(operation, call);
   // The members' choices are read before the last of them frees the operation.
-  group_.world().engine().wait(rank_, operation);
+  group_.world().engine().await(rank_, operation);
   const auto [child, member] = group_.child(operation, name, member_);
   work.wait();
   if (child == nullptr) return nullptr;

@@ -58,8 +58,7 @@ class FiberStream final : private WorkOwner {
   void wait(void* operation) override;
   void abandon(void* operation) noexcept override;
   void account(FiberOperation& operation);
-  void count(FiberOperation& operation, int member, const FiberOperation::Moved& moved,
-             TrafficCounters& counters);
+  void count(FiberOperation& operation, int member, const Moved& moved, TrafficCounters& counters);
   [[nodiscard]] Diagnosis report(const FiberOperation& operation, const char* code) const;
 
   FiberGroup& group_;

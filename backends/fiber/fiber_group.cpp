@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/fiber/fiber_world.hpp"
+#include "backends/trace_hash.hpp"
 
 namespace shardsim {
 
@@ -18,62 +19,10 @@ Operation& take(std::vector<Operation*>& free, std::deque<Operation>& all) {
 
 }  // namespace
 
-void GroupLinks::expect_all_pairs(int size) {
-  if (paired_ > 0 || size > kMostPaired) return;
-  paired_ = size;
-  pairs_.resize(static_cast<std::size_t>(size) * static_cast<std::size_t>(size));
-}
-
-LinkCounts& GroupLinks::direct_link(int from, int to) {
-  const auto sender = static_cast<std::size_t>(from);
-  if (direct_.size() <= sender) direct_.resize(sender + 1);
-  auto& links = direct_[sender];
-  const auto place =
-      std::ranges::lower_bound(links, to, {}, [](const auto& link) { return link.first; });
-  if (place != links.end() && place->first == to) return place->second;
-  return links.insert(place, {to, LinkCounts()})->second;
-}
-
-void GroupLinks::add_tree(int size, int member, std::int64_t count, std::int64_t element_bytes) {
-  trees_.resize(static_cast<std::size_t>(size));
-  TreeSide& side = trees_[static_cast<std::size_t>(member)];
-  for (int tree = 0; tree < 2; ++tree) {
-    side.bytes[static_cast<std::size_t>(tree)] += chunk_size(count, 2, tree) * element_bytes;
-  }
-  ++side.messages;
-}
-
-void GroupLinks::add_to(LinkTable& table, const DoubleTree* tree) const {
-  for (std::size_t from = 0; from < direct_.size(); ++from) {
-    for (const auto& [to, counts] : direct_[from]) table[{static_cast<int>(from), to}] += counts;
-  }
-  for (std::size_t i = 0; i < pairs_.size(); ++i) {
-    const LinkCounts& counts = pairs_[i];
-    if (counts.messages == 0 && counts.received == 0) continue;
-    table[{static_cast<int>(i) / paired_, static_cast<int>(i) % paired_}] += counts;
-  }
-  const auto add_edge = [&](int which, int from, int to) {
-    const TreeSide& sender = trees_[static_cast<std::size_t>(from)];
-    const TreeSide& receiver = trees_[static_cast<std::size_t>(to)];
-    table[{from, to}] += {.sent = sender.bytes[static_cast<std::size_t>(which)],
-                          .received = receiver.bytes[static_cast<std::size_t>(which)],
-                          .messages = sender.messages};
-  };
-  for (int which = 0; which < 2; ++which) {
-    for (int member = 0; member < static_cast<int>(trees_.size()); ++member) {
-      const int parent = tree->parent(which, member);
-      if (parent < 0) continue;
-      add_edge(which, member, parent);
-      add_edge(which, parent, member);
-    }
-  }
-}
-
-FiberGroup::FiberGroup(FiberWorld& world, std::uint64_t id, std::string name,
-                       std::vector<int> members, std::vector<std::vector<int>> twins)
+FiberGroup::FiberGroup(FiberWorld& world, GroupKey key, std::vector<int> members,
+                       std::vector<std::vector<int>> twins)
     : world_(world),
-      id_(id),
-      name_(std::move(name)),
+      key_(std::move(key)),
       layout_(world.options().cluster, std::move(members)),
       twins_(std::move(twins)),
       next_sequence_(layout_.members.size(), 0) {
@@ -107,7 +56,7 @@ std::vector<int> FiberGroup::world_ranks(const std::vector<int>& members) const 
 std::vector<int> FiberGroup::all_world_ranks() const { return ascending(layout_.members); }
 
 Diagnosis FiberGroup::report(const char* code) const {
-  return {.code = code, .group = name_, .members = all_world_ranks()};
+  return {.code = code, .group = name(), .members = all_world_ranks()};
 }
 
 Diagnosis FiberGroup::report(const char* code, const RankState& rank, const std::string& action,
@@ -195,8 +144,9 @@ void FiberGroup::seat(const CollectiveOperation& split, const std::string& name,
 void FiberGroup::seat_folded(const CollectiveOperation& split, const std::string& name,
                              Seating& seating) {
   const Fold* const fold = world_.options().fold;
-  if (id_ != 0 || num_folded_splits_ == fold->splits.size()) {
-    refuse_folded("group " + name_ + " is split to " + name + ", and not all of its ranks run");
+  if (id() != 0 || num_folded_splits_ == fold->splits.size()) {
+    refuse_folded("group " + this->name() + " is split to " + name +
+                  ", and not all of its ranks run");
   }
   seating.seats.resize(layout_.members.size());
   for (const FoldedSplit::Group& made : fold->splits[num_folded_splits_++].groups) {
@@ -211,11 +161,10 @@ void FiberGroup::seat_folded(const CollectiveOperation& split, const std::string
 FiberGroup& FiberGroup::add_child(const CollectiveOperation& split, int color,
                                   const std::string& name, std::vector<int> members,
                                   std::vector<std::vector<int>> twins) {
-  RollingHash child_id;
-  child_id.add(id_);
-  child_id.add(split.sequence());
-  child_id.add(std::int64_t{color});
-  return world_.add_group(child_id.value(), name, std::move(members), std::move(twins));
+  return world_.add_group({.id = id_of_child(id(), split.sequence(), color),
+                           .path = path_of_child(path(), split.sequence()),
+                           .name = name},
+                          std::move(members), std::move(twins));
 }
 
 const DoubleTree* FiberGroup::tree() {
@@ -255,26 +204,7 @@ SentByOperation FiberGroup::sent_by_operation() const {
 }
 
 LinkTable FiberGroup::links() const {
-  LinkTable table;
-  if (off_ring_ != nullptr) off_ring_->add_to(table, tree_ ? &*tree_ : nullptr);
-  // All other messages of a member went to the next member.
-  std::vector<std::int64_t> along_ring(layout_.members.size());
-  for (int member = 0; member < size(); ++member) {
-    const TrafficCounters& all = counters(member);
-    along_ring[static_cast<std::size_t>(member)] = all.messages - all.scalar_messages;
-  }
-  for (const auto& [ends, counts] : table) {
-    along_ring[static_cast<std::size_t>(ends.first)] -= counts.messages;
-  }
-  for (int member = 0; member < size(); ++member) {
-    const int next = (member + 1) % size();
-    const LinkCounts ring{.sent = counters(member).to_next,
-                          .received = counters(next).from_previous,
-                          .messages = along_ring[static_cast<std::size_t>(member)]};
-    if (ring.sent == 0 && ring.received == 0 && ring.messages == 0) continue;
-    table[{member, next}] += ring;
-  }
-  return table;
+  return links_of(counters_, off_ring_.get(), tree_ ? &*tree_ : nullptr);
 }
 
 std::vector<const FiberOperation*> FiberGroup::open_operations() const {

@@ -19,49 +19,18 @@
 
 #include "backends/fiber/collective_operation.hpp"
 #include "backends/fiber/p2p_operation.hpp"
+#include "backends/group_traffic.hpp"
 #include "backends/traffic_counters.hpp"
 
 namespace shardsim {
 
 class FiberWorld;
 
-/// Payload of a group that travelled off its ring: by trees, or directly. Most groups have none.
-/// Others keep one entry per used link; small groups in which all send to all keep one per pair.
-class GroupLinks {
- public:
-  /// One end of a message, told by the member that it is.
-  void add(bool sends, int from, int to, std::int64_t bytes) {
-    LinkCounts& counts = link(from, to);
-    (sends ? counts.sent : counts.received) += bytes;
-    if (sends) ++counts.messages;
-  }
-  /// Members are about to send each other something directly, all to all.
-  void expect_all_pairs(int size);
-  /// `member`, of `size`, took part in an all_reduce by the double tree.
-  void add_tree(int size, int member, std::int64_t count, std::int64_t element_bytes);
-
-  /// Adds all of it. `tree`: the group's; null if add_tree was not called.
-  void add_to(LinkTable& table, const DoubleTree* tree) const;
-
- private:
-  // Every link of a tree carries the same: what one member counted holds for all links it has.
-  struct TreeSide {
-    std::array<std::int64_t, 2> bytes{};
-    std::int64_t messages = 0;
-  };
-  static constexpr int kMostPaired = 256;
-  [[nodiscard]] LinkCounts& link(int from, int to) {
-    if (paired_ == 0) return direct_link(from, to);
-    return pairs_[static_cast<std::size_t>(from) * static_cast<std::size_t>(paired_) +
-                  static_cast<std::size_t>(to)];
-  }
-  [[nodiscard]] LinkCounts& direct_link(int from, int to);
-
-  // By sender, ascending by receiver: a sender has few.
-  std::vector<std::vector<std::pair<int, LinkCounts>>> direct_;
-  int paired_ = 0;                 // Members, where pairs_ has an entry for each two.
-  std::vector<LinkCounts> pairs_;  // A map costs as much as all else of a large plan's step.
-  std::vector<TreeSide> trees_;    // By member; empty until used.
+/// The names of a group, the same whatever the order in which groups come about.
+struct GroupKey {
+  std::uint64_t id = 0;
+  std::uint64_t path = 0;  ///< Equal for all groups of one split.
+  std::string name;
 };
 
 /// State shared by the members of a communicator: their places, open operations, and objects for
@@ -69,13 +38,14 @@ class GroupLinks {
 class FiberGroup {
  public:
   /// `twins`: groups without running ranks that this one represents, each in this one's order.
-  FiberGroup(FiberWorld& world, std::uint64_t id, std::string name, std::vector<int> members,
+  FiberGroup(FiberWorld& world, GroupKey key, std::vector<int> members,
              std::vector<std::vector<int>> twins = {});
 
   [[nodiscard]] FiberWorld& world() const { return world_; }
-  /// The same whatever the order in which groups come about; part of trace hashes.
-  [[nodiscard]] std::uint64_t id() const { return id_; }
-  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] std::uint64_t id() const { return key_.id; }
+  /// Part of trace hashes.
+  [[nodiscard]] std::uint64_t path() const { return key_.path; }
+  [[nodiscard]] const std::string& name() const { return key_.name; }
   [[nodiscard]] const GroupLayout& layout() const { return layout_; }
   [[nodiscard]] int size() const { return layout_.size(); }
   [[nodiscard]] int world_rank(int member) const {
@@ -163,8 +133,7 @@ class FiberGroup {
                         std::vector<int> members, std::vector<std::vector<int>> twins);
 
   FiberWorld& world_;
-  std::uint64_t id_;
-  std::string name_;
+  GroupKey key_;
   GroupLayout layout_;
   std::vector<std::vector<int>> twins_;
   int num_callers_ = 0;

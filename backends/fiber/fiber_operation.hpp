@@ -10,6 +10,7 @@
 #include "sim/hardware/compute_op.hpp"
 
 #include "backends/call.hpp"
+#include "backends/group_traffic.hpp"
 
 // Operations of the in-memory backend: what all of them have in common, and who sees them.
 namespace shardsim {
@@ -23,11 +24,7 @@ class FiberOperation : public Operation {
   [[nodiscard]] std::int64_t sequence() const { return sequence_; }
   /// The call of the first member that posted it.
   [[nodiscard]] const CallRecord& record() const { return record_; }
-  /// Traffic of `member` of the group, payload and padding apart. REQUIRES: resolved().
-  struct Moved {
-    Traffic payload;
-    std::int64_t padding_sent = 0;
-  };
+  /// Traffic of `member` of the group. REQUIRES: resolved().
   [[nodiscard]] virtual Moved moved(int member) const = 0;
   /// Tells the group's GroupLinks what `member` has sent and received other than along the ring.
   virtual void count_off_ring(int member) const = 0;

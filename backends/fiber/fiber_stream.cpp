@@ -23,8 +23,7 @@ FiberStream::FiberStream(FiberGroup& group, int member, CallSite made_at)
 
 void FiberStream::order(FiberOperation& operation, const Work* after) {
   Engine& engine = group_.world().engine();
-  rank_.issue(group_.world().call_price());
-  Time ready = after == nullptr ? rank_.now() : rank_.issued();
+  Time ready = rank_.clock().post(after != nullptr, group_.world().rules());
   // All members of a collective mostly follow the same operation of this stream: once is enough.
   if (last_ == nullptr || last_->resolved()) {
     ready = max(ready, last_ == nullptr ? free_ : last_->end());
@@ -55,13 +54,14 @@ void FiberStream::wait(void* token) {
     throw CommunicationError(std::move(diagnosis));
   }
   if (observer_ != nullptr) observer_->waits(operation);
-  group_.world().wait(rank_, operation);
+  FiberWorld& world = group_.world();
+  world.engine().wait(rank_, operation, operation.is_transfer(), world.rules());
   if (observer_ != nullptr) observer_->waited(operation, member_);
   if (last_ == &operation) last_ = nullptr;
   free_ = max(free_, operation.end());
   account(operation);
   operation.note_wait();
-  group_.world().watch_wait(rank_, operation);
+  world.watch_wait(rank_, operation);
   operation.release();
 }
 
@@ -86,32 +86,21 @@ Diagnosis FiberStream::report(const FiberOperation& operation, const char* code)
   return diagnosis;
 }
 
-void FiberStream::count(FiberOperation& operation, int member, const FiberOperation::Moved& moved,
+void FiberStream::count(FiberOperation& operation, int member, const Moved& moved,
                         TrafficCounters& counters) {
-  if (operation.record().traffic == TrafficClass::scalar) {
-    counters.scalar_sent += moved.payload.sent;
-    counters.scalar_received += moved.payload.received;
-    counters.scalar_messages += moved.payload.messages;
-    ++counters.scalar_calls;
-  } else {
-    counters.payload_sent += moved.payload.sent;
-    counters.payload_received += moved.payload.received;
-    counters.padding_sent += moved.padding_sent;
-    if (moved.payload.sent > 0) {
-      // A batch moves data by its sends; real processes count those, too.
-      const std::string_view name = operation.record_of(member).name;
-      group_.add_sent(name == "batch" ? "send" : name.data(), moved.payload.sent);
-    }
-    counters.to_next += moved.payload.to_next;
-    counters.from_previous += moved.payload.from_previous;
-    ++counters.calls;
-    operation.count_off_ring(member);
+  const TrafficClass traffic = operation.record().traffic;
+  add_moved(counters, moved, traffic);
+  if (traffic == TrafficClass::scalar) return;
+  if (moved.payload.sent > 0) {
+    // A batch moves data by its sends; real processes count those, too.
+    const std::string_view name = operation.record_of(member).name;
+    group_.add_sent(name == "batch" ? "send" : name.data(), moved.payload.sent);
   }
-  counters.messages += moved.payload.messages;
+  operation.count_off_ring(member);
 }
 
 void FiberStream::account(FiberOperation& operation) {
-  const FiberOperation::Moved moved = operation.moved(member_);
+  const Moved moved = operation.moved(member_);
   count(operation, member_, moved, counters_);
   for (StoodFor& other : others_) {
     count(operation, other.member, operation.moved(other.member), other.counters);

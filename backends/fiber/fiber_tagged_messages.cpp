@@ -66,9 +66,8 @@ Work FiberTaggedMessages::post(bool sends, const Tensor& buffer, int peer, int t
   check(call, record);
   FiberWorld& world = stream_->group().world();
   RankState& state = stream_->rank();
-  state.issue(world.call_price());
-  call.ready = state.now();
-  RollingHash& hash = state.hash();
+  call.ready = state.clock().post(false, world.rules());
+  RankHash& hash = state.hash();
   hash.add(static_cast<std::uint64_t>(sends) << 63U |
            static_cast<std::uint64_t>(static_cast<std::uint32_t>(peer)) << 24U |
            static_cast<std::uint64_t>(static_cast<std::uint32_t>(tag)));

@@ -9,6 +9,8 @@
 #include "sim/hardware/kernels/kernel_seconds.hpp"
 #include "sim/hardware/software.hpp"
 
+#include "backends/trace_hash.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -25,10 +27,6 @@ LaunchOrder launch_order_of(const FiberOptions& options, const NetworkModel& net
   if (network.depends_on_order()) return LaunchOrder::earliest_start;
   const bool draws = options.draw_launches && options.interleaving_seed != 0;
   return draws ? LaunchOrder::drawn : LaunchOrder::newest_first;
-}
-
-bool host_waits_for_transfers(const Device& device) {
-  return device.software != nullptr && device.software->host_waits_for_transfers;
 }
 
 // Prices of what ranks compute. Ranks of one speed, mostly all, share a cache.
@@ -72,33 +70,26 @@ class FiberRuntime final : public Runtime {
  protected:
   void charge(const ComputeOp& op) override {
     engine_.tick();
-    rank_.hash().add(op.flops);
-    // Names are labels of the code, not of the work. The kind and dtype share a word with the
-    // bytes.
-    const auto unit = static_cast<unsigned>(op.kind) << 8U | static_cast<unsigned>(op.dtype);
-    rank_.hash().add(std::rotl(static_cast<std::uint64_t>(op.bytes), 16) ^ unit);
+    add_operation(rank_.hash(), op);
     const Price price = prices_.price(op);
-    rank_.issue(price.host);
-    const Time begin = rank_.now();
-    rank_.compute(op.name, price.device);
+    const Time begin = rank_.compute(op.name, price.device, price.host, world_.rules());
     if (observer_ != nullptr) observer_->computed(op, begin, rank_.now());
-    if (options_.cluster.device.host_waits_for_kernels) rank_.synchronize();
     flops_ += static_cast<double>(op.flops);
   }
   void record_decision(const char* name, bool answer) override {
-    rank_.synchronize();
+    rank_.clock().synchronize();
     if (options_.record != nullptr) options_.record->add(rank_.index(), name, answer);
   }
   [[nodiscard]] bool planned_decision(const char* name, bool planned) override {
-    rank_.synchronize();
+    rank_.clock().synchronize();
     return options_.replay != nullptr ? options_.replay->next(rank_.index(), name) : planned;
   }
   void record_numbers(const char* name, const Numbers& numbers) override {
-    rank_.synchronize();
+    rank_.clock().synchronize();
     if (options_.record != nullptr) options_.record->add_numbers(rank_.index(), name, numbers);
   }
   [[nodiscard]] std::optional<Numbers> replayed_numbers(const char* name) override {
-    rank_.synchronize();
+    rank_.clock().synchronize();
     if (options_.replay == nullptr) return std::nullopt;
     return options_.replay->next_numbers(rank_.index(), name);
   }
@@ -123,12 +114,10 @@ std::vector<std::unique_ptr<FiberStream>>& stray_streams() {
 }  // namespace
 
 FiberWorld::FiberWorld(FiberOptions options)
-    : options_(std::move(options)),
+    : World(options.cluster),
+      options_(std::move(options)),
       network_(make_network_model(options_.cluster)),
-      call_price_(Time::from_seconds(options_.cluster.device.host_s_per_call.peek())),
-      waits_for_kernels_(options_.cluster.device.host_waits_for_kernels),
-      waits_for_transfers_(host_waits_for_transfers(options_.cluster.device)),
-      slowdown_(options_.cluster.device.slowdown_beside_collectives),
+      rules_(options_.cluster.device.stream_rules()),
       engine_(
           {.num_ranks = options_.cluster.num_ranks(),
            .representative =
@@ -138,10 +127,7 @@ FiberWorld::FiberWorld(FiberOptions options)
            .launch_order = launch_order_of(options_, *network_),
            .on_progress = options_.on_progress,
            .progress_interval = options_.has_data ? kDataProgressInterval : kMetaProgressInterval}),
-      sent_by_rank_(static_cast<std::size_t>(engine_.num_ranks()), 0),
-      comm_busy_(sent_by_rank_.size()),
-      executed_flops_(sent_by_rank_.size(), 0.0),
-      open_streams_(sent_by_rank_.size(), nullptr),
+      open_streams_(static_cast<std::size_t>(num_ranks()), nullptr),
       mailbox_(*this) {
   if (options_.fold != nullptr && options_.has_data) {
     throw UsageError("E0799", "a world with data cannot leave ranks out",
@@ -167,12 +153,6 @@ FiberWorld::~FiberWorld() {
   }
 }
 
-void FiberWorld::wait(RankState& rank, FiberOperation& operation) {
-  const bool is_transfer = operation.is_transfer();
-  engine_.wait(rank, operation, is_transfer ? 0.0 : slowdown_);
-  if (waits_for_kernels_ || (is_transfer && waits_for_transfers_)) rank.synchronize();
-}
-
 // A rank that does not run computes as much as its representative.
 void FiberWorld::tell_stood_for() {
   for (int rank = 0; rank < engine_.num_ranks(); ++rank) {
@@ -184,7 +164,7 @@ void FiberWorld::tell_stood_for() {
 void FiberWorld::run(const RankBody& body) {
   std::vector<int> everyone(static_cast<std::size_t>(engine_.num_ranks()));
   std::iota(everyone.begin(), everyone.end(), 0);
-  FiberGroup& world = add_group(0, "world", std::move(everyone));
+  FiberGroup& world = add_group({.name = "world"}, std::move(everyone));
   RankPrices prices(options_.cluster);
   engine_.run([&](RankState& rank) {
     FiberRuntime runtime(*this, prices.of(rank.index()), rank,
@@ -198,57 +178,23 @@ void FiberWorld::run(const RankBody& body) {
   tell_stood_for();
 }
 
-FiberGroup& FiberWorld::add_group(std::uint64_t id, std::string name, std::vector<int> members,
+FiberGroup& FiberWorld::add_group(GroupKey key, std::vector<int> members,
                                   std::vector<std::vector<int>> twins) {
-  return groups_.emplace_back(*this, id, std::move(name), std::move(members), std::move(twins));
-}
-
-void FiberWorld::tally(const char* name, std::int64_t first,
-                       std::span<const std::int64_t> amounts) {
-  auto found = tallies_.find(std::string_view(name));
-  if (found == tallies_.end()) found = tallies_.try_emplace(name).first;
-  std::vector<std::int64_t>& sums = found->second;
-  const std::size_t end = static_cast<std::size_t>(first) + amounts.size();
-  if (sums.size() < end) sums.resize(end, 0);
-  for (std::size_t i = 0; i < amounts.size(); ++i) {
-    sums[static_cast<std::size_t>(first) + i] += amounts[i];
-  }
+  return groups_.emplace_back(*this, std::move(key), std::move(members), std::move(twins));
 }
 
 void FiberWorld::retire(std::unique_ptr<FiberStream> stream) {
   FiberGroup& group = stream->group();
-  TrafficCounters& of_name = traffic_[group.name()];
-  const auto add_sent = [&](int rank, std::int64_t bytes) {
-    sent_by_rank_[static_cast<std::size_t>(rank)] += bytes;
-  };
   stream->for_each_member([&](int member, const TrafficCounters& counters) {
-    of_name += counters;
     group.add_counters(member, counters);
-    add_sent(group.world_rank(member), counters.payload_sent);
+    add_traffic(group.name(), group.world_rank(member), counters);
     for (const std::vector<int>& twin : group.twins()) {
-      of_name += counters;
-      add_sent(twin[static_cast<std::size_t>(member)], counters.payload_sent);
+      add_traffic(group.name(), twin[static_cast<std::size_t>(member)], counters);
     }
   });
   if (!stream->has_handles()) return;
   stream->close();
   orphans_.push_back(std::move(stream));
-}
-
-// Streams run side by side, so their sum may leave the range that each of them keeps.
-void FiberWorld::add_busy(int rank, Time duration) {
-  std::int64_t& busy = comm_busy_[static_cast<std::size_t>(rank)];
-  if (__builtin_add_overflow(busy, duration.picoseconds(), &busy)) {
-    busy = std::numeric_limits<std::int64_t>::max();
-  }
-}
-
-int FiberWorld::fullest_rank() const {
-  int fullest = 0;
-  for (int rank = 1; rank < engine_.num_ranks(); ++rank) {
-    if (engine_.rank(rank).ledger().peak() > engine_.rank(fullest).ledger().peak()) fullest = rank;
-  }
-  return fullest;
 }
 
 void FiberWorld::require_device_memory() const {
@@ -263,17 +209,11 @@ void FiberWorld::require_device_memory() const {
                    "shard more, use smaller microbatches, or recompute activations");
 }
 
-TrafficCounters FiberWorld::total_traffic() const {
-  TrafficCounters total;
-  for (const auto& [_, counters] : traffic_) total += counters;
-  return total;
-}
-
 void FiberWorld::for_each_link(const std::function<void(const LinkTraffic&)>& visit) const {
   for (const FiberGroup& group : groups_) {
     const auto visit_link = [&](const std::vector<int>& ranks, std::pair<int, int> ends,
                                 const LinkCounts& counts) {
-      visit({.group = &group,
+      visit({.group = group.name(),
              .from_rank = ranks[static_cast<std::size_t>(ends.first)],
              .to_rank = ranks[static_cast<std::size_t>(ends.second)],
              .counts = counts});

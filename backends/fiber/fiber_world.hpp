@@ -25,6 +25,7 @@
 #include "backends/fiber/mailbox.hpp"
 #include "backends/reduce.hpp"
 #include "backends/runtime.hpp"
+#include "backends/world.hpp"
 
 // The in-memory backend: all ranks in one process, in virtual time, with or without data.
 namespace shardsim {
@@ -59,17 +60,7 @@ struct FiberOptions {
   std::function<void()> on_progress;
 };
 
-/// One directed link that payload of a group has travelled on, whichever way: along the ring, by a
-/// tree, or directly (gather and scatter, all_to_all, point-to-point). Scalars and padding are in
-/// the counts per member only.
-struct LinkTraffic {
-  const FiberGroup* group = nullptr;  ///< Or its representative. Lives as long as the world.
-  int from_rank = 0;                  ///< World ranks.
-  int to_rank = 0;
-  LinkCounts counts;
-};
-
-class FiberWorld final : private StallExplainer {
+class FiberWorld final : public World, private StallExplainer {
  public:
   explicit FiberWorld(FiberOptions options);
   ~FiberWorld() override;
@@ -78,6 +69,11 @@ class FiberWorld final : private StallExplainer {
   /// Runs `body` on every rank with the communicator of all ranks. Throws as Engine::run does. To
   /// be called once.
   void run(const RankBody& body);
+
+  [[nodiscard]] RankState& rank(int rank) override { return engine_.rank(rank); }
+  [[nodiscard]] const RankState& rank(int rank) const override { return engine_.rank(rank); }
+  [[nodiscard]] std::uint64_t trace_hash() const override { return engine_.trace_hash(); }
+  void for_each_link(const std::function<void(const LinkTraffic&)>& visit) const override;
 
   [[nodiscard]] const FiberOptions& options() const { return options_; }
   [[nodiscard]] Engine& engine() { return engine_; }
@@ -88,46 +84,14 @@ class FiberWorld final : private StallExplainer {
     const auto found = options_.observers.find(rank);
     return found == options_.observers.end() ? nullptr : found->second;
   }
-  /// Host time to post a communication.
-  [[nodiscard]] Time call_price() const { return call_price_; }
-  /// A collective is posted by `rank`.
-  void begin(RankState& rank) const {
-    if (slowdown_ > 0.0) rank.begin_beside();
-  }
-  /// Engine::wait, with what the device and its software make of computing beside `operation` and
-  /// of the host's waiting for it.
-  void wait(RankState& rank, FiberOperation& operation);
-
-  /// Traffic by communicator name, summed over the members of all groups of that name.
-  [[nodiscard]] const std::map<std::string, TrafficCounters>& traffic() const { return traffic_; }
-  [[nodiscard]] TrafficCounters total_traffic() const;
-  /// Payload bytes sent, per world rank.
-  [[nodiscard]] const std::vector<std::int64_t>& sent_by_rank() const { return sent_by_rank_; }
+  /// How the hosts of all ranks work with their devices.
+  [[nodiscard]] const StreamRules& rules() const { return rules_; }
   /// Every group with a running rank, in the order they were made: FiberGroup::counters has what
   /// each member moved over it.
   [[nodiscard]] const std::deque<FiberGroup>& groups() const { return groups_; }
-  /// Visits the links that were used, group by group in the order they were made, by sender and
-  /// receiver.
-  void for_each_link(const std::function<void(const LinkTraffic&)>& visit) const;
-  /// Sum of the durations of a rank's communications that have been waited for; also during a run.
-  [[nodiscard]] Time comm_busy(int rank) const {
-    return Time::from_picoseconds(comm_busy_[static_cast<std::size_t>(engine_.rank(rank).index())]);
-  }
-
-  /// The rank with the highest peak of device memory, the lowest of equals.
-  [[nodiscard]] int fullest_rank() const;
   /// Throws LimitError (E0309) if a rank's peak was more than the device has. A run does not stop
   /// there, so that it can say how much is needed; who wants it to count as failed asks here.
   void require_device_memory() const;
-
-  /// Operations of matrix products that each rank has computed; exact up to 2^53, then rounded.
-  [[nodiscard]] const std::vector<double>& executed_flops() const { return executed_flops_; }
-
-  /// The ranks' counts under a name (Runtime::tally); empty if there are none.
-  [[nodiscard]] std::span<const std::int64_t> tallied(std::string_view name) const {
-    const auto found = tallies_.find(name);
-    return found == tallies_.end() ? std::span<const std::int64_t>() : found->second;
-  }
 
   /// Calls that are legal here and may hang elsewhere, if the world is watched.
   [[nodiscard]] std::vector<Diagnosis> warnings() const;
@@ -154,12 +118,10 @@ class FiberWorld final : private StallExplainer {
   [[nodiscard]] bool sends_ahead(int rank, std::int64_t number) const;
   void note_open(FiberStream& stream);
   void note_closed(FiberStream& stream);
-  void tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts);
-  FiberGroup& add_group(std::uint64_t id, std::string name, std::vector<int> members,
+  FiberGroup& add_group(GroupKey key, std::vector<int> members,
                         std::vector<std::vector<int>> twins = {});
   /// An equal text that lives as long as the world.
   const char* keep_name(const std::string& name) { return names_.insert(name).first->c_str(); }
-  void add_busy(int rank, Time duration);
   /// Adds up a stream's counters when its communicator goes.
   void retire(std::unique_ptr<FiberStream> stream);
 
@@ -173,10 +135,7 @@ class FiberWorld final : private StallExplainer {
 
   FiberOptions options_;
   std::unique_ptr<NetworkModel> network_;
-  Time call_price_;
-  bool waits_for_kernels_;
-  bool waits_for_transfers_;  // The host, before it continues.
-  double slowdown_;           // See RankState::end_beside.
+  StreamRules rules_;
   Engine engine_;
   std::optional<BufferWatch> buffer_watch_;
   std::optional<OrderWatch> order_watch_;
@@ -184,12 +143,7 @@ class FiberWorld final : private StallExplainer {
   std::set<std::string> names_;
   std::deque<FiberGroup> groups_;
   std::vector<std::unique_ptr<FiberStream>> orphans_;  // Streams of which a Work is left.
-  std::map<std::string, TrafficCounters> traffic_;
-  std::vector<std::int64_t> sent_by_rank_;
-  std::vector<std::int64_t> comm_busy_;  // Picoseconds, saturating.
-  std::vector<double> executed_flops_;
-  std::vector<FiberStream*> open_streams_;  // By rank, linked; of communicators.
-  std::map<std::string, std::vector<std::int64_t>, std::less<>> tallies_;
+  std::vector<FiberStream*> open_streams_;             // By rank, linked; of communicators.
   Mailbox mailbox_;
 };
 

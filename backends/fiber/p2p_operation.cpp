@@ -10,20 +10,9 @@
 #include "backends/fiber/fiber_world.hpp"
 #include "backends/fiber/mailbox.hpp"
 #include "backends/last_bit_errors.hpp"
+#include "backends/trace_hash.hpp"
 
 namespace shardsim {
-
-namespace {
-
-// Traffic of one message, as its sender or its receiver counts it.
-FiberOperation::Moved one_message(bool sends, std::int64_t bytes) {
-  Traffic traffic;
-  (sends ? traffic.sent : traffic.received) = bytes;
-  if (sends) traffic.messages = 1;
-  return {.payload = traffic};
-}
-
-}  // namespace
 
 void TransferOperation::open(FiberGroup& group, std::int64_t sequence, int source,
                              int destination) {
@@ -72,7 +61,7 @@ Time TransferOperation::launch(Time start) {
                                                     group_->world_rank(destination_), bytes, start);
 }
 
-FiberOperation::Moved TransferOperation::moved(int member) const {
+Moved TransferOperation::moved(int member) const {
   if (source_ == destination_) return {};
   return one_message(member == source_, record_.count * size_of(record_.dtype));
 }
@@ -84,12 +73,7 @@ void TransferOperation::count_off_ring(int member) const {
 }
 
 std::int64_t TransferOperation::trace_id() const {
-  RollingHash hash;
-  hash.add(group_->id());
-  // A collective has one word here.
-  hash.add((std::int64_t{source_} << 32) | destination_);
-  hash.add(sequence_);
-  return static_cast<std::int64_t>(hash.value() >> 1U);
+  return trace_id_of(group_->id(), source_, destination_, sequence_);
 }
 
 void TransferOperation::release() {
@@ -128,7 +112,7 @@ Time JoinOperation::launch(Time start) {
   return start + cost_;
 }
 
-FiberOperation::Moved JoinOperation::moved(int member) const {
+Moved JoinOperation::moved(int member) const {
   Moved sum;
   sum.payload.sent = sent_;
   sum.payload.messages = peer_ >= 0 ? 1 : 0;
@@ -226,7 +210,7 @@ void MessageHalf::move_data() {
   receive.call_.buffer = {};
 }
 
-FiberOperation::Moved MessageHalf::moved(int) const {
+Moved MessageHalf::moved(int) const {
   if (to_itself()) return {};
   return one_message(call_.sends, sent_count_ * size_of(record_.dtype));
 }

@@ -49,6 +49,14 @@ class SplitRecorder final : public Communicator {
     if (color == kNoColor) return nullptr;
     return std::make_unique<SplitRecorder>(0, 1, nullptr);
   }
+  [[nodiscard]] std::unique_ptr<Communicator> subgroup(const RankSpan& members,
+                                                       const std::string& name,
+                                                       CallSite site) override {
+    if (members.size == 0) return split(kNoColor, 0, name, site);
+    const int member = members.member_of(rank_);
+    if (choices_ != nullptr) choices_->push_back({members.rank(0), member});
+    return std::make_unique<SplitRecorder>(member, members.size, nullptr);
+  }
 
   // Both throw an internal Error.
   Work post(const Call& call) override { refuse(call.record.name); }

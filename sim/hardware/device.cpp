@@ -121,4 +121,11 @@ Time Device::issue_price(const ComputeOp& op) const {
   return Time::from_seconds(use_of(*this, op).kernels * host_s_per_kernel.peek());
 }
 
+StreamRules Device::stream_rules() const {
+  return {.call_price = Time::from_seconds(host_s_per_call.peek()),
+          .waits_for_kernels = host_waits_for_kernels,
+          .waits_for_transfers = software != nullptr && software->host_waits_for_transfers,
+          .slowdown = slowdown_beside_collectives};
+}
+
 }  // namespace shardsim

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "sim/kernel/rank_clock.hpp"
 #include "sim/kernel/time.hpp"
 #include "sim/kernel/tracked.hpp"
 
@@ -62,6 +63,8 @@ struct Device {
   [[nodiscard]] Time price(const ComputeOp& op, double slowdown) const;
   /// Host time until the device can begin.
   [[nodiscard]] Time issue_price(const ComputeOp& op) const;
+  /// How its host works with it.
+  [[nodiscard]] StreamRules stream_rules() const;
 };
 
 }  // namespace shardsim

@@ -150,24 +150,21 @@ void Engine::run_rank(RankState& rank, const RankBody& body) {
   } catch (const RankCancelled&) {
     // The run ended elsewhere; this rank's stack is unwound now.
   } catch (...) {
-    keep_first(rank.clock_, rank.index(), name_failure(rank.index()));
+    keep_first(rank.now(), rank.index(), name_failure(rank.index()));
   }
   rank.finished_ = true;
   --num_alive_;
 }
 
-void Engine::wait(RankState& rank, Operation& operation, double slowdown) {
+void Engine::await(RankState& rank, Operation& operation) {
   tick();
-  if (!operation.resolved_) {
-    if (cancelling_) throw RankCancelled();
-    rank.blocked_on_ = &operation;
-    rank.next_waiter_ = std::exchange(operation.waiters_, &rank);
-    suspend_fiber();
-    rank.blocked_on_ = nullptr;
-    if (cancelling_) throw RankCancelled();
-  }
-  if (slowdown > 0.0) rank.end_beside(operation.start_, operation.end_, slowdown);
-  rank.advance_to(operation.start_, operation.end_);
+  if (operation.resolved_) return;
+  if (cancelling_) throw RankCancelled();
+  rank.blocked_on_ = &operation;
+  rank.next_waiter_ = std::exchange(operation.waiters_, &rank);
+  suspend_fiber();
+  rank.blocked_on_ = nullptr;
+  if (cancelling_) throw RankCancelled();
 }
 
 void Engine::fail(Diagnosis diagnosis, int rank) {
@@ -231,14 +228,7 @@ void Engine::resolve(Operation& operation) {
   operation.dependents_.clear();
 }
 
-std::uint64_t Engine::trace_hash() const {
-  RollingHash hash;
-  for (const RankState& rank : ranks_) {
-    hash.add(rank.hash_.value());
-    hash.add(rank.clock_.picoseconds());
-  }
-  return hash.value();
-}
+std::uint64_t Engine::trace_hash() const { return trace_hash_of(ranks_); }
 
 void Operation::settle(Engine& engine, Time time) {
   start_ = max(start_, time);

@@ -86,10 +86,14 @@ class Engine {
   /// rank), whatever order they ran in. To be called once.
   void run(const RankBody& body);
 
-  /// Suspends the calling rank until `operation` is resolved and moves its compute stream to the
-  /// end. `slowdown` is above 0 if RankState::begin_beside was called for it, and is the share for
-  /// end_beside. REQUIRES: called from `rank`'s fiber.
-  void wait(RankState& rank, Operation& operation, double slowdown = 0.0);
+  /// Suspends the calling rank until `operation` is resolved. REQUIRES: called from its fiber.
+  void await(RankState& rank, Operation& operation);
+  /// The same, and moves its compute stream to the end.
+  void wait(RankState& rank, Operation& operation, bool is_transfer = false,
+            const StreamRules& rules = {}) {
+    await(rank, operation);
+    rank.wait(operation.start(), operation.end(), is_transfer, rules);
+  }
 
   /// Counts an action of a rank. Ranks tick by themselves when they start and wait. The backend
   /// ticks in between, for a rank may compute for long.

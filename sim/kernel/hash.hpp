@@ -26,6 +26,33 @@ class RollingHash {
   std::uint64_t state_ = 0x2545F4914F6CDD1DU;
 };
 
+/// The hash of a rank's actions. Those between two waits are a stretch and have a hash of their
+/// own: ranks that do the same have equal stretches. Its words must not tell these ranks apart.
+class RankHash {
+ public:
+  void add(std::uint64_t word) { stretch_.add(word); }
+  void add(std::int64_t word) { stretch_.add(word); }
+  /// The stretch so far; the same object for ever.
+  [[nodiscard]] RollingHash& stretch() { return stretch_; }
+  /// A word that does tell them apart: the rank's place in a group, a time.
+  void add_own(std::uint64_t word) { whole_.add(word); }
+  /// Ends the stretch with a wait. `times`: of what was waited for, and of the rank.
+  void wait(std::uint64_t times) {
+    whole_.add(stretch_.value());
+    whole_.add(times);
+    stretch_ = RollingHash();
+  }
+  [[nodiscard]] std::uint64_t value() const {
+    RollingHash hash = whole_;
+    hash.add(stretch_.value());
+    return hash.value();
+  }
+
+ private:
+  RollingHash whole_;
+  RollingHash stretch_;
+};
+
 /// Hash of a text under a seed.
 [[nodiscard]] inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) {
   RollingHash hash;

@@ -145,14 +145,14 @@ std::vector<int> rank_kinds(const Experiment& experiment, const Fold* fold) {
   return ranks;
 }
 
-DeviceMemory::DeviceMemory(FiberWorld& world, const Experiment& experiment)
+DeviceMemory::DeviceMemory(World& world, const Experiment& experiment, const Fold* fold)
     : world_(world), experiment_(experiment) {
-  const Cluster& cluster = world.options().cluster;
+  const Cluster& cluster = world.cluster();
   const MeshShape& mesh = experiment.plan().options().mesh;
   const ModelOptions& model = experiment.options().model;
   const int ulysses = ulysses_size(model.context_attention, mesh.cp, model.ulysses_degree);
-  for (const int rank : rank_kinds(experiment, world.options().fold)) {
-    MemoryReplay& replay = replays_.try_emplace(rank, world.engine().rank(rank)).first->second;
+  for (const int rank : rank_kinds(experiment, fold)) {
+    MemoryReplay& replay = replays_.try_emplace(rank, world.rank(rank)).first->second;
     replay.set_device(cluster.device.memory_bytes, outside_bytes(cluster, mesh, ulysses, rank));
   }
 }
@@ -206,7 +206,7 @@ bool leaves_margin(const Experiment& experiment, std::int64_t device_bytes) {
 Check DeviceMemory::check() const {
   if (experiment_.world().has_data) {
     const int rank = world_.fullest_rank();
-    const std::int64_t peak = world_.engine().rank(rank).ledger().peak();
+    const std::int64_t peak = world_.rank(rank).ledger().peak();
     const auto [needed, available] = sizes_apart(peak, capacity());
     return {
         "memory", peak <= capacity(),

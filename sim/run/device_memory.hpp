@@ -9,8 +9,8 @@
 
 #include "sim/hardware/cluster.hpp"
 
-#include "backends/fiber/fiber_world.hpp"
 #include "backends/fiber/fold.hpp"
+#include "backends/world.hpp"
 
 #include "strategies/mesh.hpp"
 
@@ -35,8 +35,8 @@ namespace shardsim {
 /// to after it; the world outlives it.
 class DeviceMemory {
  public:
-  /// Both outlive it; `world` is the experiment's.
-  DeviceMemory(FiberWorld& world, const Experiment& experiment);
+  /// All outlive it; `world` is the experiment's. `fold`: as for rank_kinds.
+  DeviceMemory(World& world, const Experiment& experiment, const Fold* fold);
 
   /// Adds each metric's largest value over the replayed ranks, the allocation that made the largest
   /// peak of blocks, and that peak on the last stage. Frameworks log the rank of the last stage.
@@ -57,11 +57,9 @@ class DeviceMemory {
   };
   /// The fullest rank; of equal ranks, the lowest.
   [[nodiscard]] Fullest fullest() const;
-  [[nodiscard]] std::int64_t capacity() const {
-    return world_.options().cluster.device.memory_bytes;
-  }
+  [[nodiscard]] std::int64_t capacity() const { return world_.cluster().device.memory_bytes; }
 
-  const FiberWorld& world_;
+  const World& world_;
   const Experiment& experiment_;
   std::map<int, MemoryReplay> replays_;
 };

@@ -40,12 +40,12 @@ MetricValue per_step(std::int64_t total, const Experiment& experiment, const Run
 }
 
 // Dropped pairs of a token and an expert, in all steps; a plan counts them for its assumed routing.
-std::int64_t dropped_tokens(const FiberWorld& world) {
+std::int64_t dropped_tokens(const World& world) {
   const std::span<const std::int64_t> dropped = world.tallied(kDroppedTokens);
   return dropped.empty() ? 0 : dropped.front();
 }
 
-void add_time(std::vector<Metric>& metrics, const Experiment& experiment, const FiberWorld& world,
+void add_time(std::vector<Metric>& metrics, const Experiment& experiment, const World& world,
               const RunRecord& record) {
   const Scenario& scenario = experiment.scenario();
   const Model& model = experiment.plan().whole();
@@ -62,7 +62,7 @@ void add_time(std::vector<Metric>& metrics, const Experiment& experiment, const 
   const double flops = (samples * static_cast<double>(model.model_flops_per_sample()) -
                         dropped * static_cast<double>(model.model_flops_per_expert_token())) /
                        ranks;
-  const double peak = world.options().cluster.device.peak(model.dtype());
+  const double peak = world.cluster().device.peak(model.dtype());
   const Time exposed = end.split.exposed_comm - begin.split.exposed_comm;
   const Time busy = end.comm_busy - begin.comm_busy;
   const auto rate = [&](double amount) { return step_s > 0.0 ? amount / step_s : 0.0; };
@@ -86,17 +86,16 @@ void add_time(std::vector<Metric>& metrics, const Experiment& experiment, const 
 }
 
 // Idle time of a pipeline in both meanings (docs/decisions/0027), each for the rank with most.
-void add_pipeline_idle(std::vector<Metric>& metrics, const FiberWorld& world,
-                       const RunRecord& record) {
+void add_pipeline_idle(std::vector<Metric>& metrics, const World& world, const RunRecord& record) {
   Time first = record.pipeline_span(0).begin;
   Time last;
-  for (int rank = 0; rank < world.engine().num_ranks(); ++rank) {
+  for (int rank = 0; rank < world.num_ranks(); ++rank) {
     first = min(first, record.pipeline_span(rank).begin);
     last = max(last, record.pipeline_span(rank).end);
   }
   Time idle;
   Time idle_in_span;
-  for (int rank = 0; rank < world.engine().num_ranks(); ++rank) {
+  for (int rank = 0; rank < world.num_ranks(); ++rank) {
     const PipelineSpan& span = record.pipeline_span(rank);
     idle = max(idle, last - first - span.busy);
     idle_in_span = max(idle_in_span, span.end - span.begin - span.busy);
@@ -105,15 +104,15 @@ void add_pipeline_idle(std::vector<Metric>& metrics, const FiberWorld& world,
   metrics.push_back({metric::kTimePipelineIdleInSpanSMax.name, idle_in_span.seconds()});
 }
 
-void add_memory(std::vector<Metric>& metrics, const Experiment& experiment, const FiberWorld& world,
+void add_memory(std::vector<Metric>& metrics, const Experiment& experiment, const World& world,
                 const DeviceMemory& memory) {
   std::int64_t peak = 0;
   std::int64_t host_peak = 0;
   MemoryUse most{};
-  for (int rank = 0; rank < world.engine().num_ranks(); ++rank) {
-    const MemoryLedger& ledger = world.engine().rank(rank).ledger();
+  for (int rank = 0; rank < world.num_ranks(); ++rank) {
+    const MemoryLedger& ledger = world.rank(rank).ledger();
     peak = std::max(peak, ledger.peak());
-    host_peak = std::max(host_peak, world.engine().rank(rank).host_ledger().peak());
+    host_peak = std::max(host_peak, world.rank(rank).host_ledger().peak());
     for (std::size_t i = 0; i < most.size(); ++i) {
       most.at(i) = std::max(most.at(i), ledger.at_peak().at(i));
     }
@@ -128,8 +127,8 @@ void add_memory(std::vector<Metric>& metrics, const Experiment& experiment, cons
   memory.add_metrics(metrics);
 }
 
-void add_traffic(std::vector<Metric>& metrics, const Experiment& experiment,
-                 const FiberWorld& world, const RunRecord& record) {
+void add_traffic(std::vector<Metric>& metrics, const Experiment& experiment, const World& world,
+                 const RunRecord& record) {
   const auto add = [&](const MetricRow& row, std::int64_t sum) {
     metrics.push_back({row.name, per_step(sum, experiment, record)});
   };
@@ -165,16 +164,15 @@ double load_imbalance(std::span<const std::int64_t> loads, std::int64_t num_expe
   return worst;
 }
 
-void add_experts(std::vector<Metric>& metrics, const Experiment& experiment,
-                 const FiberWorld& world, const RunRecord& record) {
+void add_experts(std::vector<Metric>& metrics, const Experiment& experiment, const World& world,
+                 const RunRecord& record) {
   const ModelSpec& model = experiment.scenario().model;
   if (model.num_experts == 0) return;
   metrics.push_back({metric::kMoeLoadImbalance.name,
                      load_imbalance(world.tallied(kExpertLoad), model.num_experts)});
   if (model.moe_capacity_factor <= 0.0) return;
   // The assumed routing of a plan does not show how many tokens learned routing drops.
-  const bool is_known = world.options().has_data || world.options().replay != nullptr;
-  if (routing_row(model.moe_routing).is_learned() && !is_known) return;
+  if (routing_row(model.moe_routing).is_learned() && !record.knows_routing()) return;
   metrics.push_back(
       {metric::kMoeDroppedTokens.name, per_step(dropped_tokens(world), experiment, record)});
 }
@@ -212,7 +210,7 @@ std::string_view axis_of(const std::string& communicator) {
               "communicator " + communicator + " belongs to no axis of the result");
 }
 
-std::vector<Metric> metrics_of(const Experiment& experiment, const FiberWorld& world,
+std::vector<Metric> metrics_of(const Experiment& experiment, const World& world,
                                const DeviceMemory& memory, const RunRecord& record,
                                const Verification* oracle) {
   const Scenario& scenario = experiment.scenario();
@@ -228,7 +226,7 @@ std::vector<Metric> metrics_of(const Experiment& experiment, const FiberWorld& w
   }
   add_goodput(experiment, metrics);
   metrics.push_back({metric::kRanks.name, scenario.system.ranks});
-  metrics.push_back({metric::kTraceHash.name, fmt::format("{:016x}", world.engine().trace_hash())});
+  metrics.push_back({metric::kTraceHash.name, fmt::format("{:016x}", world.trace_hash())});
   if (oracle != nullptr) {
     const Oracle::Errors errors = oracle->errors();
     metrics.push_back({metric::kOracleMaxRelErrorGrads.name, errors.gradients});
@@ -240,71 +238,9 @@ std::vector<Metric> metrics_of(const Experiment& experiment, const FiberWorld& w
   return metrics;
 }
 
-// --- The record of a run -----------------------------------------------------------------------
-
-RunRecord::RunRecord(const FiberWorld& world, std::int64_t steps, std::vector<Oracle*> oracles)
-    : world_(world),
-      last_step_(steps - 1),
-      oracles_(std::move(oracles)),
-      begin_(static_cast<std::size_t>(world.engine().num_ranks())),
-      end_(begin_.size()),
-      pipeline_(begin_.size()) {}
-
-int RunRecord::last_rank() const {
-  int last = 0;
-  for (int rank = 1; rank < world_.engine().num_ranks(); ++rank) {
-    if (last_step_end(rank).clock > last_step_end(last).clock) last = rank;
-  }
-  return last;
-}
-
-void RunRecord::Observer::step_begins(std::int64_t step) {
-  if (step == record_.last_step_) {
-    record_.begin_[static_cast<std::size_t>(holder_.rank)] = record_.moment(holder_.rank);
-  }
-}
-
-void RunRecord::Observer::compute_begins(std::int64_t step) {
-  if (step != record_.last_step_) return;
-  const RankMoment moment = record_.moment(holder_.rank);
-  record_.pipeline_[static_cast<std::size_t>(holder_.rank)] = {moment.clock, moment.clock,
-                                                               moment.split.compute};
-}
-
-void RunRecord::Observer::compute_ends(std::int64_t step) {
-  if (step != record_.last_step_) return;
-  const RankMoment moment = record_.moment(holder_.rank);
-  PipelineSpan& span = record_.pipeline_[static_cast<std::size_t>(holder_.rank)];
-  span.end = moment.clock;
-  span.busy = moment.split.compute - span.busy;
-}
-
-void RunRecord::Observer::gradients_ready(std::int64_t step, const GradientSync& sync) {
-  if (oracle() != nullptr) oracle()->check_gradients(step, holder_, sync);
-}
-
-void RunRecord::Observer::step_decided(std::int64_t step, bool skipped, double next_scale) {
-  if (holder_.rank == 0) {
-    if (skipped) ++record_.skipped_steps_;
-    record_.last_step_skipped_ = skipped;
-    record_.loss_scale_ = next_scale;
-  }
-  if (oracle() != nullptr) {
-    oracle()->check_decision(step, holder_.rank, skipped, next_scale);
-  }
-}
-
-void RunRecord::Observer::step_ends(std::int64_t step, const GradientSync& sync,
-                                    std::optional<double> loss) {
-  if (step == record_.last_step_) {
-    record_.end_[static_cast<std::size_t>(holder_.rank)] = record_.moment(holder_.rank);
-  }
-  if (oracle() != nullptr) oracle()->check_state(step, holder_, sync, loss);
-}
-
 // --- Checks ------------------------------------------------------------------------------------
 
-Check conservation_check(const FiberWorld& world) {
+Check conservation_check(const World& world) {
   for (const auto& [name, counters] : world.traffic()) {
     if (counters.payload_sent != counters.payload_received ||
         counters.scalar_sent != counters.scalar_received ||
@@ -323,10 +259,10 @@ Check conservation_check(const FiberWorld& world) {
     if (link.counts.sent != link.counts.received && !leak) leak = link;
   });
   if (leak) {
-    return {"conservation", false,
-            fmt::format("group {}: rank {} sent {} bytes to rank {}, which received {}",
-                        leak->group->name(), leak->from_rank, leak->counts.sent, leak->to_rank,
-                        leak->counts.received)};
+    return {
+        "conservation", false,
+        fmt::format("group {}: rank {} sent {} bytes to rank {}, which received {}", leak->group,
+                    leak->from_rank, leak->counts.sent, leak->to_rank, leak->counts.received)};
   }
   const TrafficCounters total = world.total_traffic();
   return {"conservation", true,

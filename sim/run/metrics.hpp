@@ -4,7 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/fiber/fiber_world.hpp"
+#include "backends/program/program.hpp"
+#include "backends/world.hpp"
 
 #include "strategies/training/train.hpp"
 
@@ -40,8 +41,13 @@ struct PipelineSpan {
 /// observer.
 class RunRecord {
  public:
-  /// `oracles`: by Holder::line; empty: none.
-  RunRecord(const FiberWorld& world, std::int64_t steps, std::vector<Oracle*> oracles);
+  /// `oracles`: by Holder::line; empty: none. `knows_routing`: learned routing follows from data,
+  /// or from a record; else it is assumed.
+  RunRecord(const World& world, std::int64_t steps, std::vector<Oracle*> oracles,
+            bool knows_routing);
+
+  /// A rank comes to a mark.
+  void note(int rank, const ProgramMark& mark);
 
   [[nodiscard]] const RankMoment& last_step_begin(int rank) const { return begin_[place_of(rank)]; }
   [[nodiscard]] const RankMoment& last_step_end(int rank) const { return end_[place_of(rank)]; }
@@ -53,6 +59,7 @@ class RunRecord {
   [[nodiscard]] std::int64_t skipped_steps() const { return skipped_steps_; }
   [[nodiscard]] bool last_step_skipped() const { return last_step_skipped_; }
   [[nodiscard]] double loss_scale() const { return loss_scale_; }
+  [[nodiscard]] bool knows_routing() const { return knows_routing_; }
   /// The rank whose last step ends last; of equal ranks, the lowest.
   [[nodiscard]] int last_rank() const;
 
@@ -69,6 +76,7 @@ class RunRecord {
                    std::optional<double> loss) override;
 
    private:
+    void note(ProgramMark::Kind kind, std::int64_t step);
     [[nodiscard]] Oracle* oracle() const {
       if (record_.oracles_.empty()) return nullptr;
       return record_.oracles_[static_cast<std::size_t>(holder_.line)];
@@ -81,16 +89,17 @@ class RunRecord {
  private:
   // The place of the rank that runs for `rank`.
   [[nodiscard]] std::size_t place_of(int rank) const {
-    return static_cast<std::size_t>(world_.engine().rank(rank).index());
+    return static_cast<std::size_t>(world_.rank(rank).index());
   }
   [[nodiscard]] RankMoment moment(int rank) const {
-    const RankState& state = world_.engine().rank(rank);
+    const RankState& state = world_.rank(rank);
     return {state.now(), state.split(), world_.comm_busy(rank)};
   }
 
-  const FiberWorld& world_;
+  const World& world_;
   std::int64_t last_step_;
   std::vector<Oracle*> oracles_;
+  bool knows_routing_;
   std::vector<RankMoment> begin_;
   std::vector<RankMoment> end_;
   std::vector<PipelineSpan> pipeline_;
@@ -101,7 +110,7 @@ class RunRecord {
 
 // --- Figures and verdicts ----------------------------------------------------------------------
 
-[[nodiscard]] std::vector<Metric> metrics_of(const Experiment& experiment, const FiberWorld& world,
+[[nodiscard]] std::vector<Metric> metrics_of(const Experiment& experiment, const World& world,
                                              const DeviceMemory& memory, const RunRecord& record,
                                              const Verification* oracle);
 
@@ -110,7 +119,7 @@ class RunRecord {
 [[nodiscard]] std::string_view axis_of(const std::string& communicator);
 
 /// All sent bytes are received, by communicator and along every ring.
-[[nodiscard]] Check conservation_check(const FiberWorld& world);
+[[nodiscard]] Check conservation_check(const World& world);
 [[nodiscard]] Check oracle_check(const Verification& oracle);
 
 [[nodiscard]] std::vector<ExpectationResult> judge(const std::vector<Expectation>& expectations,

@@ -14,6 +14,7 @@
 #include "sim/run/detail/detail_of.hpp"
 #include "sim/run/device_memory.hpp"
 #include "sim/run/metrics.hpp"
+#include "sim/run/rank_programs.hpp"
 #include "sim/run/state/state_dump.hpp"
 #include "sim/run/whole_training.hpp"
 #include "sim/verify/oracle.hpp"
@@ -55,11 +56,11 @@ void run_rank(const ParallelPlan& plan, const RunHooks& hooks, const Listeners& 
   plan.train_rank(runtime, mesh, dumped);
 }
 
-std::vector<RankTrace> take_traces(FiberWorld& world) {
+std::vector<RankTrace> take_traces(World& world, const std::vector<int>& ranks) {
   std::vector<RankTrace> traces;
-  for (const int rank : world.options().traced_ranks) {
-    RankTrace& trace = *world.engine().rank(rank).trace();
-    const Cluster& cluster = world.options().cluster;
+  for (const int rank : ranks) {
+    RankTrace& trace = *world.rank(rank).trace();
+    const Cluster& cluster = world.cluster();
     trace.name += " (node " + std::to_string(cluster.node_of(rank)) + ", gpu " +
                   std::to_string(rank % cluster.gpus_per_node) + ")";
     traces.push_back(std::move(trace));
@@ -98,10 +99,10 @@ FiberOptions world_options(const Experiment& experiment, const RunHooks& hooks, 
 
 // Marks the host's times as read if a device waited for the host. If operations follow others, the
 // host may be waited for without that.
-void note_host_times(const Experiment& experiment, FiberWorld& world) {
+void note_host_times(const Experiment& experiment, const World& world) {
   bool waits = experiment.mesh().dp_replicate > 1 || experiment.mesh().cp > 1;
-  for (int rank = 0; !waits && rank < world.engine().num_ranks(); ++rank) {
-    waits = world.engine().rank(rank).split().host > Time();
+  for (int rank = 0; !waits && rank < world.num_ranks(); ++rank) {
+    waits = world.rank(rank).split().host > Time();
   }
   if (!waits) return;
   const Device& device = experiment.cluster().device;
@@ -110,12 +111,49 @@ void note_host_times(const Experiment& experiment, FiberWorld& world) {
   }
 }
 
-void run_plan(const Experiment& experiment, const RunHooks& hooks, const Fold* fold,
-              RunOutcome& outcome) {
+// The figures of ranks that have all come to their end.
+struct Ended {
+  const World& world;
+  const FiberOptions& options;
+  const DeviceMemory& memory;
+  const RunRecord& record;
+  const Verification* oracle;  // Null in a plan.
+  const DecisionLog* decisions;
+};
+
+void report(const Experiment& experiment, const RunHooks& hooks, const Ended& ended,
+            RunOutcome& outcome) {
+  const Scenario& scenario = experiment.scenario();
+  Result& result = outcome.result;
+  note_host_times(experiment, ended.world);
+  result.metrics = metrics_of(experiment, ended.world, ended.memory, ended.record, ended.oracle);
+  add_cost(experiment, result);
+  add_warnings(fault_warnings(scenario.faults, result), result);
+  if (hooks.detail || scenario.output.wants_detail()) {
+    const ReadLog::Scope decides_nothing(nullptr);
+    outcome.detail = detail_of({.experiment = experiment,
+                                .hooks = hooks,
+                                .world = ended.world,
+                                .options = ended.options,
+                                .record = ended.record,
+                                .result = result,
+                                .decisions = ended.decisions});
+  }
+  result.checks.push_back(conservation_check(ended.world));
+  result.checks.push_back(ended.memory.check());
+  if (ended.oracle != nullptr) result.checks.push_back(oracle_check(*ended.oracle));
+  result.expectations = judge(scenario.expect, result);
+  if (ended.record.last_step_skipped()) result.warnings.emplace_back(kSkippedLast);
+  add_warnings(ended.memory.warnings(), result);
+}
+
+void run_by_fibers(const Experiment& experiment, const RunHooks& hooks, const Fold* fold,
+                   RunOutcome& outcome) {
   const Scenario& scenario = experiment.scenario();
   const ParallelPlan& plan = experiment.plan();
+  const bool has_data = experiment.world().has_data;
   std::optional<Verification> oracle;
-  if (experiment.world().has_data) oracle.emplace(experiment, hooks.on_progress);
+  if (has_data) oracle.emplace(experiment, hooks.on_progress);
   FiberOptions options = world_options(experiment, hooks, fold);
   DecisionLog decisions(static_cast<int>(scenario.system.ranks));
   std::optional<DecisionReplay> replay;
@@ -123,45 +161,96 @@ void run_plan(const Experiment& experiment, const RunHooks& hooks, const Fold* f
   options.record = &decisions;
   options.replay = replay ? &*replay : nullptr;
   FiberWorld world(std::move(options));
-  DeviceMemory memory(world, experiment);
+  DeviceMemory memory(world, experiment, fold);
   RunRecord record(world, scenario.execution.steps,
-                   oracle ? oracle->oracles() : std::vector<Oracle*>());
+                   oracle ? oracle->oracles() : std::vector<Oracle*>(),
+                   has_data || hooks.replay != nullptr);
   std::optional<StateDump> dump;
   if (oracle && hooks.write_state) dump.emplace(plan, hooks.write_state);
-  Result& result = outcome.result;
   try {
     world.run([&](Runtime& runtime, Communicator& everyone) {
       run_rank(plan, hooks, {record, dump ? &*dump : nullptr}, runtime, everyone);
     });
-    note_host_times(experiment, world);
     if (oracle) oracle->finish();
     if (replay) replay->finish();
-    result.metrics = metrics_of(experiment, world, memory, record, oracle ? &*oracle : nullptr);
-    add_cost(experiment, result);
-    add_warnings(fault_warnings(scenario.faults, result), result);
-    if (hooks.detail || scenario.output.wants_detail()) {
-      const ReadLog::Scope decides_nothing(nullptr);
-      outcome.detail = detail_of({.experiment = experiment,
-                                  .hooks = hooks,
-                                  .world = world,
-                                  .record = record,
-                                  .result = result,
-                                  .decisions = oracle ? &decisions : hooks.replay});
-    }
-    result.checks.push_back(conservation_check(world));
-    result.checks.push_back(memory.check());
-    if (oracle) result.checks.push_back(oracle_check(*oracle));
-    result.expectations = judge(scenario.expect, result);
-    if (record.last_step_skipped()) result.warnings.emplace_back(kSkippedLast);
-    add_warnings(memory.warnings(), result);
+    report(experiment, hooks,
+           {.world = world,
+            .options = world.options(),
+            .memory = memory,
+            .record = record,
+            .oracle = oracle ? &*oracle : nullptr,
+            .decisions = oracle ? &decisions : hooks.replay},
+           outcome);
     if (oracle) outcome.decisions = std::move(decisions);
   } catch (const CommunicationError& error) {
-    result.diagnosis = error.diagnosis();
+    outcome.result.diagnosis = error.diagnosis();
   }
   for (const Diagnosis& warning : world.warnings()) {
-    result.warnings.push_back(warning.code + ": " + warning.summary);
+    outcome.result.warnings.push_back(warning.code + ": " + warning.summary);
   }
-  outcome.traces = take_traces(world);
+  outcome.traces = take_traces(world, world.options().traced_ranks);
+}
+
+// --- Replay ------------------------------------------------------------------------------------
+
+void replay_programs(const Experiment& experiment, const RunHooks& hooks,
+                     const RankPrograms& programs, RunOutcome& outcome) {
+  const FiberOptions options = world_options(experiment, hooks, nullptr);
+  RunRecord* record = nullptr;  // Made of the world.
+  ReplayWorld world(
+      {.cluster = options.cluster,
+       .all_reduce_algorithm = options.all_reduce_algorithm,
+       .traced_ranks = options.traced_ranks,
+       .on_mark = [&](int rank, const ProgramMark& mark) { record->note(rank, mark); },
+       .on_progress = hooks.on_progress},
+      programs);
+  DeviceMemory memory(world, experiment, nullptr);
+  RunRecord made(world, experiment.scenario().execution.steps, {}, false);
+  record = &made;
+  world.run();
+  report(experiment, hooks,
+         {.world = world,
+          .options = options,
+          .memory = memory,
+          .record = made,
+          .oracle = nullptr,
+          .decisions = nullptr},
+         outcome);
+  outcome.traces = take_traces(world, options.traced_ranks);
+  outcome.texts = programs.programs.front().tables;
+}
+
+// Replays the ranks' programs if that gives what a run would give. Returns why it does not, as the
+// end of a sentence, and leaves `outcome` as it is then; "" if it has.
+std::string try_replay(const Experiment& experiment, const RunHooks& hooks, RunOutcome& outcome) {
+  try {
+    RankRecording recording = record_ranks(experiment, hooks);
+    if (!recording.programs) return recording.obstacle;
+    if (hooks.edit_programs) hooks.edit_programs(*recording.programs);
+    RunOutcome replayed = outcome;
+    replay_programs(experiment, hooks, *recording.programs, replayed);
+    outcome = std::move(replayed);
+    return "";
+  } catch (const ReplayEnded& ended) {
+    return ended.reason;
+  } catch (const Error& error) {
+    return error.what();  // The run reports it with its rank.
+  }
+}
+
+// Replays, or else runs, all ranks, or those that represent the others.
+void run_plan(const Experiment& experiment, const RunHooks& hooks, const Fold* fold,
+              RunOutcome& outcome) {
+  const std::string& engine = experiment.scenario().execution.engine;
+  if (engine != "run" && fold == nullptr) {
+    const std::string obstacle = try_replay(experiment, hooks, outcome);
+    if (obstacle.empty()) return;
+    if (engine == "replay") {
+      throw LimitError("E0312", "execution.engine is \"replay\", but " + obstacle,
+                       "use execution.engine \"auto\", which then runs every rank");
+    }
+  }
+  run_by_fibers(experiment, hooks, fold, outcome);
 }
 
 // A caller's addition that may make ranks differ comes first; it adds nothing to real tensors.

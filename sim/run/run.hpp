@@ -10,6 +10,7 @@
 
 #include "backends/communicator.hpp"
 #include "backends/decision_log.hpp"
+#include "backends/program/program.hpp"
 
 #include "reports/result.hpp"
 #include "reports/run_detail.hpp"
@@ -19,6 +20,8 @@
 
 // The composition of a run: experiment -> one fiber per rank -> trace -> checks -> plain result.
 namespace shardsim {
+
+struct RankPrograms;
 
 /// Gets each file of a state dump (state_dump.hpp) by its name, when all ranks that hold a part of
 /// it have shown theirs.
@@ -30,6 +33,8 @@ struct RunHooks {
   /// Puts a layer between the strategies and the network (tests plant bugs this way). It gets the
   /// communicator of all ranks, and must not outlive the run.
   std::function<std::unique_ptr<Communicator>(Communicator& world)> wrap_world;
+  /// Changes the recorded programs of a replay (tests plant differences this way).
+  std::function<void(RankPrograms& programs)> edit_programs;
   /// Runs the experiment with another schedule: it is compiled once more for that. Another shape
   /// is a UsageError.
   ScheduleEdit edit_schedule;
@@ -52,7 +57,8 @@ struct RunHooks {
 
 struct RunOutcome {
   Result result;
-  std::vector<RankTrace> traces;    ///< Traces of the ranks that the scenario asks for; else empty.
+  std::vector<RankTrace> traces;  ///< Traces of the ranks that the scenario asks for; else empty.
+  std::shared_ptr<const ProgramTables> texts;  ///< Keeps those that the traces name.
   std::optional<RunDetail> detail;  ///< Set if it was requested, for a run that completed.
   /// Set for a run with data that completed.
   std::optional<DecisionLog> decisions;

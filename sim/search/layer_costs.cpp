@@ -14,6 +14,7 @@
 #include "sim/hardware/network_model.hpp"
 
 #include "backends/call.hpp"
+#include "backends/collective_shape.hpp"
 #include "backends/communicator.hpp"
 
 #include "strategies/model/make_model.hpp"
@@ -83,28 +84,21 @@ class PricedGroup final : public Communicator, private WorkOwner {
   }
 
   [[nodiscard]] Time duration_of(const Call& call) const {
-    CollectiveRequest request;
     const CollectiveRow& row = row_of(call.collective);
-    request.kind = row;
-    request.layout = &layout_;
-    request.algorithm = algorithm_;
-    const Tensor& output = *call.output;
-    const Tensor& input = *call.input;
-    const std::int64_t width = size_of(call.record.dtype);
     if (row.path == CollectivePath::star || row.path == CollectivePath::none) return {};
+    const std::int64_t width = size_of(call.record.dtype);
+    CollectiveRequest request = request_of({.row = &row,
+                                            .size = size(),
+                                            .count = call.record.count,
+                                            .width = width,
+                                            .counts = call.options->counts},
+                                           layout_, &tree_, algorithm_);
     if (row.path == CollectivePath::pairs) {
       // A run counts no bytes of the whole buffer; the largest part decides.
       request.largest_chunk =
-          std::max(input.numel() / size(),
+          std::max(call.input->numel() / size(),
                    *std::max_element(call.send_counts.begin(), call.send_counts.end())) *
           width;
-    } else {
-      request.bytes = std::max(input.num_bytes(), output.num_bytes());
-      request.largest_chunk = std::min(input.num_bytes(), output.num_bytes());
-    }
-    if (row.reduces_to_all()) {
-      request.tree = &tree_;
-      request.largest_chunk = chunk_size(input.numel(), size(), 0) * width;
     }
     return network_->collective(request, clock_.now).duration;
   }

@@ -112,7 +112,8 @@ class BucketedSync final : public OwningSync {
   [[nodiscard]] std::shared_ptr<const LateGroups> make_late_groups() const {
     const ReplicaGroups groups = gradient_groups(plan_, mesh_);
     const auto copy = [](Communicator* group) {
-      return group == nullptr ? nullptr : group->split(0, group->rank(), group->name());
+      return group == nullptr ? nullptr
+                              : group->subgroup(RankSpan::line(group->size()), group->name());
     };
     auto late = std::make_shared<LateGroups>();
     if (sharded_) {

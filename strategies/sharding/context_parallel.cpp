@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "strategies/mesh_groups.hpp"
 #include "strategies/named_groups.hpp"
 #include "strategies/sharding/context_forms.hpp"
 
@@ -142,8 +143,10 @@ ContextParallel::ContextParallel(Communicator& group, ContextAttention form, int
   } else if (u == 1) {
     same_heads_ = &group;
   } else {
-    own_ulysses_ = group.split(group.rank() / u, group.rank() % u, named_group::kCpUlysses.name);
-    own_same_heads_ = group.split(group.rank() % u, group.rank() / u, named_group::kCpRing.name);
+    const RankSpan whole = RankSpan::line(c);
+    own_ulysses_ =
+        group.subgroup(ulysses_part(whole, group.rank(), u), named_group::kCpUlysses.name);
+    own_same_heads_ = group.subgroup(ring_part(whole, group.rank(), u), named_group::kCpRing.name);
     ulysses_ = own_ulysses_.get();
     same_heads_ = own_same_heads_.get();
   }

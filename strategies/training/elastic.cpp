@@ -50,8 +50,9 @@ void hand_on(Runtime& runtime, Membership& own) {
 void form_group(Mesh& everyone, int members, Membership& own) {
   const int rank = everyone.data_rank();
   const bool is_member = rank < members;
-  std::unique_ptr<Communicator> group =
-      everyone.data_group()->split(is_member ? 0 : 1, rank, named_group::kMembers.name);
+  const RankSpan all = RankSpan::line(everyone.data_size());
+  std::unique_ptr<Communicator> group = everyone.data_group()->subgroup(
+      is_member ? all.part(0, 1, members) : RankSpan::none(), named_group::kMembers.name);
   if (!is_member) {
     own.sync.reset();
     own.mesh.reset();

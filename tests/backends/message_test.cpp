@@ -103,7 +103,7 @@ using Links = std::map<std::tuple<std::string, int, int>, LinkCounts>;
 Links links_of(const FiberWorld& world) {
   Links links;
   world.for_each_link([&](const LinkTraffic& link) {
-    LinkCounts& counts = links[{link.group->name(), link.from_rank, link.to_rank}];
+    LinkCounts& counts = links[{std::string(link.group), link.from_rank, link.to_rank}];
     counts.sent += link.counts.sent;
     counts.received += link.counts.received;
     counts.messages += link.counts.messages;

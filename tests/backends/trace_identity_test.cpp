@@ -145,6 +145,46 @@ TEST_CASE("what a rank receives in an all_to_all is part of its hash") {
   CHECK(one[2] == two[2]);
 }
 
+TEST_CASE("ranks that do the same in groups of one split have equal stretches, not equal hashes") {
+  FiberWorld world({.cluster = test_cluster(4), .has_data = false});
+  std::vector<std::uint64_t> stretches(4);
+  std::vector<std::uint64_t> edges(4);
+  world.run([&](Runtime& runtime, Communicator& everyone) {
+    const int rank = everyone.rank();
+    const Tensor buffer = runtime.allocate(MemoryCategory::comm, {4}, DType::fp32);
+    const auto pair = everyone.split(rank / 2, rank, "pair");
+    const auto edge = pair->split(0, rank, "edge");
+    const auto stretch = [&] { return world.engine().rank(rank).hash().stretch().value(); };
+    Work sum = pair->all_reduce(buffer, ReduceOp::sum);
+    stretches[static_cast<std::size_t>(rank)] = stretch();
+    sum.wait();
+    sum = edge->all_reduce(buffer, ReduceOp::sum);
+    edges[static_cast<std::size_t>(rank)] = stretch();
+    sum.wait();
+  });
+  std::set<std::uint64_t> hashes;
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    CHECK(stretches[rank] == stretches[0]);
+    CHECK(edges[rank] == edges[0]);
+    CHECK(edges[rank] != stretches[rank]);  // Another communicator.
+    hashes.insert(world.engine().rank(static_cast<int>(rank)).hash().value());
+  }
+  CHECK(hashes.size() == 4);
+}
+
+TEST_CASE("each rank's hash has the times of what it waits for, and its own") {
+  const auto waits = [](std::int64_t start, std::int64_t end, std::int64_t clock) {
+    RankState rank(0);
+    rank.clock().compute(Time::from_picoseconds(clock));
+    rank.wait(Time::from_picoseconds(start), Time::from_picoseconds(end), false, {});
+    return rank.hash().value();
+  };
+  const std::set<std::uint64_t> all = {waits(5, 9, 7), waits(6, 9, 7),  waits(5, 10, 7),
+                                       waits(5, 9, 8), waits(6, 10, 8), waits(9, 5, 7),
+                                       waits(7, 9, 5)};
+  CHECK(all.size() == 7);
+}
+
 namespace {
 
 // Every slice of every rank's communication: name and id, in program order.

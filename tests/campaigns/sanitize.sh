@@ -102,9 +102,11 @@ boost_source() {
 # sanitized_setup FOLDER SANITIZERS BOOST_SOURCE: warnings belong to the ordinary builds, where the
 # optimizer is not confused by instrumentation.
 sanitized_setup() {
-  local folder=$1 sanitizers=$2 source=$3 flags="-fno-sanitize-recover=undefined -g1"
+  local folder=$1 sanitizers=$2 source=$3 flags="-fno-sanitize-recover=undefined -g1" launcher=''
+  # Meson adds the cache by itself only where nobody names the compiler.
+  command -v ccache >/dev/null && launcher='ccache '
   if [[ ! -f $folder/build.ninja ]]; then
-    CC=clang CXX=clang++ meson setup "$folder" "$root" "-Db_sanitize=$sanitizers" -Db_lundef=false "-Dcpp_args=$flags" \
+    CC="${launcher}clang" CXX="${launcher}clang++" meson setup "$folder" "$root" "-Db_sanitize=$sanitizers" -Db_lundef=false "-Dcpp_args=$flags" \
       -Doptimization=1 -Ddebug=false -Dwerror=false -Dwarning_level=0 "-Dboost_source=$source" \
       >"$folder.log" 2>&1 </dev/null || {
       cat "$folder.log" >&2

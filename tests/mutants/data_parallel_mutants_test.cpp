@@ -30,7 +30,7 @@ Result trained_with(const std::string& name, const Changes& bug) {
   const ParallelPlan& trained = wrong.plan();
   Verification oracle(right);
   FiberWorld world(wrong.world());
-  RunRecord record(world, trained.options().training.steps, oracle.oracles());
+  RunRecord record(world, trained.options().training.steps, oracle.oracles(), true);
   world.run([&](Runtime& runtime, Communicator& everyone) {
     Mesh mesh(everyone, trained.options().mesh);
     RunRecord::Observer observer(record, holder_of(trained, mesh.place()));

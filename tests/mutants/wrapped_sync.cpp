@@ -24,7 +24,7 @@ Result run_with_sync(const Scenario& scenario, const WrapSync& wrap) {
   const ParallelPlan& plan = experiment.plan();
   Verification oracle(experiment);
   FiberWorld world(experiment.world());
-  RunRecord record(world, scenario.execution.steps, oracle.oracles());
+  RunRecord record(world, scenario.execution.steps, oracle.oracles(), true);
   Result result;
   try {
     world.run([&](Runtime& runtime, Communicator& everyone) {

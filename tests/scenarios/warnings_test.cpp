@@ -147,6 +147,7 @@ std::vector<Case> cases() {
       {"system.oversubscription=2", {}, nccl},
       {"system.pcie_gb_per_s=30", {}, nccl},
       {"execution.reduction_order=ring", {}, {"execution.tensors=real"}},
+      {"execution.engine=run", {"execution.tensors=real"}, {"execution.tensors=meta"}},
       {"execution.fold=auto", {"execution.tensors=real"}, {"execution.tensors=meta"}},
       {"execution.memory_margin=0.1", {"execution.tensors=real"}, {"execution.tensors=meta"}},
       {"execution.buffered_sends=true", {}, {"parallelism.pp=2"}},

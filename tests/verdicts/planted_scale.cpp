@@ -101,7 +101,7 @@ ScaleVerdict verdict_on(const Scenario& scenario, const PlantedScale& planted) {
   const ParallelPlan wrong(right.options(), optimizer);
   Verification oracle(right);
   FiberWorld world(right.world());
-  RunRecord record(world, scenario.execution.steps, oracle.oracles());
+  RunRecord record(world, scenario.execution.steps, oracle.oracles(), true);
   world.run([&](Runtime& runtime, Communicator& everyone) {
     Mesh mesh(everyone, wrong.options().mesh);
     RunRecord::Observer inner(record, holder_of(wrong, mesh.place()));

@@ -134,8 +134,8 @@ ScheduleChart schedule_chart(const WatchedRun& watched, const std::vector<StageT
 
 // --- Notes -------------------------------------------------------------------------------------
 
-void require_same(const WatchedRun& watched, const FiberWorld& world) {
-  if (watched.trace_hash() == world.engine().trace_hash()) return;
+void require_same(const WatchedRun& watched, const World& world) {
+  if (watched.trace_hash() == world.trace_hash()) return;
   throw Error(ExitCode::internal, "E1391",
               "the run that was watched for the report is not the run that was reported",
               "leave the report out, and please report this scenario");
@@ -192,7 +192,7 @@ std::string layout_of(const ParallelismSpec& parallelism, const ModelSpec& model
 RunDetail detail_of(const EndedRun& run) {
   const ParallelPlan& plan = run.experiment.plan();
   const MeshShape& mesh = plan.options().mesh;
-  const FiberWorld& world = run.world;
+  const World& world = run.world;
   const std::int64_t steps = plan.options().training.steps;
   RunDetail detail;
   detail.stages = stage_times(world, run.record, mesh);
@@ -205,7 +205,7 @@ RunDetail detail_of(const EndedRun& run) {
   std::set<int> ranks(fullest.begin(), fullest.end());
   for (const StageTime& stage : detail.stages) ranks.insert(stage.rank);
   ranks.insert(last);
-  WatchedRun watched(plan, run.hooks, world.options(), run.decisions, ranks);
+  WatchedRun watched(plan, run.hooks, run.options, run.decisions, ranks);
   require_same(watched, world);
   const Time origin = begin_of_last_step(world, run.record);
   detail.axes = axis_table(watched.of(last), run.record, run.result);

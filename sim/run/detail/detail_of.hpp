@@ -21,7 +21,8 @@ namespace shardsim {
 struct EndedRun {
   const Experiment& experiment;
   const RunHooks& hooks;
-  const FiberWorld& world;
+  const World& world;
+  const FiberOptions& options;  ///< Those with which fibers run it.
   const RunRecord& record;
   const Result& result;          ///< With its metrics.
   const DecisionLog* decisions;  ///< Those that it took or replayed; null: none.
@@ -38,20 +39,20 @@ struct EndedRun {
 // Stages, traffic, and the rank that ends last.
 
 /// By pipeline rank: the last step of the rank that ends last there, and the fullest one's peak.
-[[nodiscard]] std::vector<StageTime> stage_times(const FiberWorld& world, const RunRecord& record,
+[[nodiscard]] std::vector<StageTime> stage_times(const World& world, const RunRecord& record,
                                                  const MeshShape& mesh);
 
 /// By pipeline rank, the fullest rank; of equal ranks, the lowest.
-[[nodiscard]] std::vector<int> fullest_ranks(const FiberWorld& world, const MeshShape& mesh);
+[[nodiscard]] std::vector<int> fullest_ranks(const World& world, const MeshShape& mesh);
 
 /// The least clock at which the last step begins on a rank.
-[[nodiscard]] Time begin_of_last_step(const FiberWorld& world, const RunRecord& record);
+[[nodiscard]] Time begin_of_last_step(const World& world, const RunRecord& record);
 
 /// Bytes from every rank to every other, in the mean step.
-[[nodiscard]] TrafficMatrix traffic_matrix(const FiberWorld& world, std::int64_t steps);
+[[nodiscard]] TrafficMatrix traffic_matrix(const World& world, std::int64_t steps);
 
 /// The use of both tiers if there are several nodes. `step_s`: the time that the shares refer to.
-[[nodiscard]] std::vector<LinkUse> link_use(const FiberWorld& world, const Experiment& experiment,
+[[nodiscard]] std::vector<LinkUse> link_use(const World& world, const Experiment& experiment,
                                             double step_s);
 
 /// Axes that sent or waited. In whole picoseconds they sum to the times of the result.

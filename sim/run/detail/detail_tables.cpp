@@ -19,9 +19,9 @@ std::size_t stage_of_rank(const MeshShape& mesh, int rank) {
 
 // By stage, the rank with the largest `key`; of equal ranks, the lowest.
 template <class Key>
-std::vector<int> first_largest(const FiberWorld& world, const MeshShape& mesh, const Key& key) {
+std::vector<int> first_largest(const World& world, const MeshShape& mesh, const Key& key) {
   std::vector<int> found(static_cast<std::size_t>(mesh.pp), -1);
-  for (int rank = 0; rank < world.engine().num_ranks(); ++rank) {
+  for (int rank = 0; rank < world.num_ranks(); ++rank) {
     int& best = found[stage_of_rank(mesh, rank)];
     if (best < 0 || key(rank) > key(best)) best = rank;
   }
@@ -88,12 +88,11 @@ std::int64_t whole_bytes(const Result& result, const MetricRow& row) {
 
 // --- Stages ------------------------------------------------------------------------------------
 
-std::vector<int> fullest_ranks(const FiberWorld& world, const MeshShape& mesh) {
-  return first_largest(world, mesh,
-                       [&](int rank) { return world.engine().rank(rank).ledger().peak(); });
+std::vector<int> fullest_ranks(const World& world, const MeshShape& mesh) {
+  return first_largest(world, mesh, [&](int rank) { return world.rank(rank).ledger().peak(); });
 }
 
-std::vector<StageTime> stage_times(const FiberWorld& world, const RunRecord& record,
+std::vector<StageTime> stage_times(const World& world, const RunRecord& record,
                                    const MeshShape& mesh) {
   const std::vector<int> last =
       first_largest(world, mesh, [&](int rank) { return record.last_step_end(rank).clock; });
@@ -102,7 +101,7 @@ std::vector<StageTime> stage_times(const FiberWorld& world, const RunRecord& rec
   for (std::size_t stage = 0; stage < last.size(); ++stage) {
     const RankMoment& begin = record.last_step_begin(last[stage]);
     const RankMoment& end = record.last_step_end(last[stage]);
-    const MemoryLedger& ledger = world.engine().rank(fullest[stage]).ledger();
+    const MemoryLedger& ledger = world.rank(fullest[stage]).ledger();
     stages.push_back(
         {.stage = static_cast<std::int64_t>(stage),
          .rank = last[stage],
@@ -116,9 +115,9 @@ std::vector<StageTime> stage_times(const FiberWorld& world, const RunRecord& rec
   return stages;
 }
 
-Time begin_of_last_step(const FiberWorld& world, const RunRecord& record) {
+Time begin_of_last_step(const World& world, const RunRecord& record) {
   Time first = record.last_step_begin(record.last_rank()).clock;
-  for (int rank = 0; rank < world.engine().num_ranks(); ++rank) {
+  for (int rank = 0; rank < world.num_ranks(); ++rank) {
     // A rank that takes no part in the step has no times.
     if (record.last_step_end(rank).clock == Time()) continue;
     first = min(first, record.last_step_begin(rank).clock);
@@ -128,8 +127,8 @@ Time begin_of_last_step(const FiberWorld& world, const RunRecord& record) {
 
 // --- Traffic -----------------------------------------------------------------------------------
 
-TrafficMatrix traffic_matrix(const FiberWorld& world, std::int64_t steps) {
-  const auto ranks = static_cast<std::size_t>(world.engine().num_ranks());
+TrafficMatrix traffic_matrix(const World& world, std::int64_t steps) {
+  const auto ranks = static_cast<std::size_t>(world.num_ranks());
   const std::size_t per_cell = (ranks + kMaxTrafficCells - 1) / kMaxTrafficCells;
   TrafficMatrix matrix;
   matrix.ranks_per_cell = static_cast<std::int64_t>(per_cell);
@@ -150,11 +149,10 @@ TrafficMatrix traffic_matrix(const FiberWorld& world, std::int64_t steps) {
   return matrix;
 }
 
-std::vector<LinkUse> link_use(const FiberWorld& world, const Experiment& experiment,
-                              double step_s) {
-  const Cluster& cluster = world.options().cluster;
+std::vector<LinkUse> link_use(const World& world, const Experiment& experiment, double step_s) {
+  const Cluster& cluster = world.cluster();
   const SystemSpec& system = experiment.scenario().system;
-  const auto ranks = static_cast<std::size_t>(world.engine().num_ranks());
+  const auto ranks = static_cast<std::size_t>(world.num_ranks());
   const auto node_of = [&](int rank) { return static_cast<std::size_t>(cluster.node_of(rank)); };
   const std::size_t nodes = node_of(static_cast<int>(ranks) - 1) + 1;
   TierTraffic inside{.part = "rank",

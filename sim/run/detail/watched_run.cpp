@@ -157,7 +157,7 @@ WatchedRun::WatchedRun(const ParallelPlan& plan, const RunHooks& hooks, FiberOpt
   }
   world_.emplace(std::move(options));
   auto recorder = recorders_.begin();
-  for (const int rank : ranks) (*recorder++)->attach(world_->engine().rank(rank));
+  for (const int rank : ranks) (*recorder++)->attach(world_->rank(rank));
   run(plan, hooks);
 }
 

@@ -120,7 +120,7 @@ class WatchedRun {
 
   /// REQUIRES: one of the ranks.
   [[nodiscard]] RankRecorder& of(int rank) const;
-  [[nodiscard]] std::uint64_t trace_hash() const { return world_->engine().trace_hash(); }
+  [[nodiscard]] std::uint64_t trace_hash() const { return world_->trace_hash(); }
 
  private:
   void run(const ParallelPlan& plan, const RunHooks& hooks);

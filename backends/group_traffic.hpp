@@ -1,0 +1,72 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "sim/hardware/collective.hpp"
+
+#include "backends/communicator.hpp"
+#include "backends/traffic_counters.hpp"
+
+// Counts what the members of a group move: per member, and per link off the ring.
+namespace shardsim {
+
+/// The traffic of one member in one operation, payload and padding apart.
+struct Moved {
+  Traffic payload;
+  std::int64_t padding_sent = 0;
+};
+
+/// A message of `bytes`, as its sender or its receiver counts it.
+[[nodiscard]] Moved one_message(bool sends, std::int64_t bytes);
+
+/// Adds one operation to a member's counters.
+void add_moved(TrafficCounters& counters, const Moved& moved, TrafficClass traffic);
+
+/// Payload of a group that travelled off its ring: by trees, or directly. Most groups have none.
+/// Others keep one entry per used link; small groups in which all send to all keep one per pair.
+class GroupLinks {
+ public:
+  /// One end of a message, told by the member that it is.
+  void add(bool sends, int from, int to, std::int64_t bytes) {
+    LinkCounts& counts = link(from, to);
+    (sends ? counts.sent : counts.received) += bytes;
+    if (sends) ++counts.messages;
+  }
+  /// Members are about to send each other something directly, all to all.
+  void expect_all_pairs(int size);
+  /// `member`, of `size`, took part in an all_reduce by the double tree.
+  void add_tree(int size, int member, std::int64_t count, std::int64_t element_bytes);
+
+  /// Adds all of it. `tree`: the group's; null if add_tree was not called.
+  void add_to(LinkTable& table, const DoubleTree* tree) const;
+
+ private:
+  // Every link of a tree carries the same: what one member counted holds for all links it has.
+  struct TreeSide {
+    std::array<std::int64_t, 2> bytes{};
+    std::int64_t messages = 0;
+  };
+  static constexpr int kMostPaired = 256;
+  [[nodiscard]] LinkCounts& link(int from, int to) {
+    if (paired_ == 0) return direct_link(from, to);
+    return pairs_[static_cast<std::size_t>(from) * static_cast<std::size_t>(paired_) +
+                  static_cast<std::size_t>(to)];
+  }
+  [[nodiscard]] LinkCounts& direct_link(int from, int to);
+
+  // By sender, ascending by receiver: a sender has few.
+  std::vector<std::vector<std::pair<int, LinkCounts>>> direct_;
+  int paired_ = 0;                 // Members, where pairs_ has an entry for each two.
+  std::vector<LinkCounts> pairs_;  // A map costs as much as all else of a large plan's step.
+  std::vector<TreeSide> trees_;    // By member; empty until used.
+};
+
+/// Every link of a group that payload has travelled on. `counters`: of its members; `off_ring`:
+/// null if nothing has left the ring; `tree`: null if there is none.
+[[nodiscard]] LinkTable links_of(std::span<const TrafficCounters> counters,
+                                 const GroupLinks* off_ring, const DoubleTree* tree);
+
+}  // namespace shardsim

@@ -1,0 +1,193 @@
+#include "backends/program/program.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/kernel/error.hpp"
+#include "sim/kernel/hash.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// The number of an equal row of `rows`, which has the keys `numbers`.
+template <class Row, class Rows, class Numbers, class Key>
+std::uint32_t number_of(Row&& row, Rows& rows, Numbers& numbers, Key&& key) {
+  const auto [found, is_new] =
+      numbers.try_emplace(std::forward<Key>(key), static_cast<std::uint32_t>(rows.size()));
+  if (is_new) rows.push_back(std::forward<Row>(row));
+  return found->second;
+}
+
+auto key_of(const CallRecord& record) {
+  // Texts are of the tables: one address each.
+  return std::tuple(record.name, record.reduce, record.reduces, record.dtype, record.root,
+                    record.tag, record.count, record.label, record.counts_hash, record.padding,
+                    record.traffic);
+}
+
+std::vector<std::int64_t> bounds_of(const std::vector<ElementRange>& ranges) {
+  std::vector<std::int64_t> bounds;
+  for (const ElementRange& range : ranges) {
+    bounds.push_back(range.begin);
+    bounds.push_back(range.end);
+  }
+  return bounds;
+}
+
+bool same_group(const RankProgram& a, const RankProgram& b, std::size_t group) {
+  const ProgramGroup& mine = a.groups[group];
+  const ProgramGroup& other = b.groups[group];
+  if (mine.parent != other.parent || mine.name != other.name) return false;
+  // Groups of the world lie around the rank, groups of groups where their parent does.
+  if (mine.parent == 0 && mine.members.size > 0 && mine.members.step > 0) {
+    return mine.members.around(b.rank) == other.members;
+  }
+  return mine.members == other.members;
+}
+
+// The first group, or else step, that is not the same; the end of both if there is none.
+std::pair<std::size_t, std::size_t> first_difference(const RankProgram& a, const RankProgram& b) {
+  const std::size_t groups = std::min(a.groups.size(), b.groups.size());
+  std::size_t group = 0;
+  while (group < groups && same_group(a, b, group)) ++group;
+  const auto [mine, _] = std::ranges::mismatch(a.steps, b.steps);
+  return {group, static_cast<std::size_t>(mine - a.steps.begin())};
+}
+
+std::string describe_messages(const ProgramCall& call) {
+  std::string text;
+  for (const ProgramMessage& message : call.messages) {
+    text += concat(text.empty() ? "" : ", ", message.sends ? "send " : "recv ",
+                   std::string(name_of(message.dtype)), " x ", message.count,
+                   message.sends ? " to " : " from ", message.peer);
+  }
+  return text;
+}
+
+std::string describe(const ProgramCall& call, const ProgramGroup& group) {
+  std::string text = group.name + ": " + call.record.describe();
+  if (!call.messages.empty()) text += " (" + describe_messages(call) + ")";
+  return text;
+}
+
+std::string describe(const ProgramMark& mark) {
+  static constexpr const char* kNames[] = {"step begins", "pipeline begins", "pipeline ends",
+                                           "step is decided", "step ends"};
+  return concat(kNames[static_cast<std::size_t>(mark.kind)], " (", mark.step, ")");
+}
+
+}  // namespace
+
+bool ProgramTables::CallLess::operator()(const ProgramCall* a, const ProgramCall* b) const {
+  const auto key = [](const ProgramCall& call) {
+    return std::tuple(call.group, call.kind, call.collective, key_of(call.record));
+  };
+  if (const auto order = key(*a) <=> key(*b); order != 0) return order < 0;
+  const auto lists = [](const ProgramCall& call) {
+    return std::tie(call.counts, call.send_counts, call.recv_counts, call.messages);
+  };
+  if (const auto order = lists(*a) <=> lists(*b); order != 0) return order < 0;
+  return bounds_of(a->padding_at) < bounds_of(b->padding_at);
+}
+
+const char* ProgramTables::keep(const char* text) {
+  const char*& kept = kept_[text];
+  // Another text may lie at the same address now.
+  if (kept == nullptr || !same_text(kept, text)) kept = texts_.emplace(text).first->c_str();
+  return kept;
+}
+
+std::uint32_t ProgramTables::add(const ComputeOp& op) {
+  ComputeOp row = op;
+  row.name = keep(op.name);
+  return number_of(
+      row, operations_, operation_rows_,
+      OperationKey(row.name, row.kind, row.dtype, row.flops, row.bytes, row.shape.family,
+                   row.shape.m, row.shape.n, row.shape.k, row.shape.batch));
+}
+
+std::uint32_t ProgramTables::add(const ProgramAllocation& allocation) {
+  return number_of(allocation, allocations_, allocation_rows_, allocation);
+}
+
+std::uint32_t ProgramTables::add(ProgramCall call) {
+  call.record.name = keep(call.record.name);
+  call.record.label = keep(call.record.label);
+  call.label_hash = hash_label(call.record.label);
+  const auto found = call_rows_.find(&call);
+  if (found != call_rows_.end()) return found->second;
+  const auto number = static_cast<std::uint32_t>(calls_.size());
+  call_rows_.emplace(&calls_.emplace_back(std::move(call)), number);
+  return number;
+}
+
+std::uint32_t ProgramTables::add(ProgramTally tally) {
+  tally.name = keep(tally.name);
+  return number_of(tally, tallies_, tally_rows_, tally);
+}
+
+std::uint32_t ProgramTables::add(const ProgramMark& mark) {
+  return number_of(mark, marks_, mark_rows_, mark);
+}
+
+bool same_program(const RankProgram& a, const RankProgram& b) {
+  const auto [group, step] = first_difference(a, b);
+  return a.groups.size() == b.groups.size() && group == a.groups.size() &&
+         a.steps.size() == b.steps.size() && step == a.steps.size();
+}
+
+std::string difference_of(const RankProgram& a, const RankProgram& b) {
+  if (same_program(a, b)) return {};
+  const auto [group, step] = first_difference(a, b);
+  const std::string ranks = concat("ranks ", a.rank, " and ", b.rank);
+  if (step == a.steps.size() && step == b.steps.size()) {
+    const bool both = group < a.groups.size() && group < b.groups.size();
+    return both ? ranks + " are in groups of other forms at " + a.groups[group].name
+                : ranks + " form other groups";
+  }
+  const auto at = [step = step](const RankProgram& program) {
+    return step < program.steps.size() ? describe(program, program.steps[step])
+                                       : std::string("the end");
+  };
+  return concat("step ", step, " of ", ranks, " is ", at(a), " and ", at(b));
+}
+
+std::string describe(const RankProgram& program, const ProgramStep& step) {
+  using Kind = ProgramStep::Kind;
+  const ProgramTables& tables = *program.tables;
+  switch (step.kind) {
+    case Kind::compute: {
+      const ComputeOp& op = tables.operation(step.row);
+      return concat("compute ", op.name, " ", std::string(name_of(op.dtype)), " ", op.flops,
+                    " flops ", op.bytes, " bytes");
+    }
+    case Kind::allocate: {
+      const ProgramAllocation& allocation = tables.allocation(step.row);
+      return concat("allocate #", step.slot, " ", std::string(name_of(allocation.category)), " ",
+                    allocation.bytes, " bytes", allocation.on_host ? " on the host" : "");
+    }
+    case Kind::release:
+      return concat("release #", step.slot);
+    case Kind::follow:
+      return concat("follow work ", step.slot);
+    case Kind::post: {
+      const ProgramCall& call = tables.call(step.row);
+      return concat("post work ", step.slot, " ",
+                    describe(call, program.groups[static_cast<std::size_t>(call.group)]));
+    }
+    case Kind::wait:
+      return concat("wait for work ", step.slot);
+    case Kind::join:
+      return "join " + program.groups[step.row].name;
+    case Kind::synchronize:
+      return "synchronize";
+    case Kind::tally:
+      return concat("tally ", tables.tally(step.row).name);
+    case Kind::mark:
+      return describe(tables.mark(step.row));
+  }
+  return {};
+}
+
+}  // namespace shardsim

@@ -1,0 +1,175 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "sim/kernel/memory_ledger.hpp"
+
+#include "sim/hardware/compute_op.hpp"
+
+#include "backends/call.hpp"
+#include "backends/rank_span.hpp"
+
+// The program of one rank of a run without data, as a value: all it computes, allocates, posts and
+// waits for, in order (docs/decisions/0061-record-and-replay.md). It has no times, so that it holds
+// on every machine. Ranks that do the same have equal programs: a group is known by the form in
+// which it lies around the rank, a peer by its place in the group.
+namespace shardsim {
+
+/// A moment that somebody asks about later.
+struct ProgramMark {
+  enum class Kind : std::uint8_t { step_begins, compute_begins, compute_ends, decided, step_ends };
+  Kind kind = Kind::step_begins;
+  std::int64_t step = 0;
+  bool skipped = false;  ///< For decided, as the next one.
+  double next_scale = 1.0;
+
+  friend auto operator<=>(const ProgramMark&, const ProgramMark&) = default;
+};
+
+struct ProgramAllocation {
+  MemoryCategory category = MemoryCategory::params;
+  bool on_host = false;
+  std::int64_t bytes = 0;
+
+  friend auto operator<=>(const ProgramAllocation&, const ProgramAllocation&) = default;
+};
+
+/// Runtime::tally.
+struct ProgramTally {
+  const char* name = "";  ///< A text of the tables.
+  std::int64_t first = 0;
+  std::vector<std::int64_t> amounts;
+
+  friend auto operator<=>(const ProgramTally&, const ProgramTally&) = default;
+};
+
+/// A message of a send, a receive or a batch.
+struct ProgramMessage {
+  bool sends = false;
+  int peer = 0;
+  DType dtype = DType::fp32;
+  std::int64_t count = 0;
+
+  friend auto operator<=>(const ProgramMessage&, const ProgramMessage&) = default;
+};
+
+/// One call. The record's site is that of the first call like it.
+struct ProgramCall {
+  int group = 0;  ///< The program's number of it.
+  CallKind kind = CallKind::collective;
+  CollectiveKind collective = collective::kBarrier;
+  CallRecord record;             ///< Its texts are of the tables.
+  std::uint64_t label_hash = 0;  ///< hash_label of the record's label.
+  std::vector<std::int64_t> counts;
+  std::vector<ElementRange> padding_at;
+  std::vector<std::int64_t> send_counts;
+  std::vector<std::int64_t> recv_counts;
+  std::vector<ProgramMessage> messages;
+};
+
+/// A communicator of the rank. The first one is the world's, which has no parent.
+struct ProgramGroup {
+  int parent = -1;
+  std::string name;
+  RankSpan members;  ///< Ranks in the parent; none where this rank joins none of the groups.
+};
+
+struct ProgramStep {
+  enum class Kind : std::uint8_t {
+    compute,      ///< An operation.
+    allocate,     ///< An allocation, which has `slot` until it is released.
+    release,      ///< That of `slot`.
+    follow,       ///< The next post comes behind the work in `slot`.
+    post,         ///< A call, whose work has `slot` until it is waited for.
+    wait,         ///< For that of `slot`.
+    join,         ///< Forms a group, which all ranks of its parent do.
+    synchronize,  ///< The host waits for the compute stream.
+    tally,
+    mark,
+  };
+  Kind kind = Kind::compute;
+  std::uint32_t slot = 0;
+  /// In the table of the kind: operations, allocations, calls, tallies, marks; a group for join,
+  /// the parent for pass.
+  std::uint32_t row = 0;
+
+  friend bool operator==(const ProgramStep&, const ProgramStep&) = default;
+};
+
+/// The rows that steps name: equal rows have one number, so that programs with the same tables are
+/// equal where their steps are.
+class ProgramTables {
+ public:
+  ProgramTables() = default;
+  ProgramTables(const ProgramTables&) = delete;
+  ProgramTables& operator=(const ProgramTables&) = delete;
+
+  [[nodiscard]] const ComputeOp& operation(std::uint32_t row) const { return operations_[row]; }
+  [[nodiscard]] const ProgramAllocation& allocation(std::uint32_t row) const {
+    return allocations_[row];
+  }
+  [[nodiscard]] const ProgramCall& call(std::uint32_t row) const { return calls_[row]; }
+  [[nodiscard]] const ProgramTally& tally(std::uint32_t row) const { return tallies_[row]; }
+  [[nodiscard]] const ProgramMark& mark(std::uint32_t row) const { return marks_[row]; }
+  [[nodiscard]] std::size_t num_operations() const { return operations_.size(); }
+  [[nodiscard]] std::size_t num_calls() const { return calls_.size(); }
+
+  // Each returns the number of an equal row, new or not.
+  std::uint32_t add(const ComputeOp& op);
+  std::uint32_t add(const ProgramAllocation& allocation);
+  std::uint32_t add(ProgramCall call);
+  std::uint32_t add(ProgramTally tally);
+  std::uint32_t add(const ProgramMark& mark);
+  /// An equal text that lives as long as the tables.
+  const char* keep(const char* text);
+
+ private:
+  using OperationKey =
+      std::tuple<const char*, ComputeKind, DType, std::int64_t, std::int64_t, KernelFamily,
+                 std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+  struct CallLess {
+    bool operator()(const ProgramCall* a, const ProgramCall* b) const;
+  };
+
+  std::deque<ComputeOp> operations_;
+  std::deque<ProgramAllocation> allocations_;
+  std::deque<ProgramCall> calls_;  // Addresses stay.
+  std::deque<ProgramTally> tallies_;
+  std::deque<ProgramMark> marks_;
+  std::map<OperationKey, std::uint32_t> operation_rows_;
+  std::map<ProgramAllocation, std::uint32_t> allocation_rows_;
+  std::map<const ProgramCall*, std::uint32_t, CallLess> call_rows_;
+  std::map<ProgramTally, std::uint32_t> tally_rows_;
+  std::map<ProgramMark, std::uint32_t> mark_rows_;
+  std::set<std::string, std::less<>> texts_;
+  std::map<const char*, const char*> kept_;  // By address: mostly a literal, kept before.
+};
+
+struct RankProgram {
+  int rank = 0;                                 ///< Whose it is.
+  std::shared_ptr<const ProgramTables> tables;  ///< Shared with the other programs of a recording.
+  std::vector<ProgramGroup> groups;             ///< In the order they are formed.
+  std::vector<ProgramStep> steps;
+  std::uint32_t num_works = 0;        ///< Slots of works,
+  std::uint32_t num_allocations = 0;  ///< and of allocations.
+};
+
+/// Whether two ranks do the same: equal steps, and groups of the same form around each.
+/// REQUIRES: the same tables.
+[[nodiscard]] bool same_program(const RankProgram& a, const RankProgram& b);
+
+/// The step at which two programs differ first, as the end of a sentence; "" if they do not.
+[[nodiscard]] std::string difference_of(const RankProgram& a, const RankProgram& b);
+
+/// A step in words: "compute matmul fp32 ...", "wait 3".
+[[nodiscard]] std::string describe(const RankProgram& program, const ProgramStep& step);
+
+}  // namespace shardsim

@@ -1,0 +1,257 @@
+#include "backends/program/recorder.hpp"
+
+#include <array>
+#include <cstddef>
+#include <deque>
+#include <utility>
+
+#include "sim/kernel/error.hpp"
+#include "sim/kernel/hash.hpp"
+
+namespace shardsim {
+
+// --- Writing -----------------------------------------------------------------------------------
+
+std::uint32_t ProgramWriter::Slots::take() {
+  if (free_.empty()) return num_ever_++;
+  const std::uint32_t slot = free_.back();
+  free_.pop_back();
+  return slot;
+}
+
+void ProgramWriter::compute(const ComputeOp& op) {
+  add(ProgramStep::Kind::compute, 0, tables_.add(op));
+}
+
+std::uint32_t ProgramWriter::allocate(const ProgramAllocation& allocation) {
+  const std::uint32_t slot = allocations_.take();
+  add(ProgramStep::Kind::allocate, slot, tables_.add(allocation));
+  return slot;
+}
+
+void ProgramWriter::release(std::uint32_t slot) {
+  add(ProgramStep::Kind::release, slot);
+  allocations_.put_back(slot);
+}
+
+std::uint32_t ProgramWriter::post(int group, const Call& call, std::uint32_t after) {
+  if (after != kNoWork) add(ProgramStep::Kind::follow, after);
+  ProgramCall row{.group = group,
+                  .kind = call.kind,
+                  .collective = call.collective,
+                  .record = call.record,
+                  .counts = {call.options->counts.begin(), call.options->counts.end()},
+                  .padding_at = {call.options->padding_at.begin(), call.options->padding_at.end()},
+                  .send_counts = {call.send_counts.begin(), call.send_counts.end()},
+                  .recv_counts = {call.recv_counts.begin(), call.recv_counts.end()},
+                  .messages = {}};
+  for (const P2pOp& half : call.halves) {
+    row.messages.push_back({.sends = half.kind == P2pOp::Kind::send,
+                            .peer = half.peer,
+                            .dtype = half.buffer.dtype(),
+                            .count = half.buffer.numel()});
+  }
+  const std::uint32_t slot = works_.take();
+  add(ProgramStep::Kind::post, slot, tables_.add(std::move(row)));
+  return slot;
+}
+
+void ProgramWriter::wait(std::uint32_t slot) {
+  add(ProgramStep::Kind::wait, slot);
+  works_.put_back(slot);
+}
+
+int ProgramWriter::join(int parent, const std::string& name, const RankSpan& members) {
+  const auto group = static_cast<std::uint32_t>(program_.groups.size());
+  program_.groups.push_back({parent, name, members});
+  add(ProgramStep::Kind::join, 0, group);
+  return static_cast<int>(group);
+}
+
+void ProgramWriter::tally(const char* name, std::int64_t first,
+                          std::span<const std::int64_t> amounts) {
+  add(ProgramStep::Kind::tally, 0,
+      tables_.add(ProgramTally{name, first, {amounts.begin(), amounts.end()}}));
+}
+
+void ProgramWriter::mark(const ProgramMark& mark) {
+  add(ProgramStep::Kind::mark, 0, tables_.add(mark));
+}
+
+void ProgramWriter::finish() {
+  if (!works_.all_free()) throw NotRecordable{"a rank ends without waiting for all its works"};
+  program_.num_works = works_.num_ever();
+  program_.num_allocations = allocations_.num_ever();
+}
+
+namespace {
+
+// --- Recording ---------------------------------------------------------------------------------
+
+// Writes the allocations of a ledger. The mark of each is its slot, plus 1.
+class RecordedLedger final : private MemoryListener {
+ public:
+  RecordedLedger(ProgramWriter& writer, bool on_host) : writer_(writer), on_host_(on_host) {
+    ledger_.set_listener(this);
+  }
+  [[nodiscard]] MemoryLedger& ledger() { return ledger_; }
+
+ private:
+  void memory_changed(MemoryCategory category, std::int64_t bytes_now) override {
+    std::int64_t& before = now_.at(static_cast<std::size_t>(category));
+    const std::int64_t change = bytes_now - before;
+    before = bytes_now;
+    AllocationMark& mark = AllocationOwner::current();
+    if (mark != 0) return writer_.release(std::exchange(mark, 0) - 1);
+    mark = writer_.allocate({category, on_host_, change}) + 1;
+  }
+
+  ProgramWriter& writer_;
+  bool on_host_;
+  RollingHash hash_;
+  MemoryLedger ledger_{hash_};
+  MemoryUse now_{};
+};
+
+class RecordedRuntime final : public Runtime {
+ public:
+  explicit RecordedRuntime(ProgramWriter& writer)
+      : writer_(writer), ledger_(writer, false), host_ledger_(writer, true) {}
+
+  [[nodiscard]] bool has_data() const override { return false; }
+  [[nodiscard]] MemoryLedger* ledger() override { return &ledger_.ledger(); }
+  [[nodiscard]] MemoryLedger* host_ledger() override { return &host_ledger_.ledger(); }
+  void tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts) override {
+    writer_.tally(name, first, amounts);
+  }
+
+ protected:
+  void charge(const ComputeOp& op) override { writer_.compute(op); }
+  // Both are known beforehand, but the host asks for them.
+  [[nodiscard]] bool planned_decision(const char* /*name*/, bool planned) override {
+    writer_.synchronize();
+    return planned;
+  }
+  [[nodiscard]] std::optional<Numbers> replayed_numbers(const char* /*name*/) override {
+    writer_.synchronize();
+    return std::nullopt;
+  }
+
+ private:
+  ProgramWriter& writer_;
+  RecordedLedger ledger_;
+  RecordedLedger host_ledger_;
+};
+
+}  // namespace
+
+// The state that communicators of one rank share, and whom their works tell of a wait.
+class Recorder::Recording final : public WorkOwner {
+ public:
+  explicit Recording(ProgramWriter& writer) : writer_(&writer) {}
+
+  // Throws UsageError (E0510) if the program has ended.
+  [[nodiscard]] ProgramWriter& writer() {
+    if (writer_ == nullptr) {
+      throw UsageError("E0510", "a communicator or a work is used after its program has ended",
+                       "wait for every work in the rank that has posted it");
+    }
+    return *writer_;
+  }
+  void end() { writer_ = nullptr; }
+
+  [[nodiscard]] static std::uint32_t slot_of(const void* operation) {
+    return *static_cast<const std::uint32_t*>(operation);
+  }
+  [[nodiscard]] Work work(std::uint32_t slot) {
+    while (works_.size() <= slot) works_.push_back(static_cast<std::uint32_t>(works_.size()));
+    return {*this, &works_[slot]};
+  }
+
+  int num_open = 0;  // Communicators.
+
+ private:
+  void wait(void* operation) override { writer().wait(slot_of(operation)); }
+  void abandon(void* /*operation*/) noexcept override {}  // ProgramWriter::finish finds it.
+
+  ProgramWriter* writer_;            // Null: the program has ended.
+  std::deque<std::uint32_t> works_;  // By slot, itself.
+};
+
+class Recorder::RecordedCommunicator final : public Communicator {
+ public:
+  RecordedCommunicator(Recording& recording, int group, std::string name, int rank, int size)
+      : recording_(recording), group_(group), name_(std::move(name)), rank_(rank), size_(size) {
+    ++recording_.num_open;
+  }
+  ~RecordedCommunicator() override { --recording_.num_open; }
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
+  [[nodiscard]] const std::string& name() const override { return name_; }
+
+  Work post(const Call& call) override {
+    const Work* after = call.options->after;
+    const std::uint32_t behind =
+        after == nullptr ? ProgramWriter::kNoWork : Recording::slot_of(after->operation());
+    return recording_.work(recording_.writer().post(group_, call, behind));
+  }
+
+  [[nodiscard]] std::unique_ptr<Communicator> split(int /*color*/, int /*key*/,
+                                                    const std::string& name,
+                                                    CallSite /*site*/) override {
+    throw NotRecordable{"group " + name + " is formed by colors, so its members are not known"};
+  }
+
+  [[nodiscard]] std::unique_ptr<Communicator> subgroup(const RankSpan& members,
+                                                       const std::string& name,
+                                                       CallSite /*site*/) override {
+    const int group = recording_.writer().join(group_, name, members);
+    if (members.size == 0) return nullptr;
+    const int member = members.member_of(rank_);
+    if (member < 0) throw NotRecordable{"a rank names a group " + name + " without itself"};
+    return std::make_unique<RecordedCommunicator>(recording_, group, name, member, members.size);
+  }
+
+ private:
+  Recording& recording_;
+  int group_;
+  std::string name_;
+  int rank_;
+  int size_;
+};
+
+Recorder::Recorder(int num_ranks)
+    : num_ranks_(num_ranks), tables_(std::make_shared<ProgramTables>()) {}
+
+Recorder::~Recorder() = default;
+
+RankProgram Recorder::begin(int rank) const {
+  return {.rank = rank,
+          .tables = tables_,
+          .groups = {{.name = "world", .members = RankSpan::line(num_ranks_)}},
+          .steps = {}};
+}
+
+RankProgram Recorder::record(int rank, const RankBody& body) {
+  RankProgram program = begin(rank);
+  ProgramWriter writer(program, *tables_);
+  Recording& recording = *recordings_.emplace_back(std::make_unique<Recording>(writer));
+  try {
+    RecordedRuntime runtime(writer);
+    RecordedCommunicator world(recording, 0, program.groups.front().name, rank, num_ranks_);
+    body(runtime, world, writer);
+    if (recording.num_open > 1) {
+      throw NotRecordable{"a rank ends without destroying all its groups"};
+    }
+  } catch (...) {
+    recording.end();
+    throw;
+  }
+  recording.end();
+  writer.finish();
+  if (recording.num_open == 0) recordings_.pop_back();  // Nothing is left that knows it.
+  return program;
+}
+
+}  // namespace shardsim

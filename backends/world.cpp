@@ -1,0 +1,57 @@
+#include "backends/world.hpp"
+
+#include <limits>
+#include <utility>
+
+namespace shardsim {
+
+World::World(Cluster cluster)
+    : cluster_(std::move(cluster)),
+      executed_flops_(static_cast<std::size_t>(cluster_.num_ranks()), 0.0),
+      sent_by_rank_(executed_flops_.size(), 0),
+      comm_busy_(executed_flops_.size(), 0) {}
+
+TrafficCounters World::total_traffic() const {
+  TrafficCounters total;
+  for (const auto& [_, counters] : traffic_) total += counters;
+  return total;
+}
+
+std::span<const std::int64_t> World::tallied(std::string_view name) const {
+  const auto found = tallies_.find(name);
+  return found == tallies_.end() ? std::span<const std::int64_t>() : found->second;
+}
+
+int World::fullest_rank() const {
+  int fullest = 0;
+  for (int rank = 1; rank < num_ranks(); ++rank) {
+    if (this->rank(rank).ledger().peak() > this->rank(fullest).ledger().peak()) fullest = rank;
+  }
+  return fullest;
+}
+
+void World::tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts) {
+  auto found = tallies_.find(std::string_view(name));
+  if (found == tallies_.end()) found = tallies_.try_emplace(name).first;
+  std::vector<std::int64_t>& sums = found->second;
+  const std::size_t end = static_cast<std::size_t>(first) + amounts.size();
+  if (sums.size() < end) sums.resize(end, 0);
+  for (std::size_t i = 0; i < amounts.size(); ++i) {
+    sums[static_cast<std::size_t>(first) + i] += amounts[i];
+  }
+}
+
+// Streams run side by side, so their sum may leave the range that each of them keeps.
+void World::add_busy(int rank, Time duration) {
+  std::int64_t& busy = comm_busy_[static_cast<std::size_t>(rank)];
+  if (__builtin_add_overflow(busy, duration.picoseconds(), &busy)) {
+    busy = std::numeric_limits<std::int64_t>::max();
+  }
+}
+
+void World::add_traffic(const std::string& name, int rank, const TrafficCounters& counters) {
+  traffic_[name] += counters;
+  sent_by_rank_[static_cast<std::size_t>(rank)] += counters.payload_sent;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,143 @@
+#include "sim/run/rank_programs.hpp"
+
+#include <array>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "backends/program/recorder.hpp"
+
+#include "strategies/mesh.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// Tells a program where its steps begin and end.
+class Marker final : public TrainingObserver {
+ public:
+  explicit Marker(ProgramWriter& writer) : writer_(writer) {}
+
+  void step_begins(std::int64_t step) override { mark(ProgramMark::Kind::step_begins, step); }
+  void compute_begins(std::int64_t step) override { mark(ProgramMark::Kind::compute_begins, step); }
+  void compute_ends(std::int64_t step) override { mark(ProgramMark::Kind::compute_ends, step); }
+  void step_decided(std::int64_t step, bool skipped, double next_scale) override {
+    writer_.mark({ProgramMark::Kind::decided, step, skipped, next_scale});
+  }
+  void step_ends(std::int64_t step, const GradientSync& /*sync*/,
+                 std::optional<double> /*loss*/) override {
+    mark(ProgramMark::Kind::step_ends, step);
+  }
+
+ private:
+  void mark(ProgramMark::Kind kind, std::int64_t step) { writer_.mark({kind, step}); }
+
+  ProgramWriter& writer_;
+};
+
+// The reason why fibers must run it; "" if there is none.
+std::string replay_obstacle_of(const Experiment& experiment, const RunHooks& hooks) {
+  const FiberOptions& world = experiment.world();
+  if (world.has_data) return "with real tensors (execution.tensors) every rank has numbers";
+  if (hooks.replay != nullptr) return "replayed decisions are those of each rank";
+  if (hooks.wrap_world) return "something stands between the ranks and the network";
+  if (hooks.watch) return "buffers and the order of calls are watched";
+  if (world.buffered_sends || hooks.schedule.sends != SendMode::rendezvous) {
+    return "sends are buffered";
+  }
+  if (hooks.schedule.seed != 0) return "the order of events is drawn";
+  return "";
+}
+
+// By rank, a key that is equal where ranks are expected to do the same.
+class Classes {
+ public:
+  explicit Classes(const Experiment& experiment)
+      : experiment_(experiment), mesh_(experiment.plan().options().mesh) {
+    const Scenario& scenario = experiment.scenario();
+    const ParallelismSpec& parallelism = scenario.parallelism;
+    known_ = scenario.model.num_experts == 0 && !parallelism.is_elastic() &&
+             !parallelism.trains_apart() && !parallelism.changes_algorithm();
+  }
+
+  using Key = std::array<int, 4>;
+  [[nodiscard]] Key of(int rank) const {
+    if (!known_) return {rank, 0, 0, 0};
+    const MeshPlace place = mesh_.place_of(rank);
+    const AlikeRanks& alike = experiment_.alike();
+    return {place.pp, alike.tensor ? 0 : place.tp, place.cp,
+            alike.first[static_cast<std::size_t>(place.dp_shard)]};
+  }
+
+ private:
+  const Experiment& experiment_;
+  const MeshShape& mesh_;
+  bool known_ = false;
+};
+
+RankProgram record(Recorder& recorder, const ParallelPlan& plan, int rank) {
+  return recorder.record(rank, [&](Runtime& runtime, Communicator& world, ProgramWriter& writer) {
+    Mesh mesh(world, plan.options().mesh);
+    Marker marker(writer);
+    plan.train_rank(runtime, mesh, marker);
+  });
+}
+
+// The program among `programs` that is equal, or it is added.
+int place_of(RankProgram program, std::vector<RankProgram>& programs,
+             std::multimap<std::size_t, int>& by_length) {
+  const auto [first, last] = by_length.equal_range(program.steps.size());
+  for (auto found = first; found != last; ++found) {
+    if (same_program(programs[static_cast<std::size_t>(found->second)], program)) {
+      return found->second;
+    }
+  }
+  const auto index = static_cast<int>(programs.size());
+  by_length.emplace(program.steps.size(), index);
+  programs.push_back(std::move(program));
+  return index;
+}
+
+}  // namespace
+
+RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks) {
+  std::string obstacle = replay_obstacle_of(experiment, hooks);
+  if (!obstacle.empty()) return {std::nullopt, std::move(obstacle)};
+  const ParallelPlan& plan = experiment.plan();
+  const int ranks = plan.options().mesh.size();
+  const Classes classes(experiment);
+  struct Members {
+    int program = -1;
+    int first = -1;
+    int last = -1;
+  };
+  std::map<Classes::Key, Members> members;
+  RankPrograms programs{.programs = {},
+                        .of_rank = std::vector<int>(static_cast<std::size_t>(ranks))};
+  std::multimap<std::size_t, int> by_length;
+  Recorder recorder(ranks);
+  try {
+    for (int rank = 0; rank < ranks; ++rank) {
+      Members& own = members[classes.of(rank)];
+      own.last = rank;
+      if (own.first < 0) {
+        own.first = rank;
+        own.program = place_of(record(recorder, plan, rank), programs.programs, by_length);
+        if (hooks.on_progress) hooks.on_progress();
+      }
+      programs.of_rank[static_cast<std::size_t>(rank)] = own.program;
+    }
+    for (const auto& [_, own] : members) {
+      if (own.last == own.first) continue;
+      const std::string difference =
+          difference_of(programs.programs[static_cast<std::size_t>(own.program)],
+                        record(recorder, plan, own.last));
+      if (!difference.empty()) return {std::nullopt, difference};
+    }
+  } catch (const NotRecordable& refused) {
+    return {std::nullopt, refused.reason};
+  }
+  return {std::move(programs), ""};
+}
+
+}  // namespace shardsim
