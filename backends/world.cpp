@@ -25,7 +25,7 @@ std::span<const std::int64_t> World::tallied(std::string_view name) const {
 int World::fullest_rank() const {
   int fullest = 0;
   for (int rank = 1; rank < num_ranks(); ++rank) {
-    if (this->rank(rank).ledger().peak() > this->rank(fullest).ledger().peak()) fullest = rank;
+    if (ledger(rank).peak() > ledger(fullest).peak()) fullest = rank;
   }
   return fullest;
 }

@@ -38,6 +38,12 @@ class World {
   /// The state of the rank that runs in the place of `rank`: mostly its own.
   [[nodiscard]] virtual RankState& rank(int rank) = 0;
   [[nodiscard]] virtual const RankState& rank(int rank) const = 0;
+  [[nodiscard]] virtual const MemoryLedger& ledger(int rank) const {
+    return this->rank(rank).ledger();
+  }
+  [[nodiscard]] virtual const MemoryLedger& host_ledger(int rank) const {
+    return this->rank(rank).host_ledger();
+  }
   /// The hashes of all ranks that run, in rank order. It does not depend on how they took turns.
   [[nodiscard]] virtual std::uint64_t trace_hash() const = 0;
   /// Visits the links that were used, group by group in the order they were made, by sender and

@@ -4,36 +4,12 @@
 #include <utility>
 
 #include "sim/kernel/error.hpp"
-#include "sim/kernel/hash.hpp"
+
+#include "backends/program/program_tables.hpp"
 
 namespace shardsim {
 
 namespace {
-
-// The number of an equal row of `rows`, which has the keys `numbers`.
-template <class Row, class Rows, class Numbers, class Key>
-std::uint32_t number_of(Row&& row, Rows& rows, Numbers& numbers, Key&& key) {
-  const auto [found, is_new] =
-      numbers.try_emplace(std::forward<Key>(key), static_cast<std::uint32_t>(rows.size()));
-  if (is_new) rows.push_back(std::forward<Row>(row));
-  return found->second;
-}
-
-auto key_of(const CallRecord& record) {
-  // Texts are of the tables: one address each.
-  return std::tuple(record.name, record.reduce, record.reduces, record.dtype, record.root,
-                    record.tag, record.count, record.label, record.counts_hash, record.padding,
-                    record.traffic);
-}
-
-std::vector<std::int64_t> bounds_of(const std::vector<ElementRange>& ranges) {
-  std::vector<std::int64_t> bounds;
-  for (const ElementRange& range : ranges) {
-    bounds.push_back(range.begin);
-    bounds.push_back(range.end);
-  }
-  return bounds;
-}
 
 bool same_group(const RankProgram& a, const RankProgram& b, std::size_t group) {
   const ProgramGroup& mine = a.groups[group];
@@ -78,58 +54,6 @@ std::string describe(const ProgramMark& mark) {
 }
 
 }  // namespace
-
-bool ProgramTables::CallLess::operator()(const ProgramCall* a, const ProgramCall* b) const {
-  const auto key = [](const ProgramCall& call) {
-    return std::tuple(call.group, call.kind, call.collective, key_of(call.record));
-  };
-  if (const auto order = key(*a) <=> key(*b); order != 0) return order < 0;
-  const auto lists = [](const ProgramCall& call) {
-    return std::tie(call.counts, call.send_counts, call.recv_counts, call.messages);
-  };
-  if (const auto order = lists(*a) <=> lists(*b); order != 0) return order < 0;
-  return bounds_of(a->padding_at) < bounds_of(b->padding_at);
-}
-
-const char* ProgramTables::keep(const char* text) {
-  const char*& kept = kept_[text];
-  // Another text may lie at the same address now.
-  if (kept == nullptr || !same_text(kept, text)) kept = texts_.emplace(text).first->c_str();
-  return kept;
-}
-
-std::uint32_t ProgramTables::add(const ComputeOp& op) {
-  ComputeOp row = op;
-  row.name = keep(op.name);
-  return number_of(
-      row, operations_, operation_rows_,
-      OperationKey(row.name, row.kind, row.dtype, row.flops, row.bytes, row.shape.family,
-                   row.shape.m, row.shape.n, row.shape.k, row.shape.batch));
-}
-
-std::uint32_t ProgramTables::add(const ProgramAllocation& allocation) {
-  return number_of(allocation, allocations_, allocation_rows_, allocation);
-}
-
-std::uint32_t ProgramTables::add(ProgramCall call) {
-  call.record.name = keep(call.record.name);
-  call.record.label = keep(call.record.label);
-  call.label_hash = hash_label(call.record.label);
-  const auto found = call_rows_.find(&call);
-  if (found != call_rows_.end()) return found->second;
-  const auto number = static_cast<std::uint32_t>(calls_.size());
-  call_rows_.emplace(&calls_.emplace_back(std::move(call)), number);
-  return number;
-}
-
-std::uint32_t ProgramTables::add(ProgramTally tally) {
-  tally.name = keep(tally.name);
-  return number_of(tally, tallies_, tally_rows_, tally);
-}
-
-std::uint32_t ProgramTables::add(const ProgramMark& mark) {
-  return number_of(mark, marks_, mark_rows_, mark);
-}
 
 bool same_program(const RankProgram& a, const RankProgram& b) {
   const auto [group, step] = first_difference(a, b);

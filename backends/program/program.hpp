@@ -1,13 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
-#include <set>
-#include <span>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "sim/kernel/memory_ledger.hpp"
@@ -97,61 +92,13 @@ struct ProgramStep {
   };
   Kind kind = Kind::compute;
   std::uint32_t slot = 0;
-  /// In the table of the kind: operations, allocations, calls, tallies, marks; a group for join,
-  /// the parent for pass.
+  /// In the table of the kind: operations, allocations, calls, tallies, marks; a group for join.
   std::uint32_t row = 0;
 
   friend bool operator==(const ProgramStep&, const ProgramStep&) = default;
 };
 
-/// The rows that steps name: equal rows have one number, so that programs with the same tables are
-/// equal where their steps are.
-class ProgramTables {
- public:
-  ProgramTables() = default;
-  ProgramTables(const ProgramTables&) = delete;
-  ProgramTables& operator=(const ProgramTables&) = delete;
-
-  [[nodiscard]] const ComputeOp& operation(std::uint32_t row) const { return operations_[row]; }
-  [[nodiscard]] const ProgramAllocation& allocation(std::uint32_t row) const {
-    return allocations_[row];
-  }
-  [[nodiscard]] const ProgramCall& call(std::uint32_t row) const { return calls_[row]; }
-  [[nodiscard]] const ProgramTally& tally(std::uint32_t row) const { return tallies_[row]; }
-  [[nodiscard]] const ProgramMark& mark(std::uint32_t row) const { return marks_[row]; }
-  [[nodiscard]] std::size_t num_operations() const { return operations_.size(); }
-  [[nodiscard]] std::size_t num_calls() const { return calls_.size(); }
-
-  // Each returns the number of an equal row, new or not.
-  std::uint32_t add(const ComputeOp& op);
-  std::uint32_t add(const ProgramAllocation& allocation);
-  std::uint32_t add(ProgramCall call);
-  std::uint32_t add(ProgramTally tally);
-  std::uint32_t add(const ProgramMark& mark);
-  /// An equal text that lives as long as the tables.
-  const char* keep(const char* text);
-
- private:
-  using OperationKey =
-      std::tuple<const char*, ComputeKind, DType, std::int64_t, std::int64_t, KernelFamily,
-                 std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
-  struct CallLess {
-    bool operator()(const ProgramCall* a, const ProgramCall* b) const;
-  };
-
-  std::deque<ComputeOp> operations_;
-  std::deque<ProgramAllocation> allocations_;
-  std::deque<ProgramCall> calls_;  // Addresses stay.
-  std::deque<ProgramTally> tallies_;
-  std::deque<ProgramMark> marks_;
-  std::map<OperationKey, std::uint32_t> operation_rows_;
-  std::map<ProgramAllocation, std::uint32_t> allocation_rows_;
-  std::map<const ProgramCall*, std::uint32_t, CallLess> call_rows_;
-  std::map<ProgramTally, std::uint32_t> tally_rows_;
-  std::map<ProgramMark, std::uint32_t> mark_rows_;
-  std::set<std::string, std::less<>> texts_;
-  std::map<const char*, const char*> kept_;  // By address: mostly a literal, kept before.
-};
+class ProgramTables;
 
 struct RankProgram {
   int rank = 0;                                 ///< Whose it is.

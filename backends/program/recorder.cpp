@@ -36,23 +36,8 @@ void ProgramWriter::release(std::uint32_t slot) {
 
 std::uint32_t ProgramWriter::post(int group, const Call& call, std::uint32_t after) {
   if (after != kNoWork) add(ProgramStep::Kind::follow, after);
-  ProgramCall row{.group = group,
-                  .kind = call.kind,
-                  .collective = call.collective,
-                  .record = call.record,
-                  .counts = {call.options->counts.begin(), call.options->counts.end()},
-                  .padding_at = {call.options->padding_at.begin(), call.options->padding_at.end()},
-                  .send_counts = {call.send_counts.begin(), call.send_counts.end()},
-                  .recv_counts = {call.recv_counts.begin(), call.recv_counts.end()},
-                  .messages = {}};
-  for (const P2pOp& half : call.halves) {
-    row.messages.push_back({.sends = half.kind == P2pOp::Kind::send,
-                            .peer = half.peer,
-                            .dtype = half.buffer.dtype(),
-                            .count = half.buffer.numel()});
-  }
   const std::uint32_t slot = works_.take();
-  add(ProgramStep::Kind::post, slot, tables_.add(std::move(row)));
+  add(ProgramStep::Kind::post, slot, tables_.add(group, call));
   return slot;
 }
 

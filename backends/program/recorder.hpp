@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/communicator.hpp"
-#include "backends/program/program.hpp"
+#include "backends/program/program_tables.hpp"
 #include "backends/runtime.hpp"
 
 // Records the program of a rank without running the others: nothing that a rank receives without

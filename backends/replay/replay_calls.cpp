@@ -3,7 +3,6 @@
 
 #include "backends/replay/replay_rank.hpp"
 #include "backends/replay/replay_world.hpp"
-#include "backends/trace_hash.hpp"
 
 // The calls of a replay, and when their operations start and end: as FiberGroup, FiberStream and
 // the engine have them.
@@ -17,16 +16,6 @@ constexpr auto kLater = [](const auto& a, const auto& b) {
 };
 
 constexpr std::uint64_t kProgressInterval = 1U << 16U;
-
-CallRecord record_of(const ProgramMessage& message, const CallRecord& call) {
-  return {.name = message.sends ? "send" : "recv",
-          .dtype = message.dtype,
-          .root = message.peer,
-          .count = message.count,
-          .label = call.label,
-          .traffic = call.traffic,
-          .site = call.site};
-}
 
 // Whether each member expects what the others send it.
 bool pairs_agree(const std::vector<AllToAllCounts>& pairs) {
@@ -46,6 +35,7 @@ void ReplayWorld::post(ReplayRank& rank, const ProgramStep& step) {
   const ProgramCall& call = rank.program.tables->call(step.row);
   const auto group = static_cast<std::size_t>(call.group);
   ReplayStream& stream = rank.streams[group];
+  if (rank.code == nullptr) hash_call(rank.state.hash(), stream.group->path, call);
   ReplayOperation* operation = nullptr;
   switch (call.kind) {
     case CallKind::collective:
@@ -81,11 +71,7 @@ ReplayOperation& ReplayWorld::post_collective(ReplayRank& rank, ReplayStream& st
   if (operation.call != &call && !same_call(operation.call->record, call.record)) {
     throw ReplayEnded{"calls of " + group.name + " differ"};
   }
-  add_call(rank.state.hash(), group.path, static_cast<unsigned>(call.collective), call.record,
-           call.label_hash);
   if (row_of(call.collective).path == CollectivePath::pairs) {
-    for (const std::int64_t count : call.send_counts) rank.state.hash().add(count);
-    for (const std::int64_t count : call.recv_counts) rank.state.hash().add(count);
     operation.pairs.resize(static_cast<std::size_t>(group.size()));
     operation.pairs[static_cast<std::size_t>(stream.member)] = {call.send_counts, call.recv_counts,
                                                                 call.record.site};
@@ -101,12 +87,8 @@ ReplayOperation& ReplayWorld::post_collective(ReplayRank& rank, ReplayStream& st
 
 ReplayOperation& ReplayWorld::post_batch(ReplayRank& rank, ReplayStream& stream,
                                          const ProgramCall& call) {
-  // The batch itself moves nothing: each half says how its bytes count.
-  CallRecord record = call.record;
-  record.traffic = TrafficClass::payload;
-  add_call(rank.state.hash(), stream.group->path, kBatchCode, record, call.label_hash);
   ReplayOperation& batch = pool_.take(ReplayOperation::Kind::join, *stream.group);
-  batch.record = &call.record;
+  batch.call = &call;
   batch.unwaited = 1;
   batch.pending = 1;  // Held open until all parts are in.
   if (call.messages.empty()) {
@@ -126,15 +108,13 @@ ReplayOperation& ReplayWorld::post_batch(ReplayRank& rank, ReplayStream& stream,
 ReplayOperation& ReplayWorld::post_message(ReplayRank& rank, ReplayStream& stream,
                                            const ProgramCall& call, const ProgramMessage& message) {
   ReplayGroup& group = *stream.group;
-  const CallRecord record = record_of(message, call.record);
-  add_call(rank.state.hash(), group.path, message.sends ? kSendCode : kRecvCode, record,
-           call.label_hash);
   const int source = message.sends ? stream.member : message.peer;
   const int destination = message.sends ? message.peer : stream.member;
   ReplayGroup::Channel& channel = group.channels[{source, destination}];
   if (!channel.waiting.empty() && channel.sender_waits != message.sends) {
     ReplayOperation& transfer = *channel.waiting.pop();
-    const CallRecord first = record_of(*transfer.message, *transfer.record);
+    const CallRecord record = record_of(message, call);
+    const CallRecord first = record_of(*transfer.message, *transfer.call);
     if (!same_message(message.sends ? record : first, message.sends ? first : record)) {
       throw ReplayEnded{"a message of " + group.name + " differs on both sides"};
     }
@@ -146,7 +126,7 @@ ReplayOperation& ReplayWorld::post_message(ReplayRank& rank, ReplayStream& strea
   transfer.source = source;
   transfer.destination = destination;
   transfer.message = &message;
-  transfer.record = &call.record;
+  transfer.call = &call;
   transfer.pending = 2;
   transfer.unwaited = 2;
   channel.waiting.push(&transfer);
@@ -178,7 +158,12 @@ bool ReplayWorld::await(ReplayRank& rank, ReplayOperation& operation) {
 }
 
 void ReplayWorld::finish_wait(ReplayRank& rank, ReplayStream& stream, ReplayOperation& operation) {
-  rank.state.wait(operation.start, operation.end, operation.is_transfer(), rules_);
+  if (rank.code == nullptr) {
+    rank.state.wait(operation.start, operation.end, operation.is_transfer(), rules_);
+  } else {
+    rank.state.wait_after(rank.digest->stretch(rank.num_waits++), operation.start, operation.end,
+                          operation.is_transfer(), rules_);
+  }
   if (stream.last == &operation) stream.last = nullptr;
   stream.free = max(stream.free, operation.end);
   account(rank, stream, operation);

@@ -16,7 +16,7 @@
 
 #include "backends/collective_shape.hpp"
 #include "backends/group_traffic.hpp"
-#include "backends/program/program.hpp"
+#include "backends/program/program_tables.hpp"
 
 // Operations and groups of a replay. They follow the rules of Operation (sim/kernel/operation.hpp)
 // and of FiberGroup, without fibers, buffers and reports: what does not fit ends the replay, and a
@@ -41,8 +41,9 @@ struct ReplayOperation {
   ReplayRank* waiters = nullptr;             ///< Linked by ReplayRank::next_waiter.
   std::vector<ReplayOperation*> dependents;  ///< One entry per prerequisite of theirs.
 
-  // Collectives.
   const ProgramCall* call = nullptr;  ///< The first caller's.
+
+  // Collectives.
   int num_arrived = 0;
   Algorithm algorithm = Algorithm::ring;
   CollectiveShape shape;
@@ -50,8 +51,7 @@ struct ReplayOperation {
   Moved even_moved;
 
   // Transfers.
-  const ProgramMessage* message = nullptr;  ///< The first side's,
-  const CallRecord* record = nullptr;       ///< and its call.
+  const ProgramMessage* message = nullptr;  ///< The first side's.
   int source = 0;
   int destination = 0;
 

@@ -9,7 +9,8 @@
 
 #include "sim/hardware/kernels/kernel_seconds.hpp"
 
-#include "backends/program/program.hpp"
+#include "backends/program/program_tables.hpp"
+#include "backends/replay/replay_code.hpp"
 #include "backends/replay/replay_operation.hpp"
 
 namespace shardsim {
@@ -24,9 +25,6 @@ struct ReplayStream {
   int track = -1;                  ///< In the rank's trace; -1: not traced.
 };
 
-/// Prices of the tables' operations at one speed; empty until asked for.
-using ReplayPrices = std::vector<std::optional<Price>>;
-
 /// One rank: its place in its program, and what it has under way.
 struct ReplayRank {
   struct Posted {
@@ -34,11 +32,15 @@ struct ReplayRank {
     std::size_t stream = 0;
   };
 
-  ReplayRank(RankState& state, const RankProgram& program, ReplayPrices& prices);
+  ReplayRank(RankState& state, const RankProgram& program, const std::vector<Price>& prices);
 
   RankState& state;
   const RankProgram& program;
-  ReplayPrices& prices;
+  const std::vector<Price>& prices;  ///< By row of operations, at the rank's speed.
+  /// For ranks whose memory and trace nobody watches; null: all steps are done one by one.
+  const ReplayCode* code = nullptr;
+  const ProgramDigest* digest = nullptr;  ///< With the code.
+  std::size_t num_waits = 0;
   std::size_t next_step = 0;
   std::vector<ReplayStream> streams;       ///< By the program's group.
   std::vector<Posted> works;               ///< By slot, as the next two.
@@ -48,7 +50,10 @@ struct ReplayRank {
   ReplayOperation* splits = nullptr;   ///< The split that it waits for.
   ReplayRank* next_waiter = nullptr;
 
-  [[nodiscard]] bool ended() const { return next_step == program.steps.size(); }
+  [[nodiscard]] const std::vector<ProgramStep>& steps() const {
+    return code == nullptr ? program.steps : code->steps;
+  }
+  [[nodiscard]] bool ended() const { return next_step == steps().size(); }
 };
 
 }  // namespace shardsim

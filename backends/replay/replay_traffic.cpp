@@ -49,11 +49,10 @@ void count_off_ring(const ReplayOperation& operation, int member) {
   }
 }
 
-// The call whose bytes they are. A batch says of each half how it counts, and of itself payload.
+// A batch says of each half how it counts, and of itself payload.
 TrafficClass traffic_class_of(const ReplayOperation& operation) {
-  if (operation.kind == ReplayOperation::Kind::join) return TrafficClass::payload;
-  return operation.kind == ReplayOperation::Kind::collective ? operation.call->record.traffic
-                                                             : operation.record->traffic;
+  return operation.kind == ReplayOperation::Kind::join ? TrafficClass::payload
+                                                       : operation.call->record.traffic;
 }
 
 }  // namespace
@@ -75,13 +74,13 @@ void ReplayWorld::account(ReplayRank& rank, ReplayStream& stream, ReplayOperatio
       break;
     case ReplayOperation::Kind::transfer:
       slice.name = stream.member == operation.source ? "send" : "recv";
-      slice.label = operation.record->label;
+      slice.label = operation.call->record.label;
       slice.operation = trace_id_of(stream.group->id, operation.source, operation.destination,
                                     operation.sequence);
       break;
     case ReplayOperation::Kind::join:
-      slice.name = operation.record->name;
-      slice.label = operation.record->label;
+      slice.name = operation.call->record.name;
+      slice.label = operation.call->record.label;
       slice.operation = -1;
       break;
   }

@@ -24,7 +24,8 @@ ReplayWorld::ReplayWorld(ReplayOptions options, const RankPrograms& programs)
 
 ReplayWorld::~ReplayWorld() = default;
 
-ReplayRank::ReplayRank(RankState& state, const RankProgram& program, ReplayPrices& prices)
+ReplayRank::ReplayRank(RankState& state, const RankProgram& program,
+                       const std::vector<Price>& prices)
     : state(state),
       program(program),
       prices(prices),
@@ -33,8 +34,44 @@ ReplayRank::ReplayRank(RankState& state, const RankProgram& program, ReplayPrice
       allocations(program.num_allocations),
       marks(program.num_allocations) {}
 
-double ReplayWorld::slowdown_of(int rank) const {
-  return cluster_.faults == nullptr ? 1.0 : cluster_.faults->slowdown_of(rank);
+const std::vector<Price>& ReplayWorld::prices_of(int rank) {
+  const double slowdown = cluster_.faults == nullptr ? 1.0 : cluster_.faults->slowdown_of(rank);
+  const auto [found, is_new] = prices_.try_emplace(slowdown);
+  if (is_new) {
+    const ProgramTables& tables = *programs_.programs.front().tables;
+    for (std::uint32_t row = 0; row < tables.num_operations(); ++row) {
+      const ComputeOp& op = tables.operation(row);
+      found->second.push_back(
+          {cluster_.device.price(op, slowdown), cluster_.device.issue_price(op)});
+    }
+  }
+  return found->second;
+}
+
+bool ReplayWorld::is_watched(RankState& state) {
+  return state.trace() != nullptr || state.ledger().has_listener();
+}
+
+void ReplayWorld::use_code(ReplayRank& rank) {
+  const RankProgram* const program = &rank.program;
+  rank.digest = &digests_.try_emplace(program, *program).first->second;
+  rank.code =
+      &codes_.try_emplace({program, &rank.prices}, *program, rank.prices, rules_).first->second;
+  executed_flops_[static_cast<std::size_t>(rank.state.index())] = rank.digest->flops();
+  for (const std::uint32_t row : rank.digest->tallies()) {
+    const ProgramTally& tallied = program->tables->tally(row);
+    tally(tallied.name, tallied.first, tallied.amounts);
+  }
+}
+
+const MemoryLedger& ReplayWorld::ledger(int rank) const {
+  const ReplayRank& replayed = ranks_[static_cast<std::size_t>(rank)];
+  return replayed.digest == nullptr ? replayed.state.ledger() : replayed.digest->ledger();
+}
+
+const MemoryLedger& ReplayWorld::host_ledger(int rank) const {
+  const ReplayRank& replayed = ranks_[static_cast<std::size_t>(rank)];
+  return replayed.digest == nullptr ? replayed.state.host_ledger() : replayed.digest->host_ledger();
 }
 
 RankState& ReplayWorld::rank(int rank) { return states_[static_cast<std::size_t>(rank)]; }
@@ -54,9 +91,8 @@ void ReplayWorld::run() {
     const auto index = static_cast<std::size_t>(state.index());
     const RankProgram& program =
         programs_.programs[static_cast<std::size_t>(programs_.of_rank[index])];
-    ReplayPrices& prices =
-        prices_.try_emplace(slowdown_of(state.index()), any.tables->num_operations()).first->second;
-    ReplayRank& rank = ranks_.emplace_back(state, program, prices);
+    ReplayRank& rank = ranks_.emplace_back(state, program, prices_of(state.index()));
+    if (!is_watched(state)) use_code(rank);
     open_stream(rank, 0, world, state.index());
     ready_.push_back(&rank);
   }
@@ -75,11 +111,12 @@ void ReplayWorld::run() {
 }
 
 void ReplayWorld::advance(ReplayRank& rank) {
-  const std::vector<ProgramStep>& steps = rank.program.steps;
+  const std::vector<ProgramStep>& steps = rank.steps();
   while (rank.next_step < steps.size()) {
     if (!act(rank, steps[rank.next_step])) return;
     ++rank.next_step;
   }
+  if (rank.digest != nullptr) rank.state.hash().stretch() = rank.digest->last_stretch();
   if (options_.on_progress) options_.on_progress();
 }
 
@@ -88,7 +125,11 @@ bool ReplayWorld::act(ReplayRank& rank, const ProgramStep& step) {
   const ProgramTables& tables = *rank.program.tables;
   switch (step.kind) {
     case Kind::compute:
-      compute(rank, step.row);
+      if (rank.code != nullptr) {
+        rank.state.clock().run(rank.code->stretches[step.row]);
+      } else {
+        compute(rank, step.row);
+      }
       break;
     case Kind::allocate:
       allocate(rank, step);
@@ -127,13 +168,9 @@ bool ReplayWorld::act(ReplayRank& rank, const ProgramStep& step) {
 
 void ReplayWorld::compute(ReplayRank& rank, std::uint32_t row) {
   const ComputeOp& op = rank.program.tables->operation(row);
-  std::optional<Price>& price = rank.prices[row];
-  if (!price) {
-    const double slowdown = slowdown_of(rank.state.index());
-    price = {cluster_.device.price(op, slowdown), cluster_.device.issue_price(op)};
-  }
+  const Price& price = rank.prices[row];
   add_operation(rank.state.hash(), op);
-  rank.state.compute(op.name, price->device, price->host, rules_);
+  rank.state.compute(op.name, price.device, price.host, rules_);
   executed_flops_[static_cast<std::size_t>(rank.state.index())] += static_cast<double>(op.flops);
 }
 
@@ -169,18 +206,10 @@ void ReplayWorld::open_stream(ReplayRank& rank, std::size_t place, ReplayGroup& 
 }
 
 // All members name the split's group alike, so its call is one for all of them.
-const ProgramCall& ReplayWorld::split_call(const std::string& name) {
-  const auto [found, is_new] = splits_.try_emplace(name);
-  ProgramCall& call = found->second;
-  if (is_new) {
-    call.collective = collective::kSplit;
-    call.record = {.name = collective::kSplit.name,
-                   .count = 0,
-                   .label = found->first.c_str(),
-                   .traffic = TrafficClass::scalar};
-    call.label_hash = hash_label(name);
-  }
-  return call;
+const ProgramCall& ReplayWorld::split_for(const std::string& name) {
+  const auto found = splits_.find(name);
+  if (found != splits_.end()) return found->second;
+  return splits_.emplace(name, split_call(name)).first->second;
 }
 
 bool ReplayWorld::join(ReplayRank& rank, std::size_t place) {
@@ -193,7 +222,9 @@ bool ReplayWorld::join(ReplayRank& rank, std::size_t place) {
   const int color = joins ? members.rank(0) : kNoColor;
   const int key = joins ? members.member_of(stream.member) : 0;
   if (rank.splits == nullptr) {
-    rank.splits = &post_collective(rank, stream, split_call(made.name));
+    const ProgramCall& call = split_for(made.name);
+    if (rank.code == nullptr) hash_call(rank.state.hash(), stream.group->path, call);
+    rank.splits = &post_collective(rank, stream, call);
     stream.last = rank.splits;
     add_choice(rank.state.hash(), color, key);
   }

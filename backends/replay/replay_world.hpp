@@ -10,7 +10,7 @@
 
 #include "sim/hardware/network_model.hpp"
 
-#include "backends/program/program.hpp"
+#include "backends/program/program_tables.hpp"
 #include "backends/replay/replay_rank.hpp"
 #include "backends/world.hpp"
 
@@ -52,6 +52,9 @@ class ReplayWorld final : public World {
 
   [[nodiscard]] RankState& rank(int rank) override;
   [[nodiscard]] const RankState& rank(int rank) const override;
+  /// A rank that nobody watches has the ledgers of its program, and no others.
+  [[nodiscard]] const MemoryLedger& ledger(int rank) const override;
+  [[nodiscard]] const MemoryLedger& host_ledger(int rank) const override;
   [[nodiscard]] std::uint64_t trace_hash() const override;
   void for_each_link(const std::function<void(const LinkTraffic&)>& visit) const override;
 
@@ -90,12 +93,14 @@ class ReplayWorld final : public World {
                          std::vector<int> members);
   // `place`: the program's group.
   static void open_stream(ReplayRank& rank, std::size_t place, ReplayGroup& group, int member);
-  [[nodiscard]] const ProgramCall& split_call(const std::string& name);
+  [[nodiscard]] const ProgramCall& split_for(const std::string& name);
   // False: the rank waits for the split, and does the step again.
   bool join(ReplayRank& rank, std::size_t place);
   void enter(ReplayRank& rank, std::size_t place, ReplayGroup& parent, std::int64_t sequence,
              const RankSpan& members, int key);
-  [[nodiscard]] double slowdown_of(int rank) const;
+  [[nodiscard]] const std::vector<Price>& prices_of(int rank);
+  [[nodiscard]] static bool is_watched(RankState& state);
+  void use_code(ReplayRank& rank);
   void require_ended() const;
   void retire();
 
@@ -107,7 +112,9 @@ class ReplayWorld final : public World {
   std::deque<RankState> states_;
   std::deque<ReplayRank> ranks_;
   std::deque<ReplayGroup> groups_;
-  std::map<double, ReplayPrices> prices_;      // By slowdown.
+  std::map<double, std::vector<Price>> prices_;  // By slowdown.
+  std::map<const RankProgram*, ProgramDigest> digests_;
+  std::map<std::pair<const RankProgram*, const std::vector<Price>*>, ReplayCode> codes_;
   std::map<std::string, ProgramCall> splits_;  // By the name of the group.
   ReplayPool pool_;
   std::vector<ReplayRank*> ready_;

@@ -34,6 +34,7 @@ class RankHash {
   void add(std::int64_t word) { stretch_.add(word); }
   /// The stretch so far; the same object for ever.
   [[nodiscard]] RollingHash& stretch() { return stretch_; }
+  [[nodiscard]] const RollingHash& stretch() const { return stretch_; }
   /// A word that does tell them apart: the rank's place in a group, a time.
   void add_own(std::uint64_t word) { whole_.add(word); }
   /// Ends the stretch with a wait. `times`: of what was waited for, and of the rank.
@@ -41,6 +42,11 @@ class RankHash {
     whole_.add(stretch_.value());
     whole_.add(times);
     stretch_ = RollingHash();
+  }
+  /// The same for a stretch whose hash is known.
+  void wait_after(std::uint64_t stretch, std::uint64_t times) {
+    whole_.add(stretch);
+    whole_.add(times);
   }
   [[nodiscard]] std::uint64_t value() const {
     RollingHash hash = whole_;

@@ -49,6 +49,7 @@ class MemoryLedger {
   [[nodiscard]] const MemoryUse& category_peaks() const { return category_peaks_; }
 
   void set_listener(MemoryListener* listener) { listener_ = listener; }
+  [[nodiscard]] bool has_listener() const { return listener_ != nullptr; }
   /// Forgets the peaks so far: they start again from what is allocated now.
   void reset_peaks();
 

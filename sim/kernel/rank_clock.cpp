@@ -6,6 +6,51 @@
 
 namespace shardsim {
 
+void ClockStretch::launch(Time host_time, Time price) {
+  works_.push_back({host_time, price});
+  if (host_time > Time()) {
+    // The host is late where its clock passes the stream's.
+    if (stream_to_host_ + host_time > stream_to_stream_) is_late_ = true;
+    if (host_to_host_ + host_time > host_to_stream_) {
+      margin_ = min(margin_, stream_to_stream_ - host_to_host_ - host_time);
+    }
+  }
+  stream_to_host_ += host_time;
+  host_to_host_ += host_time;
+  stream_to_stream_ = max(stream_to_stream_, stream_to_host_) + price;
+  host_to_stream_ = max(host_to_stream_, host_to_host_) + price;
+  busy_ += price;
+  if (!rules_.waits_for_kernels) return;
+  stream_to_host_ = stream_to_stream_;
+  host_to_host_ = host_to_stream_;
+}
+
+void ClockStretch::synchronize() {
+  works_.push_back({.host_time = Time(), .price = Time(), .synchronizes = true});
+  stream_to_host_ = stream_to_stream_;
+  host_to_host_ = host_to_stream_;
+}
+
+void RankClock::run(const ClockStretch& stretch) {
+  if (num_beside_ > 0 && stretch.may_be_late(clock_, host_clock_)) {
+    for (const ClockStretch::Work& work : stretch.works_) {
+      if (work.synchronizes) {
+        synchronize();
+      } else {
+        launch(work.host_time, work.price, stretch.rules_);
+      }
+    }
+    return;
+  }
+  const Time begin = clock_;
+  const Time host = host_clock_;
+  clock_ = max(begin + stretch.stream_to_stream_, host + stretch.host_to_stream_);
+  host_clock_ = max(begin + stretch.stream_to_host_, host + stretch.host_to_host_);
+  split_.compute += stretch.busy_;
+  split_.host += clock_ - begin - stretch.busy_;
+  if (num_beside_ > 0 && stretch.busy_ > Time()) note_beside(begin);
+}
+
 void RankClock::note_beside(Time begin) {
   if (!computed_.empty() && computed_.back().end == begin) {
     computed_.back().end = clock_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "sim/kernel/time.hpp"
@@ -24,6 +25,45 @@ struct StreamRules {
   bool waits_for_kernels = false;    ///< The host, for each kernel and for what it waits for.
   bool waits_for_transfers = false;  ///< The host, when it waits for a transfer between two ranks.
   double slowdown = 0.0;             ///< Computing beside a collective takes longer by this share.
+};
+
+/// Work of a compute stream and its host between two calls, as one function of both clocks, which
+/// is a 2 x 2 matrix over (max, +): so it costs the same however much work it is.
+class ClockStretch {
+ public:
+  explicit ClockStretch(const StreamRules& rules) : rules_(rules) {}
+
+  /// RankClock::launch,
+  void launch(Time host_time, Time price);
+  /// and RankClock::synchronize.
+  void synchronize();
+  [[nodiscard]] bool empty() const { return works_.empty(); }
+
+ private:
+  friend class RankClock;
+  struct Work {
+    Time host_time;
+    Time price;
+    bool synchronizes = false;
+  };
+  // Sooner than any time that a clock may have.
+  static constexpr Time kNever = Time::from_picoseconds(std::int64_t{-1} << 61);
+
+  /// Whether the compute stream may wait for its host: then it is not busy without a gap.
+  [[nodiscard]] bool may_be_late(Time clock, Time host_clock) const {
+    return is_late_ || host_clock - clock > margin_;
+  }
+
+  StreamRules rules_;
+  std::vector<Work> works_;
+  Time busy_;
+  // From either clock to either: the compute stream's first, then the host's.
+  Time stream_to_stream_;
+  Time host_to_stream_ = kNever;
+  Time stream_to_host_ = kNever;
+  Time host_to_host_;
+  bool is_late_ = false;  // Whatever the clocks are,
+  Time margin_;           // or if the host is not behind by this, which is not positive.
 };
 
 class RankClock {
@@ -59,6 +99,9 @@ class RankClock {
     if (rules.waits_for_kernels) synchronize();
     return begin;
   }
+
+  /// All of a stretch.
+  void run(const ClockStretch& stretch);
 
   /// From here until the communication is waited for, computing may have to be charged for.
   void begin_beside() { ++num_beside_; }

@@ -13,10 +13,24 @@ Time RankState::compute(const char* name, Time price, Time host_time, const Stre
   return begin;
 }
 
-void RankState::wait(Time start, Time end, bool is_transfer, const StreamRules& rules) {
+namespace {
+
+// One word for three times. Rotated, a change of one alone shows.
+std::uint64_t word_of(Time start, Time end, Time clock) {
   const auto word = [](Time time) { return static_cast<std::uint64_t>(time.picoseconds()); };
-  // One word for three times. Rotated, a change of one alone shows.
-  hash_.wait(word(end) ^ std::rotl(word(start), 21) ^ std::rotl(word(now()), 42));
+  return word(end) ^ std::rotl(word(start), 21) ^ std::rotl(word(clock), 42);
+}
+
+}  // namespace
+
+void RankState::wait(Time start, Time end, bool is_transfer, const StreamRules& rules) {
+  hash_.wait(word_of(start, end, now()));
+  clock_.wait(start, end, is_transfer, rules);
+}
+
+void RankState::wait_after(std::uint64_t stretch, Time start, Time end, bool is_transfer,
+                           const StreamRules& rules) {
+  hash_.wait_after(stretch, word_of(start, end, now()));
   clock_.wait(start, end, is_transfer, rules);
 }
 

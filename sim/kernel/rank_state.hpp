@@ -46,6 +46,9 @@ class RankState : private MemoryListener {
                const StreamRules& rules = {});
   /// RankClock::wait, which is part of the hash.
   void wait(Time start, Time end, bool is_transfer, const StreamRules& rules);
+  /// The same where the hash of the stretch before it is known.
+  void wait_after(std::uint64_t stretch, Time start, Time end, bool is_transfer,
+                  const StreamRules& rules);
 
   /// Starts recording; the compute track comes first.
   void start_trace();

@@ -206,7 +206,7 @@ bool leaves_margin(const Experiment& experiment, std::int64_t device_bytes) {
 Check DeviceMemory::check() const {
   if (experiment_.world().has_data) {
     const int rank = world_.fullest_rank();
-    const std::int64_t peak = world_.rank(rank).ledger().peak();
+    const std::int64_t peak = world_.ledger(rank).peak();
     const auto [needed, available] = sizes_apart(peak, capacity());
     return {
         "memory", peak <= capacity(),

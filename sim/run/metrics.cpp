@@ -110,9 +110,9 @@ void add_memory(std::vector<Metric>& metrics, const Experiment& experiment, cons
   std::int64_t host_peak = 0;
   MemoryUse most{};
   for (int rank = 0; rank < world.num_ranks(); ++rank) {
-    const MemoryLedger& ledger = world.rank(rank).ledger();
+    const MemoryLedger& ledger = world.ledger(rank);
     peak = std::max(peak, ledger.peak());
-    host_peak = std::max(host_peak, world.rank(rank).host_ledger().peak());
+    host_peak = std::max(host_peak, world.host_ledger(rank).peak());
     for (std::size_t i = 0; i < most.size(); ++i) {
       most.at(i) = std::max(most.at(i), ledger.at_peak().at(i));
     }

@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "strategies/named_groups.hpp"
+
 #include "tests/mutants/copies.hpp"
 
 namespace shardsim::test {
@@ -163,9 +165,11 @@ Faults crossed_edges() {
   Faults faults;
   faults.split = [](const Caller& caller, int color, int key, const std::string& name,
                     CallSite site) {
-    // See Mesh::make_edge: receivers have key 1, and boundaries 0 and 2 the colors 1 and 3.
-    const bool bent = name.starts_with("pp_") && key == 1 && color % 2 == 1;
-    return caller.to.split(bent ? 4 - color : color, key, name, site);
+    // See Mesh::make_edge: a color is the sender, receivers have key 1. Across boundaries 0 and 2
+    // ranks 0 and 2 send forward, 1 and 3 backward.
+    const int first = name == named_group::kPpForward.name ? 0 : 1;
+    const bool bent = name.starts_with("pp_") && key == 1 && color % 2 == first;
+    return caller.to.split(bent ? 2 + 2 * first - color : color, key, name, site);
   };
   return faults;
 }

@@ -56,7 +56,7 @@ std::string difference(const Cluster& cluster, const Body& body) {
     if (run.rank(rank).clock().issued() != replay.rank(rank).clock().issued())
       return where + "host";
     if (run.rank(rank).split() != replay.rank(rank).split()) return where + "split";
-    if (run.rank(rank).ledger().peak() != replay.rank(rank).ledger().peak()) return where + "peak";
+    if (run.ledger(rank).peak() != replay.ledger(rank).peak()) return where + "peak";
     if (run.comm_busy(rank) != replay.comm_busy(rank)) return where + "busy";
   }
   if (run.sent_by_rank() != replay.sent_by_rank()) return "sent";

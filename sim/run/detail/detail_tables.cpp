@@ -89,7 +89,7 @@ std::int64_t whole_bytes(const Result& result, const MetricRow& row) {
 // --- Stages ------------------------------------------------------------------------------------
 
 std::vector<int> fullest_ranks(const World& world, const MeshShape& mesh) {
-  return first_largest(world, mesh, [&](int rank) { return world.rank(rank).ledger().peak(); });
+  return first_largest(world, mesh, [&](int rank) { return world.ledger(rank).peak(); });
 }
 
 std::vector<StageTime> stage_times(const World& world, const RunRecord& record,
@@ -101,7 +101,7 @@ std::vector<StageTime> stage_times(const World& world, const RunRecord& record,
   for (std::size_t stage = 0; stage < last.size(); ++stage) {
     const RankMoment& begin = record.last_step_begin(last[stage]);
     const RankMoment& end = record.last_step_end(last[stage]);
-    const MemoryLedger& ledger = world.rank(fullest[stage]).ledger();
+    const MemoryLedger& ledger = world.ledger(fullest[stage]);
     stages.push_back(
         {.stage = static_cast<std::int64_t>(stage),
          .rank = last[stage],

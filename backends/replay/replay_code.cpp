@@ -1,0 +1,158 @@
+#include "backends/replay/replay_code.hpp"
+
+#include <utility>
+
+#include "backends/trace_hash.hpp"
+
+namespace shardsim {
+
+CallRecord record_of(const ProgramMessage& message, const ProgramCall& call) {
+  return {.name = message.sends ? "send" : "recv",
+          .dtype = message.dtype,
+          .root = message.peer,
+          .count = message.count,
+          .label = call.record.label,
+          .traffic = call.record.traffic,
+          .site = call.record.site};
+}
+
+ProgramCall split_call(const std::string& name) {
+  ProgramCall call;
+  call.collective = collective::kSplit;
+  call.record.name = collective::kSplit.name;
+  call.record.label = name.c_str();
+  call.record.traffic = TrafficClass::scalar;
+  call.label_hash = hash_label(name);
+  return call;
+}
+
+void hash_call(RankHash& hash, std::uint64_t path, const ProgramCall& call) {
+  if (call.kind == CallKind::collective) {
+    add_call(hash, path, static_cast<unsigned>(call.collective), call.record, call.label_hash);
+    for (const std::int64_t count : call.send_counts) hash.add(count);
+    for (const std::int64_t count : call.recv_counts) hash.add(count);
+    return;
+  }
+  if (call.kind == CallKind::batch) {
+    // The batch itself moves nothing: each half says how its bytes count.
+    CallRecord record = call.record;
+    record.traffic = TrafficClass::payload;
+    add_call(hash, path, kBatchCode, record, call.label_hash);
+  }
+  for (const ProgramMessage& message : call.messages) {
+    add_call(hash, path, message.sends ? kSendCode : kRecvCode, record_of(message, call),
+             call.label_hash);
+  }
+}
+
+// --- Digests -----------------------------------------------------------------------------------
+
+void ProgramDigest::post(Group& group, const ProgramCall& call) {
+  hash_call(hash_, group.path, call);
+  if (call.kind == CallKind::collective) ++group.num_collectives;
+}
+
+void ProgramDigest::wait() {
+  stretches_.push_back(hash_.stretch().value());
+  hash_.stretch() = RollingHash();
+}
+
+void ProgramDigest::allocate(const ProgramAllocation& allocation) {
+  (allocation.on_host ? host_ledger_ : ledger_).allocate(allocation.category, allocation.bytes);
+}
+
+void ProgramDigest::release(const ProgramAllocation& allocation) {
+  (allocation.on_host ? host_ledger_ : ledger_).release(allocation.category, allocation.bytes);
+}
+
+ProgramDigest::ProgramDigest(const RankProgram& program) {
+  using Kind = ProgramStep::Kind;
+  const ProgramTables& tables = *program.tables;
+  std::vector<Group> groups(program.groups.size());
+  std::vector<std::uint32_t> allocations(program.num_allocations);
+  for (const ProgramStep& step : program.steps) {
+    switch (step.kind) {
+      case Kind::compute:
+        add_operation(hash_, tables.operation(step.row));
+        flops_ += static_cast<double>(tables.operation(step.row).flops);
+        break;
+      case Kind::allocate:
+        allocations[step.slot] = step.row;
+        allocate(tables.allocation(step.row));
+        break;
+      case Kind::release:
+        release(tables.allocation(allocations[step.slot]));
+        break;
+      case Kind::post: {
+        const ProgramCall& call = tables.call(step.row);
+        post(groups[static_cast<std::size_t>(call.group)], call);
+        break;
+      }
+      case Kind::wait:
+        wait();
+        break;
+      case Kind::join: {
+        const ProgramGroup& made = program.groups[step.row];
+        Group& parent = groups[static_cast<std::size_t>(made.parent)];
+        groups[step.row].path = path_of_child(parent.path, parent.num_collectives);
+        post(parent, split_call(made.name));
+        wait();
+        break;
+      }
+      case Kind::tally:
+        tallies_.push_back(step.row);
+        break;
+      case Kind::follow:
+      case Kind::synchronize:
+      case Kind::mark:
+        break;
+    }
+  }
+}
+
+// --- Code --------------------------------------------------------------------------------------
+
+ReplayCode::ReplayCode(const RankProgram& program, const std::vector<Price>& prices,
+                       const StreamRules& rules) {
+  using Kind = ProgramStep::Kind;
+  constexpr std::uint32_t kSynchronizes = ~std::uint32_t{0};
+  std::vector<std::uint32_t> works;  // Since the last call.
+  std::map<std::vector<std::uint32_t>, std::uint32_t> known;
+  const auto close = [&] {
+    if (works.empty()) return;
+    const auto [found, is_new] =
+        known.try_emplace(works, static_cast<std::uint32_t>(stretches.size()));
+    if (is_new) {
+      ClockStretch& stretch = stretches.emplace_back(rules);
+      for (const std::uint32_t row : works) {
+        if (row == kSynchronizes) {
+          stretch.synchronize();
+        } else {
+          stretch.launch(prices[row].host, prices[row].device);
+        }
+      }
+    }
+    steps.push_back({.kind = Kind::compute, .slot = 0, .row = found->second});
+    works.clear();
+  };
+  for (const ProgramStep& step : program.steps) {
+    switch (step.kind) {
+      case Kind::compute:
+        works.push_back(step.row);
+        break;
+      case Kind::synchronize:
+        works.push_back(kSynchronizes);
+        break;
+      case Kind::allocate:
+      case Kind::release:
+      case Kind::tally:
+        break;  // In the digest.
+      default:
+        close();
+        steps.push_back(step);
+    }
+  }
+  close();
+}
+
+}  // namespace shardsim

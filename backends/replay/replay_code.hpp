@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/kernel/hash.hpp"
+#include "sim/kernel/memory_ledger.hpp"
+#include "sim/kernel/rank_clock.hpp"
+
+#include "sim/hardware/kernels/kernel_seconds.hpp"
+
+#include "backends/program/program_tables.hpp"
+
+// The parts of a program that are the same for all ranks that have it, computed once.
+namespace shardsim {
+
+/// Memory, operations and hash of a program: they depend on no time.
+class ProgramDigest {
+ public:
+  explicit ProgramDigest(const RankProgram& program);
+  ProgramDigest(const ProgramDigest&) = delete;
+  ProgramDigest& operator=(const ProgramDigest&) = delete;
+
+  [[nodiscard]] const MemoryLedger& ledger() const { return ledger_; }
+  [[nodiscard]] const MemoryLedger& host_ledger() const { return host_ledger_; }
+  /// As World::executed_flops.
+  [[nodiscard]] double flops() const { return flops_; }
+  /// Rows of its tallies, in their order.
+  [[nodiscard]] const std::vector<std::uint32_t>& tallies() const { return tallies_; }
+  /// The hash of the stretch before each wait, in their order; joining a group waits, too.
+  [[nodiscard]] std::uint64_t stretch(std::size_t wait) const { return stretches_[wait]; }
+  /// The stretch that is open at the end.
+  [[nodiscard]] const RollingHash& last_stretch() const { return hash_.stretch(); }
+
+ private:
+  // A group as its calls are hashed.
+  struct Group {
+    std::uint64_t path = 0;
+    std::int64_t num_collectives = 0;
+  };
+  void allocate(const ProgramAllocation& allocation);
+  void release(const ProgramAllocation& allocation);
+  void post(Group& group, const ProgramCall& call);
+  void wait();
+
+  RankHash hash_;
+  MemoryLedger ledger_{hash_.stretch()};
+  MemoryLedger host_ledger_{hash_.stretch()};
+  double flops_ = 0.0;
+  std::vector<std::uint32_t> tallies_;
+  std::vector<std::uint64_t> stretches_;
+};
+
+/// The call that splits a group, for a new group `name`, which outlives it.
+[[nodiscard]] ProgramCall split_call(const std::string& name);
+
+/// The steps of a program that need a rank's clock, on ranks of one speed. What lies between two
+/// calls is one stretch.
+struct ReplayCode {
+  ReplayCode(const RankProgram& program, const std::vector<Price>& prices,
+             const StreamRules& rules);
+
+  std::vector<ProgramStep> steps;  ///< The row of `compute` is a stretch.
+  std::vector<ClockStretch> stretches;
+};
+
+/// Adds the words of a call to a rank's hash; `path`: its group's.
+void hash_call(RankHash& hash, std::uint64_t path, const ProgramCall& call);
+
+/// The call of a message, which is all of `call` or a part of its batch.
+[[nodiscard]] CallRecord record_of(const ProgramMessage& message, const ProgramCall& call);
+
+}  // namespace shardsim
