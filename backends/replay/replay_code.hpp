@@ -56,7 +56,7 @@ class ProgramDigest {
 /// The call that splits a group, for a new group `name`, which outlives it.
 [[nodiscard]] ProgramCall split_call(const std::string& name);
 
-/// The steps of a program that need a rank's clock, on ranks of one speed. What lies between two
+/// The steps of a program that need a rank's clock, on ranks of one speed. All work between two
 /// calls is one stretch.
 struct ReplayCode {
   ReplayCode(const RankProgram& program, const std::vector<Price>& prices,

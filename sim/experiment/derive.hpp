@@ -34,7 +34,7 @@ namespace shardsim {
 /// tests compare it with the number of runs.
 struct Derivations {
   int experiments = 0;
-  int clusters = 0;  ///< With their software and NCCL's platform.
+  int clusters = 0;  ///< The loader makes one of its own before, to check what NCCL knows.
   int faults = 0;
   int options = 0;  ///< Model, mesh, training and synchronization.
   int optimizers = 0;

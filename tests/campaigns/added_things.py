@@ -3,8 +3,9 @@
 builds the command there, runs each, and counts the files that were touched by hand.
 
 The additions are what a contributor would write: the thing's own file, its row, a declaration where
-the table asks for one, a line of meson.build. If a name or a switch comes back in another file, the build
-or the run of the added thing fails; one that needs more files than THINGS allows fails, too.
+the table asks for one, a line of meson.build; THINGS says how many files that is. If a name or a switch comes back in
+another file, the build or the run of the added thing fails: that is what this finds. Tests of the additions, and the
+schema of results, are not part of it.
 
 usage: added_things.py [--keep FOLDER]
 """

@@ -170,21 +170,21 @@ NAME_RULES = (
              "a schedule", "a question that ScheduleRow answers (strategies/pipeline/schedule_row.hpp)"),
     NameRule("optimizer-name", "strategies/optimizer/rules.cpp", r'\.name = "([^"]+)"',
              "an optimizer", "a question that OptimizerRule answers (strategies/optimizer/rules.hpp)",
-             plain_words=("momentum",)),
+             words_alone=("momentum",)),
     # "int8" is a data type's spelling, too, in every table of types.
     NameRule("compressor-name", "strategies/gradient_sync/compressors.cpp", r'\.name = "([^"]+)"',
              "a compressor", "a question that CompressorRow answers (strategies/gradient_sync/compressors.hpp)",
-             plain_words=("int8",)),
+             words_alone=("int8",)),
     # A form's name in Megatron-LM counts, too. Rings and gathers are algorithms and collectives as well.
     NameRule("attention-name", "strategies/sharding/context_table.cpp", r'\.(?:name|megatron) = "([^"]+)"',
              "a form of attention over a context",
              "a question that ContextAttentionRow answers (strategies/model/context_attention.hpp)",
-             plain_words=("ring", "all_gather"), enumeration="ContextAttention",
+             words_alone=("ring", "all_gather"), enumeration="ContextAttention",
              declared_in=("strategies/model/context_attention.hpp",)),
-    # "learned", "uniform" and "file" are ordinary words.
+    # "file" is an ordinary word, and so is "ranks" below.
     NameRule("routing-name", "strategies/model/routing.cpp", r'\.name = "([^"]+)"',
              "a kind of routing", "a question that RoutingRow answers (strategies/model/routing.hpp)",
-             plain_words=("learned", "uniform", "file"), enumeration="RoutingKind",
+             plain_words=("file",), words_alone=("learned", "uniform"), enumeration="RoutingKind",
              declared_in=("strategies/model/routing.hpp",)),
     # Code may name a row's constant to call or price a kind, but not to ask which kind it has.
     NameRule("collective-name", "sim/hardware/collective_rows.hpp", r'\{CollectiveKind::\w+,\s*"([^"]+)"',
@@ -220,7 +220,7 @@ SCENARIO_TAKERS = {
 
 
 class LibraryRule:
-    """Headers of a library that only the files named may include; a name may be a pattern."""
+    """Headers that only the files named may include; a name may be a pattern."""
 
     def __init__(self, name, pattern, allowed, instead):
         self.name = name
@@ -242,6 +242,9 @@ LIBRARY_RULES = (
                  r"strategies/checkpoint/manifest\.cpp", r"backends/rendezvous/message_codec\.cpp",
                  r"tests/.*\.cpp"),
                 "a plain struct; the few .cpp files that speak JSON are named in tests/tidy/rules.py"),
+    LibraryRule("derive-include", r"^sim/experiment/derive\.hpp$",
+                (r"sim/experiment/.*\.(cpp|hpp)", r"tests/.*\.(cpp|hpp)"),
+                "an Experiment: objects are made of a scenario's fields in sim/experiment alone"),
     LibraryRule("cli-include", r"^CLI/", (r"sim/command/.*\.cpp",),
                 "a plain struct with the parsed options"),
     LibraryRule("boost-include", r"^boost/", (r"sim/kernel/.*\.cpp",

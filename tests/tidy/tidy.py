@@ -53,11 +53,12 @@ def check_includes(tree):
             yield Violation("layer", path, 1, "lies in no layer; add its folder to rules.py")
             continue
         for line, bracket, name in file.includes:
+            for rule in rules.LIBRARY_RULES:
+                if rule.pattern.search(name) and not rule.allowed.search(path):
+                    yield Violation(rule.name, path, line, f"{name}; instead: {rule.instead}")
             if bracket == "<":
-                for rule in rules.LIBRARY_RULES:
-                    if rule.pattern.search(name) and not rule.allowed.search(path):
-                        yield Violation(rule.name, path, line, f"<{name}>; instead: {rule.instead}")
-            elif name not in tree:
+                continue
+            if name not in tree:
                 yield Violation("include-path", path, line,
                                 f'"{name}" is no file of ours; includes start at the root')
             else:

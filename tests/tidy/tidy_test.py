@@ -11,6 +11,8 @@ import rules
 import source
 import tidy
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
 CLEAN = {
     "sim/kernel/meson.build": "files('time.cpp')\n",
     "sim/kernel/time.hpp": "#pragma once\n\nlong now();\n",
@@ -280,8 +282,25 @@ class TidyTest(unittest.TestCase):
         self.assertEqual(self.check({**self.SCHEDULES, **self.METRICS, "sim/run/fine.hpp": fine}), [])
         self.assertEqual(self.check({**self.SCHEDULES, **self.METRICS,
                                      "tests/a.hpp": '#pragma once\nconst char* a = "gpipe";\n'}), [])
-        fine = '#pragma once\n// as "top_k" does\nconst char* a = "int8";\nconst char* b = "select_top_k";\n'
+        fine = '#pragma once\n// as "top_k" does\nconst char* a = "an int8";\nconst char* b = "select_top_k";\n'
         self.assertEqual(self.check({**self.COMPRESSORS, "sim/run/fine.hpp": fine}), [])
+
+    def test_only_the_experiment_makes_objects_of_a_scenarios_fields(self):
+        code = '#pragma once\n\n#include "sim/experiment/derive.hpp"\n'
+        found = self.check({"sim/run/planted.hpp": code})
+        self.assertIn(("derive-include", "sim/run/planted.hpp", 3), found)
+
+    def test_every_table_of_names_is_in_the_tree(self):
+        for rule in rules.NAME_RULES:
+            self.assertTrue(rule.names_in((ROOT / rule.table).read_text(encoding="utf-8")), rule.name)
+
+    def test_a_word_that_is_a_whole_string_is_a_name(self):
+        for table, rule, word in ((self.COMPRESSORS, "compressor-name", "int8"),
+                                  (self.FORMS, "attention-name", "ring"),
+                                  (self.ROUTINGS, "routing-name", "uniform")):
+            code = f'#pragma once\n\nbool a = name == "{word}";\n'
+            self.assertEqual(self.check({**table, "sim/run/planted.hpp": code}),
+                             [(rule, "sim/run/planted.hpp", 3)])
 
     def test_rows_plain_words_tests_and_comments_say_no_enumerator(self):
         fine = ('#pragma once\n// as ContextAttention::ulysses does\nconst char* a = "all of the ring";\n'
