@@ -193,7 +193,7 @@ NAME_RULES = (
              "(sim/hardware/collective_rows.hpp)",
              words_alone=("broadcast", "reduce", "gather", "scatter", "barrier", "split"),
              enumeration="CollectiveKind",
-             asks=r"[!=]=\s*collective::k\w+|\bcollective::k\w+\s*[!=]=|\bTestedOperation::(?!sendrecv\b)\w+"),
+             asks=r"[!=]=\s*&?\s*collective::k\w+|\bcase\s+collective::k\w+|\bcollective::k\w+\s*[!=]=|\bTestedOperation::(?!sendrecv\b)\w+"),
     NameRule("software-name", "sim/hardware/software.cpp", r'\.name = "([^"]+)"',
              "a training framework's software", "a member of Software (sim/hardware/software.hpp)"),
     NameRule("metric-name", "sim/kernel/metric_rows.hpp",

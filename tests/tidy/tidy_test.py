@@ -265,6 +265,8 @@ class TidyTest(unittest.TestCase):
                 (self.KINDS, "collective-name", "using Kind = shardsim::CollectiveKind;"),
                 (self.KINDS, "collective-name", "bool a = kind != collective::kAllGather;"),
                 (self.KINDS, "collective-name", "bool a = collective::kReduce == kind;"),
+                (self.KINDS, "collective-name", "case collective::kReduce:"),
+                (self.KINDS, "collective-name", "bool a = row == &collective::kReduce;"),
                 (self.KINDS, "collective-name", "case TestedOperation::reduce:"),
                 (self.SOFTWARE, "software-name", 'bool a = software->name == "composer-2023"sv;'),
                 (self.SOFTWARE, "software-name", 'const char* a = "take megatron-lm-2021 for it";'),
