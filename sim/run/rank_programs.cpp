@@ -98,9 +98,16 @@ int place_of(RankProgram program, std::vector<RankProgram>& programs,
   return index;
 }
 
+std::size_t num_steps(const std::vector<RankProgram>& programs) {
+  std::size_t sum = 0;
+  for (const RankProgram& program : programs) sum += program.steps.size();
+  return sum;
+}
+
 }  // namespace
 
-RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks) {
+RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks,
+                           std::size_t most_steps) {
   std::string obstacle = replay_obstacle_of(experiment, hooks);
   if (!obstacle.empty()) return {std::nullopt, std::move(obstacle)};
   const ParallelPlan& plan = experiment.plan();
@@ -123,6 +130,10 @@ RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks) 
       if (own.first < 0) {
         own.first = rank;
         own.program = place_of(record(recorder, plan, rank), programs.programs, by_length);
+        if (num_steps(programs.programs) > most_steps) {
+          return {std::nullopt,
+                  "too many ranks do different things to keep what each of them does"};
+        }
         if (hooks.on_progress) hooks.on_progress();
       }
       programs.of_rank[static_cast<std::size_t>(rank)] = own.program;

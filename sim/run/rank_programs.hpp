@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -18,9 +19,13 @@ struct RankRecording {
   std::string obstacle;
 };
 
+/// Steps of all different programs together: 12 bytes each, as much memory as a run may take.
+inline constexpr std::size_t kMostRecordedSteps = std::size_t{1} << 24U;
+
 /// Records a rank of each class, and the last member of each class to compare. Ranks of unknown
-/// classes are recorded one by one, and those with equal programs share one. Throws what a plan's
-/// ranks throw.
-[[nodiscard]] RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks);
+/// classes are recorded one by one, and those with equal programs share one. More than `most_steps`
+/// are an obstacle. Throws what a plan's ranks throw.
+[[nodiscard]] RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks,
+                                         std::size_t most_steps = kMostRecordedSteps);
 
 }  // namespace shardsim

@@ -8,6 +8,7 @@
 #include "backends/program/program.hpp"
 
 #include "scenarios/load.hpp"
+#include "sim/run/rank_programs.hpp"
 
 #include "tests/app/folding_fixture.hpp"
 #include "tests/drawn_scenario.hpp"
@@ -65,6 +66,19 @@ TEST_CASE("property: a recorded program is what the rank does in the run") {
     ++compared;
   });
   CHECK(compared >= 20);
+}
+
+TEST_CASE("ranks that do too many different things are not recorded") {
+  const Experiment experiment =
+      compile(load_scenario_text(small_plan("llama"), "test.json", {"parallelism.pp=4"}));
+  const RankRecording whole = record_ranks(experiment, {});
+  REQUIRE(whole.programs);
+  std::size_t steps = 0;
+  for (const RankProgram& program : whole.programs->programs) steps += program.steps.size();
+  CHECK(record_ranks(experiment, {}, steps).programs);
+  const RankRecording less = record_ranks(experiment, {}, steps - 1);
+  CHECK_FALSE(less.programs);
+  CHECK(less.obstacle == "too many ranks do different things to keep what each of them does");
 }
 
 TEST_CASE("ranks that fold have equal programs, and stages have programs of their own") {
