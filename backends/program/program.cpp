@@ -14,12 +14,8 @@ namespace {
 bool same_group(const RankProgram& a, const RankProgram& b, std::size_t group) {
   const ProgramGroup& mine = a.groups[group];
   const ProgramGroup& other = b.groups[group];
-  if (mine.parent != other.parent || mine.name != other.name) return false;
-  // Groups of the world lie around the rank, groups of groups where their parent does.
-  if (mine.parent == 0 && mine.members.size > 0 && mine.members.step > 0) {
-    return mine.members.around(b.rank) == other.members;
-  }
-  return mine.members == other.members;
+  return mine.parent == other.parent && mine.name == other.name &&
+         mine.members_for(b.rank) == other.members;
 }
 
 // The first group, or else step, that is not the same; the end of both if there is none.

@@ -75,6 +75,13 @@ struct ProgramGroup {
   int parent = -1;
   std::string name;
   RankSpan members;  ///< Ranks in the parent; none where this rank joins none of the groups.
+
+  /// The members where `rank` has the program: groups of the world lie around the rank, groups of
+  /// groups where their parent does.
+  [[nodiscard]] RankSpan members_for(int rank) const {
+    const bool is_around = parent == 0 && members.size > 0 && members.step > 0;
+    return is_around ? members.around(rank) : members;
+  }
 };
 
 struct ProgramStep {

@@ -1,8 +1,7 @@
 #include "backends/program/recorder.hpp"
 
-#include <array>
-#include <cstddef>
 #include <deque>
+#include <optional>
 #include <utility>
 
 #include "sim/kernel/error.hpp"
@@ -130,7 +129,7 @@ class RecordedRuntime final : public Runtime {
 
 }  // namespace
 
-// The state that communicators of one rank share, and whom their works tell of a wait.
+// State that the communicators of one rank share. Their works tell it of each wait.
 class Recorder::Recording final : public WorkOwner {
  public:
   explicit Recording(ProgramWriter& writer) : writer_(&writer) {}

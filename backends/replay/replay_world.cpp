@@ -215,9 +215,7 @@ const ProgramCall& ReplayWorld::split_for(const std::string& name) {
 bool ReplayWorld::join(ReplayRank& rank, std::size_t place) {
   const ProgramGroup& made = rank.program.groups[place];
   ReplayStream& stream = rank.streams[static_cast<std::size_t>(made.parent)];
-  RankSpan members = made.members;
-  const bool is_around = made.parent == 0 && members.size > 0 && members.step > 0;
-  if (is_around) members = members.around(rank.state.index());
+  const RankSpan members = made.members_for(rank.state.index());
   const bool joins = members.size > 0;
   const int color = joins ? members.rank(0) : kNoColor;
   const int key = joins ? members.member_of(stream.member) : 0;

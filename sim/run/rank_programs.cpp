@@ -98,12 +98,6 @@ int place_of(RankProgram program, std::vector<RankProgram>& programs,
   return index;
 }
 
-std::size_t num_steps(const std::vector<RankProgram>& programs) {
-  std::size_t sum = 0;
-  for (const RankProgram& program : programs) sum += program.steps.size();
-  return sum;
-}
-
 }  // namespace
 
 RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks,
@@ -122,6 +116,8 @@ RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks,
   RankPrograms programs{.programs = {},
                         .of_rank = std::vector<int>(static_cast<std::size_t>(ranks))};
   std::multimap<std::size_t, int> by_length;
+  std::size_t num_counted = 0;  // Programs whose steps are counted.
+  std::size_t num_steps = 0;
   Recorder recorder(ranks);
   try {
     for (int rank = 0; rank < ranks; ++rank) {
@@ -130,7 +126,12 @@ RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks,
       if (own.first < 0) {
         own.first = rank;
         own.program = place_of(record(recorder, plan, rank), programs.programs, by_length);
-        if (num_steps(programs.programs) > most_steps) {
+        const auto num_programs = static_cast<std::size_t>(own.program) + 1;
+        if (num_programs > num_counted) {
+          num_counted = num_programs;
+          num_steps += programs.programs.back().steps.size();
+        }
+        if (num_steps > most_steps) {
           return {std::nullopt,
                   "too many ranks do different things to keep what each of them does"};
         }

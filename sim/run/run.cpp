@@ -223,9 +223,14 @@ void replay_programs(const Experiment& experiment, const RunHooks& hooks,
 // Replays the ranks' programs if that gives what a run would give. Returns why it does not, as the
 // end of a sentence, and leaves `outcome` as it is then; "" if it has.
 std::string try_replay(const Experiment& experiment, const RunHooks& hooks, RunOutcome& outcome) {
+  RankRecording recording;
   try {
-    RankRecording recording = record_ranks(experiment, hooks);
-    if (!recording.programs) return recording.obstacle;
+    recording = record_ranks(experiment, hooks);
+  } catch (const Error& error) {
+    return error.what();  // The run reports it with its rank.
+  }
+  if (!recording.programs) return recording.obstacle;
+  try {
     if (hooks.edit_programs) hooks.edit_programs(*recording.programs);
     RunOutcome replayed = outcome;
     replay_programs(experiment, hooks, *recording.programs, replayed);
@@ -234,7 +239,9 @@ std::string try_replay(const Experiment& experiment, const RunHooks& hooks, RunO
   } catch (const ReplayEnded& ended) {
     return ended.reason;
   } catch (const Error& error) {
-    return error.what();  // The run reports it with its rank.
+    // No code of a rank runs here: an internal error is the replay's own, and must be seen.
+    if (error.exit_code() == ExitCode::internal) throw;
+    return error.what();
   }
 }
 
