@@ -69,7 +69,7 @@ Traffic traffic_of(const CollectiveShape& shape, Algorithm algorithm, const Doub
   return {};
 }
 
-void add_star(GroupLinks& links, const CollectiveShape& shape, int member) {
+void add_star(GroupLinks& links, const CollectiveShape& shape, int member, std::int64_t times) {
   const int root = shape.root;
   const bool gathers = shape.row->root == RootRole::target;
   // One message between the root and each other member.
@@ -78,7 +78,7 @@ void add_star(GroupLinks& links, const CollectiveShape& shape, int member) {
         shape.padding == 0 ? shape.chunk(other) : payload_chunk(shape, other);
     const int from = gathers ? other : root;
     const int to = gathers ? root : other;
-    links.add(member == from, from, to, elements * shape.width);
+    links.add(member == from, from, to, elements * shape.width, times);
   };
   if (member != root) return count(member);
   for (int other = 0; other < shape.size; ++other) {
@@ -86,15 +86,16 @@ void add_star(GroupLinks& links, const CollectiveShape& shape, int member) {
   }
 }
 
-void add_all_to_all(GroupLinks& links, const CollectiveShape& shape, int member) {
+void add_all_to_all(GroupLinks& links, const CollectiveShape& shape, int member,
+                    std::int64_t times) {
   const AllToAllCounts& own = shape.pairs[static_cast<std::size_t>(member)];
   links.expect_all_pairs(shape.size);
   for (int peer = 0; peer < shape.size; ++peer) {
     if (peer == member) continue;
     const std::int64_t sent = own.send[static_cast<std::size_t>(peer)];
     const std::int64_t received = own.recv[static_cast<std::size_t>(peer)];
-    if (sent > 0) links.add(true, member, peer, sent * shape.width);
-    if (received > 0) links.add(false, peer, member, received * shape.width);
+    if (sent > 0) links.add(true, member, peer, sent * shape.width, times);
+    if (received > 0) links.add(false, peer, member, received * shape.width, times);
   }
 }
 
@@ -131,10 +132,10 @@ bool leaves_ring(const CollectiveShape& shape, Algorithm algorithm) {
          algorithm == Algorithm::tree;
 }
 
-void add_off_ring(GroupLinks& links, const CollectiveShape& shape, int member) {
-  if (shape.row->path == CollectivePath::pairs) return add_all_to_all(links, shape, member);
-  if (shape.row->path == CollectivePath::star) return add_star(links, shape, member);
-  links.add_tree(shape.size, member, shape.count - shape.padding, shape.width);
+void add_off_ring(GroupLinks& links, const CollectiveShape& shape, int member, std::int64_t times) {
+  if (shape.row->path == CollectivePath::pairs) return add_all_to_all(links, shape, member, times);
+  if (shape.row->path == CollectivePath::star) return add_star(links, shape, member, times);
+  links.add_tree(shape.size, member, shape.count - shape.padding, shape.width, times);
 }
 
 }  // namespace shardsim

@@ -53,7 +53,8 @@ struct CollectiveShape {
                              const DoubleTree* tree, int member);
 /// Whether anything moves other than along the ring,
 [[nodiscard]] bool leaves_ring(const CollectiveShape& shape, Algorithm algorithm);
-/// and what `member` sends and receives so.
-void add_off_ring(GroupLinks& links, const CollectiveShape& shape, int member);
+/// and what `member` sends and receives so in `times` equal operations.
+void add_off_ring(GroupLinks& links, const CollectiveShape& shape, int member,
+                  std::int64_t times = 1);
 
 }  // namespace shardsim

@@ -12,21 +12,23 @@ Moved one_message(bool sends, std::int64_t bytes) {
   return {.payload = traffic};
 }
 
-void add_moved(TrafficCounters& counters, const Moved& moved, TrafficClass traffic) {
-  counters.messages += moved.payload.messages;
+void add_moved(TrafficCounters& counters, const Moved& moved, TrafficClass traffic,
+               std::int64_t times, bool is_call) {
+  const std::int64_t calls = is_call ? times : 0;
+  counters.messages += times * moved.payload.messages;
   if (traffic == TrafficClass::scalar) {
-    counters.scalar_sent += moved.payload.sent;
-    counters.scalar_received += moved.payload.received;
-    counters.scalar_messages += moved.payload.messages;
-    ++counters.scalar_calls;
+    counters.scalar_sent += times * moved.payload.sent;
+    counters.scalar_received += times * moved.payload.received;
+    counters.scalar_messages += times * moved.payload.messages;
+    counters.scalar_calls += calls;
     return;
   }
-  counters.payload_sent += moved.payload.sent;
-  counters.payload_received += moved.payload.received;
-  counters.padding_sent += moved.padding_sent;
-  counters.to_next += moved.payload.to_next;
-  counters.from_previous += moved.payload.from_previous;
-  ++counters.calls;
+  counters.payload_sent += times * moved.payload.sent;
+  counters.payload_received += times * moved.payload.received;
+  counters.padding_sent += times * moved.padding_sent;
+  counters.to_next += times * moved.payload.to_next;
+  counters.from_previous += times * moved.payload.from_previous;
+  counters.calls += calls;
 }
 
 void GroupLinks::expect_all_pairs(int size) {
@@ -45,13 +47,15 @@ LinkCounts& GroupLinks::direct_link(int from, int to) {
   return links.insert(place, {to, LinkCounts()})->second;
 }
 
-void GroupLinks::add_tree(int size, int member, std::int64_t count, std::int64_t element_bytes) {
+void GroupLinks::add_tree(int size, int member, std::int64_t count, std::int64_t element_bytes,
+                          std::int64_t times) {
   trees_.resize(static_cast<std::size_t>(size));
   TreeSide& side = trees_[static_cast<std::size_t>(member)];
   for (int tree = 0; tree < 2; ++tree) {
-    side.bytes[static_cast<std::size_t>(tree)] += chunk_size(count, 2, tree) * element_bytes;
+    side.bytes[static_cast<std::size_t>(tree)] +=
+        times * chunk_size(count, 2, tree) * element_bytes;
   }
-  ++side.messages;
+  side.messages += times;
 }
 
 void GroupLinks::add_to(LinkTable& table, const DoubleTree* tree) const {

@@ -22,23 +22,25 @@ struct Moved {
 /// A message of `bytes`, as its sender or its receiver counts it.
 [[nodiscard]] Moved one_message(bool sends, std::int64_t bytes);
 
-/// Adds one operation to a member's counters.
-void add_moved(TrafficCounters& counters, const Moved& moved, TrafficClass traffic);
+/// Adds `times` operations to a member's counters, or their bytes and messages without the calls.
+void add_moved(TrafficCounters& counters, const Moved& moved, TrafficClass traffic,
+               std::int64_t times = 1, bool is_call = true);
 
 /// Payload of a group that travelled off its ring: by trees, or directly. Most groups have none.
 /// Others keep one entry per used link; small groups in which all send to all keep one per pair.
 class GroupLinks {
  public:
   /// One end of a message, told by the member that it is.
-  void add(bool sends, int from, int to, std::int64_t bytes) {
+  void add(bool sends, int from, int to, std::int64_t bytes, std::int64_t times = 1) {
     LinkCounts& counts = link(from, to);
-    (sends ? counts.sent : counts.received) += bytes;
-    if (sends) ++counts.messages;
+    (sends ? counts.sent : counts.received) += times * bytes;
+    if (sends) counts.messages += times;
   }
   /// Members are about to send each other something directly, all to all.
   void expect_all_pairs(int size);
-  /// `member`, of `size`, took part in an all_reduce by the double tree.
-  void add_tree(int size, int member, std::int64_t count, std::int64_t element_bytes);
+  /// `member`, of `size`, took part in `times` equal all_reduces by the double tree.
+  void add_tree(int size, int member, std::int64_t count, std::int64_t element_bytes,
+                std::int64_t times);
 
   /// Adds all of it. `tree`: the group's; null if add_tree was not called.
   void add_to(LinkTable& table, const DoubleTree* tree) const;

@@ -15,6 +15,8 @@
 // the same code on one device, in the simulation (with and without data) and on a cluster.
 namespace shardsim {
 
+class Repeats;
+
 class Runtime {
  public:
   virtual ~Runtime() = default;
@@ -105,6 +107,9 @@ class Runtime {
   /// first + i. Free of charge, and nobody reads it before the run has ended.
   virtual void tally(const char* /*name*/, std::int64_t /*first*/,
                      std::span<const std::int64_t> /*amounts*/) {}
+
+  /// Null where work that is done again and again is run each time (backends/repeats.hpp).
+  [[nodiscard]] virtual Repeats* repeats() { return nullptr; }
 
   /// Element 0 of `tensor`; 0 where nobody can know it. Not charged.
   [[nodiscard]] double read_scalar(const Tensor& tensor) const {

@@ -135,6 +135,10 @@ class Tensor {
     return {storage_, offset_bytes_ + first * size_of(dtype_), shape, dtype_};
   }
   [[nodiscard]] Tensor flat() const { return view(0, Shape{numel()}); }
+  /// Another view of the allocation, from byte `offset_bytes` of it on. REQUIRES: it fits.
+  [[nodiscard]] Tensor reshaped(std::int64_t offset_bytes, const Shape& shape, DType dtype) const {
+    return {storage_, offset_bytes, shape, dtype};
+  }
 
   /// First byte of the data. REQUIRES: has_data().
   [[nodiscard]] std::byte* data(CallSite site = CallSite::here()) const {
@@ -155,6 +159,10 @@ class Tensor {
   }
   /// Offset of the first byte within the allocation.
   [[nodiscard]] std::int64_t offset_bytes() const { return offset_bytes_; }
+  /// That of the allocation; 0 for none.
+  [[nodiscard]] AllocationMark allocation_mark() const {
+    return storage_ == nullptr ? 0 : storage_->mark;
+  }
   /// Tensors that hold the allocation, this one included.
   [[nodiscard]] int num_holders() const { return storage_ == nullptr ? 0 : storage_->references; }
   /// For the whole allocation. REQUIRES: defined().

@@ -1,6 +1,5 @@
 #include "backends/world.hpp"
 
-#include <limits>
 #include <utility>
 
 namespace shardsim {
@@ -10,6 +9,26 @@ World::World(Cluster cluster)
       executed_flops_(static_cast<std::size_t>(cluster_.num_ranks()), 0.0),
       sent_by_rank_(executed_flops_.size(), 0),
       comm_busy_(executed_flops_.size(), 0) {}
+
+namespace {
+
+class ReplayedMemory final : public WatchedMemory {
+ public:
+  ReplayedMemory(RankState& rank, std::int64_t capacity, std::int64_t outside) : replay_(rank) {
+    replay_.set_device(capacity, outside);
+  }
+  [[nodiscard]] DeviceMemoryUse use() const override { return replay_.use(); }
+
+ private:
+  MemoryReplay replay_;
+};
+
+}  // namespace
+
+std::unique_ptr<WatchedMemory> World::watch_memory(int rank, std::int64_t capacity,
+                                                   std::int64_t outside) {
+  return std::make_unique<ReplayedMemory>(this->rank(rank), capacity, outside);
+}
 
 TrafficCounters World::total_traffic() const {
   TrafficCounters total;
@@ -38,14 +57,6 @@ void World::tally(const char* name, std::int64_t first, std::span<const std::int
   if (sums.size() < end) sums.resize(end, 0);
   for (std::size_t i = 0; i < amounts.size(); ++i) {
     sums[static_cast<std::size_t>(first) + i] += amounts[i];
-  }
-}
-
-// Streams run side by side, so their sum may leave the range that each of them keeps.
-void World::add_busy(int rank, Time duration) {
-  std::int64_t& busy = comm_busy_[static_cast<std::size_t>(rank)];
-  if (__builtin_add_overflow(busy, duration.picoseconds(), &busy)) {
-    busy = std::numeric_limits<std::int64_t>::max();
   }
 }
 

@@ -2,12 +2,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "sim/kernel/memory_replay.hpp"
 #include "sim/kernel/rank_state.hpp"
 
 #include "sim/hardware/cluster.hpp"
@@ -27,6 +30,22 @@ struct LinkTraffic {
   LinkCounts counts;
 };
 
+/// The device memory of one rank of a world, which it does not outlive.
+class WatchedMemory {
+ public:
+  virtual ~WatchedMemory() = default;
+  /// So far; all of it once the world has run.
+  [[nodiscard]] virtual DeviceMemoryUse use() const = 0;
+};
+
+/// Adds to picoseconds. Streams run side by side, so a sum over them may leave the range that each
+/// of them keeps: then it is the largest number.
+inline void add_saturating(std::int64_t& sum, std::int64_t picoseconds) {
+  if (__builtin_add_overflow(sum, picoseconds, &sum)) {
+    sum = std::numeric_limits<std::int64_t>::max();
+  }
+}
+
 class World {
  public:
   World(const World&) = delete;
@@ -44,6 +63,9 @@ class World {
   [[nodiscard]] virtual const MemoryLedger& host_ledger(int rank) const {
     return this->rank(rank).host_ledger();
   }
+  /// Watches how an allocator fills the rank's device from now on: see LimitedDevice.
+  [[nodiscard]] virtual std::unique_ptr<WatchedMemory> watch_memory(int rank, std::int64_t capacity,
+                                                                    std::int64_t outside);
   /// The hashes of all ranks that run, in rank order. It does not depend on how they took turns.
   [[nodiscard]] virtual std::uint64_t trace_hash() const = 0;
   /// Visits the links that were used, group by group in the order they were made, by sender and
@@ -70,7 +92,9 @@ class World {
 
   // For ranks and groups.
   void tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts);
-  void add_busy(int rank, Time duration);
+  void add_busy(int rank, Time duration) {
+    add_saturating(comm_busy_[static_cast<std::size_t>(rank)], duration.picoseconds());
+  }
   /// The traffic of a member, `rank`, over a communicator of this name.
   void add_traffic(const std::string& name, int rank, const TrafficCounters& counters);
 
@@ -83,7 +107,7 @@ class World {
  private:
   std::map<std::string, TrafficCounters> traffic_;
   std::vector<std::int64_t> sent_by_rank_;
-  std::vector<std::int64_t> comm_busy_;  // Picoseconds, saturating.
+  std::vector<std::int64_t> comm_busy_;  // add_saturating
   std::map<std::string, std::vector<std::int64_t>, std::less<>> tallies_;
 };
 

@@ -1,5 +1,6 @@
 #include "backends/program/recorder.hpp"
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -7,42 +8,23 @@
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/hash.hpp"
 
+#include "backends/program/recorded_repeats.hpp"
+
 namespace shardsim {
 
 // --- Writing -----------------------------------------------------------------------------------
-
-std::uint32_t ProgramWriter::Slots::take() {
-  if (free_.empty()) return num_ever_++;
-  const std::uint32_t slot = free_.back();
-  free_.pop_back();
-  return slot;
-}
 
 void ProgramWriter::compute(const ComputeOp& op) {
   add(ProgramStep::Kind::compute, 0, tables_.add(op));
 }
 
 std::uint32_t ProgramWriter::allocate(const ProgramAllocation& allocation) {
-  const std::uint32_t slot = allocations_.take();
-  add(ProgramStep::Kind::allocate, slot, tables_.add(allocation));
-  return slot;
-}
-
-void ProgramWriter::release(std::uint32_t slot) {
-  add(ProgramStep::Kind::release, slot);
-  allocations_.put_back(slot);
+  return allocate_row(tables_.add(allocation));
 }
 
 std::uint32_t ProgramWriter::post(int group, const Call& call, std::uint32_t after) {
-  if (after != kNoWork) add(ProgramStep::Kind::follow, after);
-  const std::uint32_t slot = works_.take();
-  add(ProgramStep::Kind::post, slot, tables_.add(group, call));
-  return slot;
-}
-
-void ProgramWriter::wait(std::uint32_t slot) {
-  add(ProgramStep::Kind::wait, slot);
-  works_.put_back(slot);
+  if (after != kNoWork) follow(after);
+  return post_row(tables_.add(group, call));
 }
 
 int ProgramWriter::join(int parent, const std::string& name, const RankSpan& members) {
@@ -99,12 +81,15 @@ class RecordedLedger final : private MemoryListener {
 
 class RecordedRuntime final : public Runtime {
  public:
-  explicit RecordedRuntime(ProgramWriter& writer)
-      : writer_(writer), ledger_(writer, false), host_ledger_(writer, true) {}
+  RecordedRuntime(const RankProgram& program, ProgramWriter& writer, bool repeats)
+      : writer_(writer), ledger_(writer, false), host_ledger_(writer, true) {
+    if (repeats) repeats_.emplace(program, writer, ledger_.ledger(), host_ledger_.ledger());
+  }
 
   [[nodiscard]] bool has_data() const override { return false; }
   [[nodiscard]] MemoryLedger* ledger() override { return &ledger_.ledger(); }
   [[nodiscard]] MemoryLedger* host_ledger() override { return &host_ledger_.ledger(); }
+  [[nodiscard]] Repeats* repeats() override { return repeats_ ? &*repeats_ : nullptr; }
   void tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts) override {
     writer_.tally(name, first, amounts);
   }
@@ -125,6 +110,7 @@ class RecordedRuntime final : public Runtime {
   ProgramWriter& writer_;
   RecordedLedger ledger_;
   RecordedLedger host_ledger_;
+  std::optional<RecordedRepeats> repeats_;
 };
 
 }  // namespace
@@ -218,11 +204,20 @@ RankProgram Recorder::begin(int rank) const {
 }
 
 RankProgram Recorder::record(int rank, const RankBody& body) {
+  try {
+    return record(rank, body, /*repeats=*/true);
+  } catch (const RepeatsDiffer&) {
+    return record(rank, body, /*repeats=*/false);
+  }
+}
+
+RankProgram Recorder::record(int rank, const RankBody& body, bool repeats) {
   RankProgram program = begin(rank);
+  program.steps.reserve(most_steps_);  // Mostly as many as before.
   ProgramWriter writer(program, *tables_);
   Recording& recording = *recordings_.emplace_back(std::make_unique<Recording>(writer));
   try {
-    RecordedRuntime runtime(writer);
+    RecordedRuntime runtime(program, writer, repeats);
     RecordedCommunicator world(recording, 0, program.groups.front().name, rank, num_ranks_);
     body(runtime, world, writer);
     if (recording.num_open > 1) {
@@ -234,6 +229,7 @@ RankProgram Recorder::record(int rank, const RankBody& body) {
   }
   recording.end();
   writer.finish();
+  most_steps_ = std::max(most_steps_, program.steps.size());
   if (recording.num_open == 0) recordings_.pop_back();  // Nothing is left that knows it.
   return program;
 }

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "backends/replay/replay_rank.hpp"
 #include "backends/replay/replay_world.hpp"
 
 // The calls of a replay, and when their operations start and end: as FiberGroup, FiberStream and
@@ -31,33 +30,53 @@ bool pairs_agree(const std::vector<AllToAllCounts>& pairs) {
 
 // --- Calls -------------------------------------------------------------------------------------
 
-void ReplayWorld::post(ReplayRank& rank, const ProgramStep& step) {
-  const ProgramCall& call = rank.program.tables->call(step.row);
-  const auto group = static_cast<std::size_t>(call.group);
-  ReplayStream& stream = rank.streams[group];
-  if (rank.code == nullptr) hash_call(rank.state.hash(), stream.group->path, call);
-  ReplayOperation* operation = nullptr;
-  switch (call.kind) {
-    case CallKind::collective:
-      operation = &post_collective(rank, stream, call);
-      break;
-    case CallKind::batch:
-      operation = &post_batch(rank, stream, call);
-      break;
-    case CallKind::send:
-    case CallKind::recv:
-      operation = &post_message(rank, stream, call, call.messages.front());
-      break;
+void ReplayWorld::post(ReplayGang& gang, const ProgramStep& step) {
+  const ProgramCall& call = gang.program.tables->call(step.row);
+  GangWork& work = gang.works[step.slot];
+  work.stream = static_cast<std::size_t>(call.group);
+  if (gang.code == nullptr) {
+    const GangStream& stream = gang.streams[work.stream];
+    hash_call(gang.hash(0), stream.parts.front().group->path, call);
   }
-  stream.last = operation;
-  rank.works[step.slot] = {operation, group};
-  rank.follows = nullptr;
+  if (call.kind == CallKind::collective) {
+    post_collective(gang, call, work);
+  } else {
+    post_messages(gang, call, work);
+  }
+  gang.follows = nullptr;
 }
 
-ReplayOperation& ReplayWorld::post_collective(ReplayRank& rank, ReplayStream& stream,
+void ReplayWorld::post_collective(ReplayGang& gang, const ProgramCall& call, GangWork& work) {
+  GangStream& stream = gang.streams[work.stream];
+  work.by_member = false;
+  work.operations.clear();
+  for (const GangStream::Part& part : stream.parts) {
+    work.operations.push_back(&open_collective(stream, part, call));
+  }
+  ++stream.next_sequence;
+  if (row_of(call.collective).path == CollectivePath::pairs) {
+    for (std::size_t member = 0; member < gang.size(); ++member) {
+      const auto place = static_cast<std::size_t>(stream.streams[member].place);
+      stream.operation(work, member).pairs[place] = {call.send_counts, call.recv_counts,
+                                                     call.record.site};
+    }
+  }
+  if (stream.last == nullptr && gang.follows == nullptr && !gang.members.empty()) {
+    order_freely(gang, stream, work);
+  } else {
+    for (std::size_t member = 0; member < gang.size(); ++member) {
+      order(gang, member, stream, stream.operation(work, member));
+      gang.clock(member).begin_collective(rules_);
+    }
+  }
+  stream.last = &work;
+  launch_all();
+}
+
+ReplayOperation& ReplayWorld::open_collective(GangStream& stream, const GangStream::Part& part,
                                               const ProgramCall& call) {
-  ReplayGroup& group = *stream.group;
-  const std::int64_t sequence = stream.next_sequence++;
+  ReplayGroup& group = *part.group;
+  const std::int64_t sequence = stream.next_sequence;
   const auto index = static_cast<std::size_t>(sequence - group.first_forming);
   if (index == group.forming.size()) {
     ReplayOperation& opened = pool_.take(ReplayOperation::Kind::collective, group);
@@ -65,38 +84,52 @@ ReplayOperation& ReplayWorld::post_collective(ReplayRank& rank, ReplayStream& st
     opened.call = &call;
     opened.pending = group.size();
     opened.unwaited = group.size();
+    if (row_of(call.collective).path == CollectivePath::pairs) {
+      opened.pairs.resize(static_cast<std::size_t>(group.size()));
+    }
     group.forming.push(&opened);
   }
   ReplayOperation& operation = *group.forming[index];
   if (operation.call != &call && !same_call(operation.call->record, call.record)) {
     throw ReplayEnded{"calls of " + group.name + " differ"};
   }
-  if (row_of(call.collective).path == CollectivePath::pairs) {
-    operation.pairs.resize(static_cast<std::size_t>(group.size()));
-    operation.pairs[static_cast<std::size_t>(stream.member)] = {call.send_counts, call.recv_counts,
-                                                                call.record.site};
-  }
-  if (++operation.num_arrived == group.size()) {
+  operation.num_arrived += part.num_members;
+  if (operation.num_arrived == group.size()) {
     group.first_forming = sequence + 1;
     group.forming.pop();
   }
-  order(rank, stream, operation);
-  rank.state.clock().begin_collective(rules_);
   return operation;
 }
 
-ReplayOperation& ReplayWorld::post_batch(ReplayRank& rank, ReplayStream& stream,
+void ReplayWorld::post_messages(ReplayGang& gang, const ProgramCall& call, GangWork& work) {
+  GangStream& stream = gang.streams[work.stream];
+  work.by_member = true;
+  work.operations.clear();
+  for (std::size_t member = 0; member < gang.size(); ++member) {
+    work.operations.push_back(
+        call.kind == CallKind::batch
+            ? &post_batch(gang, member, stream, call)
+            : &post_message(gang, member, stream, call, call.messages.front()));
+  }
+  stream.last = &work;
+  launch_all();
+}
+
+ReplayOperation& ReplayWorld::post_batch(ReplayGang& gang, std::size_t member, GangStream& stream,
                                          const ProgramCall& call) {
-  ReplayOperation& batch = pool_.take(ReplayOperation::Kind::join, *stream.group);
+  ReplayGroup& group = stream.group_of(member);
+  group.num_batches.resize(group.layout.members.size());
+  ++group.num_batches[static_cast<std::size_t>(stream.streams[member].place)];
+  ReplayOperation& batch = pool_.take(ReplayOperation::Kind::join, group);
   batch.call = &call;
   batch.unwaited = 1;
   batch.pending = 1;  // Held open until all parts are in.
   if (call.messages.empty()) {
-    order(rank, stream, batch);
+    order(gang, member, stream, batch);
     return batch;
   }
   for (const ProgramMessage& message : call.messages) {
-    ReplayOperation& part = post_message(rank, stream, call, message);
+    ReplayOperation& part = post_message(gang, member, stream, call, message);
     batch.parts.push_back(&part);
     ++batch.pending;
     follow(batch, part);
@@ -105,74 +138,158 @@ ReplayOperation& ReplayWorld::post_batch(ReplayRank& rank, ReplayStream& stream,
   return batch;
 }
 
-ReplayOperation& ReplayWorld::post_message(ReplayRank& rank, ReplayStream& stream,
-                                           const ProgramCall& call, const ProgramMessage& message) {
-  ReplayGroup& group = *stream.group;
-  const int source = message.sends ? stream.member : message.peer;
-  const int destination = message.sends ? message.peer : stream.member;
-  ReplayGroup::Channel& channel = group.channels[{source, destination}];
-  if (!channel.waiting.empty() && channel.sender_waits != message.sends) {
-    ReplayOperation& transfer = *channel.waiting.pop();
-    const CallRecord record = record_of(message, call);
-    const CallRecord first = record_of(*transfer.message, *transfer.call);
-    if (!same_message(message.sends ? record : first, message.sends ? first : record)) {
-      throw ReplayEnded{"a message of " + group.name + " differs on both sides"};
-    }
-    order(rank, stream, transfer);
-    return transfer;
+namespace {
+
+void count_message(ReplayGroup::Channel& channel, const ProgramMessage& message,
+                   const ProgramCall& call) {
+  const bool in_batch = call.kind == CallKind::batch;
+  const TrafficClass traffic = in_batch ? TrafficClass::payload : call.record.traffic;
+  const std::int64_t bytes = message.count * size_of(message.dtype);
+  std::vector<ReplayGroup::Messages>& kinds = message.sends ? channel.sent : channel.received;
+  for (ReplayGroup::Messages& kind : kinds) {
+    if (kind.in_batch != in_batch || kind.traffic != traffic || kind.bytes != bytes) continue;
+    ++kind.times;
+    return;
   }
-  ReplayOperation& transfer = pool_.take(ReplayOperation::Kind::transfer, group);
-  transfer.sequence = channel.next_sequence++;
-  transfer.source = source;
-  transfer.destination = destination;
-  transfer.message = &message;
-  transfer.call = &call;
-  transfer.pending = 2;
-  transfer.unwaited = 2;
-  channel.waiting.push(&transfer);
-  channel.sender_waits = message.sends;
-  order(rank, stream, transfer);
-  return transfer;
+  kinds.push_back({in_batch, traffic, bytes, 1});
+}
+
+}  // namespace
+
+ReplayOperation& ReplayWorld::post_message(ReplayGang& gang, std::size_t member, GangStream& stream,
+                                           const ProgramCall& call, const ProgramMessage& message) {
+  const int place = stream.streams[member].place;
+  const int source = message.sends ? place : message.peer;
+  const int destination = message.sends ? message.peer : place;
+  ReplayGroup::Channel& channel = stream.group_of(member).channel(source, destination);
+  count_message(channel, message, call);
+  ReplayOperation* transfer = nullptr;
+  if (!channel.waiting.empty() && channel.sender_waits != message.sends) {
+    transfer = channel.waiting.pop();
+    const CallRecord record = record_of(message, call);
+    const CallRecord first = record_of(*transfer->message, *transfer->call);
+    if (!same_message(message.sends ? record : first, message.sends ? first : record)) {
+      throw ReplayEnded{"a message of " + transfer->group->name + " differs on both sides"};
+    }
+  } else {
+    transfer = &pool_.take(ReplayOperation::Kind::transfer, stream.group_of(member));
+    transfer->sequence = channel.next_sequence++;
+    transfer->source = source;
+    transfer->destination = destination;
+    transfer->message = &message;
+    transfer->call = &call;
+    transfer->pending = 2;
+    transfer->unwaited = 2;
+    channel.waiting.push(transfer);
+    channel.sender_waits = message.sends;
+  }
+  ReplayOperation& operation = message.sends && options_.buffered_sends
+                                   ? buffered(*transfer, message, call, gang.clock(member).now())
+                                   : *transfer;
+  order(gang, member, stream, operation);
+  return operation;
+}
+
+// As FiberCommunicator::post_buffered_send.
+ReplayOperation& ReplayWorld::buffered(ReplayOperation& transfer, const ProgramMessage& message,
+                                       const ProgramCall& call, Time now) {
+  ReplayOperation& departure = pool_.take(ReplayOperation::Kind::departure, *transfer.group);
+  departure.sequence = transfer.sequence;
+  departure.source = transfer.source;
+  departure.destination = transfer.destination;
+  departure.message = &message;
+  departure.call = &call;
+  departure.pending = 1;
+  departure.unwaited = 1;
+  departure.cost = transfer_price(departure, now);
+  transfer.is_buffered = true;
+  follow(transfer, departure);
+  release(transfer, 1);  // The sender's interest in it ends here.
+  return departure;
 }
 
 // As FiberStream::order.
-void ReplayWorld::order(ReplayRank& rank, ReplayStream& stream, ReplayOperation& operation) {
-  Time ready = rank.state.clock().post(rank.follows != nullptr, rules_);
-  if (stream.last == nullptr || stream.last->resolved) {
-    ready = max(ready, stream.last == nullptr ? stream.free : stream.last->end);
-  } else if (!stream.last->is_followed_by(operation)) {
-    ++operation.pending;
-    follow(operation, *stream.last);
+void ReplayWorld::order(ReplayGang& gang, std::size_t member, GangStream& stream,
+                        ReplayOperation& operation) {
+  const bool follows = gang.follows != nullptr;
+  Time ready = gang.clock(member).post(follows, rules_);
+  if (stream.last == nullptr) {
+    ready = max(ready, stream.streams[member].free);
+  } else {
+    ReplayOperation& last = stream.operation(*stream.last, member);
+    if (last.resolved) {
+      ready = max(ready, last.end);
+    } else if (!last.is_followed_by(operation)) {
+      ++operation.pending;
+      follow(operation, last);
+    }
   }
-  if (rank.follows != nullptr) {
+  if (follows) {
     ++operation.pending;
-    follow(operation, *rank.follows);
+    const GangStream& other = gang.streams[gang.follows->stream];
+    follow(operation, other.operation(*gang.follows, member));
   }
   settle(operation, ready);
 }
 
-bool ReplayWorld::await(ReplayRank& rank, ReplayOperation& operation) {
-  if (operation.resolved) return true;
-  rank.next_waiter = std::exchange(operation.waiters, &rank);
-  return false;
-}
-
-void ReplayWorld::finish_wait(ReplayRank& rank, ReplayStream& stream, ReplayOperation& operation) {
-  if (rank.code == nullptr) {
-    rank.state.wait(operation.start, operation.end, operation.is_transfer(), rules_);
-  } else {
-    rank.state.wait_after(rank.digest->stretch(rank.num_waits++), operation.start, operation.end,
-                          operation.is_transfer(), rules_);
+// The same for all members, where nothing is under way that their collectives could come behind.
+void ReplayWorld::order_freely(ReplayGang& gang, GangStream& stream, GangWork& work) {
+  for (std::size_t member = 0; member < gang.size(); ++member) {
+    const GangStream::Stream& own = stream.streams[member];
+    ReplayOperation& operation = *work.operations[own.part];
+    RankClock& clock = gang.members[member].clock;
+    operation.start = max(operation.start, max(clock.post(false, rules_), own.free));
+    clock.begin_collective(rules_);
   }
-  if (stream.last == &operation) stream.last = nullptr;
-  stream.free = max(stream.free, operation.end);
-  account(rank, stream, operation);
-  release(operation);
+  for (std::size_t part = 0; part < stream.parts.size(); ++part) {
+    ReplayOperation& operation = *work.operations[part];
+    operation.pending -= stream.parts[part].num_members - 1;
+    settle(operation, operation.start);
+  }
 }
 
-void ReplayWorld::release(ReplayOperation& operation) {
-  if (--operation.unwaited > 0) return;
-  for (ReplayOperation* part : operation.parts) release(*part);
+bool ReplayWorld::await(ReplayGang& gang, const GangWork& work) {
+  for (ReplayOperation* operation : work.operations) {
+    if (operation->resolved) continue;
+    operation->waiters.push_back(&gang);
+    ++gang.num_awaited;
+  }
+  return gang.num_awaited == 0;
+}
+
+void ReplayWorld::finish_wait(ReplayGang& gang, GangWork& work) {
+  GangStream& stream = gang.streams[work.stream];
+  const bool is_transfer = work.operations.front()->is_transfer();
+  if (gang.members.empty()) {
+    const ReplayOperation& operation = *work.operations.front();
+    RankState& rank = *gang.ranks.front();
+    rank.wait(operation.start, operation.end, is_transfer, rules_);
+    add_busy(rank.index(), operation.end - operation.start);
+    stream.streams.front().free = max(stream.streams.front().free, operation.end);
+  } else {
+    const std::uint64_t stretch = gang.digest->stretch(gang.num_waits++);
+    for (std::size_t i = 0; i < gang.size(); ++i) {
+      GangMember& member = gang.members[i];
+      const ReplayOperation& operation = stream.operation(work, i);
+      const Time start = operation.start;
+      const Time end = operation.end;
+      member.hash.wait_after(stretch, RankState::wait_word(start, end, member.clock.now()));
+      member.clock.wait(start, end, is_transfer, rules_);
+      add_saturating(member.busy, (end - start).picoseconds());
+      stream.streams[i].free = max(stream.streams[i].free, end);
+    }
+  }
+  if (stream.last == &work) stream.last = nullptr;
+  if (stream.track >= 0) trace(gang, stream, *work.operations.front());
+  for (std::size_t i = 0; i < work.operations.size(); ++i) {
+    release(*work.operations[i], work.by_member ? 1 : stream.parts[i].num_members);
+  }
+}
+
+void ReplayWorld::release(ReplayOperation& operation, int members) {
+  operation.unwaited -= members;
+  if (operation.unwaited > 0) return;
+  for (ReplayOperation* part : operation.parts) release(*part, 1);
   pool_.put_back(operation);
 }
 
@@ -193,17 +310,22 @@ void ReplayWorld::follow(ReplayOperation& operation, ReplayOperation& prior) {
   }
 }
 
+// All that can start does so before its ranks ask for it, where the order of starts is free.
+void ReplayWorld::launch_all() {
+  if (in_order_) return;
+  while (!launches_.empty()) launch_next();
+}
+
 void ReplayWorld::launch_next() {
   if (in_order_) std::pop_heap(launches_.begin(), launches_.end(), kLater);
   ReplayOperation& operation = *launches_.back().operation;
   launches_.pop_back();
   operation.end = launch(operation);
   operation.resolved = true;
-  ReplayRank* waiter = std::exchange(operation.waiters, nullptr);
-  while (waiter != nullptr) {
-    ready_.push_back(waiter);
-    waiter = std::exchange(waiter->next_waiter, nullptr);
+  for (ReplayGang* waiter : operation.waiters) {
+    if (--waiter->num_awaited == 0) ready_.push_back(waiter);
   }
+  operation.waiters.clear();
   for (ReplayOperation* dependent : operation.dependents) settle(*dependent, operation.end);
   operation.dependents.clear();
   if (options_.on_progress && num_launched_ % kProgressInterval == 0) options_.on_progress();
@@ -213,14 +335,11 @@ Time ReplayWorld::launch(ReplayOperation& operation) {
   switch (operation.kind) {
     case ReplayOperation::Kind::collective:
       return launch_collective(operation);
-    case ReplayOperation::Kind::transfer: {
-      const std::vector<int>& members = operation.group->layout.members;
-      const std::int64_t bytes = operation.message->count * size_of(operation.message->dtype);
-      return operation.start +
-             network_->transfer(members[static_cast<std::size_t>(operation.source)],
-                                members[static_cast<std::size_t>(operation.destination)], bytes,
-                                operation.start);
-    }
+    case ReplayOperation::Kind::transfer:
+      if (operation.is_buffered) return operation.start;  // Paid for when it left.
+      return operation.start + transfer_price(operation, operation.start);
+    case ReplayOperation::Kind::departure:
+      return operation.start + operation.cost;
     case ReplayOperation::Kind::join:
       break;
   }
@@ -232,30 +351,47 @@ Time ReplayWorld::launch(ReplayOperation& operation) {
   return end;
 }
 
-Time ReplayWorld::launch_collective(ReplayOperation& operation) {
-  const ProgramCall& call = *operation.call;
+Time ReplayWorld::transfer_price(const ReplayOperation& message, Time start) {
+  const std::vector<int>& members = message.group->layout.members;
+  return network_->transfer(members[static_cast<std::size_t>(message.source)],
+                            members[static_cast<std::size_t>(message.destination)], message.bytes(),
+                            start);
+}
+
+CollectivePrice ReplayWorld::price_of(const ReplayOperation& operation) {
+  const CollectiveShape shape = operation.shape();
   ReplayGroup& group = *operation.group;
-  const CollectiveRow& row = row_of(call.collective);
-  operation.shape = {.row = &row,
-                     .size = group.size(),
-                     .root = call.record.root,
-                     .count = call.record.count,
-                     .width = size_of(call.record.dtype),
-                     .padding = call.record.padding,
-                     .counts = call.counts,
-                     .padding_at = call.padding_at,
-                     .pairs = operation.pairs};
-  if (!pairs_agree(operation.pairs)) throw ReplayEnded{"counts of " + group.name + " differ"};
-  const DoubleTree* const tree = row.reduces_to_all() ? &group.double_tree() : nullptr;
-  const CollectivePrice price = network_->collective(
-      request_of(operation.shape, group.layout, tree, options_.all_reduce_algorithm),
-      operation.start);
-  operation.algorithm = price.algorithm;
-  operation.even = moves_evenly(operation.shape, price.algorithm);
-  if (operation.even) {
-    operation.even_moved = moved_by(operation.shape, price.algorithm, tree, 0);
+  const DoubleTree* const tree = shape.row->reduces_to_all() ? &group.double_tree() : nullptr;
+  return network_->collective(request_of(shape, group.layout, tree, options_.all_reduce_algorithm),
+                              operation.start);
+}
+
+Time ReplayWorld::launch_collective(ReplayOperation& operation) {
+  ReplayGroup& group = *operation.group;
+  if (!operation.pairs.empty()) {
+    if (!pairs_agree(operation.pairs)) throw ReplayEnded{"counts of " + group.name + " differ"};
+    const CollectivePrice price = price_of(operation);
+    group.count(operation.shape(), operation.call->record.traffic, price.algorithm, 1);
+    operation.algorithm = price.algorithm;
+    return operation.start + price.duration;
   }
-  return operation.start + price.duration;
+  const auto is_kind = [&](const ReplayGroup::Collectives& kind) {
+    return kind.call == operation.call;
+  };
+  auto kind = std::ranges::find_if(group.collectives, is_kind);
+  if (kind == group.collectives.end() || !has_constant_prices_) {
+    const CollectivePrice price = price_of(operation);
+    kind = std::find_if(kind, group.collectives.end(), [&](const auto& other) {
+      return is_kind(other) && other.price.algorithm == price.algorithm;
+    });
+    if (kind == group.collectives.end()) {
+      kind = group.collectives.insert(kind, {.call = operation.call});
+    }
+    kind->price = price;
+  }
+  ++kind->times;
+  operation.algorithm = kind->price.algorithm;
+  return operation.start + kind->price.duration;
 }
 
 }  // namespace shardsim

@@ -1,5 +1,6 @@
 #include "backends/replay/replay_code.hpp"
 
+#include <map>
 #include <utility>
 
 #include "backends/trace_hash.hpp"
@@ -113,7 +114,7 @@ ProgramDigest::ProgramDigest(const RankProgram& program) {
 // --- Code --------------------------------------------------------------------------------------
 
 ReplayCode::ReplayCode(const RankProgram& program, const std::vector<Price>& prices,
-                       const StreamRules& rules) {
+                       const StreamRules& rules, const std::set<std::size_t>& asked) {
   using Kind = ProgramStep::Kind;
   constexpr std::uint32_t kSynchronizes = ~std::uint32_t{0};
   std::vector<std::uint32_t> works;  // Since the last call.
@@ -135,7 +136,14 @@ ReplayCode::ReplayCode(const RankProgram& program, const std::vector<Price>& pri
     steps.push_back({.kind = Kind::compute, .slot = 0, .row = found->second});
     works.clear();
   };
-  for (const ProgramStep& step : program.steps) {
+  auto next_asked = asked.begin();
+  for (std::size_t at = 0; at < program.steps.size(); ++at) {
+    const ProgramStep& step = program.steps[at];
+    if (next_asked != asked.end() && *next_asked == at) {
+      close();
+      this->asked.push_back(steps.size());
+      ++next_asked;
+    }
     switch (step.kind) {
       case Kind::compute:
         works.push_back(step.row);

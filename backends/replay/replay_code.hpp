@@ -1,7 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -59,11 +60,13 @@ class ProgramDigest {
 /// The steps of a program that need a rank's clock, on ranks of one speed. All work between two
 /// calls is one stretch.
 struct ReplayCode {
-  ReplayCode(const RankProgram& program, const std::vector<Price>& prices,
-             const StreamRules& rules);
+  /// `asked`: steps of the program whose time somebody wants to know, ascending.
+  ReplayCode(const RankProgram& program, const std::vector<Price>& prices, const StreamRules& rules,
+             const std::set<std::size_t>& asked);
 
   std::vector<ProgramStep> steps;  ///< The row of `compute` is a stretch.
   std::vector<ClockStretch> stretches;
+  std::vector<std::size_t> asked;  ///< Steps of the code that those that were asked for precede.
 };
 
 /// Adds the words of a call to a rank's hash; `path`: its group's.

@@ -8,6 +8,20 @@ bool ReplayOperation::is_followed_by(const ReplayOperation& other) const {
   return std::ranges::find(dependents, &other) != dependents.end();
 }
 
+CollectiveShape ReplayOperation::shape() const {
+  return {.row = &row_of(call->collective),
+          .size = group->size(),
+          .root = call->record.root,
+          .count = call->record.count,
+          .width = size_of(call->record.dtype),
+          .padding = call->record.padding,
+          .counts = call->counts,
+          .padding_at = call->padding_at,
+          .pairs = pairs};
+}
+
+// --- Groups ------------------------------------------------------------------------------------
+
 ReplayGroup::ReplayGroup(const Cluster& cluster, std::uint64_t path, std::uint64_t id,
                          const std::string& name, std::vector<int> members)
     : path(path),
@@ -26,13 +40,69 @@ GroupLinks& ReplayGroup::links() {
   return *off_ring;
 }
 
+ReplayGroup::Channel& ReplayGroup::channel(int source, int destination) {
+  if (channels.empty()) channels.resize(layout.members.size());
+  std::vector<Channel>& from = channels[static_cast<std::size_t>(source)];
+  const auto found = std::ranges::lower_bound(from, destination, {}, &Channel::destination);
+  if (found != from.end() && found->destination == destination) return *found;
+  return *from.insert(found, {.destination = destination});
+}
+
+void ReplayGroup::count(const CollectiveShape& shape, TrafficClass traffic, Algorithm algorithm,
+                        std::int64_t times) {
+  const DoubleTree* const by_tree = algorithm == Algorithm::tree ? &double_tree() : nullptr;
+  const bool even = moves_evenly(shape, algorithm);
+  const bool leaves = traffic != TrafficClass::scalar && leaves_ring(shape, algorithm);
+  Moved moved;
+  for (int member = 0; member < size(); ++member) {
+    if (member == 0 || !even) moved = moved_by(shape, algorithm, by_tree, member);
+    add_moved(counters[static_cast<std::size_t>(member)], moved, traffic, times);
+    if (leaves) add_off_ring(links(), shape, member, times);
+  }
+}
+
+namespace {
+
+void count_messages(ReplayGroup& group, int source, int destination, bool sends,
+                    const std::vector<ReplayGroup::Messages>& kinds) {
+  const auto member = static_cast<std::size_t>(sends ? source : destination);
+  const bool moves = source != destination;
+  for (const ReplayGroup::Messages& kind : kinds) {
+    const Moved moved = moves ? one_message(sends, kind.bytes) : Moved();
+    add_moved(group.counters[member], moved, kind.traffic, kind.times, !kind.in_batch);
+    if (!moves || kind.traffic == TrafficClass::scalar) continue;
+    group.links().add(sends, source, destination, kind.bytes, kind.times);
+  }
+}
+
+}  // namespace
+
+void ReplayGroup::settle_counts() {
+  for (const Collectives& kind : collectives) {
+    const ReplayOperation any{.group = this, .call = kind.call};
+    count(any.shape(), kind.call->record.traffic, kind.price.algorithm, kind.times);
+  }
+  for (std::size_t member = 0; member < num_batches.size(); ++member) {
+    add_moved(counters[member], {}, TrafficClass::payload, num_batches[member]);
+  }
+  for (std::size_t source = 0; source < channels.size(); ++source) {
+    for (const Channel& channel : channels[source]) {
+      const auto from = static_cast<int>(source);
+      count_messages(*this, from, channel.destination, true, channel.sent);
+      count_messages(*this, from, channel.destination, false, channel.received);
+    }
+  }
+}
+
+// --- Pool --------------------------------------------------------------------------------------
+
 ReplayOperation& ReplayPool::take(ReplayOperation::Kind kind, ReplayGroup& group) {
   if (free_.empty()) free_.push_back(&all_.emplace_back());
   ReplayOperation& operation = *free_.back();
   free_.pop_back();
   operation.kind = kind;
   operation.resolved = false;
-  operation.even = false;
+  operation.is_buffered = false;
   operation.group = &group;
   operation.start = Time();
   operation.end = Time();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -23,22 +24,28 @@
 // run explains it.
 namespace shardsim {
 
+struct GangStream;
+struct ReplayGang;
 struct ReplayGroup;
-struct ReplayRank;
 
 struct ReplayOperation {
-  enum class Kind : std::uint8_t { collective, transfer, join };
+  enum class Kind : std::uint8_t {
+    collective,
+    transfer,
+    join,       ///< Ends when all parts of a batch have.
+    departure,  ///< A buffered send, until it has left its sender.
+  };
 
   Kind kind = Kind::collective;
   bool resolved = false;
-  bool even = false;  ///< Every member moves the same: `even_moved`.
+  bool is_buffered = false;  ///< A transfer that its sender has paid for.
   ReplayGroup* group = nullptr;
   std::int64_t sequence = 0;
   Time start;
   Time end;
   int pending = 0;                           ///< Prerequisites that are not met.
   int unwaited = 0;                          ///< Members that have not waited for it.
-  ReplayRank* waiters = nullptr;             ///< Linked by ReplayRank::next_waiter.
+  std::vector<ReplayGang*> waiters;          ///< One entry per gang that waits.
   std::vector<ReplayOperation*> dependents;  ///< One entry per prerequisite of theirs.
 
   const ProgramCall* call = nullptr;  ///< The first caller's.
@@ -46,33 +53,52 @@ struct ReplayOperation {
   // Collectives.
   int num_arrived = 0;
   Algorithm algorithm = Algorithm::ring;
-  CollectiveShape shape;
-  std::vector<AllToAllCounts> pairs;  ///< By member, where the shape has them.
-  Moved even_moved;
+  std::vector<AllToAllCounts> pairs;  ///< By member, where the collective has them.
 
-  // Transfers.
+  // Transfers and departures.
   const ProgramMessage* message = nullptr;  ///< The first side's.
   int source = 0;
   int destination = 0;
+  Time cost;  ///< A departure's.
 
-  // Joins of the parts of a batch.
-  std::vector<ReplayOperation*> parts;
+  std::vector<ReplayOperation*> parts;  ///< A join's.
 
   [[nodiscard]] bool is_transfer() const { return kind != Kind::collective; }
   [[nodiscard]] bool is_followed_by(const ReplayOperation& other) const;
+  /// A collective's. It refers to the operation and its call.
+  [[nodiscard]] CollectiveShape shape() const;
+  /// A message's.
+  [[nodiscard]] std::int64_t bytes() const { return message->count * size_of(message->dtype); }
 };
 
-/// The members of one communicator, and what they have under way.
+/// The members of one communicator, and what they have under way. Traffic is counted
+/// by kinds of operations: all of a kind move the same.
 struct ReplayGroup {
   /// `name` outlives it.
   ReplayGroup(const Cluster& cluster, std::uint64_t path, std::uint64_t id, const std::string& name,
               std::vector<int> members);
 
-  /// Messages of one direction between two members that only one side has posted.
+  /// Collectives with one call and one algorithm.
+  struct Collectives {
+    const ProgramCall* call = nullptr;
+    CollectivePrice price;
+    std::int64_t times = 0;
+  };
+  /// One side's messages of a channel.
+  struct Messages {
+    bool in_batch = false;  ///< A batch counts as one call, and its parts as none.
+    TrafficClass traffic = TrafficClass::payload;
+    std::int64_t bytes = 0;  ///< Each one's.
+    std::int64_t times = 0;
+  };
+  /// Messages of one direction between two members.
   struct Channel {
-    RingQueue<ReplayOperation*> waiting;
+    int destination = 0;
+    RingQueue<ReplayOperation*> waiting = {};  ///< Only one side has posted them.
     bool sender_waits = false;
     std::int64_t next_sequence = 0;
+    std::vector<Messages> received = {};
+    std::vector<Messages> sent = {};
   };
 
   std::uint64_t path;  ///< See GroupKey.
@@ -80,11 +106,15 @@ struct ReplayGroup {
   const std::string& name;
   GroupLayout layout;
   std::optional<DoubleTree> tree;
-  int num_joined = 0;  ///< Members that have formed it.
+  int num_joined = 0;                      ///< Members that have formed it.
+  const GangStream* entered_by = nullptr;  ///< The last, one member after the other;
+  std::uint32_t part = 0;                  ///< there it has this number.
   RingQueue<ReplayOperation*> forming;
   std::int64_t first_forming = 0;
-  std::map<std::pair<int, int>, Channel> channels;
-  std::vector<TrafficCounters> counters;  ///< By member.
+  std::vector<std::vector<Channel>> channels;  ///< By source.
+  std::vector<Collectives> collectives;
+  std::vector<std::int64_t> num_batches;  ///< By member, or empty.
+  std::vector<TrafficCounters> counters;  ///< By member; what is not counted by kinds, until then.
   std::unique_ptr<GroupLinks> off_ring;   ///< Null until something has left the ring.
   /// By sequence of a split and color.
   std::map<std::pair<std::int64_t, int>, ReplayGroup*> children;
@@ -92,6 +122,12 @@ struct ReplayGroup {
   [[nodiscard]] int size() const { return layout.size(); }
   [[nodiscard]] const DoubleTree& double_tree();
   [[nodiscard]] GroupLinks& links();
+  [[nodiscard]] Channel& channel(int source, int destination);
+  /// Counts a collective of `call`'s kind, once or more often. `algorithm`: as priced.
+  void count(const CollectiveShape& shape, TrafficClass traffic, Algorithm algorithm,
+             std::int64_t times);
+  /// Adds all that is counted by kinds to `counters` and `off_ring`.
+  void settle_counts();
 };
 
 /// Operations for reuse, so that the steady state allocates nothing.

@@ -1,10 +1,13 @@
 #include "backends/replay/replay_world.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
-#include "backends/replay/replay_rank.hpp"
+#include "backends/replay/program_memory.hpp"
 #include "backends/trace_hash.hpp"
 
 namespace shardsim {
@@ -17,22 +20,18 @@ ReplayWorld::ReplayWorld(ReplayOptions options, const RankPrograms& programs)
       programs_(programs),
       network_(make_network_model(cluster_)),
       rules_(cluster_.device.stream_rules()),
-      in_order_(network_->depends_on_order()) {
+      in_order_(network_->depends_on_order()),
+      has_constant_prices_(!in_order_ && !network_->depends_on_start()),
+      digest_of_(static_cast<std::size_t>(num_ranks())),
+      gang_of_(digest_of_.size()) {
   for (int rank = 0; rank < num_ranks(); ++rank) states_.emplace_back(rank);
   for (const int rank : options_.traced_ranks) this->rank(rank).start_trace();
 }
 
 ReplayWorld::~ReplayWorld() = default;
 
-ReplayRank::ReplayRank(RankState& state, const RankProgram& program,
-                       const std::vector<Price>& prices)
-    : state(state),
-      program(program),
-      prices(prices),
-      streams(program.groups.size()),
-      works(program.num_works),
-      allocations(program.num_allocations),
-      marks(program.num_allocations) {}
+ReplayGang::ReplayGang(const RankProgram& program, const std::vector<Price>& prices)
+    : program(program), prices(prices), streams(program.groups.size()), works(program.num_works) {}
 
 const std::vector<Price>& ReplayWorld::prices_of(int rank) {
   const double slowdown = cluster_.faults == nullptr ? 1.0 : cluster_.faults->slowdown_of(rank);
@@ -52,26 +51,22 @@ bool ReplayWorld::is_watched(RankState& state) {
   return state.trace() != nullptr || state.ledger().has_listener();
 }
 
-void ReplayWorld::use_code(ReplayRank& rank) {
-  const RankProgram* const program = &rank.program;
-  rank.digest = &digests_.try_emplace(program, *program).first->second;
-  rank.code =
-      &codes_.try_emplace({program, &rank.prices}, *program, rank.prices, rules_).first->second;
-  executed_flops_[static_cast<std::size_t>(rank.state.index())] = rank.digest->flops();
-  for (const std::uint32_t row : rank.digest->tallies()) {
-    const ProgramTally& tallied = program->tables->tally(row);
-    tally(tallied.name, tallied.first, tallied.amounts);
-  }
+void ReplayWorld::use_code(ReplayGang& gang) {
+  const RankProgram* const program = &gang.program;
+  gang.digest = &digests_.try_emplace(program, *program).first->second;
+  gang.code =
+      &codes_.try_emplace({program, &gang.prices}, *program, gang.prices, rules_, asked_[program])
+           .first->second;
 }
 
 const MemoryLedger& ReplayWorld::ledger(int rank) const {
-  const ReplayRank& replayed = ranks_[static_cast<std::size_t>(rank)];
-  return replayed.digest == nullptr ? replayed.state.ledger() : replayed.digest->ledger();
+  const ProgramDigest* const digest = digest_of_[static_cast<std::size_t>(rank)];
+  return digest == nullptr ? this->rank(rank).ledger() : digest->ledger();
 }
 
 const MemoryLedger& ReplayWorld::host_ledger(int rank) const {
-  const ReplayRank& replayed = ranks_[static_cast<std::size_t>(rank)];
-  return replayed.digest == nullptr ? replayed.state.host_ledger() : replayed.digest->host_ledger();
+  const ProgramDigest* const digest = digest_of_[static_cast<std::size_t>(rank)];
+  return digest == nullptr ? this->rank(rank).host_ledger() : digest->host_ledger();
 }
 
 RankState& ReplayWorld::rank(int rank) { return states_[static_cast<std::size_t>(rank)]; }
@@ -81,27 +76,110 @@ const RankState& ReplayWorld::rank(int rank) const {
 
 std::uint64_t ReplayWorld::trace_hash() const { return trace_hash_of(states_); }
 
+// --- Memory ------------------------------------------------------------------------------------
+
+class ReplayWorld::ProgramWatch final : public WatchedMemory {
+ public:
+  [[nodiscard]] DeviceMemoryUse use() const override { return found; }
+  DeviceMemoryUse found;
+};
+
+std::unique_ptr<WatchedMemory> ReplayWorld::watch_memory(int rank, std::int64_t capacity,
+                                                         std::int64_t outside) {
+  if (is_watched(this->rank(rank))) return World::watch_memory(rank, capacity, outside);
+  auto watch = std::make_unique<ProgramWatch>();
+  watched_.push_back({rank, capacity, outside, watch.get()});
+  return watch;
+}
+
+void ReplayWorld::find_memory() {
+  std::map<std::tuple<const RankProgram*, std::int64_t, std::int64_t>, ProgramMemory> known;
+  for (Watched& watched : watched_) {
+    const RankProgram* const program = &program_of(watched.rank);
+    const auto [found, is_new] = known.try_emplace({program, watched.capacity, watched.outside});
+    if (is_new) found->second = memory_of(*program, watched.capacity, watched.outside);
+    watched.watch->found = found->second.use;
+    watched.peak_step = found->second.peak_step;
+    asked_[program].insert(watched.peak_step);
+  }
+}
+
+void ReplayWorld::ask_for_peaks() {
+  for (const Watched& watched : watched_) {
+    ReplayGang& gang = *gang_of_[static_cast<std::size_t>(watched.rank)];
+    const std::set<std::size_t>& asked = asked_[&gang.program];
+    const auto which = std::distance(asked.begin(), asked.find(watched.peak_step));
+    const auto member = std::ranges::find(gang.ranks, &rank(watched.rank));
+    gang.questions.push_back({.step = gang.code->asked[static_cast<std::size_t>(which)],
+                              .member = static_cast<std::size_t>(member - gang.ranks.begin()),
+                              .answer = &watched.watch->found.peak.time});
+  }
+  for (ReplayGang& gang : gangs_) {
+    std::ranges::sort(gang.questions, std::greater(), &ReplayGang::Question::step);
+  }
+}
+
+void ReplayWorld::answer(ReplayGang& gang) {
+  const ReplayGang::Question& question = gang.questions.back();
+  *question.answer = gang.members[question.member].clock.now();
+  gang.questions.pop_back();
+}
+
+// --- Going on ----------------------------------------------------------------------------------
+
+// Where the network depends on the order of operations, ranks do not wait for others of a gang.
+void ReplayWorld::make_gangs() {
+  std::map<std::pair<const RankProgram*, const std::vector<Price>*>, ReplayGang*> gangs;
+  for (RankState& state : states_) {
+    const auto index = static_cast<std::size_t>(state.index());
+    const RankProgram& program = program_of(state.index());
+    const std::vector<Price>& prices = prices_of(state.index());
+    const bool watched = is_watched(state);
+    ReplayGang* alone = nullptr;
+    ReplayGang*& gang = watched || in_order_ ? alone : gangs[{&program, &prices}];
+    const bool may_begin = state.index() % programs_.neighbours == 0;
+    if (gang == nullptr || (gang->size() >= ReplayGang::kEnoughMembers && may_begin)) {
+      gang = &gangs_.emplace_back(program, prices);
+      if (!watched) use_code(*gang);
+    }
+    gang->ranks.push_back(&state);
+    if (!watched) gang->members.emplace_back();
+    digest_of_[index] = gang->digest;
+    gang_of_[index] = gang;
+    if (watched) {
+      gang->allocations.resize(program.num_allocations);
+      gang->marks.resize(program.num_allocations);
+      continue;
+    }
+    executed_flops_[index] = gang->digest->flops();
+    for (const std::uint32_t row : gang->digest->tallies()) {
+      const ProgramTally& tallied = program.tables->tally(row);
+      tally(tallied.name, tallied.first, tallied.amounts);
+    }
+  }
+}
+
 void ReplayWorld::run() {
   std::vector<int> everyone(states_.size());
   std::iota(everyone.begin(), everyone.end(), 0);
   const RankProgram& any = programs_.programs.front();
   ReplayGroup& world = add_group(0, 0, any.groups.front().name, std::move(everyone));
   world.num_joined = world.size();
-  for (RankState& state : states_) {
-    const auto index = static_cast<std::size_t>(state.index());
-    const RankProgram& program =
-        programs_.programs[static_cast<std::size_t>(programs_.of_rank[index])];
-    ReplayRank& rank = ranks_.emplace_back(state, program, prices_of(state.index()));
-    if (!is_watched(state)) use_code(rank);
-    open_stream(rank, 0, world, state.index());
-    ready_.push_back(&rank);
+  find_memory();
+  make_gangs();
+  ask_for_peaks();
+  for (ReplayGang& gang : gangs_) {
+    for (std::size_t member = 0; member < gang.size(); ++member) {
+      open_stream(gang, 0, member, world, gang.ranks[member]->index());
+    }
+    ready_.push_back(&gang);
   }
   std::ranges::reverse(ready_);  // Rank 0 first.
   while (true) {
     while (!ready_.empty()) {
-      ReplayRank& rank = *ready_.back();
+      ReplayGang& gang = *ready_.back();
       ready_.pop_back();
-      advance(rank);
+      advance(gang);
     }
     if (launches_.empty()) break;
     launch_next();
@@ -110,49 +188,63 @@ void ReplayWorld::run() {
   retire();
 }
 
-void ReplayWorld::advance(ReplayRank& rank) {
-  const std::vector<ProgramStep>& steps = rank.steps();
-  while (rank.next_step < steps.size()) {
-    if (!act(rank, steps[rank.next_step])) return;
-    ++rank.next_step;
+void ReplayWorld::advance(ReplayGang& gang) {
+  const std::vector<ProgramStep>& steps = gang.steps();
+  while (gang.next_step < steps.size()) {
+    while (!gang.questions.empty() && gang.questions.back().step == gang.next_step) answer(gang);
+    if (!act(gang, steps[gang.next_step])) return;
+    ++gang.next_step;
   }
-  if (rank.digest != nullptr) rank.state.hash().stretch() = rank.digest->last_stretch();
+  settle_members(gang);
   if (options_.on_progress) options_.on_progress();
 }
 
-bool ReplayWorld::act(ReplayRank& rank, const ProgramStep& step) {
+// Gives the ranks' states what their members have come to.
+void ReplayWorld::settle_members(ReplayGang& gang) {
+  for (std::size_t i = 0; i < gang.members.size(); ++i) {
+    GangMember& member = gang.members[i];
+    RankState& rank = *gang.ranks[i];
+    rank.clock() = member.clock;
+    rank.hash() = member.hash;
+    if (gang.ended()) rank.hash().stretch() = gang.digest->last_stretch();
+    add_busy(rank.index(), Time::from_picoseconds(std::exchange(member.busy, 0)));
+  }
+}
+
+bool ReplayWorld::act(ReplayGang& gang, const ProgramStep& step) {
   using Kind = ProgramStep::Kind;
-  const ProgramTables& tables = *rank.program.tables;
+  const ProgramTables& tables = *gang.program.tables;
   switch (step.kind) {
     case Kind::compute:
-      if (rank.code != nullptr) {
-        rank.state.clock().run(rank.code->stretches[step.row]);
+      if (gang.code != nullptr) {
+        const ClockStretch& stretch = gang.code->stretches[step.row];
+        for (GangMember& member : gang.members) member.clock.run(stretch);
       } else {
-        compute(rank, step.row);
+        compute(gang, step.row);
       }
       break;
     case Kind::allocate:
-      allocate(rank, step);
+      allocate(gang, step);
       break;
     case Kind::release:
-      release(rank, step.slot);
+      release(gang, step.slot);
       break;
     case Kind::follow:
-      rank.follows = rank.works[step.slot].operation;
+      gang.follows = &gang.works[step.slot];
       break;
     case Kind::post:
-      post(rank, step);
+      post(gang, step);
       break;
     case Kind::wait: {
-      const ReplayRank::Posted& posted = rank.works[step.slot];
-      if (!await(rank, *posted.operation)) return false;
-      finish_wait(rank, rank.streams[posted.stream], *posted.operation);
+      GangWork& work = gang.works[step.slot];
+      if (!await(gang, work)) return false;
+      finish_wait(gang, work);
       break;
     }
     case Kind::join:
-      return join(rank, step.row);
+      return join(gang, step.row);
     case Kind::synchronize:
-      rank.state.clock().synchronize();
+      gang.ranks.front()->clock().synchronize();  // In code it is part of a stretch.
       break;
     case Kind::tally: {
       const ProgramTally& tallied = tables.tally(step.row);
@@ -160,32 +252,39 @@ bool ReplayWorld::act(ReplayRank& rank, const ProgramStep& step) {
       break;
     }
     case Kind::mark:
-      if (options_.on_mark) options_.on_mark(rank.state.index(), tables.mark(step.row));
+      if (!options_.on_mark) break;
+      settle_members(gang);
+      for (RankState* rank : gang.ranks) options_.on_mark(rank->index(), tables.mark(step.row));
       break;
   }
   return true;
 }
 
-void ReplayWorld::compute(ReplayRank& rank, std::uint32_t row) {
-  const ComputeOp& op = rank.program.tables->operation(row);
-  const Price& price = rank.prices[row];
-  add_operation(rank.state.hash(), op);
-  rank.state.compute(op.name, price.device, price.host, rules_);
-  executed_flops_[static_cast<std::size_t>(rank.state.index())] += static_cast<double>(op.flops);
+// --- One by one --------------------------------------------------------------------------------
+
+void ReplayWorld::compute(ReplayGang& gang, std::uint32_t row) {
+  RankState& rank = *gang.ranks.front();
+  const ComputeOp& op = gang.program.tables->operation(row);
+  const Price& price = gang.prices[row];
+  add_operation(rank.hash(), op);
+  rank.compute(op.name, price.device, price.host, rules_);
+  executed_flops_[static_cast<std::size_t>(rank.index())] += static_cast<double>(op.flops);
 }
 
-void ReplayWorld::allocate(ReplayRank& rank, const ProgramStep& step) {
-  rank.allocations[step.slot] = step.row;
-  const ProgramAllocation& allocation = rank.program.tables->allocation(step.row);
-  const AllocationOwner owner(rank.marks[step.slot]);
-  (allocation.on_host ? rank.state.host_ledger() : rank.state.ledger())
+void ReplayWorld::allocate(ReplayGang& gang, const ProgramStep& step) {
+  RankState& rank = *gang.ranks.front();
+  gang.allocations[step.slot] = step.row;
+  const ProgramAllocation& allocation = gang.program.tables->allocation(step.row);
+  const AllocationOwner owner(gang.marks[step.slot]);
+  (allocation.on_host ? rank.host_ledger() : rank.ledger())
       .allocate(allocation.category, allocation.bytes);
 }
 
-void ReplayWorld::release(ReplayRank& rank, std::uint32_t slot) {
-  const ProgramAllocation& allocation = rank.program.tables->allocation(rank.allocations[slot]);
-  const AllocationOwner owner(rank.marks[slot]);
-  (allocation.on_host ? rank.state.host_ledger() : rank.state.ledger())
+void ReplayWorld::release(ReplayGang& gang, std::uint32_t slot) {
+  RankState& rank = *gang.ranks.front();
+  const ProgramAllocation& allocation = gang.program.tables->allocation(gang.allocations[slot]);
+  const AllocationOwner owner(gang.marks[slot]);
+  (allocation.on_host ? rank.host_ledger() : rank.ledger())
       .release(allocation.category, allocation.bytes);
 }
 
@@ -196,13 +295,20 @@ ReplayGroup& ReplayWorld::add_group(std::uint64_t path, std::uint64_t id, const 
   return groups_.emplace_back(cluster_, path, id, name, std::move(members));
 }
 
-void ReplayWorld::open_stream(ReplayRank& rank, std::size_t place, ReplayGroup& group, int member) {
-  ReplayStream& stream = rank.streams[place];
-  stream.group = &group;
-  stream.member = member;
-  if (rank.state.trace() == nullptr) return;
-  stream.track = static_cast<int>(rank.state.trace()->tracks.size());
-  rank.state.trace()->tracks.push_back({.name = group.name, .slices = {}});
+void ReplayWorld::open_stream(ReplayGang& gang, std::size_t place, std::size_t member,
+                              ReplayGroup& group, int member_of_group) {
+  GangStream& stream = gang.streams[place];
+  if (stream.streams.empty()) stream.streams.resize(gang.size());
+  if (std::exchange(group.entered_by, &stream) != &stream) {
+    group.part = static_cast<std::uint32_t>(stream.parts.size());
+    stream.parts.push_back({.group = &group});
+  }
+  ++stream.parts[group.part].num_members;
+  stream.streams[member] = {.part = group.part, .place = member_of_group, .free = Time()};
+  RankTrace* const trace = gang.ranks[member]->trace();
+  if (trace == nullptr) return;
+  stream.track = static_cast<int>(trace->tracks.size());
+  trace->tracks.push_back({.name = group.name, .slices = {}});
 }
 
 // All members name the split's group alike, so its call is one for all of them.
@@ -212,30 +318,44 @@ const ProgramCall& ReplayWorld::split_for(const std::string& name) {
   return splits_.emplace(name, split_call(name)).first->second;
 }
 
-bool ReplayWorld::join(ReplayRank& rank, std::size_t place) {
-  const ProgramGroup& made = rank.program.groups[place];
-  ReplayStream& stream = rank.streams[static_cast<std::size_t>(made.parent)];
-  const RankSpan members = made.members_for(rank.state.index());
-  const bool joins = members.size > 0;
-  const int color = joins ? members.rank(0) : kNoColor;
-  const int key = joins ? members.member_of(stream.member) : 0;
-  if (rank.splits == nullptr) {
+bool ReplayWorld::join(ReplayGang& gang, std::size_t place) {
+  const ProgramGroup& made = gang.program.groups[place];
+  const auto parent = static_cast<std::size_t>(made.parent);
+  GangStream& stream = gang.streams[parent];
+  if (!std::exchange(gang.is_splitting, true)) {
     const ProgramCall& call = split_for(made.name);
-    if (rank.code == nullptr) hash_call(rank.state.hash(), stream.group->path, call);
-    rank.splits = &post_collective(rank, stream, call);
-    stream.last = rank.splits;
-    add_choice(rank.state.hash(), color, key);
+    if (gang.code == nullptr) {
+      hash_call(gang.hash(0), stream.parts.front().group->path, call);
+    }
+    gang.splits.stream = parent;
+    post_collective(gang, call, gang.splits);
+    for (std::size_t member = 0; member < gang.size(); ++member) {
+      const RankSpan members = made.members_for(gang.ranks[member]->index());
+      const bool joins = members.size > 0;
+      add_choice(gang.hash(member), joins ? members.rank(0) : kNoColor,
+                 joins ? members.member_of(stream.streams[member].place) : 0);
+    }
   }
-  if (!await(rank, *rank.splits)) return false;
-  const std::int64_t sequence = rank.splits->sequence;
-  finish_wait(rank, stream, *std::exchange(rank.splits, nullptr));
-  if (joins) enter(rank, place, *stream.group, sequence, members, key);
+  if (!await(gang, gang.splits)) return false;
+  gang.is_splitting = false;
+  const std::int64_t sequence = gang.splits.operations.front()->sequence;
+  finish_wait(gang, gang.splits);
+  if (made.members.size == 0) return true;
+  for (std::size_t member = 0; member < gang.size(); ++member) {
+    enter(gang, place, member, sequence);
+  }
   return true;
 }
 
-void ReplayWorld::enter(ReplayRank& rank, std::size_t place, ReplayGroup& parent,
-                        std::int64_t sequence, const RankSpan& members, int key) {
+void ReplayWorld::enter(ReplayGang& gang, std::size_t place, std::size_t member,
+                        std::int64_t sequence) {
+  const ProgramGroup& made = gang.program.groups[place];
+  const GangStream& stream = gang.streams[static_cast<std::size_t>(made.parent)];
+  const int rank = gang.ranks[member]->index();
+  const RankSpan members = made.members_for(rank);
+  const int key = members.member_of(stream.streams[member].place);
   const int color = members.rank(0);
+  ReplayGroup& parent = stream.group_of(member);
   ReplayGroup*& child = parent.children[{sequence, color}];
   if (child == nullptr) {
     std::vector<int> ranks;
@@ -243,22 +363,21 @@ void ReplayWorld::enter(ReplayRank& rank, std::size_t place, ReplayGroup& parent
     for (int i = 0; i < members.size; ++i) {
       ranks.push_back(parent.layout.members.at(static_cast<std::size_t>(members.rank(i))));
     }
-    child =
-        &add_group(path_of_child(parent.path, sequence), id_of_child(parent.id, sequence, color),
-                   rank.program.groups[place].name, std::move(ranks));
+    child = &add_group(path_of_child(parent.path, sequence),
+                       id_of_child(parent.id, sequence, color), made.name, std::move(ranks));
   }
   const bool is_member = key >= 0 && key < child->size() &&
-                         child->layout.members[static_cast<std::size_t>(key)] == rank.state.index();
+                         child->layout.members[static_cast<std::size_t>(key)] == rank;
   if (child->size() != members.size || !is_member) {
     throw ReplayEnded{"the members of group " + child->name + " are not those of its class"};
   }
   ++child->num_joined;
-  open_stream(rank, place, *child, key);
+  open_stream(gang, place, member, *child, key);
 }
 
 void ReplayWorld::require_ended() const {
-  for (const ReplayRank& rank : ranks_) {
-    if (!rank.ended()) throw ReplayEnded{"some ranks wait for ever"};
+  for (const ReplayGang& gang : gangs_) {
+    if (!gang.ended()) throw ReplayEnded{"some ranks wait for ever"};
   }
   for (const ReplayGroup& group : groups_) {
     if (group.num_joined == group.size()) continue;

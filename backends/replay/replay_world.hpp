@@ -5,13 +5,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "sim/hardware/network_model.hpp"
 
 #include "backends/program/program_tables.hpp"
-#include "backends/replay/replay_rank.hpp"
+#include "backends/replay/replay_gang.hpp"
 #include "backends/world.hpp"
 
 // Recorded programs in virtual time: one loop runs all ranks, each with its own clock, without
@@ -23,6 +24,7 @@ namespace shardsim {
 struct RankPrograms {
   std::vector<RankProgram> programs;  ///< With the same tables.
   std::vector<int> of_rank;           ///< By rank, which of the programs it has.
+  int neighbours = 1;                 ///< Blocks of so many ranks communicate most.
 };
 
 /// The replay ends as only a run can explain: calls that differ, ranks that wait for ever, ranks
@@ -34,6 +36,7 @@ struct ReplayEnded {
 struct ReplayOptions {
   Cluster cluster;
   Algorithm all_reduce_algorithm = Algorithm::automatic;
+  bool buffered_sends = false;  ///< As FiberOptions.
   std::vector<int> traced_ranks;
   /// Called at each mark of a rank, whose state is that of the moment.
   std::function<void(int rank, const ProgramMark& mark)> on_mark;
@@ -55,52 +58,84 @@ class ReplayWorld final : public World {
   /// A rank that nobody watches has the ledgers of its program, and no others.
   [[nodiscard]] const MemoryLedger& ledger(int rank) const override;
   [[nodiscard]] const MemoryLedger& host_ledger(int rank) const override;
+  [[nodiscard]] std::unique_ptr<WatchedMemory> watch_memory(int rank, std::int64_t capacity,
+                                                            std::int64_t outside) override;
   [[nodiscard]] std::uint64_t trace_hash() const override;
   void for_each_link(const std::function<void(const LinkTraffic&)>& visit) const override;
 
  private:
+  // The memory of a rank that nobody traces is that of its program.
+  class ProgramWatch;
+  struct Watched {
+    int rank = 0;
+    std::int64_t capacity = 0;
+    std::int64_t outside = 0;
+    ProgramWatch* watch = nullptr;
+    std::size_t peak_step = 0;
+  };
   struct Launch {
     Time start;
     std::uint64_t order = 0;
     ReplayOperation* operation = nullptr;
   };
 
-  void advance(ReplayRank& rank);
-  // False: the rank waits, and does the step again.
-  bool act(ReplayRank& rank, const ProgramStep& step);
-  void compute(ReplayRank& rank, std::uint32_t row);
-  void allocate(ReplayRank& rank, const ProgramStep& step);
-  void release(ReplayRank& rank, std::uint32_t slot);
-  void post(ReplayRank& rank, const ProgramStep& step);
-  ReplayOperation& post_collective(ReplayRank& rank, ReplayStream& stream, const ProgramCall& call);
-  ReplayOperation& post_batch(ReplayRank& rank, ReplayStream& stream, const ProgramCall& call);
-  ReplayOperation& post_message(ReplayRank& rank, ReplayStream& stream, const ProgramCall& call,
-                                const ProgramMessage& message);
-  void order(ReplayRank& rank, ReplayStream& stream, ReplayOperation& operation);
-  // False: `operation` is not resolved, and the rank will be woken.
-  static bool await(ReplayRank& rank, ReplayOperation& operation);
-  void finish_wait(ReplayRank& rank, ReplayStream& stream, ReplayOperation& operation);
-  void account(ReplayRank& rank, ReplayStream& stream, ReplayOperation& operation);
-  void release(ReplayOperation& operation);
+  void make_gangs();
+  void advance(ReplayGang& gang);
+  // False: the gang waits, and does the step again.
+  bool act(ReplayGang& gang, const ProgramStep& step);
+  void compute(ReplayGang& gang, std::uint32_t row);
+  static void allocate(ReplayGang& gang, const ProgramStep& step);
+  static void release(ReplayGang& gang, std::uint32_t slot);
+
+  void post(ReplayGang& gang, const ProgramStep& step);
+  void post_collective(ReplayGang& gang, const ProgramCall& call, GangWork& work);
+  void post_messages(ReplayGang& gang, const ProgramCall& call, GangWork& work);
+  ReplayOperation& open_collective(GangStream& stream, const GangStream::Part& part,
+                                   const ProgramCall& call);
+  ReplayOperation& post_batch(ReplayGang& gang, std::size_t member, GangStream& stream,
+                              const ProgramCall& call);
+  ReplayOperation& post_message(ReplayGang& gang, std::size_t member, GangStream& stream,
+                                const ProgramCall& call, const ProgramMessage& message);
+  ReplayOperation& buffered(ReplayOperation& transfer, const ProgramMessage& message,
+                            const ProgramCall& call, Time now);
+  // As FiberStream::order.
+  void order(ReplayGang& gang, std::size_t member, GangStream& stream, ReplayOperation& operation);
+  void order_freely(ReplayGang& gang, GangStream& stream, GangWork& work);
+  // False: not all of it is resolved, and the gang will be woken.
+  static bool await(ReplayGang& gang, const GangWork& work);
+  void finish_wait(ReplayGang& gang, GangWork& work);
+  void release(ReplayOperation& operation, int members);
 
   void settle(ReplayOperation& operation, Time time);
   void follow(ReplayOperation& operation, ReplayOperation& prior);
   void launch_next();
+  void launch_all();
   [[nodiscard]] Time launch(ReplayOperation& operation);
   [[nodiscard]] Time launch_collective(ReplayOperation& operation);
+  [[nodiscard]] CollectivePrice price_of(const ReplayOperation& operation);
+  [[nodiscard]] Time transfer_price(const ReplayOperation& message, Time start);
+  static void trace(ReplayGang& gang, const GangStream& stream, const ReplayOperation& operation);
 
   ReplayGroup& add_group(std::uint64_t path, std::uint64_t id, const std::string& name,
                          std::vector<int> members);
   // `place`: the program's group.
-  static void open_stream(ReplayRank& rank, std::size_t place, ReplayGroup& group, int member);
+  static void open_stream(ReplayGang& gang, std::size_t place, std::size_t member,
+                          ReplayGroup& group, int member_of_group);
   [[nodiscard]] const ProgramCall& split_for(const std::string& name);
-  // False: the rank waits for the split, and does the step again.
-  bool join(ReplayRank& rank, std::size_t place);
-  void enter(ReplayRank& rank, std::size_t place, ReplayGroup& parent, std::int64_t sequence,
-             const RankSpan& members, int key);
+  // False: the gang waits for the split, and does the step again.
+  bool join(ReplayGang& gang, std::size_t place);
+  void enter(ReplayGang& gang, std::size_t place, std::size_t member, std::int64_t sequence);
+  [[nodiscard]] const RankProgram& program_of(int rank) const {
+    const int program = programs_.of_rank[static_cast<std::size_t>(rank)];
+    return programs_.programs[static_cast<std::size_t>(program)];
+  }
   [[nodiscard]] const std::vector<Price>& prices_of(int rank);
   [[nodiscard]] static bool is_watched(RankState& state);
-  void use_code(ReplayRank& rank);
+  void settle_members(ReplayGang& gang);
+  void find_memory();
+  void use_code(ReplayGang& gang);
+  void ask_for_peaks();
+  static void answer(ReplayGang& gang);
   void require_ended() const;
   void retire();
 
@@ -108,16 +143,21 @@ class ReplayWorld final : public World {
   const RankPrograms& programs_;
   std::unique_ptr<NetworkModel> network_;
   StreamRules rules_;
-  bool in_order_;  // Launches come earliest start first.
+  bool in_order_;             // Launches come earliest start first.
+  bool has_constant_prices_;  // For collectives.
   std::deque<RankState> states_;
-  std::deque<ReplayRank> ranks_;
+  std::deque<ReplayGang> gangs_;
+  std::vector<const ProgramDigest*> digest_of_;  // By rank; null where it is watched.
+  std::vector<ReplayGang*> gang_of_;             // By rank.
   std::deque<ReplayGroup> groups_;
   std::map<double, std::vector<Price>> prices_;  // By slowdown.
+  std::vector<Watched> watched_;
+  std::map<const RankProgram*, std::set<std::size_t>> asked_;  // Steps of peaks.
   std::map<const RankProgram*, ProgramDigest> digests_;
   std::map<std::pair<const RankProgram*, const std::vector<Price>*>, ReplayCode> codes_;
   std::map<std::string, ProgramCall> splits_;  // By the name of the group.
   ReplayPool pool_;
-  std::vector<ReplayRank*> ready_;
+  std::vector<ReplayGang*> ready_;
   std::vector<Launch> launches_;  // A heap or a stack.
   std::uint64_t num_launched_ = 0;
 };

@@ -90,17 +90,24 @@ std::vector<int> first_alike(const ParallelPlan& plan) {
   return alike;
 }
 
-bool tensor_ranks_alike(const ParallelPlan& plan) {
+// Ranks are alike where the same number of elements fills up each parameter.
+std::vector<int> first_tensor_alike(const ParallelPlan& plan) {
   const MeshShape& mesh = plan.options().mesh;
+  std::vector<std::vector<std::int64_t>> filling(static_cast<std::size_t>(mesh.tp));
   for (int stage = 0; stage < mesh.pp; ++stage) {
     for (const ParameterSpec& spec : plan.stage(stage).model->parameters()) {
       if (!spec.is_split_over(SplitRanks::tensor)) continue;
       for (int tp = 0; tp < mesh.tp; ++tp) {
-        if (num_filling(spec, tp, 0, spec.shape.numel()) > 0) return false;
+        filling[static_cast<std::size_t>(tp)].push_back(
+            num_filling(spec, tp, 0, spec.shape.numel()));
       }
     }
   }
-  return true;
+  std::vector<int> alike;
+  for (const auto& own : filling) {
+    alike.push_back(static_cast<int>(std::ranges::find(filling, own) - filling.begin()));
+  }
+  return alike;
 }
 
 // The feature of the scenario that lets ranks differ; "" if there is none.
@@ -262,9 +269,13 @@ int num_running(const Fold& fold) {
   return running;
 }
 
+bool AlikeRanks::all_tensor() const {
+  return std::ranges::all_of(tensor, [](int tp) { return tp == 0; });
+}
+
 AlikeRanks alike_ranks_of(const ParallelPlan& plan) {
   ++derivations().alike;
-  return {first_alike(plan), tensor_ranks_alike(plan)};
+  return {first_alike(plan), first_tensor_alike(plan)};
 }
 
 Folding folding_of(const Experiment& experiment) {
@@ -272,7 +283,7 @@ Folding folding_of(const Experiment& experiment) {
   std::string obstacle = obstacle_in(experiment);
   if (!obstacle.empty()) return {.fold = std::nullopt, .obstacle = std::move(obstacle)};
   const MeshShape& mesh = experiment.mesh();
-  if (mesh.tp > 1 && experiment.alike().tensor) {
+  if (mesh.tp > 1 && experiment.alike().all_tensor()) {
     Folding found = folding_with(experiment, /*folds_tp=*/true);
     if (found.fold) return found;
   }

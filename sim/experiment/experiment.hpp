@@ -29,8 +29,11 @@ class Experiment;
 
 /// Ranks of a stage that have equal parts of everything.
 struct AlikeRanks {
-  std::vector<int> first;  ///< For each dp_shard, the first one with equal shards.
-  bool tensor = false;     ///< All tensor-parallel ranks have equal parts of each matrix.
+  std::vector<int> first;   ///< For each dp_shard, the first one with equal shards.
+  std::vector<int> tensor;  ///< For each tp, the first one with equal parts of each matrix.
+
+  /// All tensor-parallel ranks have equal parts.
+  [[nodiscard]] bool all_tensor() const;
 };
 /// Ranks with padded parts send other data. REQUIRES: no experts apart.
 [[nodiscard]] AlikeRanks alike_ranks_of(const ParallelPlan& plan);

@@ -12,6 +12,7 @@ class AlphaBeta final : public NetworkModel {
   explicit AlphaBeta(const Cluster& cluster) : cluster_(cluster) {}
 
   bool depends_on_order() const override { return false; }
+  bool depends_on_start() const override { return false; }
 
   CollectivePrice collective(const CollectiveRequest& request, Time) override {
     const GroupLayout& layout = *request.layout;

@@ -31,6 +31,8 @@ class NetworkModel {
   /// Whether a price depends on what was priced before. Then operations come in order of their
   /// start; where it does not, the order that suits the caches is several times faster.
   [[nodiscard]] virtual bool depends_on_order() const { return true; }
+  /// Whether it depends on the start. Where it depends on neither, one answer holds for ever.
+  [[nodiscard]] virtual bool depends_on_start() const { return true; }
   [[nodiscard]] virtual CollectivePrice collective(const CollectiveRequest& request,
                                                    Time start) = 0;
   /// One message between two ranks of the world.

@@ -1,9 +1,6 @@
 #include "sim/kernel/caching_allocator.hpp"
 
 #include <algorithm>
-#include <utility>
-
-#include "sim/kernel/error.hpp"
 
 namespace shardsim {
 
@@ -62,10 +59,10 @@ void CachingAllocator::free(BlockId id) {
 
 CachingAllocator::Block* CachingAllocator::take_free_block(std::int64_t size) {
   FreeBlocks& pool = is_small(size) ? small_ : large_;
-  const auto found = pool.lower_bound({.size = size});
+  const auto found = std::ranges::lower_bound(pool, FreeBlock{.size = size});
   if (found == pool.end()) return nullptr;
   Block& block = at(found->id);
-  take_out(pool, found);
+  pool.erase(found);
   return &block;
 }
 
@@ -102,7 +99,8 @@ void CachingAllocator::merge(Block& block, BlockId id) {
   Block& neighbour = at(id);
   if (neighbour.in_use) return;
   FreeBlocks& pool = pool_of(neighbour);
-  take_out(pool, pool.find({neighbour.size, neighbour.segment, neighbour.offset, id}));
+  pool.erase(std::ranges::lower_bound(
+      pool, FreeBlock{neighbour.size, neighbour.segment, neighbour.offset, id}));
   if (block.previous == id) {
     block.previous = neighbour.previous;
     block.offset = neighbour.offset;
@@ -117,30 +115,19 @@ void CachingAllocator::merge(Block& block, BlockId id) {
 
 // A free block without neighbours is a whole segment.
 void CachingAllocator::release_free_segments(FreeBlocks& pool) {
-  for (auto next = pool.begin(); next != pool.end();) {
-    const auto entry = next++;
-    Block& block = at(entry->id);
-    if (block.previous != 0 || block.next != 0) continue;
-    take_out(pool, entry);
+  std::erase_if(pool, [this](const FreeBlock& entry) {
+    Block& block = at(entry.id);
+    if (block.previous != 0 || block.next != 0) return false;
     reserved_ -= block.size;
     drop(block);
-  }
+    return true;
+  });
 }
 
 void CachingAllocator::insert_free(const Block& block) {
   const FreeBlock entry{block.size, block.segment, block.offset, block.id};
   FreeBlocks& pool = pool_of(block);
-  if (spare_nodes_.empty()) {
-    pool.insert(entry);
-    return;
-  }
-  spare_nodes_.back().value() = entry;
-  pool.insert(std::move(spare_nodes_.back()));
-  spare_nodes_.pop_back();
-}
-
-void CachingAllocator::take_out(FreeBlocks& pool, FreeBlocks::const_iterator block) {
-  spare_nodes_.push_back(pool.extract(block));
+  pool.insert(std::ranges::lower_bound(pool, entry), entry);
 }
 
 CachingAllocator::Block& CachingAllocator::new_block() {
@@ -181,46 +168,19 @@ std::vector<CachingAllocator::SegmentView> CachingAllocator::snapshot() const {
   return segments;
 }
 
-// --- Replay of a ledger ------------------------------------------------------------------------
-
-MemoryReplay::MemoryReplay(RankState& rank) : rank_(rank), now_(rank.ledger().now()) {
-  rank.ledger().set_listener(this);
-}
-
-MemoryReplay::~MemoryReplay() { rank_.ledger().set_listener(nullptr); }
-
-void MemoryReplay::set_device(std::int64_t capacity, std::int64_t outside) {
-  outside_ = outside;
-  allocator_.set_capacity(capacity > outside ? capacity - outside : CachingAllocator::kUnlimited);
-}
-
-void MemoryReplay::memory_changed(MemoryCategory category, std::int64_t bytes_now) {
-  if (RankTrace* trace = rank_.trace(); trace != nullptr) {
-    trace->memory.push_back({.time = rank_.now(), .category = category, .bytes = bytes_now});
+void CachingAllocator::write_state(std::vector<std::int64_t>& words) const {
+  words.push_back(capacity_ - reserved_);
+  for (const Block& block : blocks_) {
+    if (block.size == 0) continue;
+    words.push_back(block.segment);
+    words.push_back(block.offset);
+    words.push_back(block.in_use ? block.size : -block.size);
   }
-  std::int64_t& before = now_.at(static_cast<std::size_t>(category));
-  const std::int64_t change = bytes_now - std::exchange(before, bytes_now);
-  if (change > 0) allocate(category, change);
-  if (change < 0) release();
 }
 
-void MemoryReplay::allocate(MemoryCategory category, std::int64_t bytes) {
-  const std::int64_t peak_before = allocator_.allocated_peak();
-  std::optional<BlockId> block = allocator_.allocate(bytes);
-  if (!block) {
-    out_of_memory_ = true;
-    allocator_.set_capacity(CachingAllocator::kUnlimited);
-    block = allocator_.allocate(bytes);
-  }
-  if (!block) throw LimitError("E0314", "reserved device memory does not fit in 62 bits");
-  if (allocator_.allocated_peak() > peak_before) peak_ = {category, bytes, rank_.now()};
-  AllocationOwner::current() = *block + 1;
-}
-
-void MemoryReplay::release() {
-  const AllocationMark mark = std::exchange(AllocationOwner::current(), 0);
-  if (mark == 0) return;  // Older than the replay.
-  allocator_.free(mark - 1);
+void CachingAllocator::write_place(BlockId block, std::vector<std::int64_t>& words) const {
+  words.push_back(block == 0 ? -1 : blocks_[block - 1].segment);
+  words.push_back(block == 0 ? -1 : blocks_[block - 1].offset);
 }
 
 }  // namespace shardsim

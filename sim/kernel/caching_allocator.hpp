@@ -5,12 +5,7 @@
 #include <deque>
 #include <limits>
 #include <optional>
-#include <set>
 #include <vector>
-
-#include "sim/kernel/memory_ledger.hpp"
-#include "sim/kernel/rank_state.hpp"
-#include "sim/kernel/time.hpp"
 
 // The device memory that PyTorch's caching allocator takes for a sequence of requests. Only sizes
 // matter, so it is a pure function of that sequence. Rules and constants are those of
@@ -41,7 +36,7 @@ class CachingAllocator {
   explicit CachingAllocator(std::int64_t capacity) : capacity_(capacity) {}
 
   /// Nothing if the request does not fit even after all segments that are wholly free have gone
-  /// back to the device. Logarithmic in the number of free blocks. REQUIRES: bytes >= 0.
+  /// back to the device. REQUIRES: bytes >= 0.
   [[nodiscard]] std::optional<BlockId> allocate(std::int64_t bytes);
   /// REQUIRES: `block` comes from allocate() and is in use.
   void free(BlockId block);
@@ -57,6 +52,12 @@ class CachingAllocator {
   /// How often the device had no room and wholly free segments were given back. On a GPU each of
   /// them waits for all work under way.
   [[nodiscard]] std::int64_t retries() const { return retries_; }
+
+  /// Appends all that later requests depend on: equal words, equal answers. Segments are told
+  /// apart by how many were taken before.
+  void write_state(std::vector<std::int64_t>& words) const;
+  /// Appends where a block in use lies.
+  void write_place(BlockId block, std::vector<std::int64_t>& words) const;
 
   struct BlockView {
     std::int64_t offset;  ///< In its segment.
@@ -86,12 +87,11 @@ class CachingAllocator {
     BlockId id = 0;
     friend auto operator<=>(const FreeBlock&, const FreeBlock&) = default;
   };
-  using FreeBlocks = std::set<FreeBlock>;
+  using FreeBlocks = std::vector<FreeBlock>;  // In order: few, and close together in memory.
 
   [[nodiscard]] Block& at(BlockId id) { return blocks_[id - 1]; }
   [[nodiscard]] FreeBlocks& pool_of(const Block& block) { return block.is_small ? small_ : large_; }
   void insert_free(const Block& block);
-  void take_out(FreeBlocks& pool, FreeBlocks::const_iterator block);
   Block& new_block();
   void drop(Block& block);
   Block* take_free_block(std::int64_t size);
@@ -111,59 +111,6 @@ class CachingAllocator {
   BlockId unused_ = 0;
   FreeBlocks small_;
   FreeBlocks large_;
-  std::vector<FreeBlocks::node_type> spare_nodes_;  // Nodes of blocks that are not free any more.
-};
-
-// --- Replay of a ledger ------------------------------------------------------------------------
-
-/// The device memory of one rank as the caching allocator hands it out: every allocation in the
-/// rank's ledger is replayed as it happens. It only listens: ledger, hash and clock are the same
-/// without it. Its memory does not grow with steps.
-///
-/// One pool serves all streams, and a released block is free at once. PyTorch has pools by stream,
-/// and keeps a block until all other streams that use it have passed the point.
-class MemoryReplay final : private MemoryListener {
- public:
-  /// Listens to the rank's ledger from now on, and writes the memory of a traced rank to its trace
-  /// in the rank's place. It ignores earlier allocations. It keeps the block of each allocation
-  /// in its mark, plus 1. REQUIRES: allocations and releases are each told in the life of an
-  /// AllocationOwner, and no other replay has listened to them.
-  explicit MemoryReplay(RankState& rank);
-  MemoryReplay(const MemoryReplay&) = delete;
-  MemoryReplay& operator=(const MemoryReplay&) = delete;
-  /// Stops listening to the ledger.
-  ~MemoryReplay() override;
-
-  /// Sets the device's memory, in bytes, and the part outside the allocator, which may have the
-  /// rest from now on. Before, it has no limit, and nothing is outside. There is no limit either on
-  /// a device smaller than that part: tests make up such devices.
-  void set_device(std::int64_t capacity, std::int64_t outside);
-
-  [[nodiscard]] const CachingAllocator& allocator() const { return allocator_; }
-  /// The peak use of the device: reserved by the allocator, and held outside it.
-  [[nodiscard]] std::int64_t device_peak() const { return allocator_.reserved_peak() + outside_; }
-  /// A request did not fit. The replay went on as if the device had no end.
-  [[nodiscard]] bool out_of_memory() const { return out_of_memory_; }
-
-  /// The allocation that first brought the allocator's bytes in use to their peak.
-  struct Peak {
-    MemoryCategory category = MemoryCategory::params;
-    std::int64_t bytes = 0;  ///< As asked for.
-    Time time;               ///< Time of the rank's compute stream.
-  };
-  [[nodiscard]] const Peak& peak() const { return peak_; }
-
- private:
-  void memory_changed(MemoryCategory category, std::int64_t bytes_now) override;
-  void allocate(MemoryCategory category, std::int64_t bytes);
-  void release();
-
-  RankState& rank_;
-  MemoryUse now_;
-  CachingAllocator allocator_{CachingAllocator::kUnlimited};
-  std::int64_t outside_ = 0;
-  bool out_of_memory_ = false;
-  Peak peak_;
 };
 
 }  // namespace shardsim

@@ -31,24 +31,14 @@ void ClockStretch::synchronize() {
   host_to_host_ = host_to_stream_;
 }
 
-void RankClock::run(const ClockStretch& stretch) {
-  if (num_beside_ > 0 && stretch.may_be_late(clock_, host_clock_)) {
-    for (const ClockStretch::Work& work : stretch.works_) {
-      if (work.synchronizes) {
-        synchronize();
-      } else {
-        launch(work.host_time, work.price, stretch.rules_);
-      }
+void RankClock::run_apart(const ClockStretch& stretch) {
+  for (const ClockStretch::Work& work : stretch.works_) {
+    if (work.synchronizes) {
+      synchronize();
+    } else {
+      launch(work.host_time, work.price, stretch.rules_);
     }
-    return;
   }
-  const Time begin = clock_;
-  const Time host = host_clock_;
-  clock_ = max(begin + stretch.stream_to_stream_, host + stretch.host_to_stream_);
-  host_clock_ = max(begin + stretch.stream_to_host_, host + stretch.host_to_host_);
-  split_.compute += stretch.busy_;
-  split_.host += clock_ - begin - stretch.busy_;
-  if (num_beside_ > 0 && stretch.busy_ > Time()) note_beside(begin);
 }
 
 void RankClock::note_beside(Time begin) {
@@ -80,14 +70,30 @@ Time RankClock::take_between(Time start, Time end) {
   return taken;
 }
 
-void RankClock::end_beside(Time start, Time end, double share) {
+// How long that was computed for; mostly at the end.
+Time RankClock::between(Time start, Time end) const {
+  Time sum;
+  for (std::size_t i = computed_.size(); i > 0 && computed_[i - 1].end > start; --i) {
+    const Time from = max(start, computed_[i - 1].begin);
+    const Time until = min(end, computed_[i - 1].end);
+    if (from < until) sum += until - from;
+  }
+  return sum;
+}
+
+void RankClock::charge_beside(Time start, Time end, double share) {
   // Mostly it is waited for at once, and has started after all that was computed.
-  if (num_beside_ > 1 && (computed_.empty() || computed_.back().end <= start)) {
+  if (num_beside_ > 1 && computed_.back().end <= start) {
     --num_beside_;
     return;
   }
-  const Time beside = take_between(start, end);
-  if (--num_beside_ == 0) computed_.clear();  // Later ones start later.
+  Time beside;
+  if (--num_beside_ == 0) {
+    beside = between(start, end);
+    computed_.clear();  // Later ones start later.
+  } else {
+    beside = take_between(start, end);
+  }
   const Time lost = Time::from_seconds(beside.seconds() * share);
   clock_ += lost;
   split_.compute += lost;

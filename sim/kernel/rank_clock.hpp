@@ -101,13 +101,28 @@ class RankClock {
   }
 
   /// All of a stretch.
-  void run(const ClockStretch& stretch);
+  void run(const ClockStretch& stretch) {
+    if (num_beside_ > 0 && stretch.may_be_late(clock_, host_clock_)) return run_apart(stretch);
+    const Time begin = clock_;
+    const Time host = host_clock_;
+    clock_ = max(begin + stretch.stream_to_stream_, host + stretch.host_to_stream_);
+    host_clock_ = max(begin + stretch.stream_to_host_, host + stretch.host_to_host_);
+    split_.compute += stretch.busy_;
+    split_.host += clock_ - begin - stretch.busy_;
+    if (num_beside_ > 0 && stretch.busy_ > Time()) note_beside(begin);
+  }
 
   /// From here until the communication is waited for, computing may have to be charged for.
   void begin_beside() { ++num_beside_; }
   /// Ends the communication that ran from `start` to `end`: computing during that time took longer
   /// by `share`. No moment of computing is charged twice.
-  void end_beside(Time start, Time end, double share);
+  void end_beside(Time start, Time end, double share) {
+    if (computed_.empty()) {
+      --num_beside_;
+    } else {
+      charge_beside(start, end, share);
+    }
+  }
   /// The compute stream waits for an operation that ran from `start` to `end`.
   void advance_to(Time start, Time end) {
     if (end <= clock_) return;
@@ -142,7 +157,10 @@ class RankClock {
     Time begin;
     Time end;
   };
+  void run_apart(const ClockStretch& stretch);
   void note_beside(Time begin);
+  void charge_beside(Time start, Time end, double share);
+  [[nodiscard]] Time between(Time start, Time end) const;
   Time take_between(Time start, Time end);
 
   Time clock_;  // Never behind the host's.

@@ -1,6 +1,5 @@
 #include "sim/kernel/rank_state.hpp"
 
-#include <bit>
 #include <string>
 
 namespace shardsim {
@@ -11,27 +10,6 @@ Time RankState::compute(const char* name, Time price, Time host_time, const Stre
     trace_->tracks.front().slices.push_back({.name = name, .begin = begin, .end = clock_.now()});
   }
   return begin;
-}
-
-namespace {
-
-// One word for three times. Rotated, a change of one alone shows.
-std::uint64_t word_of(Time start, Time end, Time clock) {
-  const auto word = [](Time time) { return static_cast<std::uint64_t>(time.picoseconds()); };
-  return word(end) ^ std::rotl(word(start), 21) ^ std::rotl(word(clock), 42);
-}
-
-}  // namespace
-
-void RankState::wait(Time start, Time end, bool is_transfer, const StreamRules& rules) {
-  hash_.wait(word_of(start, end, now()));
-  clock_.wait(start, end, is_transfer, rules);
-}
-
-void RankState::wait_after(std::uint64_t stretch, Time start, Time end, bool is_transfer,
-                           const StreamRules& rules) {
-  hash_.wait_after(stretch, word_of(start, end, now()));
-  clock_.wait(start, end, is_transfer, rules);
 }
 
 void RankState::start_trace() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 
@@ -45,10 +46,15 @@ class RankState : private MemoryListener {
   Time compute(const char* name, Time price, Time host_time = Time(),
                const StreamRules& rules = {});
   /// RankClock::wait, which is part of the hash.
-  void wait(Time start, Time end, bool is_transfer, const StreamRules& rules);
-  /// The same where the hash of the stretch before it is known.
-  void wait_after(std::uint64_t stretch, Time start, Time end, bool is_transfer,
-                  const StreamRules& rules);
+  void wait(Time start, Time end, bool is_transfer, const StreamRules& rules) {
+    hash_.wait(wait_word(start, end, now()));
+    clock_.wait(start, end, is_transfer, rules);
+  }
+  /// The hash's word for the three times of a wait. Rotated, a change of one alone shows.
+  [[nodiscard]] static std::uint64_t wait_word(Time start, Time end, Time clock) {
+    const auto word = [](Time time) { return static_cast<std::uint64_t>(time.picoseconds()); };
+    return word(end) ^ std::rotl(word(start), 21) ^ std::rotl(word(clock), 42);
+  }
 
   /// Starts recording; the compute track comes first.
   void start_trace();

@@ -132,7 +132,7 @@ std::vector<int> rank_kinds(const Experiment& experiment, const Fold* fold) {
       const int node = cluster.node_of(rank);
       const bool worse = faults != nullptr && has_worse_links(*faults, node);
       const Kind kind{place.pp,
-                      experiment.alike().tensor ? 0 : place.tp,
+                      experiment.alike().tensor[static_cast<std::size_t>(place.tp)],
                       place.cp,
                       experiment.alike().first[static_cast<std::size_t>(place.dp_shard)],
                       outside_bytes(cluster, mesh, ulysses, rank),
@@ -152,17 +152,16 @@ DeviceMemory::DeviceMemory(World& world, const Experiment& experiment, const Fol
   const ModelOptions& model = experiment.options().model;
   const int ulysses = ulysses_size(model.context_attention, mesh.cp, model.ulysses_degree);
   for (const int rank : rank_kinds(experiment, fold)) {
-    MemoryReplay& replay = replays_.try_emplace(rank, world.rank(rank)).first->second;
-    replay.set_device(cluster.device.memory_bytes, outside_bytes(cluster, mesh, ulysses, rank));
+    watched_[rank] = world.watch_memory(rank, cluster.device.memory_bytes,
+                                        outside_bytes(cluster, mesh, ulysses, rank));
   }
 }
 
 DeviceMemory::Fullest DeviceMemory::fullest() const {
-  Fullest most;
-  for (const auto& [rank, replay] : replays_) {
-    if (most.replay == nullptr || replay.device_peak() > most.replay->device_peak()) {
-      most = {rank, &replay};
-    }
+  Fullest most{-1, {}};
+  for (const auto& [rank, memory] : watched_) {
+    const DeviceMemoryUse use = memory->use();
+    if (most.rank < 0 || use.device_peak > most.use.device_peak) most = {rank, use};
   }
   return most;
 }
@@ -175,19 +174,19 @@ void DeviceMemory::add_metrics(std::vector<Metric>& metrics) const {
   std::int64_t retries = 0;
   std::string peak;
   const MeshShape& mesh = experiment_.plan().options().mesh;
-  for (const auto& [rank, replay] : replays_) {
-    const CachingAllocator& allocator = replay.allocator();
-    if (allocator.allocated_peak() > allocated) {
-      allocated = allocator.allocated_peak();
-      peak = fmt::format("{} bytes of {} on rank {}, {:.6f} s into the run", replay.peak().bytes,
-                         name_of(replay.peak().category), rank, replay.peak().time.seconds());
+  for (const auto& [rank, memory] : watched_) {
+    const DeviceMemoryUse use = memory->use();
+    if (use.allocated_peak > allocated) {
+      allocated = use.allocated_peak;
+      peak = fmt::format("{} bytes of {} on rank {}, {:.6f} s into the run", use.peak.bytes,
+                         name_of(use.peak.category), rank, use.peak.time.seconds());
     }
     if (mesh.place_of(rank).pp == mesh.pp - 1) {
-      last_stage = std::max(last_stage, allocator.allocated_peak());
+      last_stage = std::max(last_stage, use.allocated_peak);
     }
-    reserved = std::max(reserved, allocator.reserved_peak());
-    device = std::max(device, replay.device_peak());
-    retries = std::max(retries, allocator.retries());
+    reserved = std::max(reserved, use.reserved_peak);
+    device = std::max(device, use.device_peak);
+    retries = std::max(retries, use.retries);
   }
   metrics.push_back({metric::kMemoryAllocatedPeakBytesMax.name, allocated});
   metrics.push_back({metric::kMemoryAllocatedPeakBytesLastStage.name, last_stage});
@@ -212,10 +211,10 @@ Check DeviceMemory::check() const {
         "memory", peak <= capacity(),
         fmt::format("rank {} needs {} at its peak, the device has {}", rank, needed, available)};
   }
-  const auto [rank, replay] = fullest();
-  const std::int64_t peak = replay->device_peak();
+  const auto [rank, use] = fullest();
+  const std::int64_t peak = use.device_peak;
   const auto [needed, available] = sizes_apart(peak, capacity());
-  const std::int64_t reserved = replay->allocator().reserved_peak();
+  const std::int64_t reserved = use.reserved_peak;
   std::string words = fmt::format(
       "rank {} needs {} of device memory at its peak; the device has {}, and {:.3g} % of that "
       "should stay free",
@@ -230,8 +229,8 @@ Check DeviceMemory::check() const {
 
 std::vector<std::string> DeviceMemory::warnings() const {
   if (experiment_.world().has_data) return {};
-  const auto [fullest_rank, fullest_replay] = fullest();
-  const std::int64_t peak = fullest_replay->device_peak();
+  const auto [fullest_rank, fullest_use] = fullest();
+  const std::int64_t peak = fullest_use.device_peak;
   if (peak > capacity()) return {};  // The check reports it.
   const double margin = experiment_.scenario().execution.memory_margin;
   std::vector<std::string> words;
@@ -242,12 +241,13 @@ std::vector<std::string> DeviceMemory::warnings() const {
         fullest_rank, format_memory(static_cast<double>(peak)),
         format_memory(static_cast<double>(capacity())), margin * kInPercent, kWaysToFit));
   }
-  for (const auto& [rank, replay] : replays_) {
-    if (replay.allocator().retries() == 0) continue;
+  for (const auto& [rank, memory] : watched_) {
+    const std::int64_t retries = memory->use().retries;
+    if (retries == 0) continue;
     words.push_back(
         fmt::format("rank {} fits, but its caching allocator has to give memory back to the "
                     "device, which takes time that is not in the step; times it happens: {}",
-                    rank, replay.allocator().retries()));
+                    rank, retries));
     break;
   }
   return words;

@@ -2,10 +2,9 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
-
-#include "sim/kernel/caching_allocator.hpp"
 
 #include "sim/hardware/cluster.hpp"
 
@@ -53,7 +52,7 @@ class DeviceMemory {
  private:
   struct Fullest {
     int rank = 0;
-    const MemoryReplay* replay = nullptr;
+    DeviceMemoryUse use;
   };
   /// The fullest rank; of equal ranks, the lowest.
   [[nodiscard]] Fullest fullest() const;
@@ -61,7 +60,7 @@ class DeviceMemory {
 
   const World& world_;
   const Experiment& experiment_;
-  std::map<int, MemoryReplay> replays_;
+  std::map<int, std::unique_ptr<WatchedMemory>> watched_;
 };
 
 // --- Outside the allocator ---------------------------------------------------------------------

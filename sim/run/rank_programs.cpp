@@ -42,9 +42,7 @@ std::string replay_obstacle_of(const Experiment& experiment, const RunHooks& hoo
   if (hooks.replay != nullptr) return "replayed decisions are those of each rank";
   if (hooks.wrap_world) return "something stands between the ranks and the network";
   if (hooks.watch) return "buffers and the order of calls are watched";
-  if (world.buffered_sends || hooks.schedule.sends != SendMode::rendezvous) {
-    return "sends are buffered";
-  }
+  if (hooks.schedule.sends == SendMode::drawn) return "it is drawn which sends are buffered";
   if (hooks.schedule.seed != 0) return "the order of events is drawn";
   return "";
 }
@@ -65,7 +63,7 @@ class Classes {
     if (!known_) return {rank, 0, 0, 0};
     const MeshPlace place = mesh_.place_of(rank);
     const AlikeRanks& alike = experiment_.alike();
-    return {place.pp, alike.tensor ? 0 : place.tp, place.cp,
+    return {place.pp, alike.tensor[static_cast<std::size_t>(place.tp)], place.cp,
             alike.first[static_cast<std::size_t>(place.dp_shard)]};
   }
 
@@ -114,7 +112,8 @@ RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks,
   };
   std::map<Classes::Key, Members> members;
   RankPrograms programs{.programs = {},
-                        .of_rank = std::vector<int>(static_cast<std::size_t>(ranks))};
+                        .of_rank = std::vector<int>(static_cast<std::size_t>(ranks)),
+                        .neighbours = plan.options().mesh.tp};
   std::multimap<std::size_t, int> by_length;
   std::size_t num_counted = 0;  // Programs whose steps are counted.
   std::size_t num_steps = 0;

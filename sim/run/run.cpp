@@ -200,6 +200,7 @@ void replay_programs(const Experiment& experiment, const RunHooks& hooks,
   ReplayWorld world(
       {.cluster = options.cluster,
        .all_reduce_algorithm = options.all_reduce_algorithm,
+       .buffered_sends = options.buffered_sends,
        .traced_ranks = options.traced_ranks,
        .on_mark = [&](int rank, const ProgramMark& mark) { record->note(rank, mark); },
        .on_progress = hooks.on_progress},

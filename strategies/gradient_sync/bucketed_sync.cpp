@@ -55,6 +55,12 @@ class BucketedSync final : public OwningSync {
     }
   }
 
+  [[nodiscard]] bool is_settled(int parameter) const override {
+    const int chunk = plan_.layout->chunk(plan_.layout->place(parameter).chunk).model_chunk;
+    const bool reduces = buckets_[to_size(chunk)].reducing && reduces_within_backward_;
+    return !reduces && reducer_->is_settled(parameter);
+  }
+
   // The last chunk's backward comes first.
   void finish_gradients() override {
     for (std::size_t chunk = buckets_.size(); chunk-- > 0;) reduce_rest(buckets_[chunk]);

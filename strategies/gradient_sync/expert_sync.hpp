@@ -22,6 +22,9 @@ class ExpertSync final : public GradientSync {
   Tensor weight(int parameter) override { return of(parameter).weight(parameter); }
   Tensor gradient(int parameter) override { return of(parameter).gradient(parameter); }
   void gradient_ready(int parameter) override { of(parameter).gradient_ready(parameter); }
+  [[nodiscard]] bool is_settled(int parameter) const override {
+    return of(parameter).is_settled(parameter);
+  }
   void before_forward(int module) override { both(&GradientSync::before_forward, module); }
   void after_forward(int module) override { both(&GradientSync::after_forward, module); }
   void before_backward(int module) override { both(&GradientSync::before_backward, module); }
@@ -44,7 +47,7 @@ class ExpertSync final : public GradientSync {
   }
 
  private:
-  [[nodiscard]] GradientSync& of(int parameter) {
+  [[nodiscard]] GradientSync& of(int parameter) const {
     return spec_of(model_, parameter).expert ? *experts_ : *dense_;
   }
   template <class Hook, class... Values>

@@ -39,6 +39,9 @@ class FullyShardedSync final : public OwningSync {
     const FlatPlace& place = plan_.layout->place(parameter);
     return units_[to_size(place.chunk)].full.view(place.offset, plan_.layout->shape(parameter));
   }
+  [[nodiscard]] bool is_settled(int parameter) const override {
+    return reducer_->is_settled(parameter);
+  }
   void gradient_ready(int) override {}  // A unit is reduced as a whole, after its backward.
 
   void begin_step() override { reducer_->begin_step(); }

@@ -17,6 +17,8 @@ class FullReducer final : public WholeReducer {
         sharded_(sharded),
         late_(std::move(late)) {}
 
+  [[nodiscard]] bool is_settled(int /*parameter*/) const override { return true; }
+
   void reduce(int index) override {
     const FlatChunk& chunk = plan_.layout->chunk(index);
     const Tensor full = whole(index);
@@ -64,6 +66,9 @@ class ShardReducer final : public GradientReducer {
 
   void begin_step() override { reduced_before_.assign(buffers_.size(), false); }
 
+  [[nodiscard]] bool is_settled(int parameter) const override {
+    return buffers_[to_size(plan_.layout->place(parameter).chunk)].defined();
+  }
   Tensor gradient(int parameter) override {
     const FlatPlace& place = plan_.layout->place(parameter);
     return buffer(place.chunk).view(place.offset, plan_.layout->shape(parameter));

@@ -25,6 +25,8 @@ class GradientReducer {
   virtual void begin_step() = 0;
   /// The tensor to which backward adds the gradient of `parameter`.
   virtual Tensor gradient(int parameter) = 0;
+  /// Whether gradient() only looks it up for now.
+  [[nodiscard]] virtual bool is_settled(int /*parameter*/) const { return false; }
   /// This rank's gradients of `chunk` are complete: posts their sum over the ranks; may wait to
   /// keep a bound on memory. All ranks must reduce chunks in the same order.
   virtual void reduce(int chunk) = 0;

@@ -117,6 +117,9 @@ class GradientSyncWrapper : public GradientSync {
   Tensor weight(int parameter) override { return inner_.weight(parameter); }
   Tensor gradient(int parameter) override { return inner_.gradient(parameter); }
   void gradient_ready(int parameter) override { inner_.gradient_ready(parameter); }
+  [[nodiscard]] bool is_settled(int parameter) const override {
+    return inner_.is_settled(parameter);
+  }
   void before_forward(int module) override { inner_.before_forward(module); }
   void after_forward(int module) override { inner_.after_forward(module); }
   void before_backward(int module) override { inner_.before_backward(module); }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "strategies/model/run_module.hpp"
 #include "strategies/model/weight_gradient.hpp"
 
 namespace shardsim {
@@ -25,8 +26,8 @@ Tensor forward_chunk(const Model& model, int chunk, const ModelContext& context,
   for (int i = 0; i < modules.count; ++i) {
     const int module = modules.first + i;
     parameters.before_forward(module);
-    input = model.forward(module, context, std::exchange(input, Tensor()), batch,
-                          saved[static_cast<std::size_t>(i)]);
+    input = run_forward(model, module, context, std::exchange(input, Tensor()), batch,
+                        saved[static_cast<std::size_t>(i)]);
     parameters.after_forward(module);
   }
   return input;
@@ -39,8 +40,8 @@ Tensor backward_chunk(const Model& model, int chunk, const ModelContext& context
   for (int i = modules.count - 1; i >= 0; --i) {
     const int module = modules.first + i;
     parameters.before_backward(module);
-    gradient = model.backward(module, context, std::exchange(gradient, Tensor()), batch,
-                              saved[static_cast<std::size_t>(i)]);
+    gradient = run_backward(model, module, context, std::exchange(gradient, Tensor()), batch,
+                            saved[static_cast<std::size_t>(i)]);
     parameters.after_backward(module);
     if (context.later == nullptr) parameters.after_weight_gradients(module);
   }

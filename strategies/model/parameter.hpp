@@ -93,6 +93,8 @@ class Parameters {
   [[nodiscard]] virtual Tensor gradient(int index) = 0;
   /// Called by backward exactly once per parameter and microbatch, after the last addition to it.
   virtual void gradient_ready(int index) = 0;
+  /// Whether the last two have no effect for now, as weight() never has.
+  [[nodiscard]] virtual bool is_settled(int /*index*/) const { return false; }
 };
 
 /// Consecutive elements of a part that are consecutive in the whole parameter, too.
@@ -134,10 +136,11 @@ struct ModelContext {
   ModelParallel parallel = {};
   /// Null: backward adds the gradients of weights at once. Else it leaves them here.
   WeightGradientQueue* later = nullptr;
+  bool is_last_microbatch = false;  ///< The step's.
 
   /// The same with other parameters.
   [[nodiscard]] ModelContext with(Parameters& others) const {
-    return {runtime, others, parallel, later};
+    return {runtime, others, parallel, later, is_last_microbatch};
   }
 };
 

@@ -101,6 +101,12 @@ void Transformer::list_module_parameters() {
   add(final_norm_, unit.first + unit.count);
 }
 
+// All blocks are of one kind but those with experts, whose tokens may go elsewhere each time.
+int Transformer::kind_of(int module) const {
+  if (module == 0 || module == num_modules() - 1) return module;
+  return options_.moe.in_block(module - 1) ? kAlwaysOther : 1;
+}
+
 Shape Transformer::activation_shape(std::int64_t samples) const {
   if (!options_.sequence_parallel) return {samples, own_positions(), options_.hidden_size};
   const std::int64_t tokens = checked_product({samples, own_positions()});

@@ -147,6 +147,7 @@ class Transformer final : public Model {
   [[nodiscard]] std::span<const int> parameters_of(int module) const override {
     return module_parameters_[to_size(module)];
   }
+  [[nodiscard]] int kind_of(int module) const override;
   [[nodiscard]] Shape activation_shape(std::int64_t samples) const override;
   [[nodiscard]] DType dtype() const override { return options_.dtype; }
   Tensor forward(int module, const ModelContext& context, const Tensor& input, const Batch& batch,
@@ -190,10 +191,11 @@ class Transformer final : public Model {
   std::vector<std::vector<int>> module_units_;
   std::vector<std::vector<int>> module_parameters_;
   std::vector<int> block_first_;  // First parameter of each block; ends with what is after them.
-  int tokens_ = 0;                // Parameter indices.
-  int positions_ = -1;            // -1: none.
+  // Parameter indices; positions_: -1 for none; head_: tokens_ if tied.
+  int tokens_ = 0;
+  int positions_ = -1;
   int final_norm_ = 0;
-  int head_ = 0;  // tokens_ if tied.
+  int head_ = 0;
 };
 
 }  // namespace shardsim

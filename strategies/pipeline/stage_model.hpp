@@ -29,6 +29,10 @@ class StageModel final : public ModelWrapper {
   [[nodiscard]] std::span<const int> parameters_of(int module) const override {
     return module_parameters_[index_of(module)];
   }
+  /// As the whole model numbers them.
+  [[nodiscard]] int kind_of(int module) const override {
+    return inner_.kind_of(modules_[index_of(module)]);
+  }
   [[nodiscard]] int num_chunks() const override { return static_cast<int>(chunks_.size()); }
   [[nodiscard]] ModuleRange modules_of_chunk(int chunk) const override {
     return chunks_[index_of(chunk)];

@@ -97,7 +97,7 @@ void StageRunner::forward(std::size_t cell, InFlight& flight, MicrobatchSource& 
   flight.batch = source.make_batch(action.microbatch, stage == 0 || is_last);
   wait_for_block(cell, source);
   const std::span<Saved> saved = saved_of(action.chunk, flight);
-  Tensor output = forward_chunk(*plan_.model, action.chunk, context(), sync_,
+  Tensor output = forward_chunk(*plan_.model, action.chunk, context_of(action), sync_,
                                 std::exchange(flight.input, Tensor()), flight.batch, saved);
   if (is_last) {
     source.add_loss(output);
@@ -114,7 +114,7 @@ void StageRunner::backward(const Action& action, InFlight& flight, MicrobatchSou
   if (stage == plan_.schedule->num_stages() - 1) flight.batch.loss_scale = source.loss_scale();
   const bool is_split = action.kind == ActionKind::backward_input;
   if (!is_split) begin_weight_gradients(action.chunk);
-  ModelContext here = context();
+  ModelContext here = context_of(action);
   if (is_split) here.later = &flight.later;
   const std::span<Saved> saved = saved_of(action.chunk, flight);
   Tensor gradient =
@@ -135,7 +135,7 @@ void StageRunner::backward(const Action& action, InFlight& flight, MicrobatchSou
 
 void StageRunner::backward_weight(const Action& action, InFlight& flight) {
   begin_weight_gradients(action.chunk);
-  finish_chunk(*plan_.model, action.chunk, context(), sync_, flight.later);
+  finish_chunk(*plan_.model, action.chunk, context_of(action), sync_, flight.later);
   flight.weights_done = true;
   release_if_done(action, flight);
 }
@@ -201,6 +201,14 @@ void StageRunner::release_if_done(const Action& action, InFlight& flight) {
   int& place =
       place_[index_of(action.chunk * plan_.schedule->shape.num_microbatches + action.microbatch)];
   free_.push_back(std::exchange(place, -1));
+}
+
+ModelContext StageRunner::context_of(const Action& action) const {
+  const bool is_last = action.microbatch + 1 == plan_.schedule->shape.num_microbatches;
+  return {.runtime = runtime_,
+          .parameters = sync_,
+          .parallel = parallel_,
+          .is_last_microbatch = is_last};
 }
 
 int StageRunner::stage_of(const Action& action) const {

@@ -93,7 +93,7 @@ class StageRunner {
   [[nodiscard]] std::span<Saved> saved_of(int chunk, InFlight& flight) const;
   void release_if_done(const Action& action, InFlight& flight);
   [[nodiscard]] int stage_of(const Action& action) const;
-  [[nodiscard]] ModelContext context() const { return {runtime_, sync_, parallel_}; }
+  [[nodiscard]] ModelContext context_of(const Action& action) const;
 
   const StagePlan& plan_;
   Runtime& runtime_;

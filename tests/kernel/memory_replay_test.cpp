@@ -1,3 +1,5 @@
+#include "sim/kernel/memory_replay.hpp"
+
 #include <cstddef>
 #include <limits>
 #include <vector>
@@ -106,13 +108,13 @@ TEST_CASE("the allocation that made the peak is the one that first reached it") 
   storages.release(first, kActivations, kMiB / 2);
   rank.compute("second", Time::from_picoseconds(7));
   (void)storages.allocate(MemoryCategory::grads, kMiB / 2);
-  CHECK(replay.peak().category == kActivations);
-  CHECK(replay.peak().bytes == kMiB / 2);
-  CHECK(replay.peak().time == Time::from_picoseconds(7));
+  CHECK(replay.use().peak.category == kActivations);
+  CHECK(replay.use().peak.bytes == kMiB / 2);
+  CHECK(replay.use().peak.time == Time::from_picoseconds(7));
   (void)storages.allocate(MemoryCategory::comm, 1);
-  CHECK(replay.peak().category == MemoryCategory::comm);
-  CHECK(replay.peak().bytes == 1);
-  CHECK(replay.peak().time == Time::from_picoseconds(14));
+  CHECK(replay.use().peak.category == MemoryCategory::comm);
+  CHECK(replay.use().peak.bytes == 1);
+  CHECK(replay.use().peak.time == Time::from_picoseconds(14));
 }
 
 TEST_CASE("listening changes neither ledger nor hash, and a trace stays whole") {
@@ -177,12 +179,12 @@ TEST_CASE("out of memory is noted, and the replay goes on") {
   Storages storages(rank);
   replay.set_device(40 * kMiB, 8 * kMiB);
   (void)storages.allocate(kParams, 30 * kMiB);
-  CHECK_FALSE(replay.out_of_memory());
-  CHECK(replay.device_peak() == 38 * kMiB);
+  CHECK_FALSE(replay.use().out_of_memory);
+  CHECK(replay.use().device_peak == 38 * kMiB);
   (void)storages.allocate(kParams, 2 * kMiB);
-  CHECK(replay.out_of_memory());
+  CHECK(replay.use().out_of_memory);
   CHECK(replay.allocator().reserved() == 50 * kMiB);
-  CHECK(replay.device_peak() == 58 * kMiB);
+  CHECK(replay.use().device_peak == 58 * kMiB);
   CHECK(replay.allocator().retries() == 1);
   const std::int64_t all = std::numeric_limits<std::int64_t>::max() - 32 * kMiB;
   CHECK_THROWS_AS(storages.allocate(kParams, all), LimitError);
@@ -194,8 +196,8 @@ TEST_CASE("a device without room for what is outside the allocator sets no limit
   Storages storages(rank);
   replay.set_device(2 * kMiB, 2 * kMiB);
   (void)storages.allocate(kParams, 40 * kMiB);
-  CHECK_FALSE(replay.out_of_memory());
-  CHECK(replay.device_peak() == 42 * kMiB);
+  CHECK_FALSE(replay.use().out_of_memory);
+  CHECK(replay.use().device_peak == 42 * kMiB);
 }
 
 }  // namespace shardsim::test

@@ -143,7 +143,8 @@ class FaultyNetwork final : public NetworkModel {
     cluster_.faults = nullptr;
   }
 
-  bool depends_on_order() const override { return false; }  // It depends on the given start.
+  bool depends_on_order() const override { return false; }
+  bool depends_on_start() const override { return !faults_->flapping_links.empty(); }
 
   CollectivePrice collective(const CollectiveRequest& request, Time start) override {
     const GroupLayout& layout = *request.layout;

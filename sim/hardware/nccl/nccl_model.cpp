@@ -13,6 +13,7 @@ class NcclModel final : public NetworkModel {
   explicit NcclModel(const Cluster& cluster) : prices_(cluster) {}
 
   bool depends_on_order() const override { return false; }
+  bool depends_on_start() const override { return false; }
 
   CollectivePrice collective(const CollectiveRequest& request, Time) override {
     if (request.layout->size() == 1) return {};

@@ -1,0 +1,286 @@
+#include "backends/program/recorded_repeats.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace shardsim {
+
+// --- Reading -----------------------------------------------------------------------------------
+
+// Reads the text of a work that runs: the steps that it writes, in terms of its own tensors.
+class RecordedRepeats::Reading {
+ public:
+  Reading(const RankProgram& program, const Work& work) : program_(program), at_(end()) {
+    note(Source::Kind::used, work.used);
+    note(Source::Kind::kept, work.kept);
+  }
+
+  // A question was answered by all that has been written since `begin`.
+  void asked(int question, std::size_t begin, const Tensor& answer) {
+    read_until(begin);
+    text_.items.push_back({.kind = Item::Kind::ask, .row = static_cast<std::uint32_t>(question)});
+    skip_until(end());
+    const Source source{Source::Kind::answer, text_.num_answers++};
+    if (answer.allocation_mark() != 0) own_.try_emplace(answer.allocation_mark() - 1, source);
+  }
+
+  [[nodiscard]] Text finish(const Work& work, const Tensor& output) {
+    read_until(end());
+    for (const Tensor& tensor : work.kept) text_.kept.push_back(output_of(tensor));
+    text_.output = output_of(output);
+    if (!posted_.empty()) text_.can_repeat = false;  // Others wait for it.
+    for (const auto& [_, source] : own_) {
+      const bool is_own = source.kind == Source::Kind::made || source.kind == Source::Kind::kept;
+      if (is_own && !has_output(source)) text_.can_repeat = false;  // Somebody else has it, too.
+    }
+    for (Item& item : text_.items) {
+      const bool makes =
+          item.kind == Item::Kind::allocate && has_output({Source::Kind::made, item.number});
+      if (makes) item.kind = Item::Kind::make;
+    }
+    return std::move(text_);
+  }
+
+  [[nodiscard]] std::size_t end() const { return program_.steps.size(); }
+
+ private:
+  void note(Source::Kind kind, const std::vector<Tensor>& tensors) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const AllocationMark mark = tensors[i].allocation_mark();
+      if (mark != 0) own_.try_emplace(mark - 1, Source{kind, static_cast<std::uint32_t>(i)});
+    }
+  }
+
+  void read_until(std::size_t until) {
+    for (; at_ < until; ++at_) text_.items.push_back(item_of(program_.steps[at_]));
+  }
+  // Slots that others take, or put back, are not the work's.
+  void skip_until(std::size_t until) {
+    using Kind = ProgramStep::Kind;
+    for (; at_ < until; ++at_) {
+      const ProgramStep& step = program_.steps[at_];
+      if (step.kind != Kind::allocate && step.kind != Kind::release) continue;
+      if (own_.erase(step.slot) > 0) text_.can_repeat = false;
+    }
+  }
+
+  [[nodiscard]] Item item_of(const ProgramStep& step) {
+    using Kind = ProgramStep::Kind;
+    switch (step.kind) {
+      case Kind::allocate:
+        own_[step.slot] = {Source::Kind::made, text_.num_allocations};
+        return {Item::Kind::allocate, step.kind, text_.num_allocations++, step.row};
+      case Kind::release:
+        return release_of(step.slot);
+      case Kind::post:
+        posted_[step.slot] = text_.num_calls;
+        return {Item::Kind::post, step.kind, text_.num_calls++, step.row};
+      case Kind::follow:
+      case Kind::wait:
+        return wait_of(step);
+      case Kind::join:
+      case Kind::mark:
+        text_.can_repeat = false;
+        break;
+      case Kind::compute:
+      case Kind::synchronize:
+      case Kind::tally:
+        break;
+    }
+    return {.step = step.kind, .row = step.row};
+  }
+
+  // Only tensors that were made here, or given to be changed, may go by the work's own hand.
+  [[nodiscard]] Item release_of(std::uint32_t slot) {
+    const auto found = own_.find(slot);
+    const Source source = found == own_.end() ? Source{Source::Kind::unknown} : found->second;
+    if (found != own_.end()) own_.erase(found);
+    const bool is_made = source.kind == Source::Kind::made;
+    if (!is_made && source.kind != Source::Kind::kept) text_.can_repeat = false;
+    return {is_made ? Item::Kind::release : Item::Kind::drop, ProgramStep::Kind::release,
+            source.number};
+  }
+
+  [[nodiscard]] Item wait_of(const ProgramStep& step) {
+    const bool waits = step.kind == ProgramStep::Kind::wait;
+    const auto found = posted_.find(step.slot);
+    if (found == posted_.end()) {
+      text_.can_repeat = false;
+      return {.step = step.kind};
+    }
+    const Item item{waits ? Item::Kind::wait : Item::Kind::follow, step.kind, found->second};
+    if (waits) posted_.erase(found);
+    return item;
+  }
+
+  [[nodiscard]] Output output_of(const Tensor& tensor) {
+    if (!tensor.defined()) return {};
+    Output output{{}, tensor.offset_bytes(), tensor.shape(), tensor.dtype()};
+    const AllocationMark mark = tensor.allocation_mark();
+    const auto found = mark == 0 ? own_.end() : own_.find(mark - 1);
+    if (found == own_.end()) {
+      text_.can_repeat = false;
+      return output;
+    }
+    output.source = found->second;
+    if (output.source.kind == Source::Kind::answer) text_.gives_answers = true;
+    return output;
+  }
+
+  [[nodiscard]] bool has_output(const Source& source) const {
+    const auto is_source = [&](const Output& output) { return output.source == source; };
+    return is_source(text_.output) || std::ranges::any_of(text_.kept, is_source);
+  }
+
+  const RankProgram& program_;
+  std::size_t at_;
+  Text text_;
+  std::map<std::uint32_t, Source> own_;            // By slot.
+  std::map<std::uint32_t, std::uint32_t> posted_;  // By slot, which call.
+};
+
+// --- Writing -----------------------------------------------------------------------------------
+
+// Writes the steps of a text for the tensors of another work.
+class RecordedRepeats::Writing {
+ public:
+  Writing(RecordedRepeats& repeats, const Text& text, Work& work)
+      : repeats_(repeats),
+        writer_(repeats.writer_),
+        text_(text),
+        work_(work),
+        given_(work.kept),
+        slots_(text.num_allocations),
+        made_(text.num_allocations),
+        calls_(text.num_calls),
+        asks_(!work.need_not_ask || text.gives_answers) {
+    work_.kept.clear();
+  }
+
+  [[nodiscard]] Tensor write() {
+    for (const Item& item : text_.items) write(item);
+    for (const Output& output : text_.kept) work_.kept.push_back(tensor_of(output));
+    return tensor_of(text_.output);
+  }
+
+ private:
+  void write(const Item& item) {
+    switch (item.kind) {
+      case Item::Kind::step:
+        return writer_.add_row(item.step, item.row);
+      case Item::Kind::allocate:
+        slots_[item.number] = writer_.allocate_row(item.row);
+        return;
+      case Item::Kind::release:
+        return writer_.release(slots_[item.number]);
+      case Item::Kind::post:
+        calls_[item.number] = writer_.post_row(item.row);
+        return;
+      case Item::Kind::wait:
+        return writer_.wait(calls_[item.number]);
+      case Item::Kind::follow:
+        return writer_.follow(calls_[item.number]);
+      case Item::Kind::ask:
+        return ask(item);
+      case Item::Kind::make:
+        return make(item);
+      case Item::Kind::drop:
+        return drop(item.number);
+    }
+  }
+
+  void ask(const Item& item) {
+    if (!asks_) return;
+    Tensor answer = work_.ask(static_cast<int>(item.row));
+    if (text_.gives_answers) answers_.push_back(std::move(answer));
+  }
+
+  void make(const Item& item) {
+    const ProgramAllocation& allocation = repeats_.program_.tables->allocation(item.row);
+    MemoryLedger& ledger = allocation.on_host ? repeats_.host_ledger_ : repeats_.ledger_;
+    made_[item.number] = Tensor::allocate(&ledger, allocation.category, Shape{allocation.bytes},
+                                          DType::int8, /*meta=*/true);
+  }
+
+  // All of the work's tensors of this allocation go.
+  void drop(std::uint32_t number) {
+    const Tensor last = std::exchange(given_[number], Tensor());
+    if (last.num_holders() == 1) return;
+    for (Tensor& other : given_) {
+      if (other.shares_storage(last)) other = Tensor();
+    }
+    if (last.num_holders() > 1) throw RepeatsDiffer();
+  }
+
+  [[nodiscard]] const Tensor& source_of(const Source& source) const {
+    switch (source.kind) {
+      case Source::Kind::made:
+        return made_[source.number];
+      case Source::Kind::used:
+        return work_.used[source.number];
+      case Source::Kind::kept:
+        return given_[source.number];
+      default:
+        return answers_[source.number];
+    }
+  }
+
+  [[nodiscard]] Tensor tensor_of(const Output& output) const {
+    if (output.source.kind == Source::Kind::none) return {};
+    return source_of(output.source).reshaped(output.offset_bytes, output.shape, output.dtype);
+  }
+
+  RecordedRepeats& repeats_;
+  ProgramWriter& writer_;
+  const Text& text_;
+  Work& work_;
+  std::vector<Tensor> given_;
+  std::vector<std::uint32_t> slots_;  // By allocation that the work frees,
+  std::vector<Tensor> made_;          // or leaves behind.
+  std::vector<std::uint32_t> calls_;
+  std::vector<Tensor> answers_;
+  bool asks_;
+};
+
+// --- Repeats -----------------------------------------------------------------------------------
+
+// The second time, and the 4th, 16th, 64th after the first: layers, microbatches and steps follow
+// each other, so each of them is soon compared. In the last microbatch one is.
+bool RecordedRepeats::is_checked(const Known& known, bool is_last) {
+  if (!known.text.can_repeat || known.times == 0) return true;
+  if (is_last && !known.was_last) return true;
+  std::int64_t times = known.times;
+  while (times % 4 == 0) times /= 4;
+  return times == 1;
+}
+
+Tensor RecordedRepeats::run(Work& work) {
+  Known& known = known_[work.key];
+  if (is_checked(known, work.is_last)) return run_and_read(known, work);
+  ++known.times;
+  known.was_used = true;
+  return Writing(*this, known.text, work).write();
+}
+
+Tensor RecordedRepeats::run_and_read(Known& known, Work& work) {
+  if (known.times > 0 && !known.text.can_repeat) return work.run(work.ask);
+  Reading reading(program_, work);
+  const Ask ask = [&](int question) {
+    const std::size_t begin = reading.end();
+    Tensor answer = work.ask(question);
+    reading.asked(question, begin, answer);
+    return answer;
+  };
+  Tensor output = work.run(ask);
+  Text text = reading.finish(work, output);
+  known.was_last = work.is_last;
+  if (known.times++ == 0) {
+    known.text = std::move(text);
+  } else if (!(text == known.text)) {
+    if (known.was_used) throw RepeatsDiffer();
+    known.text.can_repeat = false;
+  }
+  return output;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "backends/program/recorder.hpp"
+#include "backends/repeats.hpp"
+
+namespace shardsim {
+
+/// Thrown when work turns out not to be what was written down for it. Not derived from
+/// std::exception, as NotRecordable. The program must be recorded without repeats.
+struct RepeatsDiffer {};
+
+/// The repeats of one program. Work is run the first time, and now and then to be compared.
+class RecordedRepeats final : public Repeats {
+ public:
+  /// `program` is written by `writer`, and `ledger` and `host_ledger` write to it, too.
+  RecordedRepeats(const RankProgram& program, ProgramWriter& writer, MemoryLedger& ledger,
+                  MemoryLedger& host_ledger)
+      : program_(program), writer_(writer), ledger_(ledger), host_ledger_(host_ledger) {}
+
+  /// Throws RepeatsDiffer.
+  [[nodiscard]] Tensor run(Work& work) override;
+
+ private:
+  // A tensor's part in the work, whichever tensors it has this time.
+  struct Source {
+    enum class Kind : std::uint8_t { none, made, used, kept, answer, unknown };
+    Kind kind = Kind::none;
+    std::uint32_t number = 0;
+
+    friend bool operator==(const Source&, const Source&) = default;
+  };
+  struct Output {
+    Source source;
+    std::int64_t offset_bytes = 0;
+    Shape shape;
+    DType dtype = DType::fp32;
+
+    friend bool operator==(const Output&, const Output&) = default;
+  };
+  struct Item {
+    enum class Kind : std::uint8_t {
+      step,      // A step without a slot.
+      ask,       // `row` is the question.
+      allocate,  // `number`: which allocation of the work.
+      make,      // The same for one that it leaves behind.
+      release,   // An allocation of the work,
+      drop,      // or a tensor that was given to it: `number` among `kept`.
+      post,      // `number`: which call of the work.
+      wait,
+      follow,
+    };
+    Kind kind = Kind::step;
+    ProgramStep::Kind step = ProgramStep::Kind::compute;
+    std::uint32_t number = 0;
+    std::uint32_t row = 0;
+
+    friend bool operator==(const Item&, const Item&) = default;
+  };
+  struct Text {
+    bool can_repeat = true;
+    std::vector<Item> items;
+    std::vector<Output> kept;
+    Output output;
+    std::uint32_t num_allocations = 0;
+    std::uint32_t num_calls = 0;
+    std::uint32_t num_answers = 0;
+    bool gives_answers = false;  // Among its outputs.
+
+    friend bool operator==(const Text&, const Text&) = default;
+  };
+  struct Known {
+    Text text;
+    std::int64_t times = 0;
+    bool was_used = false;
+    bool was_last = false;  // The work that was compared last.
+  };
+  class Reading;
+  class Writing;
+
+  [[nodiscard]] static bool is_checked(const Known& known, bool is_last);
+  [[nodiscard]] Tensor run_and_read(Known& known, Work& work);
+
+  const RankProgram& program_;
+  ProgramWriter& writer_;
+  MemoryLedger& ledger_;
+  MemoryLedger& host_ledger_;
+  std::map<std::int64_t, Known> known_;
+};
+
+}  // namespace shardsim

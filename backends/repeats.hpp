@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "backends/tensor.hpp"
+
+// Work that a rank does again and again, such as a layer of a model. A recorder need not run it
+// each time: it knows the steps from before, and writes them down for other tensors.
+namespace shardsim {
+
+class Repeats {
+ public:
+  virtual ~Repeats() = default;
+
+  /// Asks for a tensor, or tells something, by number. The steps of whoever answers are no part of
+  /// the work: they are done each time.
+  using Ask = std::function<Tensor(int question)>;
+
+  struct Work {
+    std::int64_t key = 0;           ///< Works with equal keys are expected to do the same.
+    std::vector<Tensor> used = {};  ///< They outlive the work.
+    std::vector<Tensor>& kept;      ///< Given to the work, and changed by it.
+    bool is_last = false;           ///< One of those that end a step.
+    bool need_not_ask = false;      ///< No question has an effect now.
+    Ask ask;
+    /// Does it. The tensors that it makes are nobody else's.
+    std::function<Tensor(const Ask& ask)> run;
+  };
+
+  /// Runs the work, or has its effects without running it.
+  [[nodiscard]] virtual Tensor run(Work& work) = 0;
+};
+
+}  // namespace shardsim

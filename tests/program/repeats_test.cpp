@@ -1,0 +1,127 @@
+#include "backends/repeats.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "backends/program/recorder.hpp"
+
+// A program in which work repeats is the same whether the work is run each time or written down
+// from what was run before.
+namespace shardsim::test {
+namespace {
+
+// A layer that keeps a tensor for its backward, which frees it.
+struct Layer {
+  // `times`: how often it has run in this program.
+  std::function<void(Layer&, Runtime&, int times)> extra = [](Layer&, Runtime&, int) {};
+  int times = 0;
+  int num_run = 0;  // In all programs.
+  std::vector<Tensor> elsewhere = {};
+
+  Tensor forward(Runtime& runtime, Communicator& world, const Tensor& input,
+                 std::vector<Tensor>& kept, const Repeats::Ask& ask) {
+    const Tensor weight = ask(0);
+    const Tensor scratch =
+        runtime.allocate(MemoryCategory::activations, {3, weight.numel()}, DType::fp32);
+    kept = {input, runtime.allocate(MemoryCategory::activations, {64}, DType::fp32), Tensor()};
+    Work sum = world.all_reduce(scratch, ReduceOp::sum, {.label = "layer"});
+    runtime.compute({"work", ComputeKind::matmul, DType::fp32, 100, 10}, [] {});
+    sum.wait();
+    ++num_run;
+    extra(*this, runtime, times++);
+    return kept[1].view(8, {4, 2});
+  }
+  Tensor backward(Runtime& runtime, std::vector<Tensor>& kept, const Repeats::Ask& ask) {
+    const Tensor gradient = ask(1);
+    runtime.compute({"back", ComputeKind::matmul, DType::fp32, 200, gradient.numel()}, [] {});
+    kept.clear();
+    return runtime.allocate(MemoryCategory::activations, {16}, DType::fp32);
+  }
+};
+
+// Goes through the layer forward and backward, `times` times.
+RankProgram recorded(Layer& layer, int times, bool repeats) {
+  Recorder recorder(2);
+  return recorder.record(0, [&](Runtime& runtime, Communicator& world, ProgramWriter&) {
+    layer.times = 0;
+    const Tensor weight = runtime.allocate(MemoryCategory::params, {5}, DType::fp32);
+    Tensor gradient;
+    const Repeats::Ask ask = [&](int question) {
+      if (question == 0) return weight;
+      if (!gradient.defined()) {  // Only the first time.
+        gradient = runtime.allocate(MemoryCategory::grads, {5}, DType::fp32);
+        runtime.zero("zero", gradient);
+      }
+      return gradient;
+    };
+    const auto turn = [&](Repeats::Work work) {
+      Repeats* const known = repeats ? runtime.repeats() : nullptr;
+      return known == nullptr ? work.run(work.ask) : known->run(work);
+    };
+    for (int i = 0; i < times; ++i) {
+      Tensor input = runtime.allocate(MemoryCategory::activations, {16}, DType::fp32);
+      std::vector<Tensor> kept;
+      const Tensor output = turn({.key = 0,
+                                  .used = {input},
+                                  .kept = kept,
+                                  .ask = ask,
+                                  .run = [&](const Repeats::Ask& asks) {
+                                    return layer.forward(runtime, world, input, kept, asks);
+                                  }});
+      input = Tensor();
+      const Tensor back = turn(
+          {.key = 1,
+           .used = {output},
+           .kept = kept,
+           .ask = ask,
+           .run = [&](const Repeats::Ask& asks) { return layer.backward(runtime, kept, asks); }});
+    }
+    layer.elsewhere.clear();
+  });
+}
+
+void check_same(Layer layer, int most_run) {
+  Layer each = layer;
+  const RankProgram expected = recorded(each, 40, false);
+  const RankProgram program = recorded(layer, 40, true);
+  CHECK(each.num_run == 40);
+  CHECK(layer.num_run <= most_run);
+  REQUIRE(program.steps.size() == expected.steps.size());
+  for (std::size_t i = 0; i < program.steps.size(); ++i) {
+    INFO("step " << i);
+    REQUIRE(describe(program, program.steps[i]) == describe(expected, expected.steps[i]));
+  }
+  CHECK(program.num_allocations == expected.num_allocations);
+  CHECK(program.num_works == expected.num_works);
+}
+
+}  // namespace
+
+TEST_CASE("repeats: work is run a few times, and written down as often as it is done") {
+  check_same({}, 5);
+}
+
+TEST_CASE("repeats: work that changes is run each time") {
+  const auto changes_at = [](int time) {
+    return Layer{[time](Layer&, Runtime& runtime, int times) {
+      const std::int64_t bytes = times >= time ? 8 : 9;
+      runtime.compute({"extra", ComputeKind::memory_bound, DType::fp32, 0, bytes}, [] {});
+    }};
+  };
+  check_same(changes_at(1), 40);
+  // It was written down without being run; then all of it is recorded once more.
+  check_same(changes_at(3), 44);
+}
+
+TEST_CASE("repeats: work that leaves something with others is run each time") {
+  const Layer layer{[](Layer& self, Runtime& runtime, int times) {
+    self.elsewhere.push_back(runtime.allocate(MemoryCategory::comm, {2}, DType::fp32));
+    if (times % 3 == 0) self.elsewhere.clear();
+  }};
+  check_same(layer, 40);
+}
+
+}  // namespace shardsim::test
