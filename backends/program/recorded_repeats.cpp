@@ -1,6 +1,8 @@
 #include "backends/program/recorded_repeats.hpp"
 
 #include <algorithm>
+#include <ranges>
+#include <span>
 #include <utility>
 
 namespace shardsim {
@@ -10,7 +12,7 @@ namespace shardsim {
 // Reads the text of a work that runs: the steps that it writes, in terms of its own tensors.
 class RecordedRepeats::Reading {
  public:
-  Reading(const RankProgram& program, const Work& work) : program_(program), at_(end()) {
+  Reading(const ProgramWriter& program, const Work& work) : program_(program), at_(end()) {
     note(Source::Kind::used, work.used);
     note(Source::Kind::kept, work.kept);
   }
@@ -38,10 +40,15 @@ class RecordedRepeats::Reading {
           item.kind == Item::Kind::allocate && has_output({Source::Kind::made, item.number});
       if (makes) item.kind = Item::Kind::make;
     }
+    std::uint32_t alone = 0;
+    for (Item& item : std::views::reverse(text_.items)) {
+      alone = item.is_alone() ? alone + 1 : 0;
+      item.num_alone = alone;
+    }
     return std::move(text_);
   }
 
-  [[nodiscard]] std::size_t end() const { return program_.steps.size(); }
+  [[nodiscard]] std::size_t end() const { return program_.num_steps(); }
 
  private:
   void note(Source::Kind kind, const std::vector<Tensor>& tensors) {
@@ -52,13 +59,13 @@ class RecordedRepeats::Reading {
   }
 
   void read_until(std::size_t until) {
-    for (; at_ < until; ++at_) text_.items.push_back(item_of(program_.steps[at_]));
+    for (; at_ < until; ++at_) text_.items.push_back(item_of(program_.step(at_)));
   }
   // Slots that others take, or put back, are not the work's.
   void skip_until(std::size_t until) {
     using Kind = ProgramStep::Kind;
     for (; at_ < until; ++at_) {
-      const ProgramStep& step = program_.steps[at_];
+      const ProgramStep& step = program_.step(at_);
       if (step.kind != Kind::allocate && step.kind != Kind::release) continue;
       if (own_.erase(step.slot) > 0) text_.can_repeat = false;
     }
@@ -132,7 +139,7 @@ class RecordedRepeats::Reading {
     return is_source(text_.output) || std::ranges::any_of(text_.kept, is_source);
   }
 
-  const RankProgram& program_;
+  const ProgramWriter& program_;
   std::size_t at_;
   Text text_;
   std::map<std::uint32_t, Source> own_;            // By slot.
@@ -149,42 +156,60 @@ class RecordedRepeats::Writing {
         writer_(repeats.writer_),
         text_(text),
         work_(work),
-        given_(work.kept),
         slots_(text.num_allocations),
         made_(text.num_allocations),
         calls_(text.num_calls),
         asks_(!work.need_not_ask || text.gives_answers) {
-    work_.kept.clear();
+    given_.swap(work.kept);
+    work_.kept.reserve(text_.kept.size());
   }
 
   [[nodiscard]] Tensor write() {
-    for (const Item& item : text_.items) write(item);
+    const std::vector<Item>& items = text_.items;
+    for (std::size_t at = 0; at < items.size();) {
+      const std::size_t end = at + items[at].num_alone;
+      if (end > at) write_alone(std::span(items).subspan(at, end - at));
+      if (end < items.size()) write(items[end]);
+      at = end + 1;
+    }
     for (const Output& output : text_.kept) work_.kept.push_back(tensor_of(output));
     return tensor_of(text_.output);
   }
 
  private:
+  // Steps that nobody else has a part in.
+  void write_alone(std::span<const Item> items) {
+    ProgramWriter::Again again(writer_, items.size());
+    for (const Item& item : items) {
+      switch (item.kind) {
+        case Item::Kind::allocate:
+          slots_[item.number] = again.allocate(item.row);
+          break;
+        case Item::Kind::release:
+          again.release(slots_[item.number]);
+          break;
+        case Item::Kind::post:
+          calls_[item.number] = again.post(item.row);
+          break;
+        case Item::Kind::wait:
+          again.wait(calls_[item.number]);
+          break;
+        case Item::Kind::follow:
+          again.add(ProgramStep::Kind::follow, 0, calls_[item.number]);
+          break;
+        default:
+          again.add(item.step, item.row);
+      }
+    }
+  }
+
   void write(const Item& item) {
     switch (item.kind) {
-      case Item::Kind::step:
-        return writer_.add_row(item.step, item.row);
-      case Item::Kind::allocate:
-        slots_[item.number] = writer_.allocate_row(item.row);
-        return;
-      case Item::Kind::release:
-        return writer_.release(slots_[item.number]);
-      case Item::Kind::post:
-        calls_[item.number] = writer_.post_row(item.row);
-        return;
-      case Item::Kind::wait:
-        return writer_.wait(calls_[item.number]);
-      case Item::Kind::follow:
-        return writer_.follow(calls_[item.number]);
       case Item::Kind::ask:
         return ask(item);
       case Item::Kind::make:
         return make(item);
-      case Item::Kind::drop:
+      default:
         return drop(item.number);
     }
   }
@@ -196,7 +221,7 @@ class RecordedRepeats::Writing {
   }
 
   void make(const Item& item) {
-    const ProgramAllocation& allocation = repeats_.program_.tables->allocation(item.row);
+    const ProgramAllocation& allocation = writer_.tables().allocation(item.row);
     MemoryLedger& ledger = allocation.on_host ? repeats_.host_ledger_ : repeats_.ledger_;
     made_[item.number] = Tensor::allocate(&ledger, allocation.category, Shape{allocation.bytes},
                                           DType::int8, /*meta=*/true);
@@ -264,7 +289,7 @@ Tensor RecordedRepeats::run(Work& work) {
 
 Tensor RecordedRepeats::run_and_read(Known& known, Work& work) {
   if (known.times > 0 && !known.text.can_repeat) return work.run(work.ask);
-  Reading reading(program_, work);
+  Reading reading(writer_, work);
   const Ask ask = [&](int question) {
     const std::size_t begin = reading.end();
     Tensor answer = work.ask(question);

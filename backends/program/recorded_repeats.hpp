@@ -17,10 +17,9 @@ struct RepeatsDiffer {};
 /// The repeats of one program. Work is run the first time, and now and then to be compared.
 class RecordedRepeats final : public Repeats {
  public:
-  /// `program` is written by `writer`, and `ledger` and `host_ledger` write to it, too.
-  RecordedRepeats(const RankProgram& program, ProgramWriter& writer, MemoryLedger& ledger,
-                  MemoryLedger& host_ledger)
-      : program_(program), writer_(writer), ledger_(ledger), host_ledger_(host_ledger) {}
+  /// The ledgers write to `writer`, too.
+  RecordedRepeats(ProgramWriter& writer, MemoryLedger& ledger, MemoryLedger& host_ledger)
+      : writer_(writer), ledger_(ledger), host_ledger_(host_ledger) {}
 
   /// Throws RepeatsDiffer.
   [[nodiscard]] Tensor run(Work& work) override;
@@ -58,7 +57,11 @@ class RecordedRepeats final : public Repeats {
     ProgramStep::Kind step = ProgramStep::Kind::compute;
     std::uint32_t number = 0;
     std::uint32_t row = 0;
+    std::uint32_t num_alone = 0;  // So many items from this one on are alone.
 
+    [[nodiscard]] bool is_alone() const {
+      return kind != Kind::ask && kind != Kind::make && kind != Kind::drop;
+    }
     friend bool operator==(const Item&, const Item&) = default;
   };
   struct Text {
@@ -85,7 +88,6 @@ class RecordedRepeats final : public Repeats {
   [[nodiscard]] static bool is_checked(const Known& known, bool is_last);
   [[nodiscard]] Tensor run_and_read(Known& known, Work& work);
 
-  const RankProgram& program_;
   ProgramWriter& writer_;
   MemoryLedger& ledger_;
   MemoryLedger& host_ledger_;

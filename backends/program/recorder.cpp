@@ -1,6 +1,7 @@
 #include "backends/program/recorder.hpp"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -18,13 +19,31 @@ void ProgramWriter::compute(const ComputeOp& op) {
   add(ProgramStep::Kind::compute, 0, tables_.add(op));
 }
 
-std::uint32_t ProgramWriter::allocate(const ProgramAllocation& allocation) {
-  return allocate_row(tables_.add(allocation));
+std::uint32_t ProgramWriter::row_of(const ProgramAllocation& allocation) {
+  return tables_.add(allocation);
+}
+
+std::uint32_t ProgramWriter::allocate(std::uint32_t row) {
+  const std::uint32_t slot = allocations_.take();
+  add(ProgramStep::Kind::allocate, slot, row);
+  return slot;
+}
+
+void ProgramWriter::release(std::uint32_t slot) {
+  add(ProgramStep::Kind::release, slot);
+  allocations_.put_back(slot);
 }
 
 std::uint32_t ProgramWriter::post(int group, const Call& call, std::uint32_t after) {
-  if (after != kNoWork) follow(after);
-  return post_row(tables_.add(group, call));
+  if (after != kNoWork) add(ProgramStep::Kind::follow, after);
+  const std::uint32_t slot = works_.take();
+  add(ProgramStep::Kind::post, slot, tables_.add(group, call));
+  return slot;
+}
+
+void ProgramWriter::wait(std::uint32_t slot) {
+  add(ProgramStep::Kind::wait, slot);
+  works_.put_back(slot);
 }
 
 int ProgramWriter::join(int parent, const std::string& name, const RankSpan& members) {
@@ -44,8 +63,13 @@ void ProgramWriter::mark(const ProgramMark& mark) {
   add(ProgramStep::Kind::mark, 0, tables_.add(mark));
 }
 
+void ProgramWriter::grow(std::size_t count) {
+  program_.steps.resize(std::max(num_steps_ + count, 2 * num_steps_));
+}
+
 void ProgramWriter::finish() {
   if (!works_.all_free()) throw NotRecordable{"a rank ends without waiting for all its works"};
+  program_.steps.resize(num_steps_);
   program_.num_works = works_.num_ever();
   program_.num_allocations = allocations_.num_ever();
 }
@@ -69,11 +93,24 @@ class RecordedLedger final : private MemoryListener {
     before = bytes_now;
     AllocationMark& mark = AllocationOwner::current();
     if (mark != 0) return writer_.release(std::exchange(mark, 0) - 1);
-    mark = writer_.allocate({category, on_host_, change}) + 1;
+    mark = writer_.allocate(row_of({category, on_host_, change})) + 1;
   }
 
+  // Few sizes come again and again.
+  [[nodiscard]] std::uint32_t row_of(const ProgramAllocation& allocation) {
+    const auto size = static_cast<std::uint64_t>(allocation.bytes);
+    Recent& recent = recent_.at((size ^ size >> 12U) % recent_.size());
+    if (!(recent.allocation == allocation)) recent = {allocation, writer_.row_of(allocation)};
+    return recent.row;
+  }
+
+  struct Recent {
+    ProgramAllocation allocation{.bytes = -1};
+    std::uint32_t row = 0;
+  };
   ProgramWriter& writer_;
   bool on_host_;
+  std::array<Recent, 64> recent_;
   RollingHash hash_;
   MemoryLedger ledger_{hash_};
   MemoryUse now_{};
@@ -81,9 +118,9 @@ class RecordedLedger final : private MemoryListener {
 
 class RecordedRuntime final : public Runtime {
  public:
-  RecordedRuntime(const RankProgram& program, ProgramWriter& writer, bool repeats)
+  RecordedRuntime(ProgramWriter& writer, bool repeats)
       : writer_(writer), ledger_(writer, false), host_ledger_(writer, true) {
-    if (repeats) repeats_.emplace(program, writer, ledger_.ledger(), host_ledger_.ledger());
+    if (repeats) repeats_.emplace(writer, ledger_.ledger(), host_ledger_.ledger());
   }
 
   [[nodiscard]] bool has_data() const override { return false; }
@@ -213,11 +250,11 @@ RankProgram Recorder::record(int rank, const RankBody& body) {
 
 RankProgram Recorder::record(int rank, const RankBody& body, bool repeats) {
   RankProgram program = begin(rank);
-  program.steps.reserve(most_steps_);  // Mostly as many as before.
+  program.steps.resize(most_steps_);  // Mostly as many as before.
   ProgramWriter writer(program, *tables_);
   Recording& recording = *recordings_.emplace_back(std::make_unique<Recording>(writer));
   try {
-    RecordedRuntime runtime(program, writer, repeats);
+    RecordedRuntime runtime(writer, repeats);
     RecordedCommunicator world(recording, 0, program.groups.front().name, rank, num_ranks_);
     body(runtime, world, writer);
     if (recording.num_open > 1) {

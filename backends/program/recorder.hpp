@@ -30,40 +30,59 @@ class ProgramWriter {
   ProgramWriter(const ProgramWriter&) = delete;
   ProgramWriter& operator=(const ProgramWriter&) = delete;
 
+  [[nodiscard]] const ProgramTables& tables() const { return tables_; }
   void compute(const ComputeOp& op);
-  /// Returns the allocation's slot.
-  std::uint32_t allocate(const ProgramAllocation& allocation);
-  void release(std::uint32_t slot) {
-    add(ProgramStep::Kind::release, slot);
-    allocations_.put_back(slot);
-  }
+  /// The row of an allocation,
+  std::uint32_t row_of(const ProgramAllocation& allocation);
+  /// and one that has it. Returns its slot.
+  std::uint32_t allocate(std::uint32_t row);
+  void release(std::uint32_t slot);
   /// `after`: the slot of the work that the call comes behind; kNoWork: none. Returns the slot of
   /// the call's own work.
   std::uint32_t post(int group, const Call& call, std::uint32_t after);
-  void wait(std::uint32_t slot) {
-    add(ProgramStep::Kind::wait, slot);
-    works_.put_back(slot);
-  }
-  /// The call that is posted next comes behind the work in `slot`.
-  void follow(std::uint32_t slot) { add(ProgramStep::Kind::follow, slot); }
+  void wait(std::uint32_t slot);
   /// Returns the group.
   int join(int parent, const std::string& name, const RankSpan& members);
   void synchronize() { add(ProgramStep::Kind::synchronize); }
   void tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts);
   void mark(const ProgramMark& mark);
 
-  // Steps that were written before, by their rows. The last one is for kinds without a slot.
-  std::uint32_t allocate_row(std::uint32_t row) {
-    const std::uint32_t slot = allocations_.take();
-    add(ProgramStep::Kind::allocate, slot, row);
-    return slot;
-  }
-  std::uint32_t post_row(std::uint32_t row) {
-    const std::uint32_t slot = works_.take();
-    add(ProgramStep::Kind::post, slot, row);
-    return slot;
-  }
-  void add_row(ProgramStep::Kind kind, std::uint32_t row) { add(kind, 0, row); }
+  /// Steps that were written before, by their rows; the writer takes and puts back the slots.
+  class Again {
+   public:
+    /// `count` of them follow.
+    Again(ProgramWriter& writer, std::size_t count)
+        : writer_(writer), next_(writer.places_for(count)) {}
+    void add(ProgramStep::Kind kind, std::uint32_t row, std::uint32_t slot = 0) {
+      *next_++ = {kind, slot, row};
+    }
+    std::uint32_t allocate(std::uint32_t row) {
+      return add_with(writer_.allocations_.take(), ProgramStep::Kind::allocate, row);
+    }
+    std::uint32_t post(std::uint32_t row) {
+      return add_with(writer_.works_.take(), ProgramStep::Kind::post, row);
+    }
+    void release(std::uint32_t slot) {
+      add(ProgramStep::Kind::release, 0, slot);
+      writer_.allocations_.put_back(slot);
+    }
+    void wait(std::uint32_t slot) {
+      add(ProgramStep::Kind::wait, 0, slot);
+      writer_.works_.put_back(slot);
+    }
+
+   private:
+    std::uint32_t add_with(std::uint32_t slot, ProgramStep::Kind kind, std::uint32_t row) {
+      add(kind, row, slot);
+      return slot;
+    }
+    ProgramWriter& writer_;
+    ProgramStep* next_;
+  };
+
+  /// Steps so far, and the one at a place. The program has them when it is finished.
+  [[nodiscard]] std::size_t num_steps() const { return num_steps_; }
+  [[nodiscard]] const ProgramStep& step(std::size_t at) const { return program_.steps[at]; }
 
   /// Ends the program. Throws NotRecordable if a work was never waited for.
   void finish();
@@ -75,25 +94,34 @@ class ProgramWriter {
   class Slots {
    public:
     std::uint32_t take() {
-      if (free_.empty()) return num_ever_++;
-      const std::uint32_t slot = free_.back();
-      free_.pop_back();
-      return slot;
+      if (num_free_ > 0) return free_[--num_free_];
+      free_.push_back(0);
+      return num_ever() - 1;
     }
-    void put_back(std::uint32_t slot) { free_.push_back(slot); }
-    [[nodiscard]] bool all_free() const { return free_.size() == num_ever_; }
-    [[nodiscard]] std::uint32_t num_ever() const { return num_ever_; }
+    void put_back(std::uint32_t slot) { free_[num_free_++] = slot; }
+    [[nodiscard]] bool all_free() const { return num_free_ == free_.size(); }
+    [[nodiscard]] std::uint32_t num_ever() const {
+      return static_cast<std::uint32_t>(free_.size());
+    }
 
    private:
-    std::vector<std::uint32_t> free_;
-    std::uint32_t num_ever_ = 0;
+    std::vector<std::uint32_t> free_;  // A place for each number; those in front are free.
+    std::size_t num_free_ = 0;
   };
   void add(ProgramStep::Kind kind, std::uint32_t slot = 0, std::uint32_t row = 0) {
-    const ProgramStep step{kind, slot, row};
-    program_.steps.push_back(step);
+    *places_for(1) = {kind, slot, row};
   }
 
-  RankProgram& program_;
+  // The next `count` of them, to be filled in.
+  [[nodiscard]] ProgramStep* places_for(std::size_t count) {
+    if (num_steps_ + count > program_.steps.size()) grow(count);
+    num_steps_ += count;
+    return program_.steps.data() + (num_steps_ - count);
+  }
+  void grow(std::size_t count);
+
+  RankProgram& program_;  // With steps to spare.
+  std::size_t num_steps_ = 0;
   ProgramTables& tables_;
   Slots works_;
   Slots allocations_;

@@ -191,11 +191,10 @@ class Transformer final : public Model {
   std::vector<std::vector<int>> module_units_;
   std::vector<std::vector<int>> module_parameters_;
   std::vector<int> block_first_;  // First parameter of each block; ends with what is after them.
-  // Parameter indices; positions_: -1 for none; head_: tokens_ if tied.
-  int tokens_ = 0;
-  int positions_ = -1;
+  int tokens_ = 0;                // Parameter indices.
+  int positions_ = -1;            // -1: none.
   int final_norm_ = 0;
-  int head_ = 0;
+  int head_ = 0;  // tokens_ if tied.
 };
 
 }  // namespace shardsim

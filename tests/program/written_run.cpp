@@ -75,7 +75,7 @@ class WrittenLedger final : private MemoryListener {
     before_ = ledger_.now();
     AllocationMark& mark = AllocationOwner::current();
     if (mark == 0) {
-      mark = writer_.allocate({category, on_host_, change}) + 1;
+      mark = writer_.allocate(writer_.row_of({category, on_host_, change})) + 1;
     } else {
       writer_.release(mark - 1);
       mark = 0;
