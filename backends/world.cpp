@@ -49,14 +49,15 @@ int World::fullest_rank() const {
   return fullest;
 }
 
-void World::tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts) {
+void World::tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts,
+                  std::int64_t times) {
   auto found = tallies_.find(std::string_view(name));
   if (found == tallies_.end()) found = tallies_.try_emplace(name).first;
   std::vector<std::int64_t>& sums = found->second;
   const std::size_t end = static_cast<std::size_t>(first) + amounts.size();
   if (sums.size() < end) sums.resize(end, 0);
   for (std::size_t i = 0; i < amounts.size(); ++i) {
-    sums[static_cast<std::size_t>(first) + i] += amounts[i];
+    sums[static_cast<std::size_t>(first) + i] += times * amounts[i];
   }
 }
 

@@ -91,7 +91,8 @@ class World {
   [[nodiscard]] int fullest_rank() const;
 
   // For ranks and groups.
-  void tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts);
+  void tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts,
+             std::int64_t times = 1);
   void add_busy(int rank, Time duration) {
     add_saturating(comm_busy_[static_cast<std::size_t>(rank)], duration.picoseconds());
   }

@@ -72,8 +72,7 @@ std::vector<Field> execution_fields() {
           .doc("Whether data-parallel replicas that do the same are run once, with the same "
                "metrics but for " +
                std::string(metric::kTraceHash.name) +
-               ". auto: where that can be shown. require: or else refuse. Plans of more than "
-               "16,384 ranks need it."),
+               ". auto: where that can be shown. require: or else refuse."),
       execution("execution.memory_margin", &E::memory_margin)
           .below(0, 1)
           .or_else("0.05")

@@ -186,19 +186,20 @@ void check_schedule_size(Reading& r) {
             "use a larger micro_batch_size or a smaller batch");
 }
 
-// Checks for fields that prevent folding and are known without a plan; choose_fold finds the rest.
-void check_folding(Reading& r) {
+// Checks for fields with which ranks neither fold nor share programs and that are known without a
+// plan; the run finds the rest.
+void check_sharing(Reading& r) {
   const Scenario& s = r.scenario;
   if (s.system.ranks <= r.limits.max_ranks) return;
   const ParallelismSpec& p = s.parallelism;
   std::string field;
-  if (s.model.num_experts > 0) field = "model.num_experts";
+  if (s.model.num_experts > 0 && s.execution.engine == "run") field = "model.num_experts";
   if (p.is_elastic() || p.changes_algorithm()) field = "parallelism.data_parallel";
   if (p.compresses()) field = "parallelism.gradient_compression";
   if (field.empty()) return;
   r.problem("E0351", field,
-            "ranks are not folded with this, and of " + std::to_string(s.system.ranks) +
-                " at most " + std::to_string(r.limits.max_ranks) + " can run",
+            "each rank must run with this, and of " + std::to_string(s.system.ranks) + " at most " +
+                std::to_string(r.limits.max_ranks) + " can",
             "use fewer nodes, or leave it out");
 }
 
@@ -283,14 +284,16 @@ TrafficBound traffic_bound(const Scenario& scenario) {
 
 std::int64_t max_ranks_of(const Reading& r) {
   const ExecutionSpec& execution = r.scenario.execution;
-  const bool may_fold = r.good("execution.fold") && execution.fold != "off" &&
-                        execution.tensors == TensorMode::meta && execution.backend == "fiber";
-  return may_fold ? std::max(r.limits.max_folded_ranks, r.limits.max_ranks) : r.limits.max_ranks;
+  const bool may_fold = r.good("execution.fold") && execution.fold != "off";
+  const bool may_replay = r.good("execution.engine") && execution.engine != "run";
+  const bool is_plan = execution.tensors == TensorMode::meta && execution.backend == "fiber";
+  return is_plan && (may_fold || may_replay) ? std::max(r.limits.max_plan_ranks, r.limits.max_ranks)
+                                             : r.limits.max_ranks;
 }
 
 void check_limits(Reading& r) {
   if (!r.problems.empty()) return;
-  check_folding(r);
+  check_sharing(r);
   check_operations(r);
   check_schedule_size(r);
   check_products(r);

@@ -14,8 +14,8 @@ namespace shardsim {
 /// The limits of a run. Exceeding one is a problem E03xx: legal, but refused (exit code 3). Fixed
 /// limits stand elsewhere: kMaxForwards of a pipeline schedule, and 64 bits.
 struct LoadLimits {
-  std::int64_t max_ranks = 16384;                         // that run: each is a fiber with a stack
-  std::int64_t max_folded_ranks = std::int64_t{1} << 20;  // where execution.fold may fold
+  std::int64_t max_ranks = 16384;                       // that run: each is a fiber with a stack
+  std::int64_t max_plan_ranks = std::int64_t{1} << 20;  // that are replayed or folded
   std::int64_t max_host_memory_bytes = std::int64_t{8} << 30;  // of real tensors, estimated
   std::int64_t max_operations = 1'000'000'000;  // ranks x layers x microbatches x steps x blocks
 };

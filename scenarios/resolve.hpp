@@ -53,9 +53,9 @@ void resolve_training(Reading& r);
 void resolve_faults(Reading& r);
 void check_expectations(Reading& r);
 void check_outputs(Reading& r);
-/// The largest number of ranks of a scenario: max_folded_ranks where replicas may be folded, as
-/// only a plan tells how many of them run. Then choose_fold (sim/run/run.cpp) compares those
-/// with the engine's limit.
+/// The largest number of ranks of a scenario: max_plan_ranks where ranks may be replayed or folded,
+/// as only a plan tells how many of them must run. Then sim/run/run.cpp compares those with the
+/// engine's limit.
 [[nodiscard]] std::int64_t max_ranks_of(const Reading& reading);
 
 /// Compares a resolved scenario with the limits; does nothing while there are other problems. Takes

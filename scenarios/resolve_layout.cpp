@@ -61,12 +61,12 @@ void check_num_ranks(Reading& r) {
   const std::int64_t ranks = r.scenario.system.ranks;
   const std::int64_t most = max_ranks_of(r);
   if (r.good("system.ranks") && ranks > most) {
-    const bool could_fold = ranks <= r.limits.max_folded_ranks;
+    const bool could_plan = ranks <= r.limits.max_plan_ranks;
     r.problem("E0351", r.given("system.ranks") ? "system.ranks" : "system.nodes",
               text_of(ranks) + " ranks; at most " + text_of(most) + " can be simulated" +
-                  (could_fold ? ", each by itself" : ""),
-              could_fold ? "use fewer nodes, or a plan (execution.tensors meta) with "
-                           "execution.fold auto, which runs replicas that do the same once"
+                  (could_plan ? ", each by itself" : ""),
+              could_plan ? "use fewer nodes, or a plan (execution.tensors meta) with "
+                           "execution.engine auto, which replays ranks that do the same"
                          : "use fewer nodes");
     r.fields["system.ranks"].good = false;
   }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "backends/replay/replay_world.hpp"
@@ -17,7 +18,7 @@ constexpr auto kLater = [](const auto& a, const auto& b) {
 constexpr std::uint64_t kProgressInterval = 1U << 16U;
 
 // Whether each member expects what the others send it.
-bool pairs_agree(const std::vector<AllToAllCounts>& pairs) {
+bool pairs_agree(std::span<const AllToAllCounts> pairs) {
   for (std::size_t from = 0; from < pairs.size(); ++from) {
     for (std::size_t to = 0; to < pairs.size(); ++to) {
       if (pairs[from].send[to] != pairs[to].recv[from]) return false;
@@ -57,8 +58,7 @@ void ReplayWorld::post_collective(ReplayGang& gang, const ProgramCall& call, Gan
   if (row_of(call.collective).path == CollectivePath::pairs) {
     for (std::size_t member = 0; member < gang.size(); ++member) {
       const auto place = static_cast<std::size_t>(stream.streams[member].place);
-      stream.operation(work, member).pairs[place] = {call.send_counts, call.recv_counts,
-                                                     call.record.site};
+      stream.operation(work, member).calls[place] = &call;
     }
   }
   if (stream.last == nullptr && gang.follows == nullptr && !gang.members.empty()) {
@@ -85,7 +85,7 @@ ReplayOperation& ReplayWorld::open_collective(GangStream& stream, const GangStre
     opened.pending = group.size();
     opened.unwaited = group.size();
     if (row_of(call.collective).path == CollectivePath::pairs) {
-      opened.pairs.resize(static_cast<std::size_t>(group.size()));
+      opened.calls.resize(static_cast<std::size_t>(group.size()));
     }
     group.forming.push(&opened);
   }
@@ -359,33 +359,27 @@ Time ReplayWorld::transfer_price(const ReplayOperation& message, Time start) {
 }
 
 CollectivePrice ReplayWorld::price_of(const ReplayOperation& operation) {
-  const CollectiveShape shape = operation.shape();
   ReplayGroup& group = *operation.group;
-  const DoubleTree* const tree = shape.row->reduces_to_all() ? &group.double_tree() : nullptr;
-  return network_->collective(request_of(shape, group.layout, tree, options_.all_reduce_algorithm),
+  const ReplayShape shape(*operation.call, operation.calls, group.size());
+  if (!pairs_agree(shape->pairs)) throw ReplayEnded{"counts of " + group.name + " differ"};
+  const DoubleTree* const tree = shape->row->reduces_to_all() ? &group.double_tree() : nullptr;
+  return network_->collective(request_of(*shape, group.layout, tree, options_.all_reduce_algorithm),
                               operation.start);
 }
 
 Time ReplayWorld::launch_collective(ReplayOperation& operation) {
-  ReplayGroup& group = *operation.group;
-  if (!operation.pairs.empty()) {
-    if (!pairs_agree(operation.pairs)) throw ReplayEnded{"counts of " + group.name + " differ"};
-    const CollectivePrice price = price_of(operation);
-    group.count(operation.shape(), operation.call->record.traffic, price.algorithm, 1);
-    operation.algorithm = price.algorithm;
-    return operation.start + price.duration;
-  }
+  std::vector<ReplayGroup::Collectives>& kinds = operation.group->collectives;
   const auto is_kind = [&](const ReplayGroup::Collectives& kind) {
-    return kind.call == operation.call;
+    return kind.call == operation.call && kind.calls == operation.calls;
   };
-  auto kind = std::ranges::find_if(group.collectives, is_kind);
-  if (kind == group.collectives.end() || !has_constant_prices_) {
+  auto kind = std::ranges::find_if(kinds, is_kind);
+  if (kind == kinds.end() || !has_constant_prices_) {
     const CollectivePrice price = price_of(operation);
-    kind = std::find_if(kind, group.collectives.end(), [&](const auto& other) {
+    kind = std::find_if(kind, kinds.end(), [&](const auto& other) {
       return is_kind(other) && other.price.algorithm == price.algorithm;
     });
-    if (kind == group.collectives.end()) {
-      kind = group.collectives.insert(kind, {.call = operation.call});
+    if (kind == kinds.end()) {
+      kind = kinds.insert(kind, {.call = operation.call, .calls = operation.calls});
     }
     kind->price = price;
   }

@@ -8,16 +8,20 @@ bool ReplayOperation::is_followed_by(const ReplayOperation& other) const {
   return std::ranges::find(dependents, &other) != dependents.end();
 }
 
-CollectiveShape ReplayOperation::shape() const {
-  return {.row = &row_of(call->collective),
-          .size = group->size(),
-          .root = call->record.root,
-          .count = call->record.count,
-          .width = size_of(call->record.dtype),
-          .padding = call->record.padding,
-          .counts = call->counts,
-          .padding_at = call->padding_at,
-          .pairs = pairs};
+ReplayShape::ReplayShape(const ProgramCall& call, const std::vector<const ProgramCall*>& calls,
+                         int size) {
+  for (const ProgramCall* own : calls) {
+    pairs_.push_back({own->send_counts, own->recv_counts, own->record.site});
+  }
+  shape_ = {.row = &row_of(call.collective),
+            .size = size,
+            .root = call.record.root,
+            .count = call.record.count,
+            .width = size_of(call.record.dtype),
+            .padding = call.record.padding,
+            .counts = call.counts,
+            .padding_at = call.padding_at,
+            .pairs = pairs_};
 }
 
 // --- Groups ------------------------------------------------------------------------------------
@@ -48,16 +52,18 @@ ReplayGroup::Channel& ReplayGroup::channel(int source, int destination) {
   return *from.insert(found, {.destination = destination});
 }
 
-void ReplayGroup::count(const CollectiveShape& shape, TrafficClass traffic, Algorithm algorithm,
-                        std::int64_t times) {
+void ReplayGroup::settle(const Collectives& kind) {
+  const ReplayShape shape(*kind.call, kind.calls, size());
+  const Algorithm algorithm = kind.price.algorithm;
+  const TrafficClass traffic = kind.call->record.traffic;
   const DoubleTree* const by_tree = algorithm == Algorithm::tree ? &double_tree() : nullptr;
-  const bool even = moves_evenly(shape, algorithm);
-  const bool leaves = traffic != TrafficClass::scalar && leaves_ring(shape, algorithm);
+  const bool even = moves_evenly(*shape, algorithm);
+  const bool leaves = traffic != TrafficClass::scalar && leaves_ring(*shape, algorithm);
   Moved moved;
   for (int member = 0; member < size(); ++member) {
-    if (member == 0 || !even) moved = moved_by(shape, algorithm, by_tree, member);
-    add_moved(counters[static_cast<std::size_t>(member)], moved, traffic, times);
-    if (leaves) add_off_ring(links(), shape, member, times);
+    if (member == 0 || !even) moved = moved_by(*shape, algorithm, by_tree, member);
+    add_moved(counters[static_cast<std::size_t>(member)], moved, traffic, kind.times);
+    if (leaves) add_off_ring(links(), *shape, member, kind.times);
   }
 }
 
@@ -78,10 +84,7 @@ void count_messages(ReplayGroup& group, int source, int destination, bool sends,
 }  // namespace
 
 void ReplayGroup::settle_counts() {
-  for (const Collectives& kind : collectives) {
-    const ReplayOperation any{.group = this, .call = kind.call};
-    count(any.shape(), kind.call->record.traffic, kind.price.algorithm, kind.times);
-  }
+  for (const Collectives& kind : collectives) settle(kind);
   for (std::size_t member = 0; member < num_batches.size(); ++member) {
     add_moved(counters[member], {}, TrafficClass::payload, num_batches[member]);
   }
@@ -110,7 +113,7 @@ ReplayOperation& ReplayPool::take(ReplayOperation::Kind kind, ReplayGroup& group
   operation.num_arrived = 0;
   operation.algorithm = Algorithm::ring;
   operation.message = nullptr;
-  operation.pairs.clear();
+  operation.calls.clear();
   operation.parts.clear();
   return operation;
 }

@@ -28,6 +28,20 @@ struct GangStream;
 struct ReplayGang;
 struct ReplayGroup;
 
+/// The sizes of a collective of `size` members. `calls`: as the operation's.
+class ReplayShape {
+ public:
+  ReplayShape(const ProgramCall& call, const std::vector<const ProgramCall*>& calls, int size);
+  ReplayShape(const ReplayShape&) = delete;
+  ReplayShape& operator=(const ReplayShape&) = delete;
+  [[nodiscard]] const CollectiveShape& operator*() const { return shape_; }
+  [[nodiscard]] const CollectiveShape* operator->() const { return &shape_; }
+
+ private:
+  std::vector<AllToAllCounts> pairs_;
+  CollectiveShape shape_;
+};
+
 struct ReplayOperation {
   enum class Kind : std::uint8_t {
     collective,
@@ -53,7 +67,7 @@ struct ReplayOperation {
   // Collectives.
   int num_arrived = 0;
   Algorithm algorithm = Algorithm::ring;
-  std::vector<AllToAllCounts> pairs;  ///< By member, where the collective has them.
+  std::vector<const ProgramCall*> calls;  ///< By member, where each has counts of its own.
 
   // Transfers and departures.
   const ProgramMessage* message = nullptr;  ///< The first side's.
@@ -65,8 +79,6 @@ struct ReplayOperation {
 
   [[nodiscard]] bool is_transfer() const { return kind != Kind::collective; }
   [[nodiscard]] bool is_followed_by(const ReplayOperation& other) const;
-  /// A collective's. It refers to the operation and its call.
-  [[nodiscard]] CollectiveShape shape() const;
   /// A message's.
   [[nodiscard]] std::int64_t bytes() const { return message->count * size_of(message->dtype); }
 };
@@ -78,10 +90,11 @@ struct ReplayGroup {
   ReplayGroup(const Cluster& cluster, std::uint64_t path, std::uint64_t id, const std::string& name,
               std::vector<int> members);
 
-  /// Collectives with one call and one algorithm.
+  /// Collectives with the same calls and one algorithm.
   struct Collectives {
     const ProgramCall* call = nullptr;
-    CollectivePrice price;
+    std::vector<const ProgramCall*> calls = {};  ///< As the operation's.
+    CollectivePrice price = {};
     std::int64_t times = 0;
   };
   /// One side's messages of a channel.
@@ -123,11 +136,11 @@ struct ReplayGroup {
   [[nodiscard]] const DoubleTree& double_tree();
   [[nodiscard]] GroupLinks& links();
   [[nodiscard]] Channel& channel(int source, int destination);
-  /// Counts a collective of `call`'s kind, once or more often. `algorithm`: as priced.
-  void count(const CollectiveShape& shape, TrafficClass traffic, Algorithm algorithm,
-             std::int64_t times);
   /// Adds all that is counted by kinds to `counters` and `off_ring`.
   void settle_counts();
+
+ private:
+  void settle(const Collectives& kind);
 };
 
 /// Operations for reuse, so that the steady state allocates nothing.

@@ -18,7 +18,8 @@ Moved moved(const ReplayOperation& operation, int member) {
   switch (operation.kind) {
     case ReplayOperation::Kind::collective:
       return moved_by(
-          operation.shape(), operation.algorithm,
+          *ReplayShape(*operation.call, operation.calls, operation.group->size()),
+          operation.algorithm,
           operation.algorithm == Algorithm::tree ? &operation.group->double_tree() : nullptr,
           member);
     case ReplayOperation::Kind::transfer:

@@ -152,9 +152,12 @@ void ReplayWorld::make_gangs() {
       continue;
     }
     executed_flops_[index] = gang->digest->flops();
-    for (const std::uint32_t row : gang->digest->tallies()) {
-      const ProgramTally& tallied = program.tables->tally(row);
-      tally(tallied.name, tallied.first, tallied.amounts);
+  }
+  for (const ReplayGang& gang : gangs_) {
+    if (gang.digest == nullptr) continue;
+    for (const std::uint32_t row : gang.digest->tallies()) {
+      const ProgramTally& tallied = gang.program.tables->tally(row);
+      tally(tallied.name, tallied.first, tallied.amounts, static_cast<std::int64_t>(gang.size()));
     }
   }
 }

@@ -110,6 +110,18 @@ std::vector<int> first_tensor_alike(const ParallelPlan& plan) {
   return alike;
 }
 
+std::vector<int> first_experts_alike(const ParallelPlan& plan) {
+  const MeshShape& mesh = plan.options().mesh;
+  std::vector<int> alike;
+  if (!mesh.experts_apart()) return alike;
+  std::map<std::vector<std::int64_t>, int> first;
+  for (int shard = 0; shard < mesh.num_shards(WeightKind::expert); ++shard) {
+    alike.push_back(
+        first.try_emplace(shard_signature(plan, shard, WeightKind::expert), shard).first->second);
+  }
+  return alike;
+}
+
 // The feature of the scenario that lets ranks differ; "" if there is none.
 std::string obstacle_in(const Experiment& experiment) {
   const Scenario& scenario = experiment.scenario();
@@ -275,7 +287,7 @@ bool AlikeRanks::all_tensor() const {
 
 AlikeRanks alike_ranks_of(const ParallelPlan& plan) {
   ++derivations().alike;
-  return {first_alike(plan), first_tensor_alike(plan)};
+  return {first_alike(plan), first_tensor_alike(plan), first_experts_alike(plan)};
 }
 
 Folding folding_of(const Experiment& experiment) {

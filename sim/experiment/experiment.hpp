@@ -31,11 +31,13 @@ class Experiment;
 struct AlikeRanks {
   std::vector<int> first;   ///< For each dp_shard, the first one with equal shards.
   std::vector<int> tensor;  ///< For each tp, the first one with equal parts of each matrix.
+  /// For each shard of experts' weights, the first that is equal; empty unless experts are apart.
+  std::vector<int> experts;
 
   /// All tensor-parallel ranks have equal parts.
   [[nodiscard]] bool all_tensor() const;
 };
-/// Ranks with padded parts send other data. REQUIRES: no experts apart.
+/// Ranks with padded parts send other data.
 [[nodiscard]] AlikeRanks alike_ranks_of(const ParallelPlan& plan);
 
 /// Either how to fold, or why not, as the end of a sentence.

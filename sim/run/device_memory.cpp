@@ -26,6 +26,12 @@ bool all_differ(const ModelSpec& model, const ParallelismSpec& parallelism) {
          parallelism.changes_algorithm();
 }
 
+int ulysses_of(const Experiment& experiment) {
+  const ModelOptions& model = experiment.options().model;
+  const MeshShape& mesh = experiment.plan().options().mesh;
+  return ulysses_size(model.context_attention, mesh.cp, model.ulysses_degree);
+}
+
 bool has_worse_links(const MachineFaults& faults, int node) {
   const auto is_here = [node](const auto& link) { return link.node == node; };
   return std::ranges::any_of(faults.slow_links, is_here) ||
@@ -113,45 +119,74 @@ void add_pipeline(Outside& outside, const MeshShape& mesh, const MeshPlace& plac
 
 }  // namespace
 
+namespace {
+
+// Bytes outside the allocator, and the faults that hit a rank.
+using Surroundings = std::tuple<std::int64_t, double, int>;
+
+class SurroundingsOf {
+ public:
+  explicit SurroundingsOf(const Experiment& experiment)
+      : experiment_(experiment), ulysses_(ulysses_of(experiment)) {}
+
+  [[nodiscard]] Surroundings operator()(int rank) const {
+    const Cluster& cluster = experiment_.world().cluster;
+    const MachineFaults* faults = experiment_.faults();
+    const int node = cluster.node_of(rank);
+    const bool worse = faults != nullptr && has_worse_links(*faults, node);
+    return {outside_bytes(cluster, experiment_.plan().options().mesh, ulysses_, rank),
+            faults == nullptr ? 1.0 : faults->slowdown_of(rank), worse ? node : -1};
+  }
+
+ private:
+  const Experiment& experiment_;
+  int ulysses_;
+};
+
+}  // namespace
+
 std::vector<int> rank_kinds(const Experiment& experiment, const Fold* fold) {
-  const Cluster& cluster = experiment.world().cluster;
   const MeshShape& mesh = experiment.plan().options().mesh;
-  const ModelOptions& model = experiment.options().model;
-  const int ulysses = ulysses_size(model.context_attention, mesh.cp, model.ulysses_degree);
   const bool every_rank =
       all_differ(experiment.scenario().model, experiment.scenario().parallelism);
-  // Stage, tp, cp, dp_shard, bytes outside the allocator, and the faults that hit the rank.
-  using Kind = std::tuple<int, int, int, int, std::int64_t, double, int>;
-  std::set<Kind> seen;
+  const SurroundingsOf surroundings(experiment);
+  // Stage, tp, cp and dp_shard.
+  std::set<std::tuple<int, int, int, int, Surroundings>> seen;
   std::vector<int> ranks;
   for (int rank = 0; rank < mesh.size(); ++rank) {
     if (fold != nullptr && !fold->runs(rank)) continue;
     if (!every_rank) {
       const MeshPlace place = mesh.place_of(rank);
-      const MachineFaults* faults = experiment.faults();
-      const int node = cluster.node_of(rank);
-      const bool worse = faults != nullptr && has_worse_links(*faults, node);
-      const Kind kind{place.pp,
-                      experiment.alike().tensor[static_cast<std::size_t>(place.tp)],
-                      place.cp,
-                      experiment.alike().first[static_cast<std::size_t>(place.dp_shard)],
-                      outside_bytes(cluster, mesh, ulysses, rank),
-                      faults == nullptr ? 1.0 : faults->slowdown_of(rank),
-                      worse ? node : -1};
-      if (!seen.insert(kind).second) continue;
+      const AlikeRanks& alike = experiment.alike();
+      const bool is_new =
+          seen.emplace(place.pp, alike.tensor[static_cast<std::size_t>(place.tp)], place.cp,
+                       alike.first[static_cast<std::size_t>(place.dp_shard)], surroundings(rank))
+              .second;
+      if (!is_new) continue;
     }
     ranks.push_back(rank);
   }
   return ranks;
 }
 
-DeviceMemory::DeviceMemory(World& world, const Experiment& experiment, const Fold* fold)
+std::vector<int> rank_kinds(const Experiment& experiment, const std::vector<int>& program_of) {
+  const SurroundingsOf surroundings(experiment);
+  std::set<std::tuple<int, Surroundings>> seen;
+  std::vector<int> ranks;
+  for (int rank = 0; rank < static_cast<int>(program_of.size()); ++rank) {
+    const int program = program_of[static_cast<std::size_t>(rank)];
+    if (seen.emplace(program, surroundings(rank)).second) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+DeviceMemory::DeviceMemory(World& world, const Experiment& experiment,
+                           const std::vector<int>& kinds)
     : world_(world), experiment_(experiment) {
   const Cluster& cluster = world.cluster();
   const MeshShape& mesh = experiment.plan().options().mesh;
-  const ModelOptions& model = experiment.options().model;
-  const int ulysses = ulysses_size(model.context_attention, mesh.cp, model.ulysses_degree);
-  for (const int rank : rank_kinds(experiment, fold)) {
+  const int ulysses = ulysses_of(experiment);
+  for (const int rank : kinds) {
     watched_[rank] = world.watch_memory(rank, cluster.device.memory_bytes,
                                         outside_bytes(cluster, mesh, ulysses, rank));
   }

@@ -25,6 +25,11 @@ namespace shardsim {
 /// represents its kind: the first rank of every stage always does. `fold`: null if all ranks run.
 [[nodiscard]] std::vector<int> rank_kinds(const Experiment& experiment, const Fold* fold);
 
+/// The same for ranks whose programs are known. `program_of`: by rank, a number that is equal where
+/// the programs are.
+[[nodiscard]] std::vector<int> rank_kinds(const Experiment& experiment,
+                                          const std::vector<int>& program_of);
+
 /// Whether a plan whose fullest rank needs `device_bytes` leaves execution.memory_margin of its
 /// device.
 [[nodiscard]] bool leaves_margin(const Experiment& experiment, std::int64_t device_bytes);
@@ -34,8 +39,8 @@ namespace shardsim {
 /// to after it; the world outlives it.
 class DeviceMemory {
  public:
-  /// All outlive it; `world` is the experiment's. `fold`: as for rank_kinds.
-  DeviceMemory(World& world, const Experiment& experiment, const Fold* fold);
+  /// All outlive it but `kinds`, one rank of each kind; `world` is the experiment's.
+  DeviceMemory(World& world, const Experiment& experiment, const std::vector<int>& kinds);
 
   /// Adds each metric's largest value over the replayed ranks, the allocation that made the largest
   /// peak of blocks, and that peak on the last stage. Frameworks log the rank of the last stage.

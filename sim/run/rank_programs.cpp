@@ -8,6 +8,7 @@
 #include "backends/program/recorder.hpp"
 
 #include "strategies/mesh.hpp"
+#include "strategies/model/expert_counts.hpp"
 
 namespace shardsim {
 
@@ -51,25 +52,49 @@ std::string replay_obstacle_of(const Experiment& experiment, const RunHooks& hoo
 class Classes {
  public:
   explicit Classes(const Experiment& experiment)
-      : experiment_(experiment), mesh_(experiment.plan().options().mesh) {
-    const Scenario& scenario = experiment.scenario();
-    const ParallelismSpec& parallelism = scenario.parallelism;
-    known_ = scenario.model.num_experts == 0 && !parallelism.is_elastic() &&
-             !parallelism.trains_apart() && !parallelism.changes_algorithm();
+      : experiment_(experiment),
+        mesh_(experiment.plan().options().mesh),
+        moe_(experiment.options().model.moe) {
+    const ParallelismSpec& parallelism = experiment.scenario().parallelism;
+    known_ = !parallelism.is_elastic() && !parallelism.trains_apart() &&
+             !parallelism.changes_algorithm();
   }
 
-  using Key = std::array<int, 4>;
+  using Key = std::array<int, 7>;
   [[nodiscard]] Key of(int rank) const {
-    if (!known_) return {rank, 0, 0, 0};
+    if (!known_) return {rank};
     const MeshPlace place = mesh_.place_of(rank);
     const AlikeRanks& alike = experiment_.alike();
-    return {place.pp, alike.tensor[static_cast<std::size_t>(place.tp)], place.cp,
-            alike.first[static_cast<std::size_t>(place.dp_shard)]};
+    const int experts =
+        alike.experts.empty() ? 0 : alike.experts[at(mesh_.shard_of(place, WeightKind::expert))];
+    const auto [member, first] = routing_of(place);
+    return {place.pp, alike.tensor[at(place.tp)],
+            place.cp, alike.first[at(place.dp_shard)],
+            experts,  member,
+            first};
   }
 
  private:
+  [[nodiscard]] static std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+  // The place in an expert-parallel group, and the group's among the shares of a sequence, as far
+  // as tokens that a rank sends and gets depend on them.
+  [[nodiscard]] std::pair<int, int> routing_of(const MeshPlace& place) const {
+    if (moe_.num_experts == 0) return {};
+    const Scenario& scenario = experiment_.scenario();
+    const std::int64_t shares = mesh_.cp * (scenario.parallelism.sequence_parallel ? mesh_.tp : 1);
+    const std::int64_t rows = scenario.training.micro_batch_size * scenario.model.seq_len / shares;
+    if (!moe_.declares_routing() && is_even(moe_, rows)) return {};
+    const int number = (place.dp_shard * mesh_.cp + place.cp) * mesh_.tp + place.tp;
+    const int member = number % mesh_.ep;
+    // Declared routing is the same for every sample.
+    const int group = number - member;
+    return {member, moe_.declares_routing() ? group % (mesh_.cp * mesh_.tp) : group};
+  }
+
   const Experiment& experiment_;
   const MeshShape& mesh_;
+  const MoeOptions& moe_;
   bool known_ = false;
 };
 

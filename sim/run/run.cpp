@@ -161,7 +161,7 @@ void run_by_fibers(const Experiment& experiment, const RunHooks& hooks, const Fo
   options.record = &decisions;
   options.replay = replay ? &*replay : nullptr;
   FiberWorld world(std::move(options));
-  DeviceMemory memory(world, experiment, fold);
+  DeviceMemory memory(world, experiment, rank_kinds(experiment, fold));
   RunRecord record(world, scenario.execution.steps,
                    oracle ? oracle->oracles() : std::vector<Oracle*>(),
                    has_data || hooks.replay != nullptr);
@@ -205,7 +205,7 @@ void replay_programs(const Experiment& experiment, const RunHooks& hooks,
        .on_mark = [&](int rank, const ProgramMark& mark) { record->note(rank, mark); },
        .on_progress = hooks.on_progress},
       programs);
-  DeviceMemory memory(world, experiment, nullptr);
+  DeviceMemory memory(world, experiment, rank_kinds(experiment, programs.of_rank));
   RunRecord made(world, experiment.scenario().execution.steps, {}, false);
   record = &made;
   world.run();
@@ -246,18 +246,29 @@ std::string try_replay(const Experiment& experiment, const RunHooks& hooks, RunO
   }
 }
 
+void require_few_enough(int running, std::int64_t ranks, const std::string& why) {
+  if (running <= Engine::kMaxRanks) return;
+  throw LimitError("E0311",
+                   fmt::format("{} of {} ranks would have to run, as {}; at most {} can", running,
+                               ranks, why, Engine::kMaxRanks),
+                   "use fewer nodes, or remove what makes ranks differ");
+}
+
 // Replays, or else runs, all ranks, or those that represent the others.
 void run_plan(const Experiment& experiment, const RunHooks& hooks, const Fold* fold,
               RunOutcome& outcome) {
   const std::string& engine = experiment.scenario().execution.engine;
+  const auto ranks = static_cast<int>(experiment.scenario().system.ranks);
+  std::string obstacle = "execution.engine is \"run\"";
   if (engine != "run" && fold == nullptr) {
-    const std::string obstacle = try_replay(experiment, hooks, outcome);
+    obstacle = try_replay(experiment, hooks, outcome);
     if (obstacle.empty()) return;
     if (engine == "replay") {
       throw LimitError("E0312", "execution.engine is \"replay\", but " + obstacle,
                        "use execution.engine \"auto\", which then runs every rank");
     }
   }
+  if (fold == nullptr) require_few_enough(ranks, ranks, obstacle);
   run_by_fibers(experiment, hooks, fold, outcome);
 }
 
@@ -267,14 +278,6 @@ std::string obstacle_of(const Experiment& experiment, const RunHooks& hooks) {
   if (is_plan && hooks.replay != nullptr) return "replayed decisions are those of each rank";
   if (is_plan && hooks.wrap_world) return "something stands between the ranks and the network";
   return experiment.folding().obstacle;
-}
-
-void require_few_enough(int running, std::int64_t ranks, const std::string& why) {
-  if (running <= Engine::kMaxRanks) return;
-  throw LimitError("E0311",
-                   fmt::format("{} of {} ranks would have to run, as {}; at most {} can", running,
-                               ranks, why, Engine::kMaxRanks),
-                   "use fewer nodes, or remove what makes ranks differ");
 }
 
 // The experiment's fold; null: all ranks run, because of execution.fold or `hooks`. `result` gets a
@@ -298,7 +301,7 @@ const Fold* choose_fold(const Experiment& experiment, const RunHooks& hooks, Res
     throw LimitError("E0310", "execution.fold is \"require\", but " + obstacle,
                      "use execution.fold \"auto\", which then runs every rank");
   }
-  require_few_enough(static_cast<int>(ranks), ranks, obstacle);
+  if (execution.engine == "run") require_few_enough(static_cast<int>(ranks), ranks, obstacle);
   result.warnings.push_back("execution.fold is auto, but every rank was run: " + obstacle);
   return nullptr;
 }

@@ -125,6 +125,12 @@ class ExpertCountsPlanner {
   mutable std::map<std::int64_t, std::shared_ptr<const ExpertCounts>> equal_;  // By rows.
 };
 
+/// Whether a plan without declared routing has a rank's `rows` tokens go to all experts alike,
+/// whichever layer and rank it is: none remains.
+[[nodiscard]] inline bool is_even(const MoeOptions& options, std::int64_t rows) {
+  return rows * options.experts_per_token % options.num_experts == 0;
+}
+
 /// Position in its sample of a rank's row, where rows are the tokens of `part` of every sample, one
 /// after the other, from `first_token` on.
 [[nodiscard]] std::int64_t position_of_row(std::int64_t row, std::int64_t first_token,

@@ -79,9 +79,8 @@ class Model {
   [[nodiscard]] virtual std::span<const int> parameters_of(int module) const = 0;
 
   /// The first module that does the same as `module`, with parameters of its own: they correspond
-  /// in the order of parameters_of. kAlwaysOther: `module` may do something else for each batch.
+  /// in the order of parameters_of. Without data it does the same for each batch.
   [[nodiscard]] virtual int kind_of(int module) const { return module; }
-  static constexpr int kAlwaysOther = -1;
 
   /// Activation that a module hands the next, and a pipeline stage sends: its shape for a
   /// microbatch of `samples`, and its dtype. Both are the same between any two modules, and for the

@@ -58,15 +58,14 @@ using Turn = Tensor (Model::*)(int module, const ModelContext& context, const Te
 Tensor run(Turn turn, const Model& model, int module, const ModelContext& context,
            const Tensor& given, const Batch& batch, Saved& saved) {
   Repeats* const repeats = context.runtime.repeats();
-  const int kind = model.kind_of(module);
   // Work that is left for later outlives the turn.
-  if (repeats == nullptr || context.later != nullptr || kind == Model::kAlwaysOther) {
+  if (repeats == nullptr || context.later != nullptr) {
     return (model.*turn)(module, context, given, batch, saved);
   }
   const std::span<const int> own = model.parameters_of(module);
   const bool is_forward = turn == &Model::forward;
   Repeats::Work work{
-      .key = 2 * kind + (is_forward ? 0 : 1),
+      .key = 2 * model.kind_of(module) + (is_forward ? 0 : 1),
       .used = {given, batch.inputs, batch.targets, batch.mask},
       .kept = saved,
       .is_last = context.is_last_microbatch,

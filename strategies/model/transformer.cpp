@@ -101,10 +101,10 @@ void Transformer::list_module_parameters() {
   add(final_norm_, unit.first + unit.count);
 }
 
-// All blocks are of one kind but those with experts, whose tokens may go elsewhere each time.
+// All blocks are of one kind but those with experts, whose tokens go where their layer sends them.
 int Transformer::kind_of(int module) const {
   if (module == 0 || module == num_modules() - 1) return module;
-  return options_.moe.in_block(module - 1) ? kAlwaysOther : 1;
+  return options_.moe.in_block(module - 1) ? module : 1;
 }
 
 Shape Transformer::activation_shape(std::int64_t samples) const {

@@ -139,11 +139,11 @@ PipelineSchedule lowered_schedule(const ParallelOptions& options) {
 }
 
 // Adds one pipeline rank's weights to a signature.
-void add_shard(const ParallelPlan& plan, int stage, int shard,
+void add_shard(const ParallelPlan& plan, int stage, int shard, WeightKind kind,
                std::vector<std::int64_t>& signature) {
   const MeshShape& mesh = plan.options().mesh;
   const Model& model = *plan.stage(stage).model;
-  const FlatLayout& layout = plan.layout(stage);
+  const FlatLayout& layout = plan.layout(stage, kind);
   std::int64_t summed_over_tp = 0;
   for (int chunk = 0; chunk < static_cast<int>(layout.chunks().size()); ++chunk) {
     const FlatChunk& flat = layout.chunk(chunk);
@@ -323,11 +323,11 @@ std::unique_ptr<TrainingSession> ParallelPlan::make_session(Runtime& runtime, Me
                                            options_.training, observer);
 }
 
-std::vector<std::int64_t> shard_signature(const ParallelPlan& plan, int shard) {
+std::vector<std::int64_t> shard_signature(const ParallelPlan& plan, int shard, WeightKind kind) {
   std::vector<std::int64_t> signature;
   if (plan.options().zero_stage == 0) return signature;
   for (int stage = 0; stage < plan.options().mesh.pp; ++stage) {
-    add_shard(plan, stage, shard, signature);
+    add_shard(plan, stage, shard, kind, signature);
   }
   return signature;
 }

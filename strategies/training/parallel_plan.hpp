@@ -148,13 +148,14 @@ class ParallelPlan {
   std::vector<std::unique_ptr<Stage>> stages_;
 };
 
-/// All properties of shard `shard` of dense weights that its owner's program depends on: data ranks
-/// with equal signatures make the same calls, of the same sizes. Chunks are cut equally, with
+/// All properties of shard `shard` of one kind of weights that its owner's program depends on:
+/// ranks with equal signatures make the same calls, of the same sizes. Chunks are cut equally, with
 /// padding. A shard's content decides the rest: the number of elements that are summed over
 /// tensor-parallel ranks, the pieces of tied weights, and the padding if it is reduced over
 /// replicas. Add here whatever a new call takes from a shard's content. Empty if nothing is
-/// sharded. REQUIRES: no experts apart; 0 <= shard < mesh.num_shards().
-[[nodiscard]] std::vector<std::int64_t> shard_signature(const ParallelPlan& plan, int shard);
+/// sharded. REQUIRES: 0 <= shard < mesh.num_shards(kind); experts apart for those of experts.
+[[nodiscard]] std::vector<std::int64_t> shard_signature(const ParallelPlan& plan, int shard,
+                                                        WeightKind kind = WeightKind::dense);
 
 /// Members in a step of an elastic training.
 [[nodiscard]] int members_at(const ParallelOptions& options, std::int64_t step);

@@ -133,7 +133,7 @@ TEST_CASE("two-level attention keeps a group that exchanges heads and a ring") {
 TEST_CASE("a rank of each kind is replayed: by stage, placement, shard and fault") {
   const auto kinds = [](const std::vector<std::string>& overrides) {
     return rank_kinds(compile(load_scenario_text(small_plan("llama"), "test.json", overrides)),
-                      nullptr);
+                      static_cast<const Fold*>(nullptr));
   };
   const std::vector<std::string> pipeline = {"system.nodes=2", "system.gpus_per_node=6",
                                              "parallelism.pp=3", "training.global_batch_size=12"};

@@ -11,7 +11,7 @@ namespace shardsim::test {
 
 /// Limits the cost of runs; drawn numbers may ask for days.
 inline constexpr LoadLimits kSmall = {.max_ranks = 64,
-                                      .max_folded_ranks = 64,
+                                      .max_plan_ranks = 64,
                                       .max_host_memory_bytes = std::int64_t{64} << 20U,
                                       .max_operations = 20'000};
 

@@ -49,7 +49,7 @@ TEST_CASE("a schedule has as many forwards as fit into memory, stages and chunks
   CHECK(with(4 * (most / 4 + 2), {"parallelism.pp=2", "parallelism.vpp=2"}) == "E0355");
 }
 
-TEST_CASE("where replicas may be folded, a plan may have 2^20 ranks") {
+TEST_CASE("where ranks may be replayed or folded, a plan may have 2^20 of them") {
   // Four GPUs per node.
   const auto with = [](int nodes, std::vector<std::string> overrides) {
     overrides.push_back("system.nodes=" + std::to_string(nodes));
@@ -62,12 +62,13 @@ TEST_CASE("where replicas may be folded, a plan may have 2^20 ranks") {
     return std::string("none");
   };
   const std::string off =
-      "E0351 use fewer nodes, or a plan (execution.tensors meta) with execution.fold auto, which "
-      "runs replicas that do the same once";
+      "E0351 use fewer nodes, or a plan (execution.tensors meta) with execution.engine auto, which "
+      "replays ranks that do the same";
   CHECK(with(1 << 18, {"execution.fold=auto"}) == "none");
   CHECK(with((1 << 18) + 1, {"execution.fold=auto"}) == "E0351 use fewer nodes");
-  CHECK(with(4096, {"execution.fold=off"}) == "none");
-  CHECK(with(4097, {"execution.fold=off"}) == off);
+  CHECK(with(4097, {"execution.engine=replay"}) == "none");
+  CHECK(with(4096, {"execution.engine=run"}) == "none");
+  CHECK(with(4097, {"execution.engine=run"}) == off);
   CHECK(with(4097, {"execution.fold=auto", "execution.tensors=real"}) == off);
   CHECK(with((1 << 18) + 1, {"execution.fold=off"}) == "E0351 use fewer nodes");
   const std::vector<std::string> compressed = {"execution.fold=auto", "parallelism.zero_stage=0",
