@@ -23,7 +23,11 @@ class Repeats {
     std::vector<Tensor> used = {};  ///< They outlive the work.
     std::vector<Tensor>& kept;      ///< Given to the work, and changed by it.
     bool is_last = false;           ///< One of those that end a step.
-    bool need_not_ask = false;      ///< No question has an effect now.
+    /// Work that leaves something but tensors to another work, or takes it: the two have the same
+    /// number, and are run both or neither. -1: none.
+    std::int64_t pair = -1;
+    bool is_first = true;       ///< The pair's.
+    bool need_not_ask = false;  ///< No question has an effect now.
     Ask ask;
     /// Does it. The tensors that it makes are nobody else's.
     std::function<Tensor(const Ask& ask)> run;
@@ -31,6 +35,8 @@ class Repeats {
 
   /// Runs the work, or has its effects without running it.
   [[nodiscard]] virtual Tensor run(Work& work) = 0;
+  /// The second work of a pair is run without this: the first one must have been.
+  virtual void require_first_run(std::int64_t pair) = 0;
 };
 
 }  // namespace shardsim

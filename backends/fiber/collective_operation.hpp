@@ -7,7 +7,7 @@
 
 #include "backends/collective_shape.hpp"
 #include "backends/fiber/fiber_operation.hpp"
-#include "backends/fiber/fold.hpp"
+#include "backends/fold.hpp"
 #include "backends/last_bit_errors.hpp"
 
 namespace shardsim {

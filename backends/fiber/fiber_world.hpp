@@ -21,7 +21,7 @@
 #include "backends/fiber/fiber_communicator.hpp"
 #include "backends/fiber/fiber_operation.hpp"
 #include "backends/fiber/fiber_watch.hpp"
-#include "backends/fiber/fold.hpp"
+#include "backends/fold.hpp"
 #include "backends/fiber/mailbox.hpp"
 #include "backends/reduce.hpp"
 #include "backends/runtime.hpp"

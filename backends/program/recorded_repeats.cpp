@@ -279,9 +279,25 @@ bool RecordedRepeats::is_checked(const Known& known, bool is_last) {
   return times == 1;
 }
 
+bool RecordedRepeats::runs(const Known& known, const Work& work) {
+  const bool is_due = is_checked(known, work.is_last);
+  if (work.pair < 0) return is_due;
+  if (work.is_first) {
+    if (is_due) half_run_.insert(work.pair);
+    return is_due;
+  }
+  const bool must = half_run_.erase(work.pair) > 0;
+  if (!must && (known.times == 0 || !known.text.can_repeat)) throw RepeatsDiffer();
+  return must;
+}
+
+void RecordedRepeats::require_first_run(std::int64_t pair) {
+  if (half_run_.erase(pair) == 0) throw RepeatsDiffer();
+}
+
 Tensor RecordedRepeats::run(Work& work) {
   Known& known = known_[work.key];
-  if (is_checked(known, work.is_last)) return run_and_read(known, work);
+  if (runs(known, work)) return run_and_read(known, work);
   ++known.times;
   known.was_used = true;
   return Writing(*this, known.text, work).write();

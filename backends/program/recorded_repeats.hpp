@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "backends/program/recorder.hpp"
@@ -23,6 +24,8 @@ class RecordedRepeats final : public Repeats {
 
   /// Throws RepeatsDiffer.
   [[nodiscard]] Tensor run(Work& work) override;
+  /// Throws RepeatsDiffer.
+  void require_first_run(std::int64_t pair) override;
 
  private:
   // A tensor's part in the work, whichever tensors it has this time.
@@ -86,12 +89,15 @@ class RecordedRepeats final : public Repeats {
   class Writing;
 
   [[nodiscard]] static bool is_checked(const Known& known, bool is_last);
+  // Whether the work is to be run.
+  [[nodiscard]] bool runs(const Known& known, const Work& work);
   [[nodiscard]] Tensor run_and_read(Known& known, Work& work);
 
   ProgramWriter& writer_;
   MemoryLedger& ledger_;
   MemoryLedger& host_ledger_;
   std::map<std::int64_t, Known> known_;
+  std::set<std::int64_t> half_run_;  // Pairs whose first work was run.
 };
 
 }  // namespace shardsim

@@ -1,30 +1,20 @@
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "backends/replay/replay_world.hpp"
 
-// The calls of a replay, and when their operations start and end: as FiberGroup, FiberStream and
-// the engine have them.
+// The calls of a replay: as FiberGroup and FiberStream have them.
 namespace shardsim {
 
 namespace {
 
-// Heap order: the earliest start on top; among equals, the one queued first.
-constexpr auto kLater = [](const auto& a, const auto& b) {
-  return a.start != b.start ? a.start > b.start : a.order > b.order;
-};
-
-constexpr std::uint64_t kProgressInterval = 1U << 16U;
-
-// Whether each member expects what the others send it.
-bool pairs_agree(std::span<const AllToAllCounts> pairs) {
-  for (std::size_t from = 0; from < pairs.size(); ++from) {
-    for (std::size_t to = 0; to < pairs.size(); ++to) {
-      if (pairs[from].send[to] != pairs[to].recv[from]) return false;
+// Members that have no programs of their own cannot be told apart.
+void require_unfolded(const GangStream& stream) {
+  for (const GangStream::Part& part : stream.parts) {
+    if (part.group->is_folded()) {
+      throw ReplayEnded{"not all members of group " + part.group->name + " are replayed"};
     }
   }
-  return true;
 }
 
 }  // namespace
@@ -56,6 +46,7 @@ void ReplayWorld::post_collective(ReplayGang& gang, const ProgramCall& call, Gan
   }
   ++stream.next_sequence;
   if (row_of(call.collective).path == CollectivePath::pairs) {
+    require_unfolded(stream);
     for (std::size_t member = 0; member < gang.size(); ++member) {
       const auto place = static_cast<std::size_t>(stream.streams[member].place);
       stream.operation(work, member).calls[place] = &call;
@@ -82,8 +73,8 @@ ReplayOperation& ReplayWorld::open_collective(GangStream& stream, const GangStre
     ReplayOperation& opened = pool_.take(ReplayOperation::Kind::collective, group);
     opened.sequence = sequence;
     opened.call = &call;
-    opened.pending = group.size();
-    opened.unwaited = group.size();
+    opened.pending = group.num_running;
+    opened.unwaited = group.num_running;
     if (row_of(call.collective).path == CollectivePath::pairs) {
       opened.calls.resize(static_cast<std::size_t>(group.size()));
     }
@@ -94,7 +85,7 @@ ReplayOperation& ReplayWorld::open_collective(GangStream& stream, const GangStre
     throw ReplayEnded{"calls of " + group.name + " differ"};
   }
   operation.num_arrived += part.num_members;
-  if (operation.num_arrived == group.size()) {
+  if (operation.num_arrived == group.num_running) {
     group.first_forming = sequence + 1;
     group.forming.pop();
   }
@@ -103,6 +94,7 @@ ReplayOperation& ReplayWorld::open_collective(GangStream& stream, const GangStre
 
 void ReplayWorld::post_messages(ReplayGang& gang, const ProgramCall& call, GangWork& work) {
   GangStream& stream = gang.streams[work.stream];
+  require_unfolded(stream);
   work.by_member = true;
   work.operations.clear();
   for (std::size_t member = 0; member < gang.size(); ++member) {
@@ -291,101 +283,6 @@ void ReplayWorld::release(ReplayOperation& operation, int members) {
   if (operation.unwaited > 0) return;
   for (ReplayOperation* part : operation.parts) release(*part, 1);
   pool_.put_back(operation);
-}
-
-// --- Operations --------------------------------------------------------------------------------
-
-void ReplayWorld::settle(ReplayOperation& operation, Time time) {
-  operation.start = max(operation.start, time);
-  if (--operation.pending > 0) return;
-  launches_.push_back({operation.start, num_launched_++, &operation});
-  if (in_order_) std::push_heap(launches_.begin(), launches_.end(), kLater);
-}
-
-void ReplayWorld::follow(ReplayOperation& operation, ReplayOperation& prior) {
-  if (prior.resolved) {
-    settle(operation, prior.end);
-  } else {
-    prior.dependents.push_back(&operation);
-  }
-}
-
-// All that can start does so before its ranks ask for it, where the order of starts is free.
-void ReplayWorld::launch_all() {
-  if (in_order_) return;
-  while (!launches_.empty()) launch_next();
-}
-
-void ReplayWorld::launch_next() {
-  if (in_order_) std::pop_heap(launches_.begin(), launches_.end(), kLater);
-  ReplayOperation& operation = *launches_.back().operation;
-  launches_.pop_back();
-  operation.end = launch(operation);
-  operation.resolved = true;
-  for (ReplayGang* waiter : operation.waiters) {
-    if (--waiter->num_awaited == 0) ready_.push_back(waiter);
-  }
-  operation.waiters.clear();
-  for (ReplayOperation* dependent : operation.dependents) settle(*dependent, operation.end);
-  operation.dependents.clear();
-  if (options_.on_progress && num_launched_ % kProgressInterval == 0) options_.on_progress();
-}
-
-Time ReplayWorld::launch(ReplayOperation& operation) {
-  switch (operation.kind) {
-    case ReplayOperation::Kind::collective:
-      return launch_collective(operation);
-    case ReplayOperation::Kind::transfer:
-      if (operation.is_buffered) return operation.start;  // Paid for when it left.
-      return operation.start + transfer_price(operation, operation.start);
-    case ReplayOperation::Kind::departure:
-      return operation.start + operation.cost;
-    case ReplayOperation::Kind::join:
-      break;
-  }
-  const Time end = operation.start;
-  // A wait counts as exposed from the start of the first part.
-  for (const ReplayOperation* part : operation.parts) {
-    operation.start = min(operation.start, part->start);
-  }
-  return end;
-}
-
-Time ReplayWorld::transfer_price(const ReplayOperation& message, Time start) {
-  const std::vector<int>& members = message.group->layout.members;
-  return network_->transfer(members[static_cast<std::size_t>(message.source)],
-                            members[static_cast<std::size_t>(message.destination)], message.bytes(),
-                            start);
-}
-
-CollectivePrice ReplayWorld::price_of(const ReplayOperation& operation) {
-  ReplayGroup& group = *operation.group;
-  const ReplayShape shape(*operation.call, operation.calls, group.size());
-  if (!pairs_agree(shape->pairs)) throw ReplayEnded{"counts of " + group.name + " differ"};
-  const DoubleTree* const tree = shape->row->reduces_to_all() ? &group.double_tree() : nullptr;
-  return network_->collective(request_of(*shape, group.layout, tree, options_.all_reduce_algorithm),
-                              operation.start);
-}
-
-Time ReplayWorld::launch_collective(ReplayOperation& operation) {
-  std::vector<ReplayGroup::Collectives>& kinds = operation.group->collectives;
-  const auto is_kind = [&](const ReplayGroup::Collectives& kind) {
-    return kind.call == operation.call && kind.calls == operation.calls;
-  };
-  auto kind = std::ranges::find_if(kinds, is_kind);
-  if (kind == kinds.end() || !has_constant_prices_) {
-    const CollectivePrice price = price_of(operation);
-    kind = std::find_if(kind, kinds.end(), [&](const auto& other) {
-      return is_kind(other) && other.price.algorithm == price.algorithm;
-    });
-    if (kind == kinds.end()) {
-      kind = kinds.insert(kind, {.call = operation.call, .calls = operation.calls});
-    }
-    kind->price = price;
-  }
-  ++kind->times;
-  operation.algorithm = kind->price.algorithm;
-  return operation.start + kind->price.duration;
 }
 
 }  // namespace shardsim

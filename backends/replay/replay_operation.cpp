@@ -27,11 +27,14 @@ ReplayShape::ReplayShape(const ProgramCall& call, const std::vector<const Progra
 // --- Groups ------------------------------------------------------------------------------------
 
 ReplayGroup::ReplayGroup(const Cluster& cluster, std::uint64_t path, std::uint64_t id,
-                         const std::string& name, std::vector<int> members)
+                         const std::string& name, std::vector<int> members,
+                         std::vector<std::vector<int>> twins, int running)
     : path(path),
       id(id),
       name(name),
       layout(cluster, std::move(members)),
+      twins(std::move(twins)),
+      num_running(running > 0 ? running : layout.size()),
       counters(layout.members.size()) {}
 
 const DoubleTree& ReplayGroup::double_tree() {

@@ -86,9 +86,9 @@ struct ReplayOperation {
 /// The members of one communicator, and what they have under way. Traffic is counted
 /// by kinds of operations: all of a kind move the same.
 struct ReplayGroup {
-  /// `name` outlives it.
+  /// `name` outlives it. `running`: how many members there are programs for; 0: all.
   ReplayGroup(const Cluster& cluster, std::uint64_t path, std::uint64_t id, const std::string& name,
-              std::vector<int> members);
+              std::vector<int> members, std::vector<std::vector<int>> twins, int running);
 
   /// Collectives with the same calls and one algorithm.
   struct Collectives {
@@ -118,6 +118,9 @@ struct ReplayGroup {
   std::uint64_t id;
   const std::string& name;
   GroupLayout layout;
+  /// As FoldedSplit::Group::twins: their traffic is this group's.
+  std::vector<std::vector<int>> twins;
+  int num_running;
   std::optional<DoubleTree> tree;
   int num_joined = 0;                      ///< Members that have formed it.
   const GangStream* entered_by = nullptr;  ///< The last, one member after the other;
@@ -133,6 +136,7 @@ struct ReplayGroup {
   std::map<std::pair<std::int64_t, int>, ReplayGroup*> children;
 
   [[nodiscard]] int size() const { return layout.size(); }
+  [[nodiscard]] bool is_folded() const { return num_running < size(); }
   [[nodiscard]] const DoubleTree& double_tree();
   [[nodiscard]] GroupLinks& links();
   [[nodiscard]] Channel& channel(int source, int destination);

@@ -69,8 +69,11 @@ void ReplayWorld::retire() {
   for (ReplayGroup& group : groups_) {
     group.settle_counts();
     for (int member = 0; member < group.size(); ++member) {
-      add_traffic(group.name, group.layout.members[static_cast<std::size_t>(member)],
-                  group.counters[static_cast<std::size_t>(member)]);
+      const auto index = static_cast<std::size_t>(member);
+      add_traffic(group.name, group.layout.members[index], group.counters[index]);
+      for (const std::vector<int>& twin : group.twins) {
+        add_traffic(group.name, twin[index], group.counters[index]);
+      }
     }
   }
 }
@@ -80,10 +83,14 @@ void ReplayWorld::for_each_link(const std::function<void(const LinkTraffic&)>& v
     const LinkTable links =
         links_of(group.counters, group.off_ring.get(), group.tree ? &*group.tree : nullptr);
     for (const auto& [ends, counts] : links) {
-      visit({.group = group.name,
-             .from_rank = group.layout.members[static_cast<std::size_t>(ends.first)],
-             .to_rank = group.layout.members[static_cast<std::size_t>(ends.second)],
-             .counts = counts});
+      const auto visit_link = [&, from = static_cast<std::size_t>(ends.first),
+                               to = static_cast<std::size_t>(ends.second),
+                               &moved = counts](const std::vector<int>& ranks) {
+        visit(
+            {.group = group.name, .from_rank = ranks[from], .to_rank = ranks[to], .counts = moved});
+      };
+      visit_link(group.layout.members);
+      for (const std::vector<int>& twin : group.twins) visit_link(twin);
     }
   }
 }

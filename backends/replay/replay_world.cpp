@@ -24,7 +24,16 @@ ReplayWorld::ReplayWorld(ReplayOptions options, const RankPrograms& programs)
       has_constant_prices_(!in_order_ && !network_->depends_on_start()),
       digest_of_(static_cast<std::size_t>(num_ranks())),
       gang_of_(digest_of_.size()) {
-  for (int rank = 0; rank < num_ranks(); ++rank) states_.emplace_back(rank);
+  for (int rank = 0; rank < num_ranks(); ++rank) {
+    const bool runs_itself = runs(rank);
+    if (runs_itself) states_.emplace_back(rank);
+    state_of_.push_back(runs_itself ? &states_.back() : nullptr);
+  }
+  for (int rank = 0; rank < num_ranks(); ++rank) {
+    if (runs(rank)) continue;
+    const auto by = static_cast<std::size_t>(options_.fold->representative_of(rank));
+    state_of_[static_cast<std::size_t>(rank)] = state_of_[by];
+  }
   for (const int rank : options_.traced_ranks) this->rank(rank).start_trace();
 }
 
@@ -60,18 +69,20 @@ void ReplayWorld::use_code(ReplayGang& gang) {
 }
 
 const MemoryLedger& ReplayWorld::ledger(int rank) const {
-  const ProgramDigest* const digest = digest_of_[static_cast<std::size_t>(rank)];
-  return digest == nullptr ? this->rank(rank).ledger() : digest->ledger();
+  const RankState& state = this->rank(rank);
+  const ProgramDigest* const digest = digest_of_[static_cast<std::size_t>(state.index())];
+  return digest == nullptr ? state.ledger() : digest->ledger();
 }
 
 const MemoryLedger& ReplayWorld::host_ledger(int rank) const {
-  const ProgramDigest* const digest = digest_of_[static_cast<std::size_t>(rank)];
-  return digest == nullptr ? this->rank(rank).host_ledger() : digest->host_ledger();
+  const RankState& state = this->rank(rank);
+  const ProgramDigest* const digest = digest_of_[static_cast<std::size_t>(state.index())];
+  return digest == nullptr ? state.host_ledger() : digest->host_ledger();
 }
 
-RankState& ReplayWorld::rank(int rank) { return states_[static_cast<std::size_t>(rank)]; }
+RankState& ReplayWorld::rank(int rank) { return *state_of_[static_cast<std::size_t>(rank)]; }
 const RankState& ReplayWorld::rank(int rank) const {
-  return states_[static_cast<std::size_t>(rank)];
+  return *state_of_[static_cast<std::size_t>(rank)];
 }
 
 std::uint64_t ReplayWorld::trace_hash() const { return trace_hash_of(states_); }
@@ -156,6 +167,7 @@ void ReplayWorld::make_gangs() {
   for (const ReplayGang& gang : gangs_) {
     if (gang.digest == nullptr) continue;
     for (const std::uint32_t row : gang.digest->tallies()) {
+      if (options_.fold != nullptr) throw ReplayEnded{"ranks that stand for others are counted"};
       const ProgramTally& tallied = gang.program.tables->tally(row);
       tally(tallied.name, tallied.first, tallied.amounts, static_cast<std::int64_t>(gang.size()));
     }
@@ -163,11 +175,11 @@ void ReplayWorld::make_gangs() {
 }
 
 void ReplayWorld::run() {
-  std::vector<int> everyone(states_.size());
+  std::vector<int> everyone(state_of_.size());
   std::iota(everyone.begin(), everyone.end(), 0);
   const RankProgram& any = programs_.programs.front();
-  ReplayGroup& world = add_group(0, 0, any.groups.front().name, std::move(everyone));
-  world.num_joined = world.size();
+  ReplayGroup& world = add_group(0, 0, any.groups.front().name, std::move(everyone), {});
+  world.num_joined = world.num_running;
   find_memory();
   make_gangs();
   ask_for_peaks();
@@ -189,6 +201,9 @@ void ReplayWorld::run() {
   }
   require_ended();
   retire();
+  for (std::size_t rank = 0; rank < state_of_.size(); ++rank) {
+    executed_flops_[rank] = executed_flops_[static_cast<std::size_t>(state_of_[rank]->index())];
+  }
 }
 
 void ReplayWorld::advance(ReplayGang& gang) {
@@ -291,99 +306,12 @@ void ReplayWorld::release(ReplayGang& gang, std::uint32_t slot) {
       .release(allocation.category, allocation.bytes);
 }
 
-// --- Groups ------------------------------------------------------------------------------------
-
-ReplayGroup& ReplayWorld::add_group(std::uint64_t path, std::uint64_t id, const std::string& name,
-                                    std::vector<int> members) {
-  return groups_.emplace_back(cluster_, path, id, name, std::move(members));
-}
-
-void ReplayWorld::open_stream(ReplayGang& gang, std::size_t place, std::size_t member,
-                              ReplayGroup& group, int member_of_group) {
-  GangStream& stream = gang.streams[place];
-  if (stream.streams.empty()) stream.streams.resize(gang.size());
-  if (std::exchange(group.entered_by, &stream) != &stream) {
-    group.part = static_cast<std::uint32_t>(stream.parts.size());
-    stream.parts.push_back({.group = &group});
-  }
-  ++stream.parts[group.part].num_members;
-  stream.streams[member] = {.part = group.part, .place = member_of_group, .free = Time()};
-  RankTrace* const trace = gang.ranks[member]->trace();
-  if (trace == nullptr) return;
-  stream.track = static_cast<int>(trace->tracks.size());
-  trace->tracks.push_back({.name = group.name, .slices = {}});
-}
-
-// All members name the split's group alike, so its call is one for all of them.
-const ProgramCall& ReplayWorld::split_for(const std::string& name) {
-  const auto found = splits_.find(name);
-  if (found != splits_.end()) return found->second;
-  return splits_.emplace(name, split_call(name)).first->second;
-}
-
-bool ReplayWorld::join(ReplayGang& gang, std::size_t place) {
-  const ProgramGroup& made = gang.program.groups[place];
-  const auto parent = static_cast<std::size_t>(made.parent);
-  GangStream& stream = gang.streams[parent];
-  if (!std::exchange(gang.is_splitting, true)) {
-    const ProgramCall& call = split_for(made.name);
-    if (gang.code == nullptr) {
-      hash_call(gang.hash(0), stream.parts.front().group->path, call);
-    }
-    gang.splits.stream = parent;
-    post_collective(gang, call, gang.splits);
-    for (std::size_t member = 0; member < gang.size(); ++member) {
-      const RankSpan members = made.members_for(gang.ranks[member]->index());
-      const bool joins = members.size > 0;
-      add_choice(gang.hash(member), joins ? members.rank(0) : kNoColor,
-                 joins ? members.member_of(stream.streams[member].place) : 0);
-    }
-  }
-  if (!await(gang, gang.splits)) return false;
-  gang.is_splitting = false;
-  const std::int64_t sequence = gang.splits.operations.front()->sequence;
-  finish_wait(gang, gang.splits);
-  if (made.members.size == 0) return true;
-  for (std::size_t member = 0; member < gang.size(); ++member) {
-    enter(gang, place, member, sequence);
-  }
-  return true;
-}
-
-void ReplayWorld::enter(ReplayGang& gang, std::size_t place, std::size_t member,
-                        std::int64_t sequence) {
-  const ProgramGroup& made = gang.program.groups[place];
-  const GangStream& stream = gang.streams[static_cast<std::size_t>(made.parent)];
-  const int rank = gang.ranks[member]->index();
-  const RankSpan members = made.members_for(rank);
-  const int key = members.member_of(stream.streams[member].place);
-  const int color = members.rank(0);
-  ReplayGroup& parent = stream.group_of(member);
-  ReplayGroup*& child = parent.children[{sequence, color}];
-  if (child == nullptr) {
-    std::vector<int> ranks;
-    ranks.reserve(static_cast<std::size_t>(members.size));
-    for (int i = 0; i < members.size; ++i) {
-      ranks.push_back(parent.layout.members.at(static_cast<std::size_t>(members.rank(i))));
-    }
-    child = &add_group(path_of_child(parent.path, sequence),
-                       id_of_child(parent.id, sequence, color), made.name, std::move(ranks));
-  }
-  const bool is_member = key >= 0 && key < child->size() &&
-                         child->layout.members[static_cast<std::size_t>(key)] == rank;
-  if (child->size() != members.size || !is_member) {
-    throw ReplayEnded{"the members of group " + child->name + " are not those of its class"};
-  }
-  ++child->num_joined;
-  open_stream(gang, place, member, *child, key);
-}
-
 void ReplayWorld::require_ended() const {
   for (const ReplayGang& gang : gangs_) {
     if (!gang.ended()) throw ReplayEnded{"some ranks wait for ever"};
   }
   for (const ReplayGroup& group : groups_) {
-    if (group.num_joined == group.size()) continue;
+    if (group.num_joined == group.num_running) continue;
     throw ReplayEnded{"not all members of group " + group.name + " have formed it"};
   }
 }

@@ -11,6 +11,7 @@
 
 #include "sim/hardware/network_model.hpp"
 
+#include "backends/fold.hpp"
 #include "backends/program/program_tables.hpp"
 #include "backends/replay/replay_gang.hpp"
 #include "backends/world.hpp"
@@ -23,7 +24,7 @@ namespace shardsim {
 /// The programs of all ranks of a run.
 struct RankPrograms {
   std::vector<RankProgram> programs;  ///< With the same tables.
-  std::vector<int> of_rank;           ///< By rank, which of the programs it has.
+  std::vector<int> of_rank;           ///< By rank, which of the programs it has, or would have.
   int neighbours = 1;                 ///< Blocks of so many ranks communicate most.
 };
 
@@ -38,6 +39,8 @@ struct ReplayOptions {
   Algorithm all_reduce_algorithm = Algorithm::automatic;
   bool buffered_sends = false;  ///< As FiberOptions.
   std::vector<int> traced_ranks;
+  /// Null: all ranks have programs of their own. Else those that run, and the others do the same.
+  const Fold* fold = nullptr;
   /// Called at each mark of a rank, whose state is that of the moment.
   std::function<void(int rank, const ProgramMark& mark)> on_mark;
   /// Called now and then.
@@ -117,7 +120,9 @@ class ReplayWorld final : public World {
   static void trace(ReplayGang& gang, const GangStream& stream, const ReplayOperation& operation);
 
   ReplayGroup& add_group(std::uint64_t path, std::uint64_t id, const std::string& name,
-                         std::vector<int> members);
+                         std::vector<int> members, std::vector<std::vector<int>> twins);
+  ReplayGroup& add_child(ReplayGroup& parent, std::int64_t sequence, const ProgramGroup& made,
+                         const RankSpan& members, std::size_t split);
   // `place`: the program's group.
   static void open_stream(ReplayGang& gang, std::size_t place, std::size_t member,
                           ReplayGroup& group, int member_of_group);
@@ -125,6 +130,9 @@ class ReplayWorld final : public World {
   // False: the gang waits for the split, and does the step again.
   bool join(ReplayGang& gang, std::size_t place);
   void enter(ReplayGang& gang, std::size_t place, std::size_t member, std::int64_t sequence);
+  [[nodiscard]] bool runs(int rank) const {
+    return options_.fold == nullptr || options_.fold->runs(rank);
+  }
   [[nodiscard]] const RankProgram& program_of(int rank) const {
     const int program = programs_.of_rank[static_cast<std::size_t>(rank)];
     return programs_.programs[static_cast<std::size_t>(program)];
@@ -143,9 +151,10 @@ class ReplayWorld final : public World {
   const RankPrograms& programs_;
   std::unique_ptr<NetworkModel> network_;
   StreamRules rules_;
-  bool in_order_;             // Launches come earliest start first.
-  bool has_constant_prices_;  // For collectives.
-  std::deque<RankState> states_;
+  bool in_order_;                     // Launches come earliest start first.
+  bool has_constant_prices_;          // For collectives.
+  std::deque<RankState> states_;      // Those that run.
+  std::vector<RankState*> state_of_;  // By rank.
   std::deque<ReplayGang> gangs_;
   std::vector<const ProgramDigest*> digest_of_;  // By rank; null where it is watched.
   std::vector<ReplayGang*> gang_of_;             // By rank.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/fiber/fiber_world.hpp"
-#include "backends/fiber/fold.hpp"
+#include "backends/fold.hpp"
 
 #include "strategies/training/parallel_plan.hpp"
 

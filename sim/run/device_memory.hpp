@@ -8,7 +8,7 @@
 
 #include "sim/hardware/cluster.hpp"
 
-#include "backends/fiber/fold.hpp"
+#include "backends/fold.hpp"
 #include "backends/world.hpp"
 
 #include "strategies/mesh.hpp"

@@ -123,7 +123,7 @@ int place_of(RankProgram program, std::vector<RankProgram>& programs,
 
 }  // namespace
 
-RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks,
+RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks, const Fold* fold,
                            std::size_t most_steps) {
   std::string obstacle = replay_obstacle_of(experiment, hooks);
   if (!obstacle.empty()) return {std::nullopt, std::move(obstacle)};
@@ -145,6 +145,7 @@ RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks,
   Recorder recorder(ranks);
   try {
     for (int rank = 0; rank < ranks; ++rank) {
+      if (fold != nullptr && !fold->runs(rank)) continue;
       Members& own = members[classes.of(rank)];
       own.last = rank;
       if (own.first < 0) {
@@ -162,6 +163,10 @@ RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks,
         if (hooks.on_progress) hooks.on_progress();
       }
       programs.of_rank[static_cast<std::size_t>(rank)] = own.program;
+    }
+    for (int rank = 0; fold != nullptr && rank < ranks; ++rank) {
+      programs.of_rank[static_cast<std::size_t>(rank)] =
+          programs.of_rank[static_cast<std::size_t>(fold->representative_of(rank))];
     }
     for (const auto& [_, own] : members) {
       if (own.last == own.first) continue;

@@ -24,8 +24,9 @@ inline constexpr std::size_t kMostRecordedSteps = std::size_t{1} << 24U;
 
 /// Records a rank of each class, and the last member of each class to compare. Ranks of unknown
 /// classes are recorded one by one, and those with equal programs share one. More than `most_steps`
-/// are an obstacle. Throws what a plan's ranks throw.
+/// are an obstacle. `fold`: null if all ranks run. Throws what a plan's ranks throw.
 [[nodiscard]] RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks,
+                                         const Fold* fold,
                                          std::size_t most_steps = kMostRecordedSteps);
 
 }  // namespace shardsim

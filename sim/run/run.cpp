@@ -193,19 +193,22 @@ void run_by_fibers(const Experiment& experiment, const RunHooks& hooks, const Fo
 
 // --- Replay ------------------------------------------------------------------------------------
 
-void replay_programs(const Experiment& experiment, const RunHooks& hooks,
+void replay_programs(const Experiment& experiment, const RunHooks& hooks, const Fold* fold,
                      const RankPrograms& programs, RunOutcome& outcome) {
-  const FiberOptions options = world_options(experiment, hooks, nullptr);
+  const FiberOptions options = world_options(experiment, hooks, fold);
   RunRecord* record = nullptr;  // Made of the world.
   ReplayWorld world(
       {.cluster = options.cluster,
        .all_reduce_algorithm = options.all_reduce_algorithm,
        .buffered_sends = options.buffered_sends,
        .traced_ranks = options.traced_ranks,
+       .fold = fold,
        .on_mark = [&](int rank, const ProgramMark& mark) { record->note(rank, mark); },
        .on_progress = hooks.on_progress},
       programs);
-  DeviceMemory memory(world, experiment, rank_kinds(experiment, programs.of_rank));
+  DeviceMemory memory(
+      world, experiment,
+      fold == nullptr ? rank_kinds(experiment, programs.of_rank) : rank_kinds(experiment, fold));
   RunRecord made(world, experiment.scenario().execution.steps, {}, false);
   record = &made;
   world.run();
@@ -223,10 +226,11 @@ void replay_programs(const Experiment& experiment, const RunHooks& hooks,
 
 // Replays the ranks' programs if that gives what a run would give. Returns why it does not, as the
 // end of a sentence, and leaves `outcome` as it is then; "" if it has.
-std::string try_replay(const Experiment& experiment, const RunHooks& hooks, RunOutcome& outcome) {
+std::string try_replay(const Experiment& experiment, const RunHooks& hooks, const Fold* fold,
+                       RunOutcome& outcome) {
   RankRecording recording;
   try {
-    recording = record_ranks(experiment, hooks);
+    recording = record_ranks(experiment, hooks, fold);
   } catch (const Error& error) {
     return error.what();  // The run reports it with its rank.
   }
@@ -234,7 +238,7 @@ std::string try_replay(const Experiment& experiment, const RunHooks& hooks, RunO
   try {
     if (hooks.edit_programs) hooks.edit_programs(*recording.programs);
     RunOutcome replayed = outcome;
-    replay_programs(experiment, hooks, *recording.programs, replayed);
+    replay_programs(experiment, hooks, fold, *recording.programs, replayed);
     outcome = std::move(replayed);
     return "";
   } catch (const ReplayEnded& ended) {
@@ -260,8 +264,8 @@ void run_plan(const Experiment& experiment, const RunHooks& hooks, const Fold* f
   const std::string& engine = experiment.scenario().execution.engine;
   const auto ranks = static_cast<int>(experiment.scenario().system.ranks);
   std::string obstacle = "execution.engine is \"run\"";
-  if (engine != "run" && fold == nullptr) {
-    obstacle = try_replay(experiment, hooks, outcome);
+  if (engine != "run") {
+    obstacle = try_replay(experiment, hooks, fold, outcome);
     if (obstacle.empty()) return;
     if (engine == "replay") {
       throw LimitError("E0312", "execution.engine is \"replay\", but " + obstacle,

@@ -81,6 +81,8 @@ class Model {
   /// The first module that does the same as `module`, with parameters of its own: they correspond
   /// in the order of parameters_of. Without data it does the same for each batch.
   [[nodiscard]] virtual int kind_of(int module) const { return module; }
+  /// Whether forward leaves more to backward than tensors in `saved`.
+  [[nodiscard]] virtual bool keeps_state(int /*module*/) const { return false; }
 
   /// Activation that a module hands the next, and a pipeline stage sends: its shape for a
   /// microbatch of `samples`, and its dtype. Both are the same between any two modules, and for the

@@ -23,6 +23,7 @@ class ModelWrapper : public Model {
     return inner_.parameters_of(module);
   }
   [[nodiscard]] int kind_of(int module) const override { return inner_.kind_of(module); }
+  [[nodiscard]] bool keeps_state(int module) const override { return inner_.keeps_state(module); }
   [[nodiscard]] int num_chunks() const override { return inner_.num_chunks(); }
   [[nodiscard]] ModuleRange modules_of_chunk(int chunk) const override {
     return inner_.modules_of_chunk(chunk);

@@ -52,14 +52,21 @@ Tensor answer_of(Parameters& parameters, std::span<const int> own, int asked) {
   }
 }
 
+// Forward and backward of one module and microbatch.
+std::int64_t pair_of(const Model& model, int module, const Batch& batch) {
+  return batch.first_sample * model.num_modules() + module;
+}
+
 using Turn = Tensor (Model::*)(int module, const ModelContext& context, const Tensor& given,
                                const Batch& batch, Saved& saved) const;
 
 Tensor run(Turn turn, const Model& model, int module, const ModelContext& context,
            const Tensor& given, const Batch& batch, Saved& saved) {
   Repeats* const repeats = context.runtime.repeats();
+  const std::int64_t pair = model.keeps_state(module) ? pair_of(model, module, batch) : -1;
   // Work that is left for later outlives the turn.
   if (repeats == nullptr || context.later != nullptr) {
+    if (repeats != nullptr && pair >= 0) repeats->require_first_run(pair);
     return (model.*turn)(module, context, given, batch, saved);
   }
   const std::span<const int> own = model.parameters_of(module);
@@ -69,6 +76,8 @@ Tensor run(Turn turn, const Model& model, int module, const ModelContext& contex
       .used = {given, batch.inputs, batch.targets, batch.mask},
       .kept = saved,
       .is_last = context.is_last_microbatch,
+      .pair = pair,
+      .is_first = is_forward,
       .need_not_ask =
           is_forward ||
           std::ranges::all_of(

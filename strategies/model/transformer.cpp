@@ -107,6 +107,12 @@ int Transformer::kind_of(int module) const {
   return options_.moe.in_block(module - 1) ? module : 1;
 }
 
+// Experts keep how many tokens went where, beside the tensors; recomputed, backward counts itself.
+bool Transformer::keeps_state(int module) const {
+  const bool is_block = module > 0 && module < num_modules() - 1;
+  return is_block && options_.moe.in_block(module - 1) && options_.recompute != Recompute::full;
+}
+
 Shape Transformer::activation_shape(std::int64_t samples) const {
   if (!options_.sequence_parallel) return {samples, own_positions(), options_.hidden_size};
   const std::int64_t tokens = checked_product({samples, own_positions()});

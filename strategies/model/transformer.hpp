@@ -6,7 +6,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "strategies/model/embedding.hpp"
@@ -148,6 +147,7 @@ class Transformer final : public Model {
     return module_parameters_[to_size(module)];
   }
   [[nodiscard]] int kind_of(int module) const override;
+  [[nodiscard]] bool keeps_state(int module) const override;
   [[nodiscard]] Shape activation_shape(std::int64_t samples) const override;
   [[nodiscard]] DType dtype() const override { return options_.dtype; }
   Tensor forward(int module, const ModelContext& context, const Tensor& input, const Batch& batch,

@@ -33,6 +33,9 @@ class StageModel final : public ModelWrapper {
   [[nodiscard]] int kind_of(int module) const override {
     return inner_.kind_of(modules_[index_of(module)]);
   }
+  [[nodiscard]] bool keeps_state(int module) const override {
+    return inner_.keeps_state(modules_[index_of(module)]);
+  }
   [[nodiscard]] int num_chunks() const override { return static_cast<int>(chunks_.size()); }
   [[nodiscard]] ModuleRange modules_of_chunk(int chunk) const override {
     return chunks_[index_of(chunk)];

@@ -39,9 +39,18 @@ std::string words(const Overrides& overrides) {
 void check_law(const Layout& layout) {
   INFO(layout.family << " " << words(layout.overrides));
   const std::string text = small_plan(layout.family);
+  const auto each_by = [&](const std::string& engine) {
+    Overrides overrides = layout.overrides;
+    overrides.push_back("execution.engine=" + engine);
+    return planned(text, overrides, "off");
+  };
   const Result folded = planned(text, layout.overrides, "require");
-  CHECK(difference(folded, planned(text, layout.overrides, "off")).empty());
+  const Result replayed = each_by("replay");
+  CHECK(difference(folded, replayed).empty());
   CHECK(num_run(folded) == layout.run);
+  const Result ran = each_by("run");
+  CHECK(difference(ran, replayed).empty());
+  CHECK(*ran.find("trace_hash") == *replayed.find("trace_hash"));
 }
 
 std::string warning_of(const Overrides& overrides, const char* family = "llama") {
@@ -195,7 +204,8 @@ TEST_CASE("folded, a plan may have more ranks than can run") {
   CHECK(num_run(result) < 100);
   try {
     static_cast<void>(planned(small_plan("llama"),
-                              on(4096, {"output.trace=x.pftrace", "output.trace_ranks=[0, 9]"}),
+                              on(4096, {"output.trace=x.pftrace", "output.trace_ranks=[0, 9]",
+                                        "execution.engine=run"}),
                               "auto"));
     FAIL("it must be refused");
   } catch (const LimitError& error) {

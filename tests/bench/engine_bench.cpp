@@ -2,17 +2,22 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <vector>
 
 #include <benchmark/benchmark.h>
 #include <malloc.h>
 #include <unistd.h>
 
 #include "backends/fiber/fiber_world.hpp"
+#include "backends/program/recorder.hpp"
+#include "backends/replay/replay_world.hpp"
 
 #include "tests/bench/bench_world.hpp"
 
 // The cost of one collective (post and wait) for one rank, with fingerprints, trace hash and
 // counters on. Also the memory that the rank keeps resident.
+//
+// The last two compare a run with its replay, in operations of ranks: calls and compute.
 //
 // Aim: under 120 ns per rank and operation in a group of 8, under 16 KiB resident per rank. Times
 // depend on the machine and are read by people. Memory does not, and the run fails if it is over.
@@ -126,6 +131,70 @@ void three_communicators(benchmark::State& state) {
   });
 }
 
+// A step as in a plan: three operations between collectives in the node, and now and then one
+// across the nodes. The same program for all ranks, run or replayed.
+constexpr int kStepRounds = 100;
+constexpr int kStepOperations = kStepRounds * (4 * (3 + 1) + 1);  // Calls and compute.
+
+void step_of_a_plan(Runtime& runtime, Communicator& everyone) {
+  const int nodes = everyone.size() / kNode;
+  const RankSpan of_node{.axes = {{{kNode, 1}}}, .size = kNode};
+  const RankSpan over_nodes{.axes = {{{nodes, kNode}}}, .size = nodes};
+  const auto node = everyone.subgroup(of_node.around(everyone.rank()), "node");
+  const auto across = everyone.subgroup(over_nodes.around(everyone.rank()), "across");
+  const Tensor buffer = runtime.allocate(MemoryCategory::comm, {1 << 20}, DType::bf16);
+  for (int round = 0; round < kStepRounds; ++round) {
+    for (int i = 0; i < 4; ++i) {
+      for (const std::int64_t bytes : {1000, 2000, 3000}) {
+        runtime.compute({"work", ComputeKind::memory_bound, DType::bf16, 0, bytes}, [] {});
+      }
+      node->all_reduce(buffer, ReduceOp::sum).wait();
+    }
+    across->all_reduce(buffer, ReduceOp::sum).wait();
+  }
+}
+
+// `seconds()`: makes a world of the cluster, and returns how long its ranks took to their end.
+void measure_step(benchmark::State& state, const std::function<double(const Cluster&)>& seconds) {
+  const int ranks = static_cast<int>(state.range(0));
+  const Cluster cluster = cluster_of(ranks, {.bytes_per_s = 300e9, .latency_s = 2e-6},
+                                     {.bytes_per_s = 25e9, .latency_s = 5e-6});
+  double sum = 0.0;
+  for (auto _ : state) {
+    const double took = seconds(cluster);
+    state.SetIterationTime(took);
+    sum += took;
+  }
+  const double operations =
+      static_cast<double>(state.iterations()) * static_cast<double>(kStepOperations) * ranks;
+  state.counters["ns_per_rank_op"] = 1e9 * sum / operations;
+  state.counters["rank_ops_per_s"] = operations / sum;
+}
+
+void run_step(benchmark::State& state) {
+  measure_step(state, [](const Cluster& cluster) {
+    FiberWorld world({.cluster = cluster, .has_data = false});
+    const double begin = processor_seconds();
+    world.run(step_of_a_plan);
+    return processor_seconds() - begin;
+  });
+}
+
+void replay_step(benchmark::State& state) {
+  measure_step(state, [](const Cluster& cluster) {
+    Recorder recorder(cluster.num_ranks());
+    RankPrograms programs{
+        .programs = {recorder.record(0, [](Runtime& runtime, Communicator& everyone,
+                                           ProgramWriter&) { step_of_a_plan(runtime, everyone); })},
+        .of_rank = std::vector<int>(static_cast<std::size_t>(cluster.num_ranks()), 0),
+        .neighbours = kNode};
+    ReplayWorld world({.cluster = cluster}, programs);
+    const double begin = processor_seconds();
+    world.run();
+    return processor_seconds() - begin;
+  });
+}
+
 void sizes(benchmark::internal::Benchmark* bench) {
   bench->Arg(1024)->Arg(kLargestWorld)->UseManualTime()->Unit(benchmark::kMillisecond);
 }
@@ -133,6 +202,8 @@ BENCHMARK(collective_participation)->Apply(sizes);
 BENCHMARK(two_axes)->Apply(sizes);
 BENCHMARK(whole_world)->Apply(sizes);
 BENCHMARK(three_communicators)->Apply(sizes);
+BENCHMARK(run_step)->Apply(sizes);
+BENCHMARK(replay_step)->Apply(sizes);
 
 }  // namespace
 }  // namespace shardsim

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The cost of a plan as its number of ranks grows: a table, and a plot if asked for one.
 
-usage: growth.py SHARDSIM [--largest RANKS] [--largest-folded RANKS] [--svg FILE]
+usage: growth.py SHARDSIM [--largest RANKS] [--largest-replayed RANKS] [--largest-folded RANKS]
+                 [--svg FILE]
 
 Llama 3 70B at tp 8 and pp 8 with 16 microbatches: each rank does the same whatever the number of
 replicas, so a cost that grows linearly is the same per rank and operation on every line. Times are
@@ -27,12 +28,12 @@ PLAN = {
 FEWEST = 64
 
 
-def cost_of(shardsim, ranks, fold):
+def cost_of(shardsim, ranks, fold, engine):
     """(seconds of processor time, resident bytes, calls of ranks) of one plan."""
     plan = json.loads(json.dumps(PLAN))
     plan["system"]["nodes"] = ranks // 8
     plan["training"]["global_batch_size"] = 16 * (ranks // FEWEST)
-    plan["execution"]["fold"] = fold
+    plan["execution"] |= {"fold": fold, "engine": engine}
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as out:
         path = pathlib.Path(folder) / "growth.json"
         path.write_text(json.dumps(plan))
@@ -84,7 +85,7 @@ def plot(series):
     begin = next(number for number in ranks if end[1] * number / end[0] >= ticks[0])
     parts.append(f'<path d="M{x_of(begin):.1f} {y_of(end[1] * begin / end[0]):.1f}'
                  f'L{x_of(end[0]):.1f} {y_of(end[1]):.1f}" stroke="#999" stroke-dasharray="5 4"/>')
-    for (name, rows), color in zip(series, ("#1f5fa8", "#b8530f")):
+    for (name, rows), color in zip(series, ("#1f5fa8", "#2e7d32", "#b8530f")):
         parts += [f'<circle cx="{x_of(row[0]):.1f}" cy="{y_of(row[1]):.1f}" r="4" fill="{color}"/>'
                   for row in rows]
         parts.append(text(x_of(rows[-1][0]) - 10, y_of(rows[-1][1]) - 10, "end", name, color))
@@ -93,14 +94,14 @@ def plot(series):
             + "\n".join(parts) + "</svg>\n")
 
 
-def measure(shardsim, fold, largest):
-    print(f"\nexecution.fold {fold}\n\n"
+def measure(shardsim, fold, engine, largest):
+    print(f"\nexecution.fold {fold}, execution.engine {engine}\n\n"
           "| ranks | calls of ranks | seconds | ns per call | MB | KB per rank |\n"
           "|---:|---:|---:|---:|---:|---:|")
     rows = []
     ranks = FEWEST
     while ranks <= largest:
-        seconds, resident, calls = cost_of(shardsim, ranks, fold)
+        seconds, resident, calls = cost_of(shardsim, ranks, fold, engine)
         rows.append((ranks, seconds))
         print(f"| {ranks:,} | {calls:,} | {seconds:.2f} | {1e9 * seconds / calls:.0f} | "
               f"{resident / 1e6:.0f} | {resident / 1e3 / ranks:.0f} |", flush=True)
@@ -112,12 +113,15 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("shardsim", type=pathlib.Path)
     parser.add_argument("--largest", type=int, default=16384, help="with every rank run")
+    parser.add_argument("--largest-replayed", type=int, default=65536)
     parser.add_argument("--largest-folded", type=int, default=1 << 20)
     parser.add_argument("--svg", type=pathlib.Path)
     arguments = parser.parse_args()
     shardsim = arguments.shardsim.resolve()
-    series = [("every rank runs", measure(shardsim, "off", arguments.largest)),
-              ("folded", measure(shardsim, "auto", arguments.largest_folded))]
+    series = [("every rank runs", measure(shardsim, "off", "run", arguments.largest)),
+              ("every rank is replayed",
+               measure(shardsim, "off", "replay", arguments.largest_replayed)),
+              ("folded", measure(shardsim, "auto", "auto", arguments.largest_folded))]
     if arguments.svg:
         arguments.svg.write_text(plot(series))
 

@@ -71,12 +71,12 @@ TEST_CASE("property: a recorded program is what the rank does in the run") {
 TEST_CASE("ranks that do too many different things are not recorded") {
   const Experiment experiment =
       compile(load_scenario_text(small_plan("llama"), "test.json", {"parallelism.pp=4"}));
-  const RankRecording whole = record_ranks(experiment, {});
+  const RankRecording whole = record_ranks(experiment, {}, nullptr);
   REQUIRE(whole.programs);
   std::size_t steps = 0;
   for (const RankProgram& program : whole.programs->programs) steps += program.steps.size();
-  CHECK(record_ranks(experiment, {}, steps).programs);
-  const RankRecording less = record_ranks(experiment, {}, steps - 1);
+  CHECK(record_ranks(experiment, {}, nullptr, steps).programs);
+  const RankRecording less = record_ranks(experiment, {}, nullptr, steps - 1);
   CHECK_FALSE(less.programs);
   CHECK(less.obstacle == "too many ranks do different things to keep what each of them does");
 }

@@ -15,7 +15,8 @@ TEST_CASE("what only exceeds a limit has an exit code of its own") {
     return ExitCode::ok;
   };
   CHECK(exit_code({"system.nodes=4096", "training.global_batch_size=16384"}) == ExitCode::ok);
-  CHECK(exit_code({"system.nodes=4097"}) == ExitCode::does_not_fit);
+  CHECK(exit_code({"system.nodes=4097", "execution.engine=run"}) == ExitCode::does_not_fit);
+  CHECK(exit_code({"system.nodes=262145"}) == ExitCode::does_not_fit);
   CHECK(exit_code({"system.nodes=1000000000000"}) == ExitCode::does_not_fit);
   CHECK(exit_code({"system.nodes=4097", "parallelism.zero_stage=4"}) == ExitCode::bad_usage);
   CHECK(exit_code({"execution.tensors=real"}) == ExitCode::ok);

@@ -1,4 +1,4 @@
-#include "backends/fiber/fold.hpp"
+#include "backends/fold.hpp"
 
 #include <algorithm>
 #include <map>
