@@ -1,7 +1,6 @@
 #include "backends/program/recorded_repeats.hpp"
 
 #include <algorithm>
-#include <ranges>
 #include <span>
 #include <utility>
 
@@ -41,9 +40,9 @@ class RecordedRepeats::Reading {
       if (makes) item.kind = Item::Kind::make;
     }
     std::uint32_t alone = 0;
-    for (Item& item : std::views::reverse(text_.items)) {
-      alone = item.is_alone() ? alone + 1 : 0;
-      item.num_alone = alone;
+    for (auto item = text_.items.rbegin(); item != text_.items.rend(); ++item) {
+      alone = item->is_alone() ? alone + 1 : 0;
+      item->num_alone = alone;
     }
     return std::move(text_);
   }

@@ -82,7 +82,7 @@ class Classes {
   [[nodiscard]] std::pair<int, int> routing_of(const MeshPlace& place) const {
     if (moe_.num_experts == 0) return {};
     const Scenario& scenario = experiment_.scenario();
-    const std::int64_t shares = mesh_.cp * (scenario.parallelism.sequence_parallel ? mesh_.tp : 1);
+    const int shares = mesh_.cp * (scenario.parallelism.sequence_parallel ? mesh_.tp : 1);
     const std::int64_t rows = scenario.training.micro_batch_size * scenario.model.seq_len / shares;
     if (!moe_.declares_routing() && is_even(moe_, rows)) return {};
     const int number = (place.dp_shard * mesh_.cp + place.cp) * mesh_.tp + place.tp;

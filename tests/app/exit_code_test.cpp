@@ -122,10 +122,11 @@ TEST_CASE("3: a model that does not fit, with the numbers and the next command")
   CHECK(result["metrics"]["memory.peak_bytes.max"] > 85520809984);
 }
 
-TEST_CASE("3: more ranks than can be simulated") {
+TEST_CASE("3: more ranks than can run") {
   const Printed printed =
       shardsim({kPlan, "--set", "system.nodes=16385", "--set", "system.gpus_per_node=1", "--set",
-                "training.num_microbatches=1", "--set", "training.global_batch_size=16385"});
+                "training.num_microbatches=1", "--set", "training.global_batch_size=16385", "--set",
+                "execution.engine=run"});
   CHECK(printed.exit_code == 3);
   CHECK(contains(printed.err, "16385 ranks; at most 16384"));
   CHECK(printed.out.empty());

@@ -203,10 +203,10 @@ TEST_CASE("folded, a plan may have more ranks than can run") {
   CHECK(*result.number("ranks") == 32768);
   CHECK(num_run(result) < 100);
   try {
-    static_cast<void>(planned(small_plan("llama"),
-                              on(4096, {"output.trace=x.pftrace", "output.trace_ranks=[0, 9]",
-                                        "execution.engine=run"}),
-                              "auto"));
+    static_cast<void>(planned(
+        small_plan("llama"),
+        on(4096, {"output.trace=x.pftrace", "output.trace_ranks=[0, 9]", "execution.engine=run"}),
+        "auto"));
     FAIL("it must be refused");
   } catch (const LimitError& error) {
     CHECK(error.code() == "E0311");
