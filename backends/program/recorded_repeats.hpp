@@ -69,6 +69,7 @@ class RecordedRepeats final : public Repeats {
   };
   struct Text {
     bool can_repeat = true;
+    std::vector<Output> given;  // Sizes of the tensors used and kept.
     std::vector<Item> items;
     std::vector<Output> kept;
     Output output;
@@ -82,12 +83,14 @@ class RecordedRepeats final : public Repeats {
   struct Known {
     Text text;
     std::int64_t times = 0;
+    std::int64_t next_check = 1;  // In times.
     bool was_used = false;
-    bool was_last = false;  // The work that was compared last.
+    bool was_last_checked = false;  // One that ends a step.
   };
   class Reading;
   class Writing;
 
+  [[nodiscard]] static std::vector<Output> sizes_of(const Work& work);
   [[nodiscard]] static bool is_checked(const Known& known, bool is_last);
   // Whether the work is to be run.
   [[nodiscard]] bool runs(const Known& known, const Work& work);

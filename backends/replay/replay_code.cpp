@@ -161,6 +161,7 @@ ReplayCode::ReplayCode(const RankProgram& program, const std::vector<Price>& pri
     }
   }
   close();
+  while (this->asked.size() < asked.size()) this->asked.push_back(steps.size());
 }
 
 }  // namespace shardsim

@@ -165,7 +165,7 @@ void ReplayWorld::make_gangs() {
     executed_flops_[index] = gang->digest->flops();
   }
   for (const ReplayGang& gang : gangs_) {
-    if (gang.digest == nullptr) continue;
+    if (gang.digest == nullptr) continue;  // It counts step by step.
     for (const std::uint32_t row : gang.digest->tallies()) {
       if (options_.fold != nullptr) throw ReplayEnded{"ranks that stand for others are counted"};
       const ProgramTally& tallied = gang.program.tables->tally(row);
@@ -213,6 +213,7 @@ void ReplayWorld::advance(ReplayGang& gang) {
     if (!act(gang, steps[gang.next_step])) return;
     ++gang.next_step;
   }
+  while (!gang.questions.empty()) answer(gang);
   settle_members(gang);
   if (options_.on_progress) options_.on_progress();
 }
@@ -265,6 +266,7 @@ bool ReplayWorld::act(ReplayGang& gang, const ProgramStep& step) {
       gang.ranks.front()->clock().synchronize();  // In code it is part of a stretch.
       break;
     case Kind::tally: {
+      if (options_.fold != nullptr) throw ReplayEnded{"ranks that stand for others are counted"};
       const ProgramTally& tallied = tables.tally(step.row);
       tally(tallied.name, tallied.first, tallied.amounts);
       break;
