@@ -28,13 +28,14 @@ class CostTest(unittest.TestCase):
             self.skipTest(self.why_not)
 
     def cost_of(self, *arguments):
-        """(seconds of processor time, most resident bytes, standard output) of a run that must succeed."""
+        """(seconds of processor time, most resident bytes, standard output) of a plan, which may not
+        fit on the device: it costs the same."""
         with tempfile.TemporaryFile() as out:
             with subprocess.Popen([self.shardsim, *arguments], cwd=ROOT, stdin=subprocess.DEVNULL,
                                   stdout=out, stderr=subprocess.DEVNULL) as process:
                 _, status, usage = os.wait4(process.pid, 0)
                 process.returncode = os.waitstatus_to_exitcode(status)
-            self.assertEqual(process.returncode, 0)
+            self.assertIn(process.returncode, (0, 3))
             out.seek(0)
             return usage.ru_utime + usage.ru_stime, 1024 * usage.ru_maxrss, out.read()
 
@@ -71,15 +72,15 @@ class LargestWorldTest(CostTest):
 
 
 class FoldedWorldTest(CostTest):
-    """Replicas that do the same are run once: the same figures for less."""
+    """Replicas that do the same are replayed once: the figures of the run for less."""
 
     def cost_folded(self, scenario, *arguments):
-        """Seconds of processor time with and without folding, of plans with equal metrics."""
+        """Seconds of processor time folded, and with every rank run, of plans with equal metrics."""
         costs = {}
         metrics = {}
-        for fold in ("require", "off"):
-            costs[fold], _, out = self.cost_of(scenario, "--set", f"execution.fold={fold}", "--json",
-                                               *arguments)
+        for fold, engine in (("require", "auto"), ("off", "run")):
+            costs[fold], _, out = self.cost_of(scenario, "--set", f"execution.fold={fold}", "--set",
+                                               f"execution.engine={engine}", "--json", *arguments)
             metrics[fold] = json.loads(out)["metrics"]
             metrics[fold].pop("trace_hash")
         self.assertEqual(metrics["require"], metrics["off"])
