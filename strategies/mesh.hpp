@@ -67,16 +67,15 @@ struct MeshShape {
   }
   /// Whether other ranks have copies of an expert than of the weights around it.
   [[nodiscard]] bool experts_apart() const { return ep > 1; }
+  /// Place among the ranks of a stage and replica, in the order that expert-parallel groups cut.
+  [[nodiscard]] int expert_index(const MeshPlace& place) const {
+    return (place.dp_shard * cp + place.cp) * tp + place.tp;
+  }
   /// Place in an expert-parallel group.
   [[nodiscard]] int ep_of(const MeshPlace& place) const { return expert_index(place) % ep; }
   /// A bijection between [0, size()) and places.
   [[nodiscard]] MeshPlace place_of(int rank) const;
   [[nodiscard]] int rank_of(const MeshPlace& place) const;
-
- private:
-  [[nodiscard]] int expert_index(const MeshPlace& place) const {
-    return (place.dp_shard * cp + place.cp) * tp + place.tp;
-  }
 };
 
 /// The ranks that keep the same weights, as the synchronization of their gradients sees them.

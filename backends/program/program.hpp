@@ -53,6 +53,7 @@ struct ProgramMessage {
   DType dtype = DType::fp32;
   std::int64_t count = 0;
 
+  [[nodiscard]] std::int64_t bytes() const { return count * size_of(dtype); }
   friend auto operator<=>(const ProgramMessage&, const ProgramMessage&) = default;
 };
 

@@ -15,8 +15,7 @@ struct ProgramMemory {
   std::size_t peak_step = 0;  ///< it is that of this step.
 };
 
-/// `capacity`, `outside`: as LimitedDevice. In the steady state of a pipeline each microbatch finds
-/// the allocator as the one before did, and is not replayed. Throws LimitError (E0314).
+/// `capacity`, `outside`: as LimitedDevice. Throws LimitError (E0314).
 [[nodiscard]] ProgramMemory memory_of(const RankProgram& program, std::int64_t capacity,
                                       std::int64_t outside);
 

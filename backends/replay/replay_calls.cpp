@@ -136,7 +136,7 @@ void count_message(ReplayGroup::Channel& channel, const ProgramMessage& message,
                    const ProgramCall& call) {
   const bool in_batch = call.kind == CallKind::batch;
   const TrafficClass traffic = in_batch ? TrafficClass::payload : call.record.traffic;
-  const std::int64_t bytes = message.count * size_of(message.dtype);
+  const std::int64_t bytes = message.bytes();
   std::vector<ReplayGroup::Messages>& kinds = message.sends ? channel.sent : channel.received;
   for (ReplayGroup::Messages& kind : kinds) {
     if (kind.in_batch != in_batch || kind.traffic != traffic || kind.bytes != bytes) continue;

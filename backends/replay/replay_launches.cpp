@@ -87,8 +87,8 @@ Time ReplayWorld::launch(ReplayOperation& operation) {
 Time ReplayWorld::transfer_price(const ReplayOperation& message, Time start) {
   const std::vector<int>& members = message.group->layout.members;
   return network_->transfer(members[static_cast<std::size_t>(message.source)],
-                            members[static_cast<std::size_t>(message.destination)], message.bytes(),
-                            start);
+                            members[static_cast<std::size_t>(message.destination)],
+                            message.message->bytes(), start);
 }
 
 CollectivePrice ReplayWorld::price_of(const ReplayOperation& operation) {

@@ -34,7 +34,7 @@ ReplayGroup::ReplayGroup(const Cluster& cluster, std::uint64_t path, std::uint64
       name(name),
       layout(cluster, std::move(members)),
       twins(std::move(twins)),
-      num_running(running > 0 ? running : layout.size()),
+      num_running(running),
       counters(layout.members.size()) {}
 
 const DoubleTree& ReplayGroup::double_tree() {

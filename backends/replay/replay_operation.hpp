@@ -79,14 +79,12 @@ struct ReplayOperation {
 
   [[nodiscard]] bool is_transfer() const { return kind != Kind::collective; }
   [[nodiscard]] bool is_followed_by(const ReplayOperation& other) const;
-  /// A message's.
-  [[nodiscard]] std::int64_t bytes() const { return message->count * size_of(message->dtype); }
 };
 
 /// The members of one communicator, and what they have under way. Traffic is counted
 /// by kinds of operations: all of a kind move the same.
 struct ReplayGroup {
-  /// `name` outlives it. `running`: how many members there are programs for; 0: all.
+  /// `name` outlives it. `running`: how many members there are programs for.
   ReplayGroup(const Cluster& cluster, std::uint64_t path, std::uint64_t id, const std::string& name,
               std::vector<int> members, std::vector<std::vector<int>> twins, int running);
 

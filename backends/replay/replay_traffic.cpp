@@ -11,7 +11,7 @@ namespace {
 
 Moved moved_by_message(const ReplayOperation& message, int member) {
   if (message.source == message.destination) return {};
-  return one_message(member == message.source, message.bytes());
+  return one_message(member == message.source, message.message->bytes());
 }
 
 Moved moved(const ReplayOperation& operation, int member) {

@@ -22,8 +22,7 @@ ReplayWorld::ReplayWorld(ReplayOptions options, const RankPrograms& programs)
       rules_(cluster_.device.stream_rules()),
       in_order_(network_->depends_on_order()),
       has_constant_prices_(!in_order_ && !network_->depends_on_start()),
-      digest_of_(static_cast<std::size_t>(num_ranks())),
-      gang_of_(digest_of_.size()) {
+      gang_of_(static_cast<std::size_t>(num_ranks())) {
   for (int rank = 0; rank < num_ranks(); ++rank) {
     const bool runs_itself = runs(rank);
     if (runs_itself) states_.emplace_back(rank);
@@ -68,16 +67,19 @@ void ReplayWorld::use_code(ReplayGang& gang) {
            .first->second;
 }
 
+const ProgramDigest* ReplayWorld::digest_of(int rank) const {
+  const ReplayGang* const gang = gang_of_[static_cast<std::size_t>(this->rank(rank).index())];
+  return gang == nullptr ? nullptr : gang->digest;
+}
+
 const MemoryLedger& ReplayWorld::ledger(int rank) const {
-  const RankState& state = this->rank(rank);
-  const ProgramDigest* const digest = digest_of_[static_cast<std::size_t>(state.index())];
-  return digest == nullptr ? state.ledger() : digest->ledger();
+  const ProgramDigest* const digest = digest_of(rank);
+  return digest == nullptr ? this->rank(rank).ledger() : digest->ledger();
 }
 
 const MemoryLedger& ReplayWorld::host_ledger(int rank) const {
-  const RankState& state = this->rank(rank);
-  const ProgramDigest* const digest = digest_of_[static_cast<std::size_t>(state.index())];
-  return digest == nullptr ? state.host_ledger() : digest->host_ledger();
+  const ProgramDigest* const digest = digest_of(rank);
+  return digest == nullptr ? this->rank(rank).host_ledger() : digest->host_ledger();
 }
 
 RankState& ReplayWorld::rank(int rank) { return *state_of_[static_cast<std::size_t>(rank)]; }
@@ -155,7 +157,6 @@ void ReplayWorld::make_gangs() {
     }
     gang->ranks.push_back(&state);
     if (!watched) gang->members.emplace_back();
-    digest_of_[index] = gang->digest;
     gang_of_[index] = gang;
     if (watched) {
       gang->allocations.resize(program.num_allocations);

@@ -137,6 +137,8 @@ class ReplayWorld final : public World {
     const int program = programs_.of_rank[static_cast<std::size_t>(rank)];
     return programs_.programs[static_cast<std::size_t>(program)];
   }
+  // Null where the rank is watched.
+  [[nodiscard]] const ProgramDigest* digest_of(int rank) const;
   [[nodiscard]] const std::vector<Price>& prices_of(int rank);
   [[nodiscard]] static bool is_watched(RankState& state);
   void settle_members(ReplayGang& gang);
@@ -156,8 +158,7 @@ class ReplayWorld final : public World {
   std::deque<RankState> states_;      // Those that run.
   std::vector<RankState*> state_of_;  // By rank.
   std::deque<ReplayGang> gangs_;
-  std::vector<const ProgramDigest*> digest_of_;  // By rank; null where it is watched.
-  std::vector<ReplayGang*> gang_of_;             // By rank.
+  std::vector<ReplayGang*> gang_of_;  // By rank; null until it runs.
   std::deque<ReplayGroup> groups_;
   std::map<double, std::vector<Price>> prices_;  // By slowdown.
   std::vector<Watched> watched_;

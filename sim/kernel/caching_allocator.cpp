@@ -168,19 +168,4 @@ std::vector<CachingAllocator::SegmentView> CachingAllocator::snapshot() const {
   return segments;
 }
 
-void CachingAllocator::write_state(std::vector<std::int64_t>& words) const {
-  words.push_back(capacity_ - reserved_);
-  for (const Block& block : blocks_) {
-    if (block.size == 0) continue;
-    words.push_back(block.segment);
-    words.push_back(block.offset);
-    words.push_back(block.in_use ? block.size : -block.size);
-  }
-}
-
-void CachingAllocator::write_place(BlockId block, std::vector<std::int64_t>& words) const {
-  words.push_back(block == 0 ? -1 : blocks_[block - 1].segment);
-  words.push_back(block == 0 ? -1 : blocks_[block - 1].offset);
-}
-
 }  // namespace shardsim

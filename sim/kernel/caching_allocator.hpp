@@ -53,12 +53,6 @@ class CachingAllocator {
   /// them waits for all work under way.
   [[nodiscard]] std::int64_t retries() const { return retries_; }
 
-  /// Appends all that later requests depend on: equal words, equal answers. Segments are told
-  /// apart by how many were taken before.
-  void write_state(std::vector<std::int64_t>& words) const;
-  /// Appends where a block in use lies.
-  void write_place(BlockId block, std::vector<std::int64_t>& words) const;
-
   struct BlockView {
     std::int64_t offset;  ///< In its segment.
     std::int64_t size;

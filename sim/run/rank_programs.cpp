@@ -85,10 +85,9 @@ class Classes {
     const int shares = mesh_.cp * (scenario.parallelism.sequence_parallel ? mesh_.tp : 1);
     const std::int64_t rows = scenario.training.micro_batch_size * scenario.model.seq_len / shares;
     if (!moe_.declares_routing() && is_even(moe_, rows)) return {};
-    const int number = (place.dp_shard * mesh_.cp + place.cp) * mesh_.tp + place.tp;
-    const int member = number % mesh_.ep;
+    const int member = mesh_.ep_of(place);
     // Declared routing is the same for every sample.
-    const int group = number - member;
+    const int group = mesh_.expert_index(place) - member;
     return {member, moe_.declares_routing() ? group % (mesh_.cp * mesh_.tp) : group};
   }
 
