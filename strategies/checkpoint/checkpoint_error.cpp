@@ -18,7 +18,7 @@ struct ProblemRow {
   std::string_view fix;
 };
 
-constexpr std::array kRows = {
+constexpr std::array kProblemRows = {
     ProblemRow{CheckpointProblem::none, ExitCode::internal, "E9999", ""},
     ProblemRow{CheckpointProblem::not_found, ExitCode::bad_usage, "E0801",
                "check the name of the folder; a save that was interrupted leaves no checkpoint"},
@@ -49,11 +49,11 @@ constexpr std::array kRows = {
     ProblemRow{CheckpointProblem::no_such_scalar, ExitCode::bad_usage, "E0814",
                "load with the version and the options that wrote the checkpoint"},
 };
-static_assert(stand_in_order(kRows, &ProblemRow::problem));
+static_assert(stand_in_order(kProblemRows, &ProblemRow::problem));
 
 const ProblemRow& problem_row_of(CheckpointProblem problem) {
   const auto index = static_cast<std::size_t>(problem);
-  return kRows[index < kRows.size() ? index : 0];
+  return kProblemRows[index < kProblemRows.size() ? index : 0];
 }
 
 // The number holds, from its lowest bits: 24 bits of (all ones less the rank), 12 of the system's
