@@ -61,17 +61,22 @@ std::string figures(const Result& result, const TextHeadline& headline) {
     std::string (*format)(double);
   };
   const auto in_percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
-  const Figure all[] = {{"step", metric::kStepTimeS, format_seconds},
-                        {"MFU", metric::kMfu, in_percent},
-                        {"tokens/s", metric::kTokensPerS, format_number},
-                        {"tokens/s/GPU", metric::kTokensPerSPerGpu, format_number},
-                        {"TFLOP/s/GPU", metric::kModelTflopsPerGpu, format_number},
-                        {"memory, fullest rank", metric::kMemoryPeakBytesMax, format_memory},
-                        {"sent per step", metric::kCommBytesSentTotal, format_traffic},
-                        {"goodput", metric::kGoodputFraction, in_percent},
-                        {"goodput, failures as frequent as their count allows",
-                         metric::kGoodputFractionLow, in_percent},
-                        {"goodput, as rare", metric::kGoodputFractionHigh, in_percent}};
+  const Figure all[] = {
+      {"step", metric::kStepTimeS, format_seconds},
+      {"MFU", metric::kMfu, in_percent},
+      {"tokens/s", metric::kTokensPerS, format_number},
+      {"tokens/s/GPU", metric::kTokensPerSPerGpu, format_number},
+      {"TFLOP/s/GPU", metric::kModelTflopsPerGpu, format_number},
+      {"memory, fullest rank", metric::kMemoryPeakBytesMax, format_memory},
+      {"sent per step", metric::kCommBytesSentTotal, format_traffic},
+      {"goodput", metric::kGoodputFraction, in_percent},
+      {"goodput, failures as frequent as their count allows", metric::kGoodputFractionLow,
+       in_percent},
+      {"goodput, as rare", metric::kGoodputFractionHigh, in_percent},
+      {"step, 5 % of the draws below", metric::kDrawsStepTimeSP5, format_seconds},
+      {"step, 95 % of the draws below", metric::kDrawsStepTimeSP95, format_seconds},
+      {"goodput, 5 % of the draws below", metric::kDrawsGoodputP5, in_percent},
+      {"goodput, 95 % of the draws below", metric::kDrawsGoodputP95, in_percent}};
   std::string text;
   for (const Figure& figure : all) {
     const auto value = result.number(figure.metric);

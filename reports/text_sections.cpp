@@ -220,6 +220,26 @@ Lines goodput_section(const Result& result, const Page& page) {
   return page.row("goodput", text);
 }
 
+Lines draws_section(const Result& result, const Page& page) {
+  const auto count = result.number(metric::kDrawsCount);
+  if (!count) return {};
+  const auto number = [&](const MetricRow& row) { return result.number(row).value_or(0.0); };
+  std::string text = fmt::format("{}, 90 % of them: step {} to {}, median {}",
+                                 format_count(static_cast<std::int64_t>(*count)),
+                                 format_seconds(number(metric::kDrawsStepTimeSP5)),
+                                 format_seconds(number(metric::kDrawsStepTimeSP95)),
+                                 format_seconds(number(metric::kDrawsStepTimeSP50)));
+  if (result.find(metric::kDrawsGoodputP5) != nullptr) {
+    text += fmt::format("; goodput {} to {}", share_text(number(metric::kDrawsGoodputP5)),
+                        share_text(number(metric::kDrawsGoodputP95)));
+  }
+  if (result.find(metric::kDrawsDaysP5) != nullptr) {
+    text += fmt::format("; training {:.1f} to {:.1f} days", number(metric::kDrawsDaysP5),
+                        number(metric::kDrawsDaysP95));
+  }
+  return page.row("draws", text);
+}
+
 Lines expert_section(const Result& result, const Page& page) {
   const auto imbalance = result.number(metric::kMoeLoadImbalance);
   if (!imbalance) return {};

@@ -50,6 +50,8 @@ class Page {
                                  const Page& page);
 /// "1 T tokens: 94.2 days, 2.31 M GPU hours, $720 k"; empty if the tokens are not given.
 [[nodiscard]] std::string describe_cost(const Result& result, const TextHeadline& headline);
+/// The range of what drawn faults lead to; nothing without draws.
+[[nodiscard]] Lines draws_section(const Result& result, const Page& page);
 /// The balance of routed tokens; nothing without experts.
 [[nodiscard]] Lines expert_section(const Result& result, const Page& page);
 /// `steps` of the run, of which some were skipped.

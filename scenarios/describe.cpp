@@ -284,6 +284,7 @@ bool is_meaningful(const Field& field, const Scenario& scenario) {
       field.path == "model.num_attention_heads" || field.path == "model.num_query_groups";
   if (attention && scenario.model.family == ModelFamily::mlp) return false;
   if (field.path == "system.pcie_gb_per_s") return scenario.system.network.is_nccl();
+  if (field.path.rfind("faults.draws.", 0) == 0) return scenario.faults.draws.count > 0;
   if (field.path.rfind("faults.", 0) == 0) return scenario.faults.has_failures();
   return scenario.model.num_experts > 0 || !is_about_experts(field.path);
 }

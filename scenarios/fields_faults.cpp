@@ -14,6 +14,8 @@ constexpr auto kStragglers = [](auto& s) -> auto& { return s.faults.stragglers; 
 constexpr auto kSlowLinks = [](auto& s) -> auto& { return s.faults.slow_links; };
 constexpr auto kFlappingLinks = [](auto& s) -> auto& { return s.faults.flapping_links; };
 
+constexpr auto kDrawnStragglers = [](auto& s) -> auto& { return s.faults.draws.stragglers; };
+
 // An optional place; a place that is not chosen is not written.
 Field place_row(Field row, double last, const char* derived, const char* doc) {
   row.get_item = [read = std::move(row.get_item)](const Scenario& s, std::size_t index) {
@@ -89,31 +91,117 @@ std::vector<Field> link_fields() {
   };
 }
 
+// 0 asks for the derived value, which needs more than the scenario.
+template <typename... Members>
+Field automatic_row(const char* path, Members... members) {
+  Field row = field(path, members...);
+  row.get = [members...](const Scenario& s) {
+    const double value = (s.*....*members);
+    return value > 0 ? FieldValue(value) : FieldValue(std::string("auto"));
+  };
+  return row.or_auto();
+}
+
+// --- Draws -------------------------------------------------------------------------------------
+
+bool with_draws(const Scenario& s) { return s.faults.draws.count > 0; }
+
+std::vector<Field> drawn_straggler_fields() {
+  using S = DrawnStragglerSpec;
+  return {
+      item_field("faults.draws.stragglers[].part", kDrawnStragglers, &S::part)
+          .one_of({"rank", "node", "stage"})
+          .or_else("\"rank\"")
+          .doc("Parts of the job that may be stragglers: each rank, node or pipeline stage for "
+               "itself."),
+      item_field("faults.draws.stragglers[].probability", kDrawnStragglers, &S::probability)
+          .above(0, 1)
+          .required()
+          .doc("Probability that a part is a straggler in a draw."),
+      item_field("faults.draws.stragglers[].slowdown", kDrawnStragglers, &S::slowdown)
+          .range(1, 1000)
+          .required()
+          .doc("Factor by which a straggler computes slower."),
+      item_field("faults.draws.stragglers[].distribution", kDrawnStragglers, &S::factor,
+                 &FactorSpec::distribution)
+          .or_else("\"none\"")
+          .doc("Distribution of a factor beside slowdown, drawn for each straggler."),
+      item_field("faults.draws.stragglers[].spread", kDrawnStragglers, &S::factor,
+                 &FactorSpec::spread)
+          .range(0, 10)
+          .or_else("0")
+          .doc("Spread s of that factor: uniform 1 + s u, exponential 1 - s ln(1 - u), lognormal "
+               "exp(s z)."),
+  };
+}
+
+std::vector<Field> jitter_fields(const char* distribution, const char* spread,
+                                 FactorSpec DrawSpec::*jitter, const std::string& of) {
+  return {
+      field(distribution, &Scenario::faults, &F::draws, jitter, &FactorSpec::distribution)
+          .or_else("\"none\"")
+          .acts_when("draws are requested", with_draws)
+          .doc("Distribution of the factor on the time of " + of + "."),
+      field(spread, &Scenario::faults, &F::draws, jitter, &FactorSpec::spread)
+          .range(0, 10)
+          .or_else("0")
+          .sourced()
+          .acts_when("draws are requested", with_draws)
+          .doc("Spread s of that factor: uniform 1 + s u, exponential 1 - s ln(1 - u), lognormal "
+               "exp(s z), with u uniform in (0, 1) and z standard normal."),
+  };
+}
+
+std::vector<Field> draw_fields() {
+  using D = DrawSpec;
+  std::vector<Field> draws = {
+      field("faults.draws.count", &Scenario::faults, &F::draws, &D::count)
+          .range(0, kTwoTo20)
+          .or_else("0")
+          .doc("How many times faults are drawn; each draw simulates a step, and failures of a "
+               "training. 0: not at all."),
+      field("faults.draws.seed", &Scenario::faults, &F::draws, &D::seed)
+          .range(0, kTwoTo53)
+          .or_else("0")
+          .acts_when("draws are requested", with_draws)
+          .doc("Seed of the draws: the same seed draws the same faults."),
+      automatic_row("faults.draws.training_days", &Scenario::faults, &F::draws, &D::training_days)
+          .above(0, 1e5)
+          .unit("days")
+          .derived("the days that training.tokens_total takes, or 30 without tokens_total")
+          .acts_when("draws and failures are requested",
+                     [](const Scenario& s) { return with_draws(s) && with_failures(s); })
+          .doc("Training, without what failures cost, in which each draw has failures."),
+  };
+  return joined({draws,
+                 jitter_fields("faults.draws.compute_jitter.distribution",
+                               "faults.draws.compute_jitter.spread", &D::compute_jitter,
+                               "each operation that computes"),
+                 jitter_fields("faults.draws.communication_jitter.distribution",
+                               "faults.draws.communication_jitter.spread", &D::communication_jitter,
+                               "each communication"),
+                 drawn_straggler_fields()});
+}
+
+// --- Failures ----------------------------------------------------------------------------------
+
 Field failure_field(const char* path, double F::*member) {
   return field(path, &Scenario::faults, member).sourced();
 }
 
-// 0 asks for the derived value, which needs more than the scenario.
-Field automatic_row(const char* path, double F::*member) {
-  Field row = field(path, &Scenario::faults, member);
-  row.get = [member](const Scenario& s) {
-    const double value = s.faults.*member;
-    return value > 0 ? FieldValue(value) : FieldValue(std::string("auto"));
-  };
-  return row.or_auto().acts_when("failures are given", with_failures);
-}
-
 std::vector<Field> checkpoint_fields() {
   return {
-      automatic_row("faults.checkpoint_interval_s", &F::checkpoint_interval_s)
+      automatic_row("faults.checkpoint_interval_s", &Scenario::faults, &F::checkpoint_interval_s)
           .above(0, 1e9)
           .unit("s")
+          .acts_when("failures are given", with_failures)
           .derived("the optimum of Daly (2006)")
           .doc("Training between two checkpoints. With failures the work since the last one is "
                "lost."),
-      automatic_row("faults.checkpoint_write_s", &F::checkpoint_write_s)
+      automatic_row("faults.checkpoint_write_s", &Scenario::faults, &F::checkpoint_write_s)
           .above(0, 1e9)
           .unit("s")
+          .acts_when("failures are given", with_failures)
           .derived("weights and optimizer state / checkpoint_gb_per_s")
           .sourced()
           .doc("Time that training stands still for a checkpoint. If it is written beside "
@@ -160,6 +248,15 @@ std::vector<Section> fault_sections() {
                    "Links that fail and recover periodically. Transfers over them wait meanwhile.",
                    kFlappingLinks, "a flapping link",
                    R"({"node": 3, "down_s": 0.5, "period_s": 60})"),
+      {"faults.draws",
+       "Faults that are drawn many times over one recording of the step: percentiles of the step "
+       "time, of the goodput and of the training's days. There is no default distribution."},
+      {"faults.draws.compute_jitter", "A random factor on each operation that computes."},
+      {"faults.draws.communication_jitter", "A random factor on each communication."},
+      list_section("faults.draws.stragglers",
+                   "Parts that are stragglers with a probability; the lines multiply.",
+                   kDrawnStragglers, "a drawn straggler",
+                   R"({"part": "rank", "probability": 0.001, "slowdown": 1.2})"),
   };
 }
 
@@ -183,7 +280,7 @@ std::vector<Field> fault_fields() {
           .doc("How many failures these figures were counted from: the fewer, the wider is the "
                "band of the goodput. 0: not known, no band."),
   };
-  return joined({failures, checkpoint_fields(), straggler_fields(), link_fields()});
+  return joined({failures, checkpoint_fields(), straggler_fields(), link_fields(), draw_fields()});
 }
 
 }  // namespace shardsim

@@ -123,6 +123,39 @@ struct FlappingLinkSpec {
   double phase_s = 0;
 };
 
+/// A random factor of at least almost 1. With spread s and a uniform u in (0, 1): uniform 1 + s u,
+/// exponential 1 - s ln(1 - u), lognormal exp(s z) with a standard normal z.
+enum class FactorShape : std::uint8_t { none, uniform, exponential, lognormal };
+
+struct FactorSpec {
+  FactorShape distribution = FactorShape::none;
+  double spread = 0;
+};
+
+/// Each part is a straggler with `probability`, independently; then it computes `slowdown` times as
+/// long, times a drawn factor.
+struct DrawnStragglerSpec {
+  std::string part = "rank";  // or "node", "stage"
+  double probability = 0;
+  double slowdown = 1;
+  FactorSpec factor;
+};
+
+/// Faults that are drawn many times: what a training may meet.
+struct DrawSpec {
+  std::int64_t count = 0;  // 0: nothing is drawn
+  std::int64_t seed = 0;
+  double training_days =
+      0;  // in which failures are drawn; 0: those of training.tokens_total, or 30
+  std::vector<DrawnStragglerSpec> stragglers;
+  FactorSpec compute_jitter;        // of each operation of each rank
+  FactorSpec communication_jitter;  // of each communication
+
+  bool has_jitter() const { return compute_jitter.spread > 0 || communication_jitter.spread > 0; }
+  /// Whether steps differ, and not only what failures leave of them.
+  bool changes_steps() const { return !stragglers.empty() || has_jitter(); }
+};
+
 struct FaultSpec {
   std::vector<StragglerSpec> stragglers;
   std::vector<SlowLinkSpec> slow_links;
@@ -137,6 +170,8 @@ struct FaultSpec {
   double checkpoint_gb_per_s = 0;
   double detection_s = 0;
   double restart_s = 0;
+
+  DrawSpec draws;
 
   bool slows_steps() const {
     return !stragglers.empty() || !slow_links.empty() || !flapping_links.empty();

@@ -112,6 +112,69 @@ void check_failures(Reading& r) {
   }
 }
 
+// --- Draws -------------------------------------------------------------------------------------
+
+constexpr const char* kDraws = "faults.draws.";
+
+// E0281: a distribution and its spread come together.
+std::string factor_problem(const FactorSpec& factor) {
+  if (factor.distribution == FactorShape::none && factor.spread > 0) {
+    return "a spread without a distribution";
+  }
+  if (factor.distribution != FactorShape::none && factor.spread == 0) {
+    return "a distribution without a spread";
+  }
+  return "";
+}
+
+constexpr const char* kFactorHelp =
+    "write both, such as \"distribution\": \"lognormal\", \"spread\": 0.05";
+
+void check_jitter(Reading& r, const char* name, const FactorSpec& jitter) {
+  const std::string path = std::string(kDraws) + name;
+  const std::string problem = factor_problem(jitter);
+  if (problem.empty() || !r.good(path + ".distribution") || !r.good(path + ".spread")) return;
+  const bool has_spread = r.given(path + ".spread");
+  r.problem("E0281", path + (has_spread ? ".spread" : ".distribution"), problem, kFactorHelp);
+}
+
+// E0282: draws are of plans with prices that no moment changes.
+void check_draws_fit(Reading& r) {
+  if (r.scenario.execution.tensors == TensorMode::real) {
+    r.problem("E0282", "faults.draws.count", "draws are of plans, and this run has real tensors",
+              "use execution.tensors \"meta\", or remove \"draws\"");
+  } else if (!r.scenario.faults.flapping_links.empty()) {
+    r.problem("E0282", "faults.draws.count",
+              "draws have the same links all the time, and here links flap",
+              "remove \"flapping_links\" or \"draws\"");
+  }
+}
+
+void check_draws(Reading& r) {
+  const DrawSpec& draws = r.scenario.faults.draws;
+  check_jitter(r, "compute_jitter", draws.compute_jitter);
+  check_jitter(r, "communication_jitter", draws.communication_jitter);
+  for (std::size_t i = 0; i < draws.stragglers.size(); ++i) {
+    const Item item{r, "faults.draws.stragglers", i};
+    const std::string problem = factor_problem(draws.stragglers[i].factor);
+    if (problem.empty()) continue;
+    item.refuse("E0281", item.given("spread") ? "spread" : "distribution", problem, kFactorHelp);
+  }
+  if (!r.good("faults.draws.count")) return;
+  if (draws.count > 0) check_draws_fit(r);
+  if (draws.count == 0 && draws.changes_steps()) {
+    const char* const place = draws.compute_jitter.spread > 0 ? "faults.draws.compute_jitter.spread"
+                              : draws.has_jitter() ? "faults.draws.communication_jitter.spread"
+                                                   : "faults.draws.count";
+    r.problem("E0279", place, "distributions of faults are given, and no number of draws",
+              "add \"count\": 1000 to \"draws\"");
+  } else if (draws.count > 0 && !draws.changes_steps() && !r.scenario.faults.has_failures()) {
+    r.problem("E0280", "faults.draws.count", "there is nothing to draw",
+              "add \"stragglers\" or a jitter to \"draws\", or failures (gpu_mtbf_hours) to "
+              "\"faults\"");
+  }
+}
+
 }  // namespace
 
 void resolve_faults(Reading& r) {
@@ -130,6 +193,7 @@ void resolve_faults(Reading& r) {
     check_flapping({r, "faults.flapping_links", i}, faults.flapping_links[i]);
   }
   check_failures(r);
+  check_draws(r);
 }
 
 }  // namespace shardsim

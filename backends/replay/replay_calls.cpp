@@ -70,7 +70,7 @@ ReplayOperation& ReplayWorld::open_collective(GangStream& stream, const GangStre
   const std::int64_t sequence = stream.next_sequence;
   const auto index = static_cast<std::size_t>(sequence - group.first_forming);
   if (index == group.forming.size()) {
-    ReplayOperation& opened = pool_.take(ReplayOperation::Kind::collective, group);
+    ReplayOperation& opened = open(ReplayOperation::Kind::collective, group);
     opened.sequence = sequence;
     opened.call = &call;
     opened.pending = group.num_running;
@@ -112,7 +112,7 @@ ReplayOperation& ReplayWorld::post_batch(ReplayGang& gang, std::size_t member, G
   ReplayGroup& group = stream.group_of(member);
   group.num_batches.resize(group.layout.members.size());
   ++group.num_batches[static_cast<std::size_t>(stream.streams[member].place)];
-  ReplayOperation& batch = pool_.take(ReplayOperation::Kind::join, group);
+  ReplayOperation& batch = open(ReplayOperation::Kind::join, group);
   batch.call = &call;
   batch.unwaited = 1;
   batch.pending = 1;  // Held open until all parts are in.
@@ -164,7 +164,7 @@ ReplayOperation& ReplayWorld::post_message(ReplayGang& gang, std::size_t member,
       throw ReplayEnded{"a message of " + transfer->group->name + " differs on both sides"};
     }
   } else {
-    transfer = &pool_.take(ReplayOperation::Kind::transfer, stream.group_of(member));
+    transfer = &open(ReplayOperation::Kind::transfer, stream.group_of(member));
     transfer->sequence = channel.next_sequence++;
     transfer->source = source;
     transfer->destination = destination;
@@ -185,7 +185,7 @@ ReplayOperation& ReplayWorld::post_message(ReplayGang& gang, std::size_t member,
 // As FiberCommunicator::post_buffered_send.
 ReplayOperation& ReplayWorld::buffered(ReplayOperation& transfer, const ProgramMessage& message,
                                        const ProgramCall& call, Time now) {
-  ReplayOperation& departure = pool_.take(ReplayOperation::Kind::departure, *transfer.group);
+  ReplayOperation& departure = open(ReplayOperation::Kind::departure, *transfer.group);
   departure.sequence = transfer.sequence;
   departure.source = transfer.source;
   departure.destination = transfer.destination;
@@ -204,6 +204,7 @@ ReplayOperation& ReplayWorld::buffered(ReplayOperation& transfer, const ProgramM
 void ReplayWorld::order(ReplayGang& gang, std::size_t member, GangStream& stream,
                         ReplayOperation& operation) {
   const bool follows = gang.follows != nullptr;
+  if (options_.lanes != nullptr) options_.lanes->post(gang, member, stream, operation);
   Time ready = gang.clock(member).post(follows, rules_);
   if (stream.last == nullptr) {
     ready = max(ready, stream.streams[member].free);
@@ -211,6 +212,7 @@ void ReplayWorld::order(ReplayGang& gang, std::size_t member, GangStream& stream
     ReplayOperation& last = stream.operation(*stream.last, member);
     if (last.resolved) {
       ready = max(ready, last.end);
+      if (options_.lanes != nullptr) options_.lanes->follow(operation, last);
     } else if (!last.is_followed_by(operation)) {
       ++operation.pending;
       follow(operation, last);
@@ -226,6 +228,7 @@ void ReplayWorld::order(ReplayGang& gang, std::size_t member, GangStream& stream
 
 // The same for all members, where nothing is under way that their collectives could come behind.
 void ReplayWorld::order_freely(ReplayGang& gang, GangStream& stream, GangWork& work) {
+  if (options_.lanes != nullptr) options_.lanes->post_freely(gang, work);
   for (std::size_t member = 0; member < gang.size(); ++member) {
     const GangStream::Stream& own = stream.streams[member];
     ReplayOperation& operation = *work.operations[own.part];
@@ -265,12 +268,17 @@ void ReplayWorld::finish_wait(ReplayGang& gang, GangWork& work) {
       const ReplayOperation& operation = stream.operation(work, i);
       const Time start = operation.start;
       const Time end = operation.end;
-      member.hash.wait_after(stretch, RankState::wait_word(start, end, member.clock.now()));
+      const std::uint64_t times = RankState::wait_word(start, end, member.clock.now());
+      member.hash.wait_after(stretch, times);
+      if (!gang.represented.empty()) {
+        for (Represented& other : gang.represented[i]) other.hash.wait_after(stretch, times);
+      }
       member.clock.wait(start, end, is_transfer, rules_);
       add_saturating(member.busy, (end - start).picoseconds());
       stream.streams[i].free = max(stream.streams[i].free, end);
     }
   }
+  if (options_.lanes != nullptr) options_.lanes->wait(gang, work, is_transfer);
   if (stream.last == &work) stream.last = nullptr;
   if (stream.track >= 0) trace(gang, stream, *work.operations.front());
   for (std::size_t i = 0; i < work.operations.size(); ++i) {

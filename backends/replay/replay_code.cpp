@@ -164,4 +164,48 @@ ReplayCode::ReplayCode(const RankProgram& program, const std::vector<Price>& pri
   while (this->asked.size() < asked.size()) this->asked.push_back(steps.size());
 }
 
+// --- All of a run ------------------------------------------------------------------------------
+
+ReplayCodes::ReplayCodes(const Device& device, const RankPrograms& programs,
+                         const ReplayCodes* prepared)
+    : device_(device), programs_(programs), prepared_(prepared), rules_(device.stream_rules()) {}
+
+const std::vector<Price>& ReplayCodes::prices(double slowdown) {
+  if (prepared_ != nullptr) {
+    if (const auto* found = known(prepared_->prices_, slowdown)) return *found;
+  }
+  if (const auto* found = known(prices_, slowdown)) return *found;
+  const ProgramTables& tables = *programs_.programs.front().tables;
+  std::vector<Price>& made = prices_[slowdown];
+  for (std::uint32_t row = 0; row < tables.num_operations(); ++row) {
+    const ComputeOp& op = tables.operation(row);
+    made.push_back({device_.price(op, slowdown), device_.issue_price(op)});
+  }
+  return made;
+}
+
+const ProgramDigest& ReplayCodes::digest(const RankProgram& program) {
+  if (prepared_ != nullptr) {
+    if (const auto* found = known(prepared_->digests_, &program)) return *found;
+  }
+  return digests_.try_emplace(&program, program).first->second;
+}
+
+const ReplayCode& ReplayCodes::code(const RankProgram& program, double slowdown,
+                                    const std::set<std::size_t>& asked) {
+  const std::pair<const RankProgram*, double> key(&program, slowdown);
+  if (prepared_ != nullptr && asked.empty()) {
+    if (const auto* found = known(prepared_->codes_, key)) return *found;
+  }
+  if (const auto* found = known(codes_, key)) return *found;
+  return codes_.try_emplace(key, program, prices(slowdown), rules_, asked).first->second;
+}
+
+void ReplayCodes::prepare(double slowdown) {
+  for (const RankProgram& program : programs_.programs) {
+    static_cast<void>(digest(program));
+    static_cast<void>(code(program, slowdown));
+  }
+}
+
 }  // namespace shardsim

@@ -2,17 +2,21 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/kernel/hash.hpp"
 #include "sim/kernel/memory_ledger.hpp"
 #include "sim/kernel/rank_clock.hpp"
 
+#include "sim/hardware/device.hpp"
 #include "sim/hardware/kernels/kernel_seconds.hpp"
 
 #include "backends/program/program_tables.hpp"
+#include "backends/replay/rank_programs.hpp"
 
 // The parts of a program that are the same for all ranks that have it, computed once.
 namespace shardsim {
@@ -67,6 +71,37 @@ struct ReplayCode {
   std::vector<ProgramStep> steps;  ///< The row of `compute` is a stretch.
   std::vector<ClockStretch> stretches;
   std::vector<std::size_t> asked;  ///< Steps of the code that those that were asked for precede.
+};
+
+/// Prices, digests and codes of the programs of a run, each made when it is first asked for.
+class ReplayCodes {
+ public:
+  /// `prepared`: those that it looks among first, which are not changed meanwhile; null: none. All
+  /// outlive it.
+  ReplayCodes(const Device& device, const RankPrograms& programs, const ReplayCodes* prepared);
+
+  /// By row of operations, on ranks that are slower by a factor.
+  [[nodiscard]] const std::vector<Price>& prices(double slowdown);
+  [[nodiscard]] const ProgramDigest& digest(const RankProgram& program);
+  /// `asked`: as ReplayCode's, and always the same for a program.
+  [[nodiscard]] const ReplayCode& code(const RankProgram& program, double slowdown,
+                                       const std::set<std::size_t>& asked = {});
+  /// Makes digests and codes of all programs.
+  void prepare(double slowdown);
+
+ private:
+  template <class Key, class Value>
+  static const Value* known(const std::map<Key, Value>& values, const Key& key) {
+    const auto found = values.find(key);
+    return found == values.end() ? nullptr : &found->second;
+  }
+  const Device& device_;
+  const RankPrograms& programs_;
+  const ReplayCodes* prepared_;
+  StreamRules rules_;
+  std::map<double, std::vector<Price>> prices_;
+  std::map<const RankProgram*, ProgramDigest> digests_;
+  std::map<std::pair<const RankProgram*, double>, ReplayCode> codes_;
 };
 
 /// Adds the words of a call to a rank's hash; `path`: its group's.

@@ -57,15 +57,25 @@ struct GangMember {
   std::int64_t busy = 0;  ///< Not yet added to the world's (World::add_busy).
 };
 
+/// A rank that a member represents in all but its hash, which has its places in groups.
+struct Represented {
+  int rank = 0;
+  RankHash hash = {};
+  std::vector<int> places = {};  ///< By the program's group; -1: none.
+};
+
 struct ReplayGang {
   ReplayGang(const RankProgram& program, const std::vector<Price>& prices);
   /// Many more would not stay in the processor's nearest cache.
   static constexpr std::size_t kEnoughMembers = 112;
 
+  std::size_t number = 0;  ///< Its place among all.
   const RankProgram& program;
   const std::vector<Price>& prices;  ///< By row of operations, at the ranks' speed.
   std::vector<RankState*> ranks;     ///< By member, in ascending order.
   std::vector<GangMember> members;   ///< With the code; else a rank's state is its own.
+  /// By member, or empty: nobody asks for hashes of ranks that do not run.
+  std::vector<std::vector<Represented>> represented;
   /// For ranks whose memory and trace nobody watches. Null: there is one rank, and all its steps
   /// are done one by one.
   const ReplayCode* code = nullptr;

@@ -41,7 +41,9 @@ ReplayGroup& ReplayWorld::add_child(ReplayGroup& parent, std::int64_t sequence,
   };
   const int color = members.rank(0);
   std::vector<std::vector<int>> twins;
-  if (options_.fold != nullptr && parent.id == 0) {
+  if (options_.fold != nullptr && options_.fold->splits.empty()) {
+    // Nobody asks for traffic.
+  } else if (options_.fold != nullptr && parent.id == 0) {
     // All splits of the world are the fold's, in their order.
     for (const FoldedSplit::Group& group : options_.fold->splits.at(split).groups) {
       if (group.color == color) twins = group.twins;
@@ -76,6 +78,27 @@ const ProgramCall& ReplayWorld::split_for(const std::string& name) {
   return splits_.emplace(name, split_call(name)).first->second;
 }
 
+// Each rank's choice in a split, as its hash has it.
+void ReplayWorld::hash_choices(ReplayGang& gang, const ProgramGroup& made) {
+  const auto parent = static_cast<std::size_t>(made.parent);
+  const auto choose = [&made](RankHash& hash, int rank, int place) {
+    const RankSpan members = made.members_for(rank);
+    const bool joins = members.size > 0;
+    const int key = joins ? members.member_of(place) : 0;
+    add_choice(hash, joins ? members.rank(0) : kNoColor, key);
+    return joins ? key : -1;
+  };
+  for (std::size_t member = 0; member < gang.size(); ++member) {
+    choose(gang.hash(member), gang.ranks[member]->index(),
+           gang.streams[parent].streams[member].place);
+    if (gang.represented.empty()) continue;
+    for (Represented& other : gang.represented[member]) {
+      other.places[static_cast<std::size_t>(&made - gang.program.groups.data())] =
+          choose(other.hash, other.rank, other.places[parent]);
+    }
+  }
+}
+
 bool ReplayWorld::join(ReplayGang& gang, std::size_t place) {
   const ProgramGroup& made = gang.program.groups[place];
   const auto parent = static_cast<std::size_t>(made.parent);
@@ -87,12 +110,7 @@ bool ReplayWorld::join(ReplayGang& gang, std::size_t place) {
     }
     gang.splits.stream = parent;
     post_collective(gang, call, gang.splits);
-    for (std::size_t member = 0; member < gang.size(); ++member) {
-      const RankSpan members = made.members_for(gang.ranks[member]->index());
-      const bool joins = members.size > 0;
-      add_choice(gang.hash(member), joins ? members.rank(0) : kNoColor,
-                 joins ? members.member_of(stream.streams[member].place) : 0);
-    }
+    hash_choices(gang, made);
   }
   if (!await(gang, gang.splits)) return false;
   gang.is_splitting = false;

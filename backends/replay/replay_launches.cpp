@@ -28,6 +28,12 @@ bool pairs_agree(std::span<const AllToAllCounts> pairs) {
 
 }  // namespace
 
+ReplayOperation& ReplayWorld::open(ReplayOperation::Kind kind, ReplayGroup& group) {
+  ReplayOperation& operation = pool_.take(kind, group);
+  if (options_.lanes != nullptr) options_.lanes->open(operation);
+  return operation;
+}
+
 void ReplayWorld::settle(ReplayOperation& operation, Time time) {
   operation.start = max(operation.start, time);
   if (--operation.pending > 0) return;
@@ -35,9 +41,14 @@ void ReplayWorld::settle(ReplayOperation& operation, Time time) {
   if (in_order_) std::push_heap(launches_.begin(), launches_.end(), kLater);
 }
 
+void ReplayWorld::settle(ReplayOperation& operation, const ReplayOperation& prior) {
+  if (options_.lanes != nullptr) options_.lanes->follow(operation, prior);
+  settle(operation, prior.end);
+}
+
 void ReplayWorld::follow(ReplayOperation& operation, ReplayOperation& prior) {
   if (prior.resolved) {
-    settle(operation, prior.end);
+    settle(operation, prior);
   } else {
     prior.dependents.push_back(&operation);
   }
@@ -53,35 +64,46 @@ void ReplayWorld::launch_next() {
   if (in_order_) std::pop_heap(launches_.begin(), launches_.end(), kLater);
   ReplayOperation& operation = *launches_.back().operation;
   launches_.pop_back();
-  operation.end = launch(operation);
+  launch(operation);
   operation.resolved = true;
   for (ReplayGang* waiter : operation.waiters) {
     if (--waiter->num_awaited == 0) ready_.push_back(waiter);
   }
   operation.waiters.clear();
-  for (ReplayOperation* dependent : operation.dependents) settle(*dependent, operation.end);
+  for (ReplayOperation* dependent : operation.dependents) settle(*dependent, operation);
   operation.dependents.clear();
   if (options_.on_progress && num_launched_ % kProgressInterval == 0) options_.on_progress();
 }
 
-Time ReplayWorld::launch(ReplayOperation& operation) {
+void ReplayWorld::launch(ReplayOperation& operation) {
+  if (operation.kind == ReplayOperation::Kind::join) {
+    if (options_.lanes != nullptr) options_.lanes->join(operation);
+    return end_batch(operation);
+  }
+  const Time price = launch_price(operation);
+  if (options_.lanes != nullptr) options_.lanes->launch(operation, price);
+  operation.end = operation.start + price;
+}
+
+void ReplayWorld::end_batch(ReplayOperation& batch) {
+  batch.end = batch.start;
+  // A wait counts as exposed from the start of the first part.
+  for (const ReplayOperation* part : batch.parts) batch.start = min(batch.start, part->start);
+}
+
+Time ReplayWorld::launch_price(ReplayOperation& operation) {
   switch (operation.kind) {
     case ReplayOperation::Kind::collective:
-      return launch_collective(operation);
+      return collective_price(operation);
     case ReplayOperation::Kind::transfer:
-      if (operation.is_buffered) return operation.start;  // Paid for when it left.
-      return operation.start + transfer_price(operation, operation.start);
+      if (operation.is_buffered) return {};  // Paid for when it left.
+      return transfer_price(operation, operation.start);
     case ReplayOperation::Kind::departure:
-      return operation.start + operation.cost;
+      return operation.cost;
     case ReplayOperation::Kind::join:
       break;
   }
-  const Time end = operation.start;
-  // A wait counts as exposed from the start of the first part.
-  for (const ReplayOperation* part : operation.parts) {
-    operation.start = min(operation.start, part->start);
-  }
-  return end;
+  return {};
 }
 
 Time ReplayWorld::transfer_price(const ReplayOperation& message, Time start) {
@@ -100,7 +122,7 @@ CollectivePrice ReplayWorld::price_of(const ReplayOperation& operation) {
                               operation.start);
 }
 
-Time ReplayWorld::launch_collective(ReplayOperation& operation) {
+Time ReplayWorld::collective_price(ReplayOperation& operation) {
   std::vector<ReplayGroup::Collectives>& kinds = operation.group->collectives;
   const auto is_kind = [&](const ReplayGroup::Collectives& kind) {
     return kind.call == operation.call && kind.calls == operation.calls;
@@ -118,7 +140,7 @@ Time ReplayWorld::launch_collective(ReplayOperation& operation) {
   }
   ++kind->times;
   operation.algorithm = kind->price.algorithm;
-  return operation.start + kind->price.duration;
+  return kind->price.duration;
 }
 
 }  // namespace shardsim

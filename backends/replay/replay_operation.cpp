@@ -103,7 +103,10 @@ void ReplayGroup::settle_counts() {
 // --- Pool --------------------------------------------------------------------------------------
 
 ReplayOperation& ReplayPool::take(ReplayOperation::Kind kind, ReplayGroup& group) {
-  if (free_.empty()) free_.push_back(&all_.emplace_back());
+  if (free_.empty()) {
+    free_.push_back(&all_.emplace_back());
+    free_.back()->number = all_.size() - 1;
+  }
   ReplayOperation& operation = *free_.back();
   free_.pop_back();
   operation.kind = kind;

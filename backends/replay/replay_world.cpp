@@ -22,15 +22,19 @@ ReplayWorld::ReplayWorld(ReplayOptions options, const RankPrograms& programs)
       rules_(cluster_.device.stream_rules()),
       in_order_(network_->depends_on_order()),
       has_constant_prices_(!in_order_ && !network_->depends_on_start()),
-      gang_of_(static_cast<std::size_t>(num_ranks())) {
+      gang_of_(static_cast<std::size_t>(num_ranks())),
+      codes_(cluster_.device, programs, options_.codes) {
   for (int rank = 0; rank < num_ranks(); ++rank) {
     const bool runs_itself = runs(rank);
     if (runs_itself) states_.emplace_back(rank);
     state_of_.push_back(runs_itself ? &states_.back() : nullptr);
   }
   for (int rank = 0; rank < num_ranks(); ++rank) {
-    if (runs(rank)) continue;
+    if (options_.fold == nullptr) break;
     const auto by = static_cast<std::size_t>(options_.fold->representative_of(rank));
+    represented_.resize(state_of_.size());
+    ++represented_[by];
+    if (runs(rank)) continue;
     state_of_[static_cast<std::size_t>(rank)] = state_of_[by];
   }
   for (const int rank : options_.traced_ranks) this->rank(rank).start_trace();
@@ -41,30 +45,14 @@ ReplayWorld::~ReplayWorld() = default;
 ReplayGang::ReplayGang(const RankProgram& program, const std::vector<Price>& prices)
     : program(program), prices(prices), streams(program.groups.size()), works(program.num_works) {}
 
-const std::vector<Price>& ReplayWorld::prices_of(int rank) {
-  const double slowdown = cluster_.faults == nullptr ? 1.0 : cluster_.faults->slowdown_of(rank);
-  const auto [found, is_new] = prices_.try_emplace(slowdown);
-  if (is_new) {
-    const ProgramTables& tables = *programs_.programs.front().tables;
-    for (std::uint32_t row = 0; row < tables.num_operations(); ++row) {
-      const ComputeOp& op = tables.operation(row);
-      found->second.push_back(
-          {cluster_.device.price(op, slowdown), cluster_.device.issue_price(op)});
-    }
-  }
-  return found->second;
-}
-
 bool ReplayWorld::is_watched(RankState& state) {
   return state.trace() != nullptr || state.ledger().has_listener();
 }
 
 void ReplayWorld::use_code(ReplayGang& gang) {
-  const RankProgram* const program = &gang.program;
-  gang.digest = &digests_.try_emplace(program, *program).first->second;
+  gang.digest = &codes_.digest(gang.program);
   gang.code =
-      &codes_.try_emplace({program, &gang.prices}, *program, gang.prices, rules_, asked_[program])
-           .first->second;
+      &codes_.code(gang.program, slowdown_of(gang.ranks.front()->index()), asked_[&gang.program]);
 }
 
 const ProgramDigest* ReplayWorld::digest_of(int rank) const {
@@ -87,7 +75,26 @@ const RankState& ReplayWorld::rank(int rank) const {
   return *state_of_[static_cast<std::size_t>(rank)];
 }
 
-std::uint64_t ReplayWorld::trace_hash() const { return trace_hash_of(states_); }
+std::uint64_t ReplayWorld::trace_hash() const {
+  if (!options_.hashes_all) return trace_hash_of(states_);
+  std::vector<const RankHash*> hashes(state_of_.size());
+  for (const RankState& state : states_) {
+    hashes[static_cast<std::size_t>(state.index())] = &state.hash();
+  }
+  for (const ReplayGang& gang : gangs_) {
+    for (const std::vector<Represented>& others : gang.represented) {
+      for (const Represented& other : others) {
+        hashes[static_cast<std::size_t>(other.rank)] = &other.hash;
+      }
+    }
+  }
+  RollingHash hash;
+  for (std::size_t rank = 0; rank < hashes.size(); ++rank) {
+    hash.add(hashes[rank]->value());
+    hash.add(state_of_[rank]->now().picoseconds());
+  }
+  return hash.value();
+}
 
 // --- Memory ------------------------------------------------------------------------------------
 
@@ -108,7 +115,7 @@ std::unique_ptr<WatchedMemory> ReplayWorld::watch_memory(int rank, std::int64_t 
 void ReplayWorld::find_memory() {
   std::map<std::tuple<const RankProgram*, std::int64_t, std::int64_t>, ProgramMemory> known;
   for (Watched& watched : watched_) {
-    const RankProgram* const program = &program_of(watched.rank);
+    const RankProgram* const program = &programs_.program_of(watched.rank);
     const auto [found, is_new] = known.try_emplace({program, watched.capacity, watched.outside});
     if (is_new) found->second = memory_of(*program, watched.capacity, watched.outside);
     watched.watch->found = found->second.use;
@@ -145,17 +152,20 @@ void ReplayWorld::make_gangs() {
   std::map<std::pair<const RankProgram*, const std::vector<Price>*>, ReplayGang*> gangs;
   for (RankState& state : states_) {
     const auto index = static_cast<std::size_t>(state.index());
-    const RankProgram& program = program_of(state.index());
-    const std::vector<Price>& prices = prices_of(state.index());
+    const RankProgram& program = programs_.program_of(state.index());
+    const std::vector<Price>& prices = codes_.prices(slowdown_of(state.index()));
     const bool watched = is_watched(state);
     ReplayGang* alone = nullptr;
     ReplayGang*& gang = watched || in_order_ ? alone : gangs[{&program, &prices}];
     const bool may_begin = state.index() % programs_.neighbours == 0;
     if (gang == nullptr || (gang->size() >= ReplayGang::kEnoughMembers && may_begin)) {
       gang = &gangs_.emplace_back(program, prices);
+      gang->number = gangs_.size() - 1;
+      gang->ranks.push_back(&state);
       if (!watched) use_code(*gang);
+    } else {
+      gang->ranks.push_back(&state);
     }
-    gang->ranks.push_back(&state);
     if (!watched) gang->members.emplace_back();
     gang_of_[index] = gang;
     if (watched) {
@@ -165,14 +175,41 @@ void ReplayWorld::make_gangs() {
     }
     executed_flops_[index] = gang->digest->flops();
   }
+  if (options_.hashes_all) {
+    std::vector<std::vector<int>> by(state_of_.size());  // By the rank that runs.
+    for (int rank = 0; rank < num_ranks(); ++rank) {
+      const int runs_for = options_.fold->representative_of(rank);
+      if (runs_for != rank) by[static_cast<std::size_t>(runs_for)].push_back(rank);
+    }
+    for (ReplayGang& gang : gangs_) represent(gang, by);
+  }
   for (const ReplayGang& gang : gangs_) {
     if (gang.digest == nullptr) continue;  // It counts step by step.
     for (const std::uint32_t row : gang.digest->tallies()) {
-      if (options_.fold != nullptr) throw ReplayEnded{"ranks that stand for others are counted"};
       const ProgramTally& tallied = gang.program.tables->tally(row);
-      tally(tallied.name, tallied.first, tallied.amounts, static_cast<std::int64_t>(gang.size()));
+      tally(tallied.name, tallied.first, tallied.amounts, num_represented(gang));
     }
   }
+}
+
+void ReplayWorld::represent(ReplayGang& gang, const std::vector<std::vector<int>>& by) {
+  for (const RankState* state : gang.ranks) {
+    std::vector<Represented>& others = gang.represented.emplace_back();
+    for (const int rank : by[static_cast<std::size_t>(state->index())]) {
+      others.push_back({.rank = rank});
+      others.back().places.assign(gang.program.groups.size(), -1);
+      others.back().places.front() = rank;
+    }
+  }
+}
+
+// How many ranks do what the gang's members do, these included.
+std::int64_t ReplayWorld::num_represented(const ReplayGang& gang) const {
+  std::int64_t sum = 0;
+  for (const RankState* rank : gang.ranks) {
+    sum += represented_.empty() ? 1 : represented_[static_cast<std::size_t>(rank->index())];
+  }
+  return sum;
 }
 
 void ReplayWorld::run() {
@@ -184,6 +221,10 @@ void ReplayWorld::run() {
   find_memory();
   make_gangs();
   ask_for_peaks();
+  if (options_.lanes != nullptr) {
+    if (!has_constant_prices_) throw ReplayEnded{"prices depend on when operations start"};
+    options_.lanes->begin(cluster_, gangs_, codes_);
+  }
   for (ReplayGang& gang : gangs_) {
     for (std::size_t member = 0; member < gang.size(); ++member) {
       open_stream(gang, 0, member, world, gang.ranks[member]->index());
@@ -228,6 +269,10 @@ void ReplayWorld::settle_members(ReplayGang& gang) {
     rank.hash() = member.hash;
     if (gang.ended()) rank.hash().stretch() = gang.digest->last_stretch();
     add_busy(rank.index(), Time::from_picoseconds(std::exchange(member.busy, 0)));
+    if (!gang.ended() || gang.represented.empty()) continue;
+    for (Represented& other : gang.represented[i]) {
+      other.hash.stretch() = gang.digest->last_stretch();
+    }
   }
 }
 
@@ -239,6 +284,7 @@ bool ReplayWorld::act(ReplayGang& gang, const ProgramStep& step) {
       if (gang.code != nullptr) {
         const ClockStretch& stretch = gang.code->stretches[step.row];
         for (GangMember& member : gang.members) member.clock.run(stretch);
+        if (options_.lanes != nullptr) options_.lanes->run(gang, step.row);
       } else {
         compute(gang, step.row);
       }
@@ -267,12 +313,12 @@ bool ReplayWorld::act(ReplayGang& gang, const ProgramStep& step) {
       gang.ranks.front()->clock().synchronize();  // In code it is part of a stretch.
       break;
     case Kind::tally: {
-      if (options_.fold != nullptr) throw ReplayEnded{"ranks that stand for others are counted"};
       const ProgramTally& tallied = tables.tally(step.row);
-      tally(tallied.name, tallied.first, tallied.amounts);
+      tally(tallied.name, tallied.first, tallied.amounts, num_represented(gang));
       break;
     }
     case Kind::mark:
+      if (options_.lanes != nullptr) options_.lanes->mark(gang, tables.mark(step.row));
       if (!options_.on_mark) break;
       settle_members(gang);
       for (RankState* rank : gang.ranks) options_.on_mark(rank->index(), tables.mark(step.row));

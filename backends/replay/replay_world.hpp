@@ -13,20 +13,15 @@
 
 #include "backends/fold.hpp"
 #include "backends/program/program_tables.hpp"
+#include "backends/replay/rank_programs.hpp"
 #include "backends/replay/replay_gang.hpp"
+#include "backends/replay/replay_lanes.hpp"
 #include "backends/world.hpp"
 
 // Recorded programs in virtual time: one loop runs all ranks, each with its own clock, without
 // fibers, tensors and strategies. All that it reports is bit by bit what a run of the same ranks
 // reports (docs/decisions/0061-record-and-replay.md).
 namespace shardsim {
-
-/// The programs of all ranks of a run.
-struct RankPrograms {
-  std::vector<RankProgram> programs;  ///< With the same tables.
-  std::vector<int> of_rank;           ///< By rank, which of the programs it has, or would have.
-  int neighbours = 1;                 ///< Blocks of so many ranks communicate most.
-};
 
 /// The replay ends as only a run can explain: calls that differ, ranks that wait for ever, ranks
 /// with the program of another class. Not an Error: the scenario is run instead.
@@ -41,6 +36,13 @@ struct ReplayOptions {
   std::vector<int> traced_ranks;
   /// Null: all ranks have programs of their own. Else those that run, and the others do the same.
   const Fold* fold = nullptr;
+  /// The fold is of share_equal_ranks: trace_hash() is that of a world where all ranks run.
+  bool hashes_all = false;
+  /// Those that several worlds share; null: none.
+  const ReplayCodes* codes = nullptr;
+  /// Draws of faults that are replayed beside it; null: none. Then no rank is traced or watched,
+  /// and prices are constant.
+  ReplayLanes* lanes = nullptr;
   /// Called at each mark of a rank, whose state is that of the moment.
   std::function<void(int rank, const ProgramMark& mark)> on_mark;
   /// Called now and then.
@@ -109,12 +111,16 @@ class ReplayWorld final : public World {
   void finish_wait(ReplayGang& gang, GangWork& work);
   void release(ReplayOperation& operation, int members);
 
+  [[nodiscard]] ReplayOperation& open(ReplayOperation::Kind kind, ReplayGroup& group);
   void settle(ReplayOperation& operation, Time time);
+  void settle(ReplayOperation& operation, const ReplayOperation& prior);
   void follow(ReplayOperation& operation, ReplayOperation& prior);
   void launch_next();
   void launch_all();
-  [[nodiscard]] Time launch(ReplayOperation& operation);
-  [[nodiscard]] Time launch_collective(ReplayOperation& operation);
+  void launch(ReplayOperation& operation);
+  static void end_batch(ReplayOperation& batch);
+  [[nodiscard]] Time launch_price(ReplayOperation& operation);
+  [[nodiscard]] Time collective_price(ReplayOperation& operation);
   [[nodiscard]] CollectivePrice price_of(const ReplayOperation& operation);
   [[nodiscard]] Time transfer_price(const ReplayOperation& message, Time start);
   static void trace(ReplayGang& gang, const GangStream& stream, const ReplayOperation& operation);
@@ -133,15 +139,16 @@ class ReplayWorld final : public World {
   [[nodiscard]] bool runs(int rank) const {
     return options_.fold == nullptr || options_.fold->runs(rank);
   }
-  [[nodiscard]] const RankProgram& program_of(int rank) const {
-    const int program = programs_.of_rank[static_cast<std::size_t>(rank)];
-    return programs_.programs[static_cast<std::size_t>(program)];
-  }
   // Null where the rank is watched.
   [[nodiscard]] const ProgramDigest* digest_of(int rank) const;
-  [[nodiscard]] const std::vector<Price>& prices_of(int rank);
+  [[nodiscard]] double slowdown_of(int rank) const {
+    return cluster_.faults == nullptr ? 1.0 : cluster_.faults->slowdown_of(rank);
+  }
   [[nodiscard]] static bool is_watched(RankState& state);
+  [[nodiscard]] std::int64_t num_represented(const ReplayGang& gang) const;
   void settle_members(ReplayGang& gang);
+  void represent(ReplayGang& gang, const std::vector<std::vector<int>>& by);
+  void hash_choices(ReplayGang& gang, const ProgramGroup& made);
   void find_memory();
   void use_code(ReplayGang& gang);
   void ask_for_peaks();
@@ -157,15 +164,14 @@ class ReplayWorld final : public World {
   bool has_constant_prices_;          // For collectives.
   std::deque<RankState> states_;      // Those that run.
   std::vector<RankState*> state_of_;  // By rank.
+  std::vector<int> represented_;      // By rank that runs, in a fold: for how many, itself too.
   std::deque<ReplayGang> gangs_;
   std::vector<ReplayGang*> gang_of_;  // By rank; null until it runs.
   std::deque<ReplayGroup> groups_;
-  std::map<double, std::vector<Price>> prices_;  // By slowdown.
+  ReplayCodes codes_;
   std::vector<Watched> watched_;
   std::map<const RankProgram*, std::set<std::size_t>> asked_;  // Steps of peaks.
-  std::map<const RankProgram*, ProgramDigest> digests_;
-  std::map<std::pair<const RankProgram*, const std::vector<Price>*>, ReplayCode> codes_;
-  std::map<std::string, ProgramCall> splits_;  // By the name of the group.
+  std::map<std::string, ProgramCall> splits_;                  // By the name of the group.
   ReplayPool pool_;
   std::vector<ReplayGang*> ready_;
   std::vector<Launch> launches_;  // A heap or a stack.

@@ -155,6 +155,8 @@ void add_run_options(CLI::App& verb, RunArguments& arguments) {
       "--dump-state", arguments.dump_state,
       "Write the state before the first step and after each, as safetensors, to a new or empty "
       "folder; real tensors only");
+  verb.add_option("--jobs,-j", arguments.jobs, "Number of parallel draws of faults (one per core)")
+      ->check(CLI::Range(1, 4096));
   verb.add_flag("--assumptions", arguments.assumptions,
                 "List every number and simplification behind the result, with its source");
   add_output_format(verb, arguments.json, arguments.annotations,
@@ -231,6 +233,10 @@ int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& 
   if (dump) hooks.write_state = dump->writer();
   Progress progress(err, !arguments.quiet);
   hooks.on_progress = [&progress] { progress.tick(); };
+  hooks.in_parallel = [&](std::size_t count, const std::function<void(std::size_t)>& body) {
+    run_parallel(count, arguments.jobs,
+                 {.body = body, .finished = [&](std::size_t) { progress.tick(); }, .stop = {}});
+  };
   const std::optional<DecisionLog> replay = replayed_record(arguments, experiment);
   if (replay) hooks.replay = &*replay;
   ExploredRun explored;

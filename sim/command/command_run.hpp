@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/console/parallel.hpp"
 #include "sim/console/whole_file.hpp"
 #include "sim/experiment/experiment.hpp"
 #include "sim/explore/scenario_explorer.hpp"
@@ -26,6 +27,7 @@ struct RunArguments {
   std::optional<std::string> record_decisions;
   std::optional<std::string> replay_decisions;
   std::optional<std::string> dump_state;  ///< A folder, relative to the current one.
+  int jobs = default_jobs();              ///< Draws of faults at a time.
   bool json = false;
   bool annotations = false;  ///< Problems once more, as annotations of GitHub Actions.
   bool assumptions = false;  ///< All assumptions of the result, below the summary.

@@ -180,6 +180,45 @@ std::string count_words(const FaultSpec& faults) {
       faults.observed_failures);
 }
 
+std::string factor_words(const FactorSpec& factor) {
+  return fmt::format("{} with spread {}", to_string(factor.distribution), factor.spread);
+}
+
+void append_draws(const FaultSpec& faults, Assumptions& assumptions) {
+  constexpr const char* kDrawn = "given in the scenario; docs/decisions/0062-drawn-faults.md";
+  const DrawSpec& draws = faults.draws;
+  if (draws.count == 0) return;
+  for (const DrawnStragglerSpec& straggler : draws.stragglers) {
+    std::string text = fmt::format(
+        "In each draw a {} is a straggler with probability {}, {} times "
+        "slower for the whole training",
+        straggler.part, straggler.probability, straggler.slowdown);
+    if (straggler.factor.spread > 0) {
+      text += ", times a factor: " + factor_words(straggler.factor);
+    }
+    assumptions.push_back({text, kDrawn});
+  }
+  if (draws.compute_jitter.spread > 0) {
+    assumptions.push_back(
+        {"In each draw the time of each operation that computes has a factor of "
+         "its own: " +
+             factor_words(draws.compute_jitter),
+         kDrawn});
+  }
+  if (draws.communication_jitter.spread > 0) {
+    assumptions.push_back({"In each draw the time of each communication has a factor of its own: " +
+                               factor_words(draws.communication_jitter),
+                           kDrawn});
+  }
+  if (!faults.has_failures()) return;
+  assumptions.push_back({draws.training_days > 0
+                             ? fmt::format("In each draw failures come during {} days of training",
+                                           draws.training_days)
+                             : std::string("In each draw failures come during the days of "
+                                           "training.tokens_total, or 30 days without it"),
+                         kDrawn});
+}
+
 // --- Fields without effect ---------------------------------------------------------------------
 
 bool acts(const Field& field, const Scenario& scenario) {
@@ -256,6 +295,7 @@ Assumptions fault_assumptions(const FaultSpec& faults) {
              "down",
          kDocument});
   }
+  append_draws(faults, assumptions);
   if (!faults.has_failures()) return assumptions;
   assumptions.push_back(
       {"Failures come independently, at a constant rate, also during checkpoints and restarts; "

@@ -147,6 +147,35 @@ struct MetricRow {
       "Share in which work is done that a failure throws away.")                                  \
   ROW(kGoodputLostShareRestart, real, always, "", "goodput.lost_share.restart",                   \
       "Share between a failure and the next work: detection and restart.")                        \
+  ROW(kDrawsCount, whole, always, "", "draws.count",                                              \
+      "How often `faults.draws` were drawn; only with draws, as all that follow.")                \
+  ROW(kDrawsStepTimeSMean, real, always, "s/step", "draws.step_time_s.mean",                      \
+      "Mean step time of the draws.")                                                             \
+  ROW(kDrawsStepTimeSStandardError, real, always, "s/step", "draws.step_time_s.standard_error",   \
+      "Standard error of that mean.")                                                             \
+  ROW(kDrawsStepTimeSP5, real, always, "s/step", "draws.step_time_s.p5",                          \
+      "The step time that 5 % of the draws stay below.")                                          \
+  ROW(kDrawsStepTimeSP50, real, always, "s/step", "draws.step_time_s.p50",                        \
+      "The median.")                                                                              \
+  ROW(kDrawsStepTimeSP95, real, always, "s/step", "draws.step_time_s.p95",                        \
+      "The step time that 95 % stay below.")                                                      \
+  ROW(kDrawsStepTimeSP99, real, always, "s/step", "draws.step_time_s.p99",                        \
+      "The step time that 99 % stay below.")                                                      \
+  ROW(kDrawsGoodputMean, real, always, "", "draws.goodput.mean",                                  \
+      "With failures: mean over the draws of the share of kept work in "                          \
+      "`faults.draws.training_days`.")                                                            \
+  ROW(kDrawsGoodputStandardError, real, always, "", "draws.goodput.standard_error",               \
+      "Standard error of that mean.")                                                             \
+  ROW(kDrawsGoodputP5, real, always, "", "draws.goodput.p5",                                      \
+      "The goodput that 5 % of the draws stay below.")                                            \
+  ROW(kDrawsGoodputP50, real, always, "", "draws.goodput.p50", "The median.")                     \
+  ROW(kDrawsGoodputP95, real, always, "", "draws.goodput.p95",                                    \
+      "The goodput that 95 % stay below.")                                                        \
+  ROW(kDrawsDaysP5, real, always, "days", "draws.days.p5",                                        \
+      "Days of `training.tokens_total` by each draw's step time and goodput: 5 % of the draws "   \
+      "stay below.")                                                                              \
+  ROW(kDrawsDaysP50, real, always, "days", "draws.days.p50", "The median.")                       \
+  ROW(kDrawsDaysP95, real, always, "days", "draws.days.p95", "The days that 95 % stay below.")    \
   ROW(kCostDays, real, always, "days", "cost.days",                                               \
       "Days that training.tokens_total take: by goodput.effective_tokens_per_s where failures "   \
       "are said, else by tokens_per_s.")                                                          \

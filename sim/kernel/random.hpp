@@ -32,4 +32,22 @@ class RandomStream {
   std::uint64_t key_;
 };
 
+/// The next of a sequence of 64 uniform bits, for many draws in a row: SplitMix64. Source: Steele,
+/// Lea, Flood, "Fast Splittable Pseudorandom Number Generators" (OOPSLA 2014).
+class DrawSequence {
+ public:
+  explicit DrawSequence(std::uint64_t key) : state_(key) {}
+
+  [[nodiscard]] std::uint64_t next() {
+    state_ += 0x9E3779B97F4A7C15U;
+    std::uint64_t bits = state_;
+    bits = (bits ^ (bits >> 30U)) * 0xBF58476D1CE4E5B9U;
+    bits = (bits ^ (bits >> 27U)) * 0x94D049BB133111EBU;
+    return bits ^ (bits >> 31U);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
 }  // namespace shardsim

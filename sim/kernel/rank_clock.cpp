@@ -31,16 +31,6 @@ void ClockStretch::synchronize() {
   host_to_host_ = host_to_stream_;
 }
 
-void RankClock::run_apart(const ClockStretch& stretch) {
-  for (const ClockStretch::Work& work : stretch.works_) {
-    if (work.synchronizes) {
-      synchronize();
-    } else {
-      launch(work.host_time, work.price, stretch.rules_);
-    }
-  }
-}
-
 void RankClock::note_beside(Time begin) {
   if (!computed_.empty() && computed_.back().end == begin) {
     computed_.back().end = clock_;

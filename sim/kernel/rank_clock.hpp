@@ -102,7 +102,9 @@ class RankClock {
 
   /// All of a stretch.
   void run(const ClockStretch& stretch) {
-    if (num_beside_ > 0 && stretch.may_be_late(clock_, host_clock_)) return run_apart(stretch);
+    if (num_beside_ > 0 && stretch.may_be_late(clock_, host_clock_)) {
+      return run(stretch, [](Time price) { return price; });
+    }
     const Time begin = clock_;
     const Time host = host_clock_;
     clock_ = max(begin + stretch.stream_to_stream_, host + stretch.host_to_stream_);
@@ -110,6 +112,18 @@ class RankClock {
     split_.compute += stretch.busy_;
     split_.host += clock_ - begin - stretch.busy_;
     if (num_beside_ > 0 && stretch.busy_ > Time()) note_beside(begin);
+  }
+
+  /// The same, where `change` gives each price another value.
+  template <class Change>
+  void run(const ClockStretch& stretch, Change&& change) {
+    for (const ClockStretch::Work& work : stretch.works_) {
+      if (work.synchronizes) {
+        synchronize();
+      } else {
+        launch(work.host_time, change(work.price), stretch.rules_);
+      }
+    }
   }
 
   /// From here until the communication is waited for, computing may have to be charged for.
@@ -157,7 +171,6 @@ class RankClock {
     Time begin;
     Time end;
   };
-  void run_apart(const ClockStretch& stretch);
   void note_beside(Time begin);
   void charge_beside(Time start, Time end, double share);
   [[nodiscard]] Time between(Time start, Time end) const;

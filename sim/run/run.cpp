@@ -1,6 +1,7 @@
 #include "sim/run/run.hpp"
 
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,11 +9,14 @@
 #include "sim/kernel/engine.hpp"
 #include "sim/kernel/error.hpp"
 
+#include "backends/replay/equal_ranks.hpp"
+
 #include "sim/experiment/assumptions.hpp"
 #include "sim/run/band/error_band.hpp"
 #include "sim/run/decision_file.hpp"
 #include "sim/run/detail/detail_of.hpp"
 #include "sim/run/device_memory.hpp"
+#include "sim/run/draws/fault_draws.hpp"
 #include "sim/run/metrics.hpp"
 #include "sim/run/rank_programs.hpp"
 #include "sim/run/state/state_dump.hpp"
@@ -119,7 +123,16 @@ struct Ended {
   const RunRecord& record;
   const Verification* oracle;  // Null in a plan.
   const DecisionLog* decisions;
+  const RankPrograms* programs;  // Null: the ranks ran.
 };
+
+void draw(const Experiment& experiment, const RunHooks& hooks, const RankPrograms& programs,
+          Result& result) {
+  if (experiment.scenario().faults.draws.count == 0) return;
+  const ReadLog::Scope decides_nothing(nullptr);  // As on other threads.
+  const double step_s = result.number(metric::kStepTimeS).value_or(0.0);
+  add_draws(experiment, draw_faults(experiment, hooks, programs, step_s), result.metrics);
+}
 
 void report(const Experiment& experiment, const RunHooks& hooks, const Ended& ended,
             RunOutcome& outcome) {
@@ -128,6 +141,7 @@ void report(const Experiment& experiment, const RunHooks& hooks, const Ended& en
   note_host_times(experiment, ended.world);
   result.metrics = metrics_of(experiment, ended.world, ended.memory, ended.record, ended.oracle);
   add_cost(experiment, result);
+  if (ended.programs != nullptr) draw(experiment, hooks, *ended.programs, result);
   add_warnings(fault_warnings(scenario.faults, result), result);
   if (hooks.detail || scenario.output.wants_detail()) {
     const ReadLog::Scope decides_nothing(nullptr);
@@ -179,7 +193,8 @@ void run_by_fibers(const Experiment& experiment, const RunHooks& hooks, const Fo
             .memory = memory,
             .record = record,
             .oracle = oracle ? &*oracle : nullptr,
-            .decisions = oracle ? &decisions : hooks.replay},
+            .decisions = oracle ? &decisions : hooks.replay,
+            .programs = nullptr},
            outcome);
     if (oracle) outcome.decisions = std::move(decisions);
   } catch (const CommunicationError& error) {
@@ -197,12 +212,19 @@ void replay_programs(const Experiment& experiment, const RunHooks& hooks, const 
                      const RankPrograms& programs, RunOutcome& outcome) {
   const FiberOptions options = world_options(experiment, hooks, fold);
   RunRecord* record = nullptr;  // Made of the world.
+  std::optional<Fold> shared;   // A traced rank is like no other.
+  if (fold == nullptr) {
+    shared = share_equal_ranks(
+        groups_of(programs, options.cluster),
+        kinds_of(programs, options.cluster.faults.get(), options.traced_ranks), true);
+  }
   ReplayWorld world(
       {.cluster = options.cluster,
        .all_reduce_algorithm = options.all_reduce_algorithm,
        .buffered_sends = options.buffered_sends,
        .traced_ranks = options.traced_ranks,
-       .fold = fold,
+       .fold = shared ? &*shared : fold,
+       .hashes_all = shared.has_value(),
        .on_mark = [&](int rank, const ProgramMark& mark) { record->note(rank, mark); },
        .on_progress = hooks.on_progress},
       programs);
@@ -218,7 +240,8 @@ void replay_programs(const Experiment& experiment, const RunHooks& hooks, const 
           .memory = memory,
           .record = made,
           .oracle = nullptr,
-          .decisions = nullptr},
+          .decisions = nullptr,
+          .programs = &programs},
          outcome);
   outcome.traces = take_traces(world, options.traced_ranks);
   outcome.texts = programs.programs.front().tables;
@@ -272,6 +295,10 @@ void run_plan(const Experiment& experiment, const RunHooks& hooks, const Fold* f
                        "use execution.engine \"auto\", which then runs every rank");
     }
   }
+  if (experiment.scenario().faults.draws.count > 0) {
+    throw LimitError("E0313", "draws of faults are replayed, but " + obstacle,
+                     "remove faults.draws, or what stands against replay");
+  }
   if (fold == nullptr) require_few_enough(ranks, ranks, obstacle);
   run_by_fibers(experiment, hooks, fold, outcome);
 }
@@ -281,6 +308,7 @@ std::string obstacle_of(const Experiment& experiment, const RunHooks& hooks) {
   const bool is_plan = !experiment.world().has_data;
   if (is_plan && hooks.replay != nullptr) return "replayed decisions are those of each rank";
   if (is_plan && hooks.wrap_world) return "something stands between the ranks and the network";
+  if (experiment.scenario().faults.draws.count > 0) return "draws make ranks differ";
   return experiment.folding().obstacle;
 }
 

@@ -40,6 +40,9 @@ struct RunHooks {
   ScheduleEdit edit_schedule;
   /// Decisions of a run with data, for a run without. Null: those of a plan.
   const DecisionLog* replay = nullptr;
+  /// Does independent work for each index of [0, count), on several threads. Null: one by one.
+  std::function<void(std::size_t count, const std::function<void(std::size_t index)>& body)>
+      in_parallel;
   /// Called now and then during a long run, also while the oracle computes its reference.
   std::function<void()> on_progress;
   /// The choices that a cluster leaves open; its decisions are ignored: strategies have none.

@@ -150,13 +150,17 @@ FailureModel failure_model_of(const Experiment& experiment) {
           .restart_s = faults.detection_s + faults.restart_s};
 }
 
+double checkpoint_interval_of(const Experiment& experiment) {
+  const double given_s = experiment.scenario().faults.checkpoint_interval_s;
+  return given_s > 0.0 ? given_s : daly_interval_s(failure_model_of(experiment));
+}
+
 void add_goodput(const Experiment& experiment, std::vector<Metric>& metrics) {
   const FaultSpec& faults = experiment.scenario().faults;
   if (!faults.has_failures()) return;
   const FailureModel model = failure_model_of(experiment);
   const double daly_s = daly_interval_s(model);
-  const double interval_s =
-      faults.checkpoint_interval_s > 0.0 ? faults.checkpoint_interval_s : daly_s;
+  const double interval_s = checkpoint_interval_of(experiment);
   const TimeShares shares = time_shares(model, interval_s);
   metrics.push_back({metric::kGoodputFraction.name, shares.useful});
   if (faults.observed_failures > 0) {

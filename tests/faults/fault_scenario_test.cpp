@@ -79,6 +79,21 @@ TEST_CASE("wrong faults are refused where they stand, with a way out") {
        "/faults/node_mtbf_hours", "not how long a restart takes", "\"restart_s\": 600"},
       {R"("gpu_mtbf_hours": 5e4, "restart_s": 6, "checkpoint_write_s": 5, "checkpoint_gb_per_s": 9)",
        "E0275", "9", "/faults/checkpoint_gb_per_s", "given twice", "give one of them"},
+      {R"("draws": {"compute_jitter": {"distribution": "uniform", "spread": 0.1}})", "E0279", "0.1",
+       "/faults/draws/compute_jitter/spread", "no number of draws", "\"count\": 1000"},
+      {R"("draws": {"count": 10})", "E0280", "10", "/faults/draws/count", "nothing to draw",
+       "\"stragglers\" or a jitter"},
+      {R"("draws": {"count": 10, "compute_jitter": {"spread": 0.1}})", "E0281", "0.1",
+       "/faults/draws/compute_jitter/spread", "a spread without a distribution",
+       "\"distribution\": \"lognormal\""},
+      {R"("draws": {"count": 10, "communication_jitter": {"distribution": "uniform"}})", "E0281",
+       "\"uniform", "/faults/draws/communication_jitter/distribution",
+       "a distribution without a spread", "write both"},
+      {R"("draws": {"count": 10, "stragglers": [{"probability": 0.5, "slowdown": 2, "spread": 1}]})",
+       "E0281", "1}", "/faults/draws/stragglers/0/spread", "a spread without a distribution",
+       "write both"},
+      {R"("draws": {"count": 10, "stragglers": [{"probability": 0, "slowdown": 2}]})", "E0102",
+       "0, \"slow", "/faults/draws/stragglers/0/probability", "out of range", "more than 0"},
   };
   for (const Refused& each : refused) {
     INFO(each.faults);
@@ -99,6 +114,19 @@ TEST_CASE("a tier that the machine does not have cannot be slow") {
   const Problem problem = only_problem_of(text, {"system.nodes=1"});
   CHECK(problem.code == "E0273");
   CHECK(problem.message == "no link is inter_node here, as system.nodes is 1");
+}
+
+TEST_CASE("draws are of plans, and of links that do not flap") {
+  const std::string draws =
+      R"("draws": {"count": 5, "stragglers": [{"probability": 0.5, "slowdown": 2}]})";
+  const Problem real = only_problem_of(with_faults(draws), {"execution.tensors=real"});
+  CHECK(real.code == "E0282");
+  CHECK(real.message == "draws are of plans, and this run has real tensors");
+  const Problem flapping = only_problem_of(
+      with_faults(R"("flapping_links": [{"node": 1, "down_s": 1, "period_s": 2}], )" + draws));
+  CHECK(flapping.code == "E0282");
+  CHECK(flapping.pointer == "/faults/draws/count");
+  CHECK(flapping.help == "remove \"flapping_links\" or \"draws\"");
 }
 
 TEST_CASE("all wrong faults are told in one pass") {

@@ -3,9 +3,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/run/draws/simulated_training.hpp"
 #include "sim/run/whole_training.hpp"
 
-#include "tests/faults/simulated_failures.hpp"
 #include "tests/property/check_property.hpp"
 
 // The closed forms against published values, each other, and single failures.
@@ -121,8 +121,8 @@ TEST_CASE("a simulation of single failures finds the expected time and its share
   constexpr int kSegments = 200'000;
   std::uint64_t seed = 20261123;
   for (const Setting& setting : settings) {
-    const SimulatedTraining seen =
-        simulate_training(setting.model, setting.interval_s, kSegments, seed++);
+    const SimulatedTraining seen = simulate_training(setting.model, setting.interval_s, kSegments,
+                                                     RandomStream(seed++, "failures"));
     INFO("M = " << setting.model.mtbf_s << " s, " << seen.failures << " failures");
     const double expected_s = expected_segment_s(setting.model, setting.interval_s);
     const double error_s = 4.0 * seen.standard_error_s;

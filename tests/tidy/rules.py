@@ -249,6 +249,7 @@ LIBRARY_RULES = (
                 "a plain struct with the parsed options"),
     LibraryRule("boost-include", r"^boost/", (r"sim/kernel/.*\.cpp",
                                            r"backends/rendezvous/rendezvous_(server|line)\.cpp",
-                                           r"sim/console/parallel\.cpp"),
+                                           r"sim/console/parallel\.cpp",
+                                           r"sim/run/draws/factor_quantile\.cpp"),
                 "the kernel's own types; fibers are its secret, and sockets that of the rendezvous"),
 )

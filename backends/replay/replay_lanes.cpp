@@ -1,0 +1,215 @@
+#include "backends/replay/replay_lanes.hpp"
+
+#include <algorithm>
+
+#include "sim/kernel/hash.hpp"
+
+namespace shardsim {
+
+namespace {
+
+Time scaled(Time price, double factor) {
+  const double picoseconds = static_cast<double>(price.picoseconds()) * factor;
+  return Time::from_picoseconds(static_cast<std::int64_t>(picoseconds + 0.5));
+}
+
+// By stream: whether a call comes behind another communication there, instead of behind what its
+// rank has computed. All others start after their rank's clock, which is past all that it waited
+// for.
+std::vector<bool> behind_others(const RankProgram& program) {
+  std::vector<bool> behind(program.groups.size());
+  bool follows = false;
+  for (const ProgramStep& step : program.steps) {
+    if (step.kind == ProgramStep::Kind::follow) follows = true;
+    if (step.kind != ProgramStep::Kind::post || !std::exchange(follows, false)) continue;
+    behind[static_cast<std::size_t>(program.tables->call(step.row).group)] = true;
+  }
+  return behind;
+}
+
+std::uint64_t key_of(const ReplayOperation& operation) {
+  RollingHash hash;
+  hash.add(operation.group->id);
+  hash.add(operation.sequence);
+  if (operation.is_transfer()) {
+    hash.add(static_cast<std::uint64_t>(operation.source));
+    hash.add(static_cast<std::uint64_t>(operation.destination));
+  }
+  return hash.value();
+}
+
+}  // namespace
+
+// --- Ranks -------------------------------------------------------------------------------------
+
+void ReplayLanes::make_member(const ReplayGang& gang, std::size_t member,
+                              const std::vector<bool>& behind, ReplayCodes& codes) {
+  const std::size_t lanes = options_.lanes.size();
+  const int rank = gang.ranks[member]->index();
+  const double own = cluster_->faults == nullptr ? 1.0 : cluster_->faults->slowdown_of(rank);
+  Member& made = gangs_[gang.number].emplace_back();
+  made.rank = rank;
+  made.clocks.resize(lanes);
+  made.begins.resize(lanes);
+  made.ends.resize(lanes);
+  made.free.resize(behind.size());
+  for (std::size_t stream = 0; stream < behind.size(); ++stream) {
+    if (behind[stream]) made.free[stream].resize(lanes);
+  }
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    const LaneFaults& faults = options_.lanes[lane];
+    if (options_.compute != nullptr) {
+      made.jitter.emplace_back(DrawSequence(faults.key + static_cast<std::uint64_t>(rank)).next());
+    }
+    const double slowdown =
+        faults.slowdown.empty() ? own : faults.slowdown[static_cast<std::size_t>(rank)];
+    if (slowdown == own) continue;
+    made.codes.resize(lanes, gang.code);
+    made.codes[lane] = &codes.code(gang.program, slowdown);
+  }
+}
+
+void ReplayLanes::begin(const Cluster& cluster, std::deque<ReplayGang>& gangs, ReplayCodes& codes) {
+  cluster_ = &cluster;
+  rules_ = cluster.device.stream_rules();
+  gangs_.resize(gangs.size());
+  for (const ReplayGang& gang : gangs) {
+    const std::vector<bool> behind = behind_others(gang.program);
+    for (std::size_t member = 0; member < gang.size(); ++member)
+      make_member(gang, member, behind, codes);
+  }
+}
+
+void ReplayLanes::run(const ReplayGang& gang, std::uint32_t stretch) {
+  for (Member& member : gangs_[gang.number]) {
+    for (std::size_t lane = 0; lane < member.clocks.size(); ++lane) {
+      const ReplayCode& code = member.codes.empty() ? *gang.code : *member.codes[lane];
+      if (member.jitter.empty()) {
+        member.clocks[lane].run(code.stretches[stretch]);
+        continue;
+      }
+      DrawSequence& draws = member.jitter[lane];
+      member.clocks[lane].run(code.stretches[stretch], [&](Time price) {
+        return scaled(price, options_.compute->at(draws.next()));
+      });
+    }
+  }
+}
+
+void ReplayLanes::mark(const ReplayGang& gang, const ProgramMark& mark) {
+  if (mark.step != options_.step) return;
+  const bool begins = mark.kind == ProgramMark::Kind::step_begins;
+  if (!begins && mark.kind != ProgramMark::Kind::step_ends) return;
+  for (Member& member : gangs_[gang.number]) {
+    std::vector<Time>& moments = begins ? member.begins : member.ends;
+    for (std::size_t lane = 0; lane < moments.size(); ++lane) {
+      moments[lane] = member.clocks[lane].now();
+    }
+  }
+}
+
+// --- Operations --------------------------------------------------------------------------------
+
+void ReplayLanes::open(const ReplayOperation& operation) {
+  const std::size_t lanes = options_.lanes.size();
+  while (times_.size() <= operation.number) times_.emplace_back();
+  Times& times = times_of(operation);
+  times.starts.assign(lanes, Time());
+  times.ends.resize(lanes);
+}
+
+void ReplayLanes::post(ReplayGang& gang, std::size_t member, const GangStream& stream,
+                       const ReplayOperation& operation) {
+  Member& own = gangs_[gang.number][member];
+  std::vector<Time>& starts = times_of(operation).starts;
+  const bool follows = gang.follows != nullptr;
+  const auto place = static_cast<std::size_t>(&stream - gang.streams.data());
+  const std::vector<Time>* const free =
+      follows && stream.last == nullptr ? &own.free[place] : nullptr;
+  for (std::size_t lane = 0; lane < starts.size(); ++lane) {
+    Time ready = own.clocks[lane].post(follows, rules_);
+    if (free != nullptr) ready = max(ready, (*free)[lane]);
+    if (!operation.is_transfer()) own.clocks[lane].begin_collective(rules_);
+    starts[lane] = max(starts[lane], ready);
+  }
+}
+
+void ReplayLanes::post_freely(ReplayGang& gang, const GangWork& work) {
+  const GangStream& stream = gang.streams[work.stream];
+  for (std::size_t i = 0; i < gang.size(); ++i) {
+    Member& own = gangs_[gang.number][i];
+    std::vector<Time>& starts = times_of(stream.operation(work, i)).starts;
+    for (std::size_t lane = 0; lane < starts.size(); ++lane) {
+      RankClock& clock = own.clocks[lane];
+      starts[lane] = max(starts[lane], clock.post(false, rules_));
+      clock.begin_collective(rules_);
+    }
+  }
+}
+
+void ReplayLanes::follow(const ReplayOperation& operation, const ReplayOperation& prior) {
+  std::vector<Time>& starts = times_of(operation).starts;
+  const std::vector<Time>& ends = times_of(prior).ends;
+  for (std::size_t lane = 0; lane < starts.size(); ++lane) {
+    starts[lane] = max(starts[lane], ends[lane]);
+  }
+}
+
+void ReplayLanes::launch(const ReplayOperation& operation, Time price) {
+  Times& times = times_of(operation);
+  const std::uint64_t key = options_.communication == nullptr ? 0 : key_of(operation);
+  for (std::size_t lane = 0; lane < times.ends.size(); ++lane) {
+    Time own = price;
+    if (options_.communication != nullptr) {
+      DrawSequence draw(options_.lanes[lane].key ^ key);
+      own = scaled(price, options_.communication->at(draw.next()));
+    }
+    times.ends[lane] = times.starts[lane] + own;
+  }
+}
+
+void ReplayLanes::join(const ReplayOperation& operation) {
+  Times& times = times_of(operation);
+  times.ends = times.starts;
+  for (const ReplayOperation* part : operation.parts) {
+    const std::vector<Time>& starts = times_of(*part).starts;
+    for (std::size_t lane = 0; lane < starts.size(); ++lane) {
+      times.starts[lane] = min(times.starts[lane], starts[lane]);
+    }
+  }
+}
+
+void ReplayLanes::wait(ReplayGang& gang, const GangWork& work, bool is_transfer) {
+  const GangStream& stream = gang.streams[work.stream];
+  for (std::size_t i = 0; i < gang.size(); ++i) {
+    Member& own = gangs_[gang.number][i];
+    const Times& times = times_of(stream.operation(work, i));
+    for (std::size_t lane = 0; lane < times.ends.size(); ++lane) {
+      own.clocks[lane].wait(times.starts[lane], times.ends[lane], is_transfer, rules_);
+    }
+    std::vector<Time>& free = own.free[work.stream];
+    for (std::size_t lane = 0; lane < free.size(); ++lane) {
+      free[lane] = max(free[lane], times.ends[lane]);
+    }
+  }
+}
+
+std::vector<Time> ReplayLanes::step_times() const {
+  std::vector<Time> times(options_.lanes.size());
+  for (std::size_t lane = 0; lane < times.size(); ++lane) {
+    Time last_end = Time::from_picoseconds(-1);
+    int last_rank = 0;
+    for (const std::vector<Member>& gang : gangs_) {
+      for (const Member& member : gang) {
+        if (member.ends[lane] < last_end) continue;
+        if (member.ends[lane] == last_end && member.rank > last_rank) continue;
+        last_end = member.ends[lane];
+        last_rank = member.rank;
+        times[lane] = member.ends[lane] - member.begins[lane];
+      }
+    }
+  }
+  return times;
+}
+
+}  // namespace shardsim
