@@ -115,6 +115,16 @@ std::vector<Home> homes() {
                                             "parallelism.data_parallel=elastic"};
   const std::vector<std::string> failures = {"faults.gpu_mtbf_hours=1e4", "faults.restart_s=600",
                                              "faults.checkpoint_write_s=60"};
+  const std::string some = R"([{"probability": 0.4, "slowdown": 1.5}])";
+  const std::string spread =
+      R"([{"probability": 0.4, "slowdown": 1.5, "distribution": "uniform", "spread": 0.1}])";
+  const std::vector<std::string> draws = {"faults.draws.count=8"};
+  const std::vector<std::string> drawn = {draws[0], "faults.draws.stragglers=" + some};
+  const std::vector<std::string> drawn_failures = {failures[0], failures[1], failures[2], draws[0]};
+  const std::vector<std::string> computing = {draws[0],
+                                              "faults.draws.compute_jitter.distribution=uniform"};
+  const std::vector<std::string> communicating = {
+      draws[0], "faults.draws.communication_jitter.distribution=uniform"};
   return {
       {"training.momentum", "verify", {{"training.optimizer=momentum", exact}, "", "0.3"}},
       {"training.rms_alpha", "verify", {{"training.optimizer=rmsprop", exact}, "", "0.5"}},
@@ -173,6 +183,34 @@ std::vector<Home> homes() {
       {"faults.checkpoint_gb_per_s", "dense", {{failures[0], failures[1]}, "5", "10"}},
       {"faults.detection_s", "dense", {failures, "", "300"}},
       {"faults.restart_s", "dense", {{failures[0], failures[2]}, "600", "900"}},
+      {"faults.draws.count", "dense", {{drawn[1]}, "4", "8"}},
+      {"faults.draws.seed", "dense", {drawn, "", "9"}},
+      {"faults.draws.training_days", "dense", {drawn_failures, "", "3"}},
+      {"faults.draws.compute_jitter.distribution",
+       "dense",
+       {{draws[0], "faults.draws.compute_jitter.spread=0.1"}, "uniform", "exponential"}},
+      {"faults.draws.compute_jitter.spread", "dense", {computing, "0.1", "0.2"}},
+      {"faults.draws.communication_jitter.distribution",
+       "dense",
+       {{draws[0], "faults.draws.communication_jitter.spread=0.1"}, "uniform", "exponential"}},
+      {"faults.draws.communication_jitter.spread", "dense", {communicating, "0.1", "0.2"}},
+      {"faults.draws.stragglers[].part",
+       "dense",
+       {draws, some, R"([{"part": "node", "probability": 0.4, "slowdown": 1.5}])"}},
+      {"faults.draws.stragglers[].probability",
+       "dense",
+       {draws, some, R"([{"probability": 0.05, "slowdown": 1.5}])"}},
+      {"faults.draws.stragglers[].slowdown",
+       "dense",
+       {draws, some, R"([{"probability": 0.4, "slowdown": 2}])"}},
+      {"faults.draws.stragglers[].distribution",
+       "dense",
+       {draws, spread,
+        R"([{"probability": 0.4, "slowdown": 1.5, "distribution": "exponential", "spread": 0.1}])"}},
+      {"faults.draws.stragglers[].spread",
+       "dense",
+       {draws, spread,
+        R"([{"probability": 0.4, "slowdown": 1.5, "distribution": "uniform", "spread": 0.3}])"}},
   };
 }
 
