@@ -39,17 +39,16 @@ void require_same_representatives(const Fold& fold, const Members& twin, const M
   }
 }
 
-// Nodes numbered in the order in which members are on them.
-std::vector<int> node_pattern(const Cluster& cluster, const Members& members) {
-  std::map<int, int> numbers;
-  std::vector<int> pattern;
-  pattern.reserve(members.size());
-  for (const int rank : members) {
-    const int next = static_cast<int>(numbers.size());
-    pattern.push_back(numbers.try_emplace(cluster.node_of(rank), next).first->second);
+// Numbers instead of names: 0 for the first, and so on.
+class Numbering {
+ public:
+  int of(int name) {
+    return numbers_.try_emplace(name, static_cast<int>(numbers_.size())).first->second;
   }
-  return pattern;
-}
+
+ private:
+  std::map<int, int> numbers_;
+};
 
 }  // namespace
 
@@ -105,12 +104,29 @@ FoldedSplit fold_split(const Fold& fold, const std::vector<SplitChoice>& choices
   return split;
 }
 
+std::vector<int> placement_of(const Cluster& cluster, const Members& members) {
+  Numbering nodes;
+  Numbering pods;
+  std::vector<int> placement;
+  placement.reserve(2 * members.size() + 1);
+  for (const int rank : members) {
+    const int node = cluster.node_of(rank);
+    placement.push_back(nodes.of(node));
+    if (cluster.nodes_per_pod > 0) placement.push_back(pods.of(cluster.pod_of(node)));
+  }
+  // With a card or more for each GPU they are as many as the members of a node.
+  if (cluster.nics() < cluster.gpus_per_node) {
+    placement.push_back(GroupLayout(cluster, members).nics);
+  }
+  return placement;
+}
+
 bool twins_lie_alike(const FoldedSplit& split, const Cluster& cluster) {
   for (const FoldedSplit::Group& group : split.groups) {
     if (group.twins.empty()) continue;
-    const std::vector<int> pattern = node_pattern(cluster, group.members);
+    const std::vector<int> placement = placement_of(cluster, group.members);
     for (const Members& twin : group.twins) {
-      if (node_pattern(cluster, twin) != pattern) return false;
+      if (placement_of(cluster, twin) != placement) return false;
     }
   }
   return true;

@@ -51,6 +51,11 @@ struct Fold {
 /// runs nor is represented there: the ranks do not correspond.
 [[nodiscard]] FoldedSplit fold_split(const Fold& fold, const std::vector<SplitChoice>& choices);
 
+/// Groups of ranks with equal rows cost the same on healthy links: which members share a node and a
+/// pod, and how many network cards are beside them.
+[[nodiscard]] std::vector<int> placement_of(const Cluster& cluster,
+                                            const std::vector<int>& members);
+
 /// Whether all groups lie on nodes in the same pattern as their representatives, so that all prices
 /// are the same.
 [[nodiscard]] bool twins_lie_alike(const FoldedSplit& split, const Cluster& cluster);

@@ -128,7 +128,7 @@ std::vector<Field> drawn_straggler_fields() {
           .doc("Distribution of a factor beside slowdown, drawn for each straggler."),
       item_field("faults.draws.stragglers[].spread", kDrawnStragglers, &S::factor,
                  &FactorSpec::spread)
-          .range(0, 10)
+          .range(0, 2)
           .or_else("0")
           .doc("Spread s of that factor: uniform 1 + s u, exponential 1 - s ln(1 - u), lognormal "
                "exp(s z)."),
@@ -143,7 +143,7 @@ std::vector<Field> jitter_fields(const char* distribution, const char* spread,
           .acts_when("draws are requested", with_draws)
           .doc("Distribution of the factor on the time of " + of + "."),
       field(spread, &Scenario::faults, &F::draws, jitter, &FactorSpec::spread)
-          .range(0, 10)
+          .range(0, 2)
           .or_else("0")
           .sourced()
           .acts_when("draws are requested", with_draws)

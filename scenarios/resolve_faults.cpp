@@ -157,11 +157,15 @@ void check_draws(Reading& r) {
   for (std::size_t i = 0; i < draws.stragglers.size(); ++i) {
     const Item item{r, "faults.draws.stragglers", i};
     const std::string problem = factor_problem(draws.stragglers[i].factor);
-    if (problem.empty()) continue;
+    const auto is_bad = [&](const char* key) { return item.given(key) && !item.good(key); };
+    if (problem.empty() || is_bad("spread") || is_bad("distribution")) continue;
     item.refuse("E0281", item.given("spread") ? "spread" : "distribution", problem, kFactorHelp);
   }
-  if (!r.good("faults.draws.count")) return;
-  if (draws.count > 0) check_draws_fit(r);
+  if (!r.good("faults.draws.count") || !r.good("faults.draws.compute_jitter.spread") ||
+      !r.good("faults.draws.communication_jitter.spread")) {
+    return;
+  }
+  if (draws.count > 0 && draws.changes_steps()) check_draws_fit(r);
   if (draws.count == 0 && draws.changes_steps()) {
     const char* const place = draws.compute_jitter.spread > 0 ? "faults.draws.compute_jitter.spread"
                               : draws.has_jitter() ? "faults.draws.communication_jitter.spread"

@@ -32,16 +32,12 @@ std::vector<bool> groups_with_messages(const RankProgram& program) {
   return has;
 }
 
-// Where links of nodes are alike, only which members share a node counts.
-std::vector<int> nodes_of(const std::vector<int>& members, const Cluster& cluster) {
-  const bool apart = cluster.faults != nullptr && cluster.faults->tells_nodes_apart();
-  std::vector<int> nodes;
-  Numbers numbers;
-  for (const int rank : members) {
-    const int node = cluster.node_of(rank);
-    nodes.push_back(apart ? node : number_of(numbers, {node}));
-  }
-  return nodes;
+// Where links of nodes differ, so do groups on different nodes.
+std::vector<int> placement_with_links(const std::vector<int>& members, const Cluster& cluster) {
+  std::vector<int> placement = placement_of(cluster, members);
+  if (cluster.faults == nullptr || !cluster.faults->tells_nodes_apart()) return placement;
+  for (const int rank : members) placement.push_back(cluster.node_of(rank));
+  return placement;
 }
 
 class GroupFinder {
@@ -62,7 +58,7 @@ class GroupFinder {
   RecordedGroups find() {
     for (const int rank : std::vector<int>(found_.groups.front().members)) add_rank(rank);
     for (std::size_t i = 1; i < found_.groups.size(); ++i) {
-      found_.groups[i].nodes = nodes_of(found_.groups[i].members, cluster_);
+      found_.groups[i].placement = placement_with_links(found_.groups[i].members, cluster_);
     }
     return std::move(found_);
   }
@@ -117,6 +113,11 @@ class GroupFinder {
   std::map<std::array<int, 3>, int> known_;  // By parent, split and first member in the parent.
 };
 
+int place_in(const RecordedGroups::Group& group, int rank) {
+  const auto found = std::ranges::find(group.members, rank);
+  return static_cast<int>(found - group.members.begin());
+}
+
 // The coarsest classes of ranks, and of groups.
 struct Classes {
   std::vector<int> of_rank;
@@ -130,7 +131,7 @@ Classes equal_classes(const RecordedGroups& recorded, const std::vector<int>& ki
     Numbers groups;
     for (std::size_t i = 1; i < recorded.groups.size(); ++i) {
       const RecordedGroups::Group& group = recorded.groups[i];
-      std::vector<int> row = group.nodes;
+      std::vector<int> row = group.placement;
       row.push_back(group.split);
       for (const int member : group.members) {
         row.push_back(classes.of_rank[static_cast<std::size_t>(member)]);
@@ -140,8 +141,10 @@ Classes equal_classes(const RecordedGroups& recorded, const std::vector<int>& ki
     Numbers ranks;
     for (std::size_t rank = 0; rank < kinds.size(); ++rank) {
       std::vector<int> row = {classes.of_rank[rank]};
-      for (const int group : recorded.of_rank[rank]) {
-        row.push_back(classes.of_group[static_cast<std::size_t>(group)]);
+      for (const int number : recorded.of_rank[rank]) {
+        const RecordedGroups::Group& group = recorded.groups[static_cast<std::size_t>(number)];
+        row.push_back(classes.of_group[static_cast<std::size_t>(number)]);
+        if (group.has_messages) row.push_back(place_in(group, static_cast<int>(rank)));
       }
       classes.of_rank[rank] = number_of(ranks, std::move(row));
     }

@@ -17,11 +17,10 @@ namespace shardsim {
 /// The groups that the ranks of a recording form.
 struct RecordedGroups {
   struct Group {
-    int split = 0;             ///< Equal where the same call of programs has formed it.
-    std::vector<int> members;  ///< World ranks.
-    std::vector<int> nodes;    ///< By member, numbered so that groups that cost the same have equal
-                               ///< numbers.
-    bool has_messages = false;  ///< Members are told apart: some are sent what others are not.
+    int split = 0;               ///< Equal where the same call of programs has formed it.
+    std::vector<int> members;    ///< World ranks.
+    std::vector<int> placement;  ///< Equal for groups that cost the same.
+    bool has_messages = false;   ///< Members are told apart: some are sent what others are not.
   };
   std::vector<Group> groups;              ///< The first one is the world.
   std::vector<std::vector<int>> of_rank;  ///< By rank, its groups in the order they are formed.

@@ -9,8 +9,7 @@
 namespace shardsim {
 
 /// A random factor of prices, as a table of its quantiles: linear between 1,024 of them, and in the
-/// outermost part on either side between 1,024 more, three times over. So a draw is a lookup, and
-/// needs no function that machines round differently.
+/// outermost part on either side between 1,024 more, three times over. So a draw is a lookup.
 class FactorTable {
  public:
   /// `quantile`: the factor that a share of all draws, in (0, 1), stays below; ascending.

@@ -9,7 +9,9 @@ namespace shardsim {
 namespace {
 
 Time scaled(Time price, double factor) {
+  constexpr double kLargest = 0x1p62;
   const double picoseconds = static_cast<double>(price.picoseconds()) * factor;
+  if (picoseconds > kLargest) return Time::from_seconds(picoseconds);  // Throws.
   return Time::from_picoseconds(static_cast<std::int64_t>(picoseconds + 0.5));
 }
 

@@ -13,9 +13,9 @@
 #include "backends/replay/factor_table.hpp"
 #include "backends/replay/replay_gang.hpp"
 
-// Many draws of faults in one replay. What ranks do, and which operations meet, depends on no time,
-// so it is found out once for all of them; each draw is a lane with times of its own. A lane has
-// clocks, and no memory, traffic and hash: those are the same in every draw.
+// Many draws of faults in one replay. The actions of ranks, and the operations that meet, depend on
+// no time, so they are found out once for all draws; each draw is a lane with times of its own. A
+// lane has clocks, and no memory, traffic and hash: those are the same in every draw.
 namespace shardsim {
 
 /// The faults of one draw.

@@ -50,7 +50,7 @@ struct ReplayOperation {
     departure,  ///< A buffered send, until it has left its sender.
   };
 
-  std::size_t number = 0;  ///< Of all that the pool has.
+  std::size_t number = 0;  ///< Its place in the pool.
   Kind kind = Kind::collective;
   bool resolved = false;
   bool is_buffered = false;  ///< A transfer that its sender has paid for.

@@ -126,7 +126,8 @@ void ReplayWorld::find_memory() {
 
 void ReplayWorld::ask_for_peaks() {
   for (const Watched& watched : watched_) {
-    ReplayGang& gang = *gang_of_[static_cast<std::size_t>(watched.rank)];
+    const int runs_for = rank(watched.rank).index();
+    ReplayGang& gang = *gang_of_[static_cast<std::size_t>(runs_for)];
     const std::set<std::size_t>& asked = asked_[&gang.program];
     const auto which = std::distance(asked.begin(), asked.find(watched.peak_step));
     const auto member = std::ranges::find(gang.ranks, &rank(watched.rank));

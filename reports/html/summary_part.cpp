@@ -148,6 +148,15 @@ std::string goodput_tile(const Input& input) {
               low && high ? percent(*low) + " to " + percent(*high) : "work that is kept");
 }
 
+std::string draws_tile(const Input& input) {
+  const auto count = input.result.number(metric::kDrawsCount);
+  const auto low = input.result.number(metric::kDrawsStepTimeSP5);
+  const auto high = input.result.number(metric::kDrawsStepTimeSP95);
+  if (!count || !low || !high) return {};
+  return tile("Step time, drawn faults", format_seconds(*low) + " to " + format_seconds(*high),
+              "90 % of " + format_count(static_cast<std::int64_t>(*count)) + " draws");
+}
+
 std::string cost_tiles(const Input& input) {
   const CostEstimate& cost = input.detail.cost;
   if (!(cost.tokens_total > 0) || !(cost.days > 0)) return {};
@@ -176,7 +185,7 @@ std::string tiles(const Input& input) {
   add(metric::kTokensPerSPerGpu, "Tokens/s/GPU", format_number,
       all ? format_number(*all) + " tokens/s in all" : std::string());
   add(metric::kModelTflopsPerGpu, "TFLOP/s/GPU", format_number, "of the model");
-  markup += memory_tiles(input) + goodput_tile(input) + cost_tiles(input);
+  markup += draws_tile(input) + memory_tiles(input) + goodput_tile(input) + cost_tiles(input);
   return markup.empty() ? markup : "<dl class=\"tiles\">\n" + markup + "</dl>\n";
 }
 
@@ -256,6 +265,14 @@ std::string cost_part(const Input& input) {
     add("failures as frequent as their count allows", metric::kGoodputFractionLow);
     add("failures as rare as their count allows", metric::kGoodputFractionHigh);
   }
+  const auto add_draw = [&](const char* name, const MetricRow& of_step, const MetricRow& of_days) {
+    const auto drawn_step = input.result.number(of_step);
+    const auto days = input.result.number(of_days);
+    if (!drawn_step || !days) return;
+    cases.push_back({name, *drawn_step / step, *days / cost.days / (*drawn_step / step)});
+  };
+  add_draw("drawn faults, 5 % are below", metric::kDrawsStepTimeSP5, metric::kDrawsDaysP5);
+  add_draw("drawn faults, 95 % are below", metric::kDrawsStepTimeSP95, metric::kDrawsDaysP95);
   Table table(fmt::format("{} tokens on {} GPUs.", format_tokens(cost.tokens_total),
                           format_count(input.headline.ranks)),
               text_and_numbers({"case", "one step", "time to train", "GPU hours", "cost"}));

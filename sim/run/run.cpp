@@ -126,7 +126,7 @@ struct Ended {
   const RankPrograms* programs;  // Null: the ranks ran.
 };
 
-void draw(const Experiment& experiment, const RunHooks& hooks, const RankPrograms& programs,
+void draw(const Experiment& experiment, const RunHooks& hooks, const RankPrograms* programs,
           Result& result) {
   if (experiment.scenario().faults.draws.count == 0) return;
   const ReadLog::Scope decides_nothing(nullptr);  // As on other threads.
@@ -141,7 +141,7 @@ void report(const Experiment& experiment, const RunHooks& hooks, const Ended& en
   note_host_times(experiment, ended.world);
   result.metrics = metrics_of(experiment, ended.world, ended.memory, ended.record, ended.oracle);
   add_cost(experiment, result);
-  if (ended.programs != nullptr) draw(experiment, hooks, *ended.programs, result);
+  draw(experiment, hooks, ended.programs, result);
   add_warnings(fault_warnings(scenario.faults, result), result);
   if (hooks.detail || scenario.output.wants_detail()) {
     const ReadLog::Scope decides_nothing(nullptr);
@@ -295,7 +295,7 @@ void run_plan(const Experiment& experiment, const RunHooks& hooks, const Fold* f
                        "use execution.engine \"auto\", which then runs every rank");
     }
   }
-  if (experiment.scenario().faults.draws.count > 0) {
+  if (experiment.scenario().faults.draws.changes_steps()) {
     throw LimitError("E0313", "draws of faults are replayed, but " + obstacle,
                      "remove faults.draws, or what stands against replay");
   }
@@ -308,7 +308,7 @@ std::string obstacle_of(const Experiment& experiment, const RunHooks& hooks) {
   const bool is_plan = !experiment.world().has_data;
   if (is_plan && hooks.replay != nullptr) return "replayed decisions are those of each rank";
   if (is_plan && hooks.wrap_world) return "something stands between the ranks and the network";
-  if (experiment.scenario().faults.draws.count > 0) return "draws make ranks differ";
+  if (experiment.scenario().faults.draws.changes_steps()) return "draws make ranks differ";
   return experiment.folding().obstacle;
 }
 
@@ -317,7 +317,8 @@ std::string obstacle_of(const Experiment& experiment, const RunHooks& hooks) {
 const Fold* choose_fold(const Experiment& experiment, const RunHooks& hooks, Result& result) {
   const ExecutionSpec& execution = experiment.scenario().execution;
   const std::int64_t ranks = experiment.scenario().system.ranks;
-  if (execution.fold == "off") return nullptr;
+  const bool draws = experiment.scenario().faults.draws.changes_steps();
+  if (execution.fold == "off" || (draws && execution.fold == "auto")) return nullptr;
   const std::string obstacle = obstacle_of(experiment, hooks);
   if (obstacle.empty()) {
     const Fold& fold = *experiment.folding().fold;

@@ -14,6 +14,8 @@
 #include "backends/program/recorder.hpp"
 #include "backends/replay/replay_world.hpp"
 
+#include "strategies/model/expert_layer.hpp"
+
 #include "scenarios/load.hpp"
 #include "sim/experiment/experiment.hpp"
 #include "sim/run/rank_programs.hpp"
@@ -86,10 +88,22 @@ std::string difference(const World& shared, const World& whole) {
     if (shared.rank(rank).split() != whole.rank(rank).split()) return where + "split";
     if (shared.comm_busy(rank) != whole.comm_busy(rank)) return where + "busy";
     if (shared.ledger(rank).peak() != whole.ledger(rank).peak()) return where + "peak";
+    if (shared.host_ledger(rank).peak() != whole.host_ledger(rank).peak()) return where + "host";
   }
   if (shared.executed_flops() != whole.executed_flops()) return "flops";
   if (shared.sent_by_rank() != whole.sent_by_rank()) return "sent";
-  if (shared.total_traffic().calls != whole.total_traffic().calls) return "calls";
+  for (const auto& [name, counters] : whole.traffic()) {
+    const TrafficCounters& own = shared.traffic().at(name);
+    if (own.calls != counters.calls || own.messages != counters.messages) return name + ": calls";
+    if (own.payload_sent != counters.payload_sent ||
+        own.payload_received != counters.payload_received ||
+        own.padding_sent != counters.padding_sent || own.scalar_sent != counters.scalar_sent) {
+      return name + ": bytes";
+    }
+  }
+  for (const char* const name : {kExpertLoad, kDroppedTokens}) {
+    if (!std::ranges::equal(shared.tallied(name), whole.tallied(name))) return name;
+  }
   if (links_of_world(shared) != links_of_world(whole)) return "links";
   if (shared.trace_hash() != whole.trace_hash()) return "hash";
   return "";
@@ -117,6 +131,21 @@ TEST_CASE("equal ranks: nodes count by who shares them, or by name where their l
   cluster.faults = std::make_shared<const MachineFaults>(faults);
   CHECK(running(share_equal_ranks(groups_of(programs, cluster), Ranks(8, 0), false)) ==
         Ranks{0, 4});
+}
+
+TEST_CASE("equal ranks: groups in one pod are unlike those across pods, and cards count") {
+  // Nodes of two: (0 1 2 3) are a pod, and so are the others; rows are pairs of nodes.
+  Cluster cluster = test_cluster(8, 2);
+  const RankPrograms programs = recorded_grid(false);
+  cluster.nodes_per_pod = 2;
+  CHECK(running(share_equal_ranks(groups_of(programs, cluster), Ranks(8, 0), false)) == Ranks{0});
+  CHECK(placement_of(cluster, {0, 1, 2}) == placement_of(cluster, {4, 5, 6}));
+  CHECK(placement_of(cluster, {0, 2}) != placement_of(cluster, {2, 4}));
+  CHECK(placement_of(cluster, {0, 4}) == placement_of(cluster, {2, 6}));
+  cluster = test_cluster(8, 4);
+  cluster.nics_per_node = 2;
+  CHECK(placement_of(cluster, {0, 1, 4, 5}) != placement_of(cluster, {1, 2, 5, 6}));
+  CHECK(placement_of(cluster, {0, 1, 4, 5}) == placement_of(cluster, {2, 3, 6, 7}));
 }
 
 TEST_CASE("equal ranks: all members run where messages tell them apart") {

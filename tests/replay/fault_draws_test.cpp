@@ -48,7 +48,7 @@ double step_of(const std::string& text, const Overrides& overrides) {
 FaultDraws drawn(const Experiment& experiment, const RunHooks& hooks = {}) {
   const RankRecording recording = record_ranks(experiment, hooks, nullptr);
   REQUIRE(recording.programs);
-  return draw_faults(experiment, hooks, *recording.programs, 0.0);
+  return draw_faults(experiment, hooks, &*recording.programs, 0.0);
 }
 
 Result planned_with(const Overrides& overrides) {
@@ -75,7 +75,6 @@ TEST_CASE("property: a draw of stragglers is the plan with these stragglers, bit
   check_property(20, [&] {
     DrawnScenario plan = draw_faulty_plan();
     plan.erase("faults.flapping_links");
-    plan.erase("faults.stragglers");
     const std::string text = plan.text();
     std::optional<Experiment> experiment;
     double healthy_s = 0.0;
@@ -88,7 +87,7 @@ TEST_CASE("property: a draw of stragglers is the plan with these stragglers, bit
     }
     const RankRecording recording = record_ranks(*experiment, {}, nullptr);
     if (!recording.programs) return;
-    const FaultDraws draws = draw_faults(*experiment, {}, *recording.programs, healthy_s);
+    const FaultDraws draws = draw_faults(*experiment, {}, &*recording.programs, healthy_s);
     for (std::int64_t draw = 0; draw < 4; ++draw) {
       const LaneFaults faults = lane_of_draw(*experiment, draw);
       const double step_s = draws.step_s[static_cast<std::size_t>(draw)];
@@ -176,6 +175,14 @@ TEST_CASE("the mean goodput of the draws is that of the closed form") {
   // Steps do not vary.
   CHECK(figure(result, metric::kDrawsStepTimeSP5) == figure(result, metric::kStepTimeS));
   CHECK(figure(result, metric::kDrawsStepTimeSP99) == figure(result, metric::kStepTimeS));
+  // The mean of a short training's ratios would lie above: all work by all time does not.
+  Overrides shorter = failures;
+  shorter.back() = "faults.draws.count=20000";
+  shorter.emplace_back("faults.draws.training_days=0.5");
+  const Result brief = planned_with(shorter);
+  const double its_error = figure(brief, metric::kDrawsGoodputStandardError);
+  CHECK(std::fabs(figure(brief, metric::kDrawsGoodputMean) - expected) < 3.0 * its_error);
+  CHECK(its_error < 0.01 * expected);
   // A longer training varies less: as one by the root of its length.
   Overrides longer = failures;
   longer.emplace_back("faults.draws.training_days=480");
@@ -193,6 +200,40 @@ TEST_CASE("days of the draws follow from their steps and their goodput") {
   CHECK(page.find("draws") != std::string::npos);
   CHECK(page.find("50, 90 % of them: step ") != std::string::npos);
   CHECK(page.find("; training ") != std::string::npos);
+}
+
+TEST_CASE("draws of failures alone need no replay, and flapping links do not disturb them") {
+  const Overrides failures = {"faults.gpu_mtbf_hours=3200", "faults.checkpoint_write_s=48",
+                              "faults.restart_s=500", "faults.draws.count=10"};
+  const Result replayed = planned_with(failures);
+  Overrides run = failures;
+  run.emplace_back("execution.engine=run");
+  CHECK(figure(planned_with(run), metric::kDrawsGoodputP5) ==
+        figure(replayed, metric::kDrawsGoodputP5));
+  Overrides flapping = failures;
+  flapping.emplace_back(
+      R"(faults.flapping_links=[{"tier": "intra_node", "down_s": 1e-5, "period_s": 1e-4}])");
+  CHECK(figure(planned_with(flapping), metric::kDrawsCount) == 10.0);
+}
+
+TEST_CASE("a training that never ends has a goodput of zero, and no days") {
+  const Result result =
+      planned_with({"faults.gpu_mtbf_hours=0.05", "faults.checkpoint_write_s=60",
+                    "faults.restart_s=6000", "faults.draws.count=2", "training.tokens_total=1e12"});
+  CHECK(figure(result, metric::kDrawsGoodputP95) == 0.0);
+  CHECK(result.find(metric::kDrawsDaysP5) == nullptr);
+}
+
+TEST_CASE("the mean of jitter is that of its distribution, from the scenario's fields on") {
+  const Result result =
+      planned_with({"system.nodes=1", "system.gpus_per_node=1", "faults.draws.count=1000",
+                    "faults.draws.compute_jitter.distribution=uniform",
+                    "faults.draws.compute_jitter.spread=0.5", "training.global_batch_size=4"});
+  // One rank computes all the time, so factors of 1 to 1.5 make it a quarter longer.
+  const double error = figure(result, metric::kDrawsStepTimeSStandardError);
+  CHECK(std::fabs(figure(result, metric::kDrawsStepTimeSMean) -
+                  1.25 * figure(result, metric::kStepTimeS)) < 3.0 * error);
+  CHECK(error < 0.01 * figure(result, metric::kStepTimeS));
 }
 
 TEST_CASE("a quantile lies between the values beside it") {

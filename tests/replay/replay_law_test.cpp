@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 
 #include "reports/json_writer.hpp"
 #include "scenarios/load.hpp"
+#include "sim/run/rank_programs.hpp"
 #include "sim/run/run.hpp"
 
 #include "tests/app/folding_fixture.hpp"
@@ -21,6 +23,7 @@
 #include "tests/draws.hpp"
 #include "tests/property/check_property.hpp"
 #include "tests/replay/drawn_plan.hpp"
+#include "tests/sample.hpp"
 
 // Run = replay: whatever a plan reports, it reports bit by bit the same, whether its ranks ran or
 // their programs were replayed.
@@ -187,6 +190,64 @@ TEST_CASE("run = replay: each shipped verification as a plan, with traces of all
     ++compared;
   }
   CHECK(compared > 60);
+}
+
+TEST_CASE("run = replay: nodes with worse links, pods and shared cards") {
+  using Overrides = std::vector<std::string>;
+  const Overrides pods = {"system.nodes=4",          "system.gpus_per_node=4",
+                          "system.nodes_per_pod=3",  "system.oversubscription=10",
+                          "parallelism.tp=8",        "parallelism.dp_shard=2",
+                          "parallelism.zero_stage=1"};
+  const Overrides cards = {"system.nics_per_node=3", "parallelism.tp=2"};
+  for (const Overrides& more :
+       {Overrides{R"(faults.slow_links=[{"node": 0, "bandwidth_factor": 0.5}])"},
+        Overrides{R"(faults.slow_links=[{"node": 1, "bandwidth_factor": 0.5}])"}, pods, cards}) {
+    Overrides overrides = {"execution.fold=off", "training.global_batch_size=16",
+                           "model.seq_len=1024"};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    INFO(more.front());
+    CHECK(difference_of(load_scenario("scenarios/quickstart.json", overrides)) == "");
+  }
+}
+
+// Larger ones take minutes to run, so they are part of long runs.
+TEST_CASE("run = replay: each shipped plan") {
+  int compared = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("scenarios")) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("verify-") || !name.ends_with(".json")) continue;
+    if (name == "scenario.schema.json") continue;
+    INFO(name);
+    const Scenario scenario = load_scenario(entry.path(), {"execution.fold=off"});
+    const std::int64_t most = long_run() ? 16384 : 256;
+    if (scenario.system.ranks > most) continue;
+    CHECK(difference_of(scenario) == "");
+    ++compared;
+  }
+  CHECK(compared >= (long_run() ? 5 : 3));
+}
+
+TEST_CASE("nearly all small plans of any kind are replayed, the rest for known reasons") {
+  int replayed = 0;
+  int valid = 0;
+  std::map<std::string, int> others;
+  check_property(200, [&] {
+    try {
+      const Experiment experiment =
+          compile(load_scenario_text(draw_faulty_plan().text(), "drawn.json"));
+      const RankRecording recording = record_ranks(experiment, {}, nullptr);
+      ++valid;
+      if (recording.programs)
+        ++replayed;
+      else
+        ++others[recording.obstacle];
+    } catch (const Error&) {
+      return;  // Its fields do not fit together.
+    }
+  });
+  for (const auto& [reason, count] : others) UNSCOPED_INFO(count << " because " << reason);
+  CHECK(valid >= 100);
+  CHECK(replayed >= 0.95 * valid);
 }
 
 TEST_CASE("property: run = replay for small plans of any kind") {

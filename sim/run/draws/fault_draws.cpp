@@ -29,6 +29,8 @@ constexpr double kSecondsPerDay = 86400.0;
 constexpr double kDefaultDays = 30.0;
 // A training that meets so many never ends.
 constexpr std::int64_t kMostFailures = 1'000'000;
+// Of a longer training this much is drawn: its goodput hardly varies.
+constexpr double kMostSegments = 1e6;
 
 // The number of the part that a rank belongs to.
 int part_of(const std::string& part, const Experiment& experiment, int rank) {
@@ -50,12 +52,29 @@ struct Spread {
   double standard_error = 0.0;
 };
 
+// Differences from the first value: where all are equal, so is their mean.
 Spread spread_of(std::span<const double> values) {
   const auto count = static_cast<double>(values.size());
-  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+  const double first = values.front();
+  double sum = 0.0;
+  for (const double value : values) sum += value - first;
+  const double mean = sum / count;
   double squares = 0.0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  return {mean, values.size() < 2 ? 0.0 : std::sqrt(squares / (count - 1.0) / count)};
+  for (const double value : values) squares += (value - first - mean) * (value - first - mean);
+  return {first + mean, values.size() < 2 ? 0.0 : std::sqrt(squares / (count - 1.0) / count)};
+}
+
+// All work by all time, and its error to first order: the mean of the ratios would lie above.
+Spread ratio_of(std::span<const double> parts, std::span<const double> wholes) {
+  const double whole = std::accumulate(wholes.begin(), wholes.end(), 0.0);
+  const double ratio = std::accumulate(parts.begin(), parts.end(), 0.0) / whole;
+  double squares = 0.0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const double residual = parts[i] - ratio * wholes[i];
+    squares += residual * residual;
+  }
+  const auto count = static_cast<double>(parts.size());
+  return {ratio, count < 2 ? 0.0 : std::sqrt(squares * count / (count - 1.0)) / whole};
 }
 
 ReplayOptions world_of(const Experiment& experiment, const RunHooks& hooks) {
@@ -176,7 +195,7 @@ class StragglerDraws {
   const Experiment& experiment_;
   const RunHooks& hooks_;
   const RankPrograms& programs_;
-  double step_s_;  // Of a draw without stragglers.
+  double step_s_;  // The step of a draw without stragglers.
   RecordedGroups groups_;
   ReplayCodes codes_;
 };
@@ -203,12 +222,12 @@ std::vector<double> all_steps(const Draws& draws, std::size_t count, const RunHo
 }
 
 std::vector<double> drawn_steps(const Experiment& experiment, const RunHooks& hooks,
-                                const RankPrograms& programs, double step_s) {
+                                const RankPrograms* programs, double step_s) {
   const DrawSpec& draws = experiment.scenario().faults.draws;
   const auto count = static_cast<std::size_t>(draws.count);
-  if (draws.has_jitter()) return all_steps(JitterDraws(experiment, hooks, programs), count, hooks);
   if (!draws.changes_steps()) return std::vector<double>(count, step_s);
-  return all_steps(StragglerDraws(experiment, hooks, programs, step_s), count, hooks);
+  if (draws.has_jitter()) return all_steps(JitterDraws(experiment, hooks, *programs), count, hooks);
+  return all_steps(StragglerDraws(experiment, hooks, *programs, step_s), count, hooks);
 }
 
 // The days of training.tokens_total without failures; 0 without it.
@@ -227,20 +246,20 @@ double drawn_days(const Experiment& experiment, double step_s) {
   return days > 0.0 ? days : kDefaultDays;
 }
 
-std::vector<double> drawn_goodputs(const Experiment& experiment, double step_s) {
-  const FaultSpec& faults = experiment.scenario().faults;
+void draw_trainings(const Experiment& experiment, double step_s, FaultDraws& drawn) {
+  const DrawSpec& draws = experiment.scenario().faults.draws;
   const FailureModel model = failure_model_of(experiment);
   const double interval_s = checkpoint_interval_of(experiment);
   const double work_s = drawn_days(experiment, step_s) * kSecondsPerDay;
-  const auto segments = static_cast<std::int64_t>(std::ceil(std::max(work_s / interval_s, 1.0)));
-  const std::string seed = std::to_string(faults.draws.seed);
-  std::vector<double> goodput;
-  for (std::int64_t draw = 0; draw < faults.draws.count; ++draw) {
+  const double segments = std::clamp(std::ceil(work_s / interval_s), 1.0, kMostSegments);
+  const std::string seed = std::to_string(draws.seed);
+  for (std::int64_t draw = 0; draw < draws.count; ++draw) {
     const RandomStream failures(static_cast<std::uint64_t>(draw), "failures " + seed);
-    goodput.push_back(
-        simulate_training(model, interval_s, segments, failures, kMostFailures).shares.useful);
+    const SimulatedTraining training = simulate_training(
+        model, interval_s, static_cast<std::int64_t>(segments), failures, kMostFailures);
+    drawn.kept_s.push_back(static_cast<double>(training.segments) * interval_s);
+    drawn.wall_s.push_back(training.wall_s);
   }
-  return goodput;
 }
 
 void add_quantiles(std::vector<Metric>& metrics, const std::vector<double>& values,
@@ -288,11 +307,11 @@ LaneFaults lane_of_draw(const Experiment& experiment, std::int64_t draw) {
 }
 
 FaultDraws draw_faults(const Experiment& experiment, const RunHooks& hooks,
-                       const RankPrograms& programs, double step_s) {
+                       const RankPrograms* programs, double step_s) {
   const FaultSpec& faults = experiment.scenario().faults;
   FaultDraws drawn;
   drawn.step_s = drawn_steps(experiment, hooks, programs, step_s);
-  if (faults.has_failures()) drawn.goodput = drawn_goodputs(experiment, step_s);
+  if (faults.has_failures()) draw_trainings(experiment, step_s, drawn);
   return drawn;
 }
 
@@ -307,20 +326,25 @@ void add_draws(const Experiment& experiment, const FaultDraws& draws,
                  {&metric::kDrawsStepTimeSP50, 0.5},
                  {&metric::kDrawsStepTimeSP95, 0.95},
                  {&metric::kDrawsStepTimeSP99, 0.99}});
-  if (!draws.goodput.empty()) {
-    const Spread kept = spread_of(draws.goodput);
+  std::vector<double> goodput;
+  for (std::size_t draw = 0; draw < draws.wall_s.size(); ++draw) {
+    goodput.push_back(draws.goodput(draw));
+  }
+  if (!goodput.empty()) {
+    const Spread kept = ratio_of(draws.kept_s, draws.wall_s);
     metrics.push_back({metric::kDrawsGoodputMean.name, kept.mean});
     metrics.push_back({metric::kDrawsGoodputStandardError.name, kept.standard_error});
-    add_quantiles(metrics, draws.goodput,
+    add_quantiles(metrics, goodput,
                   {{&metric::kDrawsGoodputP5, 0.05},
                    {&metric::kDrawsGoodputP50, 0.5},
                    {&metric::kDrawsGoodputP95, 0.95}});
   }
   if (experiment.scenario().training.tokens_total <= 0.0) return;
+  if (std::ranges::find(goodput, 0.0) != goodput.end()) return;  // Some never end.
   std::vector<double> days;
   for (std::size_t draw = 0; draw < draws.step_s.size(); ++draw) {
     days.push_back(days_of_tokens(experiment, draws.step_s[draw]) /
-                   (draws.goodput.empty() ? 1.0 : draws.goodput[draw]));
+                   (goodput.empty() ? 1.0 : goodput[draw]));
   }
   add_quantiles(metrics, days,
                 {{&metric::kDrawsDaysP5, 0.05},

@@ -19,14 +19,19 @@ namespace shardsim {
 
 /// Figures of all draws, by their numbers.
 struct FaultDraws {
-  std::vector<double> step_s;   ///< The last step's time.
-  std::vector<double> goodput;  ///< Share of kept work; empty without failures.
+  std::vector<double> step_s;  ///< The last step's time.
+  // With failures:
+  std::vector<double> kept_s;  ///< The work of a training, and
+  std::vector<double> wall_s;  ///< the time that it takes.
+
+  /// Share of kept work.
+  [[nodiscard]] double goodput(std::size_t draw) const { return kept_s[draw] / wall_s[draw]; }
 };
 
-/// Throws ReplayEnded as ReplayWorld does. `step_s`: the step without drawn faults. REQUIRES:
-/// faults.draws.count > 0, and all ranks have programs.
+/// Throws ReplayEnded as ReplayWorld does. `programs`: of all ranks; may be null if draws change no
+/// steps. `step_s`: the step without drawn faults. REQUIRES: faults.draws.count > 0.
 [[nodiscard]] FaultDraws draw_faults(const Experiment& experiment, const RunHooks& hooks,
-                                     const RankPrograms& programs, double step_s);
+                                     const RankPrograms* programs, double step_s);
 
 /// draws.*, from metrics that `metrics` has already.
 void add_draws(const Experiment& experiment, const FaultDraws& draws, std::vector<Metric>& metrics);

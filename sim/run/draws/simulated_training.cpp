@@ -86,15 +86,17 @@ SimulatedTraining simulate_training(const FailureModel& model, double interval_s
     ++done;
   }
   const auto count = static_cast<double>(done);
-  const double mean = sum / std::max(count, 1.0);
+  const double divisor = std::max(count, 1.0);
+  const double mean = sum / divisor;
+  const double variance = squares / divisor - mean * mean;
   return {.shares = {.useful = count * interval_s / sum,
                      .checkpoint = count * model.checkpoint_s / sum,
                      .rework = rework / sum,
                      .restart = restart / sum},
           .segments = done,
+          .wall_s = sum,
           .mean_segment_s = mean,
-          .standard_error_s =
-              std::sqrt((squares / std::max(count, 1.0) - mean * mean) / std::max(count, 1.0)),
+          .standard_error_s = std::sqrt(std::max(0.0, variance) / divisor),
           .failures = clock.failures()};
 }
 

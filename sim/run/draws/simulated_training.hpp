@@ -9,8 +9,9 @@
 namespace shardsim {
 
 struct SimulatedTraining {
-  TimeShares shares;  ///< Shares of the wall-clock time.
-  std::int64_t segments = 0;
+  TimeShares shares;          ///< Shares of the wall-clock time.
+  std::int64_t segments = 0;  ///< Those that were finished.
+  double wall_s = 0.0;
   double mean_segment_s = 0.0;
   double standard_error_s = 0.0;  ///< The error of that mean, from the segments' own spread.
   std::int64_t failures = 0;
