@@ -5,26 +5,11 @@
 #include <string>
 #include <utility>
 
-#include <boost/fiber/fiber.hpp>
-
 #include "sim/kernel/fiber_scheduler.hpp"
 
 namespace shardsim {
 
 namespace {
-
-// Hands the fibers of one run their stacks in order; they all go when the slab goes.
-class SlabAllocator {
- public:
-  using traits_type = boost::context::stack_traits;
-  SlabAllocator(StackSlab& slab, std::size_t index) : slab_(&slab), index_(index) {}
-  boost::context::stack_context allocate() { return slab_->stack(index_); }
-  void deallocate(boost::context::stack_context&) noexcept {}
-
- private:
-  StackSlab* slab_;
-  std::size_t index_;
-};
 
 // Heap order: the earliest start on top; among equals, the one queued first.
 constexpr auto kLater = [](const auto& a, const auto& b) {
@@ -90,43 +75,42 @@ void Engine::add_ranks() {
 }
 
 void Engine::run(const RankBody& body) {
-  RankScheduler& scheduler = RankScheduler::install();
-  scheduler.set_interleaving(options_.interleaving_seed);
   {
     SlabLease stacks(ranks_.size(), options_.stack_bytes);
-    std::vector<boost::fibers::fiber> fibers;
-    fibers.reserve(ranks_.size());
+    scheduler_ = std::make_unique<RankScheduler>(ranks_.size(), options_.interleaving_seed);
     num_alive_ = static_cast<int>(ranks_.size());
     for (RankState& rank : ranks_) {
-      fibers.emplace_back(boost::fibers::launch::post, std::allocator_arg,
-                          SlabAllocator(stacks.slab(), fibers.size()),
-                          [this, &rank, &body] { run_rank(rank, body); });
+      rank.fiber_ =
+          &scheduler_->start(stacks.slab(), [this, &rank, &body] { run_rank(rank, body); });
     }
     maestro();
-    for (boost::fibers::fiber& fiber : fibers) fiber.join();
-    fibers.clear();
-    scheduler.release_finished_fibers();  // Before their stacks go.
+    scheduler_.reset();  // Before the stacks go.
   }
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
 void Engine::maestro() {
   while (true) {
-    RankScheduler::run_ready_ranks();
+    scheduler_->run_ready_ranks();
     if (num_alive_ == 0) return;
+    if (advance()) continue;
     if (failure_) {
       if (explainer_ != nullptr && !cancelling_) explainer_->note_waiting(*this);
       cancel_all();
-    } else if (arbiter_ != nullptr && arbiter_->decide(next_start())) {
-      continue;
-    } else if (launches_.empty()) {
+    } else {
       fail(explainer_ != nullptr
                ? explainer_->explain(*this)
                : Diagnosis{.code = "DEADLOCK", .summary = "every rank waits", .sides = {}});
-    } else {
-      launch_next();
     }
   }
+}
+
+bool Engine::advance() {
+  if (failure_) return false;
+  if (arbiter_ != nullptr && arbiter_->decide(next_start())) return true;
+  if (launches_.empty()) return false;
+  launch_next();
+  return true;
 }
 
 void Engine::tell_progress() {
@@ -143,7 +127,6 @@ void Engine::keep_first(Time time, int rank, std::exception_ptr failure) {
 }
 
 void Engine::run_rank(RankState& rank, const RankBody& body) {
-  rank.context_ = boost::fibers::context::active();
   tick();
   try {
     if (!cancelling_) body(rank);
@@ -162,7 +145,10 @@ void Engine::await(RankState& rank, Operation& operation) {
   if (cancelling_) throw RankCancelled();
   rank.blocked_on_ = &operation;
   rank.next_waiter_ = std::exchange(operation.waiters_, &rank);
-  suspend_fiber();
+  // The last rank that waits does the maestro's work: mostly a rank that it wakes is next.
+  while (options_.ranks_advance && !scheduler_->has_ready() && advance()) {
+  }
+  scheduler_->suspend();
   rank.blocked_on_ = nullptr;
   if (cancelling_) throw RankCancelled();
 }
@@ -178,7 +164,7 @@ void Engine::cancel_all() {
     if (rank.blocked_on_ == nullptr) continue;
     rank.blocked_on_->waiters_ = nullptr;
     rank.blocked_on_ = nullptr;
-    boost::fibers::context::active()->schedule(rank.context_);
+    scheduler_->ready(*rank.fiber_);
   }
 }
 
@@ -217,11 +203,10 @@ void Engine::launch_next() {
 
 void Engine::resolve(Operation& operation) {
   operation.resolved_ = true;
-  boost::fibers::context* active = boost::fibers::context::active();
   RankState* waiter = std::exchange(operation.waiters_, nullptr);
   while (waiter != nullptr) {
     RankState* next = std::exchange(waiter->next_waiter_, nullptr);
-    active->schedule(waiter->context_);
+    scheduler_->ready(*waiter->fiber_);
     waiter = next;
   }
   for (Operation* dependent : operation.dependents_) dependent->settle(*this, operation.end_);

@@ -5,6 +5,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -17,6 +18,8 @@
 // caller's own context) launches an operation that can start. Without one the run is stalled: it is
 // explained, every fiber unwinds and joins, and `run` throws.
 namespace shardsim {
+
+class RankScheduler;
 
 /// Thrown into ranks that wait when the run ends early, so that their stacks unwind. Not derived
 /// from std::exception: strategies must not mistake it for a failure of their own.
@@ -61,6 +64,9 @@ struct EngineOptions {
   /// nothing a run reports may depend on it.
   std::uint64_t interleaving_seed = 0;
   LaunchOrder launch_order = LaunchOrder::earliest_start;
+  /// A rank that waits while no other is ready does the maestro's work on its own stack, in the
+  /// same order. For operations that need little stack, and an arbiter that does.
+  bool ranks_advance = false;
   /// Called every `progress_interval` ticks: often enough to tell a person, seldom enough that
   /// asking for the time of day costs nothing.
   std::function<void()> on_progress;
@@ -138,12 +144,15 @@ class Engine {
   void keep_first(Time time, int rank, std::exception_ptr failure);
   void cancel_all();
   void maestro();
+  /// Decides or launches one thing. False if there is none, or the run has failed.
+  bool advance();
   void tell_progress();
 
   EngineOptions options_;
-  std::deque<RankState> ranks_;   // Those that run, ascending.
-  std::vector<int> places_;       // By rank, in ranks_; empty if all run.
-  std::vector<Launch> launches_;  // A heap or a stack, see LaunchOrder.
+  std::deque<RankState> ranks_;               // Those that run, ascending.
+  std::vector<int> places_;                   // By rank, in ranks_; empty if all run.
+  std::unique_ptr<RankScheduler> scheduler_;  // While it runs.
+  std::vector<Launch> launches_;              // A heap or a stack, see LaunchOrder.
   std::uint64_t num_launched_ = 0;
   std::uint64_t ticks_left_ = 0;  // From 0 it counts down for ever: progress is not reported.
   int num_alive_ = 0;
