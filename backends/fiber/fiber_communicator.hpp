@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -22,10 +23,14 @@ class FiberStream final : private WorkOwner {
   [[nodiscard]] int member() const { return member_; }
   [[nodiscard]] RankState& rank() const { return rank_; }
   [[nodiscard]] CallSite made_at() const { return made_at_; }
-  [[nodiscard]] const TrafficCounters& counters() const { return counters_; }
+  [[nodiscard]] const TrafficCounters& counters() {
+    flush();
+    return counters_;
+  }
   /// Calls `visit(member, counters)` for this member and all that it represents.
   template <class Visitor>
-  void for_each_member(const Visitor& visit) const {
+  void for_each_member(const Visitor& visit) {
+    flush();
     visit(member_, counters_);
     for (const StoodFor& other : others_) visit(other.member, other.counters);
   }
@@ -57,7 +62,18 @@ class FiberStream final : private WorkOwner {
   };
   void wait(void* operation) override;
   void abandon(void* operation) noexcept override;
+  // Messages one way between the same two members, which are counted at once.
+  struct Link {
+    int from = -1;
+    int to = -1;
+    TrafficClass traffic = TrafficClass::payload;
+    std::int64_t bytes = 0;
+    std::int64_t calls = 0;
+  };
   void account(FiberOperation& operation);
+  void count_message(const MessageEnd& end, TrafficClass traffic);
+  void flush(bool sends);
+  void flush();
   void count(FiberOperation& operation, int member, const Moved& moved, TrafficCounters& counters);
   [[nodiscard]] Diagnosis report(const FiberOperation& operation, const char* code) const;
 
@@ -71,6 +87,7 @@ class FiberStream final : private WorkOwner {
   FiberOperation* last_ = nullptr;  // The last operation, while it may be unresolved.
   Time free_;
   TrafficCounters counters_;
+  std::array<Link, 2> last_links_;  // Not yet counted: received, and sent.
   std::vector<StoodFor> others_;
   RankObserver* observer_;  // Mostly null.
   int track_ = -1;          // Index in the rank's trace; -1: not traced.

@@ -99,11 +99,50 @@ void FiberStream::count(FiberOperation& operation, int member, const Moved& move
   operation.count_off_ring(member);
 }
 
+// Ranks mostly talk to the same peer: then its link is looked for once.
+void FiberStream::count_message(const MessageEnd& end, TrafficClass traffic) {
+  Link& link = last_links_[end.sends ? 1 : 0];
+  if (link.from != end.from || link.to != end.to || link.traffic != traffic) {
+    flush(end.sends);
+    link = {.from = end.from, .to = end.to, .traffic = traffic};
+  }
+  link.bytes += end.bytes;
+  ++link.calls;
+}
+
+void FiberStream::flush(bool sends) {
+  const Link link = std::exchange(last_links_[sends ? 1 : 0], {});
+  if (link.calls == 0) return;
+  const bool moves = link.from != link.to;
+  Moved moved;
+  if (moves) moved = one_message(sends, link.bytes);
+  if (moves && sends) moved.payload.messages = link.calls;
+  add_moved(counters_, moved, link.traffic);
+  (link.traffic == TrafficClass::scalar ? counters_.scalar_calls : counters_.calls) +=
+      link.calls - 1;
+  if (!moves || link.traffic == TrafficClass::scalar) return;
+  group_.off_ring().add_sum(sends, link.from, link.to, link.bytes, link.calls);
+  if (sends && link.bytes > 0) group_.add_sent("send", link.bytes);
+}
+
+void FiberStream::flush() {
+  flush(false);
+  flush(true);
+}
+
 void FiberStream::account(FiberOperation& operation) {
-  const Moved moved = operation.moved(member_);
-  count(operation, member_, moved, counters_);
-  for (StoodFor& other : others_) {
-    count(operation, other.member, operation.moved(other.member), other.counters);
+  const std::optional<MessageEnd> message = operation.message_end(member_);
+  std::int64_t sent = 0;
+  if (message && others_.empty()) {
+    count_message(*message, operation.record().traffic);
+    sent = message->sends && message->from != message->to ? message->bytes : 0;
+  } else {
+    const Moved moved = operation.moved(member_);
+    count(operation, member_, moved, counters_);
+    for (StoodFor& other : others_) {
+      count(operation, other.member, operation.moved(other.member), other.counters);
+    }
+    sent = moved.payload.sent + moved.padding_sent;
   }
   group_.world().add_busy(rank_.index(), operation.end() - operation.start());
   if (track_ >= 0) {
@@ -111,7 +150,7 @@ void FiberStream::account(FiberOperation& operation) {
         {.name = operation.record_of(member_).name,
          .begin = operation.start(),
          .end = operation.end(),
-         .bytes = moved.payload.sent + moved.padding_sent,
+         .bytes = sent,
          .label = operation.record().label,
          .operation = operation.trace_id()});
   }

@@ -294,7 +294,7 @@ void FiberWorld::require_waited() const {
 // Buffered messages that no rank has received; others hold up their senders.
 void FiberWorld::require_delivered() const {
   const FiberOperation* left = mailbox_.left_over();
-  int from = left == nullptr ? 0 : mailbox_.left_over()->call().member;
+  int from = left == nullptr ? 0 : mailbox_.left_over()->member();
   for (const FiberGroup& group : groups_) {
     if (left != nullptr) break;
     for (const FiberOperation* operation : group.open_operations()) {

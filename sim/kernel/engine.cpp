@@ -107,7 +107,8 @@ void Engine::maestro() {
 
 bool Engine::advance() {
   if (failure_) return false;
-  if (arbiter_ != nullptr && arbiter_->decide(next_start())) return true;
+  const bool has_choices = arbiter_ != nullptr && arbiter_->has_choices();
+  if (has_choices && arbiter_->decide(next_start())) return true;
   if (launches_.empty()) return false;
   launch_next();
   return true;
@@ -139,9 +140,7 @@ void Engine::run_rank(RankState& rank, const RankBody& body) {
   --num_alive_;
 }
 
-void Engine::await(RankState& rank, Operation& operation) {
-  tick();
-  if (operation.resolved_) return;
+void Engine::block(RankState& rank, Operation& operation) {
   if (cancelling_) throw RankCancelled();
   rank.blocked_on_ = &operation;
   rank.next_waiter_ = std::exchange(operation.waiters_, &rank);
@@ -168,12 +167,7 @@ void Engine::cancel_all() {
   }
 }
 
-void Engine::enqueue(Operation& operation) {
-  launches_.push_back({operation.start_, num_launched_++, &operation});
-  if (options_.launch_order == LaunchOrder::earliest_start) {
-    std::push_heap(launches_.begin(), launches_.end(), kLater);
-  }
-}
+void Engine::sift_last_launch() { std::push_heap(launches_.begin(), launches_.end(), kLater); }
 
 std::optional<Time> Engine::next_start() const {
   if (launches_.empty()) return std::nullopt;
@@ -214,11 +208,6 @@ void Engine::resolve(Operation& operation) {
 }
 
 std::uint64_t Engine::trace_hash() const { return trace_hash_of(ranks_); }
-
-void Operation::settle(Engine& engine, Time time) {
-  start_ = max(start_, time);
-  if (--pending_ == 0) engine.enqueue(*this);
-}
 
 void Operation::follow(Engine& engine, Operation& prior) {
   if (prior.resolved_) {

@@ -38,9 +38,14 @@ class StallExplainer {
 class Arbiter {
  public:
   virtual ~Arbiter() = default;
+  /// Whether there is a choice. Without one `decide` does nothing and need not be called.
+  [[nodiscard]] bool has_choices() const { return num_choices_ > 0; }
   /// Called when no rank is ready. `next`: start of the operation that would be launched now, if
   /// there is one. Decides one thing and returns true, or leaves it at that.
   virtual bool decide(std::optional<Time> next) = 0;
+
+ protected:
+  int num_choices_ = 0;
 };
 
 /// The order in which operations that can start are launched.
@@ -93,7 +98,10 @@ class Engine {
   void run(const RankBody& body);
 
   /// Suspends the calling rank until `operation` is resolved. REQUIRES: called from its fiber.
-  void await(RankState& rank, Operation& operation);
+  void await(RankState& rank, Operation& operation) {
+    tick();
+    if (!operation.resolved()) block(rank, operation);
+  }
   /// The same, and moves its compute stream to the end.
   void wait(RankState& rank, Operation& operation, bool is_transfer = false,
             const StreamRules& rules = {}) {
@@ -137,9 +145,11 @@ class Engine {
   }
   void add_ranks();
   void enqueue(Operation& operation);
+  void sift_last_launch();
   [[nodiscard]] std::optional<Time> next_start() const;
   void launch_next();
   void resolve(Operation& operation);
+  void block(RankState& rank, Operation& operation);
   void run_rank(RankState& rank, const RankBody& body);
   void keep_first(Time time, int rank, std::exception_ptr failure);
   void cancel_all();
@@ -164,6 +174,16 @@ class Engine {
   Arbiter* arbiter_ = nullptr;
   RollingHash drawn_;  // See LaunchOrder::drawn.
 };
+
+inline void Engine::enqueue(Operation& operation) {
+  launches_.push_back({operation.start_, num_launched_++, &operation});
+  if (options_.launch_order == LaunchOrder::earliest_start) sift_last_launch();
+}
+
+inline void Operation::settle(Engine& engine, Time time) {
+  start_ = max(start_, time);
+  if (--pending_ == 0) engine.enqueue(*this);
+}
 
 /// A rank's body threw an Error: the same code, exit code and fix, with the rank named.
 class RankFailed : public Error {

@@ -13,16 +13,6 @@ namespace shardsim {
 
 namespace {
 
-// Layout of abi::__cxa_eh_globals. Source: Itanium C++ ABI, "Exception Handling", 2.2.2.
-struct ExceptionGlobals {
-  void* caught;
-  unsigned int uncaught;
-};
-
-ExceptionGlobals& exception_globals() {
-  return *reinterpret_cast<ExceptionGlobals*>(abi::__cxa_get_globals());
-}
-
 // So few stacks that the kept memory is small.
 constexpr std::size_t kSmallRun = 64;
 
@@ -49,7 +39,8 @@ constexpr bool kKeepsSlabs = true;
 // --- Order -------------------------------------------------------------------------------------
 
 RankScheduler::RankScheduler(std::size_t ranks, std::uint64_t interleaving_seed)
-    : shuffle_(interleaving_seed != 0) {
+    : exceptions_(*reinterpret_cast<ExceptionGlobals*>(abi::__cxa_get_globals())),
+      shuffle_(interleaving_seed != 0) {
   fibers_.reserve(ranks);
   shuffle_state_.add(interleaving_seed);
 }
@@ -62,14 +53,13 @@ bool RankScheduler::next_shuffle_bit() {
 // Each fiber keeps its own C++ runtime record of exceptions being handled. Boost.Context lets
 // fibers share it: a fiber that waits inside a catch block would rethrow another one's exception.
 void RankScheduler::leave_for(RankFiber& next) {
-  ExceptionGlobals& globals = exception_globals();
-  const ExceptionGlobals mine = std::exchange(globals, {nullptr, 0});
+  const ExceptionGlobals mine = std::exchange(exceptions_, {});
   RankFiber* const left = std::exchange(running_, &next);
   std::move(next.rest).resume_with([left](boost::context::fiber&& rest) {
     left->rest = std::move(rest);
     return boost::context::fiber();
   });
-  globals = mine;
+  exceptions_ = mine;
 }
 
 // --- Stacks ------------------------------------------------------------------------------------

@@ -16,6 +16,13 @@
 // that leaves goes straight to the next one; no call here ever looks at a clock.
 namespace shardsim {
 
+/// Layout of abi::__cxa_eh_globals: what this thread's C++ runtime knows of exceptions being
+/// handled. Source: Itanium C++ ABI, "Exception Handling", 2.2.2.
+struct ExceptionGlobals {
+  void* caught = nullptr;
+  unsigned int uncaught = 0;
+};
+
 /// Where a rank, or the maestro, goes on, and its place among those that are ready.
 struct RankFiber {
   boost::context::fiber rest;  // Empty while it runs.
@@ -84,6 +91,7 @@ class RankScheduler {
   RankFiber* running_ = &maestro_;
   RankFiber* first_ = nullptr;  // The ready ones, linked.
   RankFiber* last_ = nullptr;
+  ExceptionGlobals& exceptions_;  // Of the thread.
   bool shuffle_ = false;
   RollingHash shuffle_state_;
 };
