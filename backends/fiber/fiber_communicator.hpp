@@ -14,7 +14,7 @@ namespace shardsim {
 /// One member's stream of a group: what it has posted last, who holds a Work of it, and what it has
 /// moved. Belongs to a communicator; where a Work outlives that, the world keeps the stream, so
 /// that waiting for it is an error with a name.
-class FiberStream final : private WorkOwner {
+class FiberStream : public WorkOwner {
  public:
   /// `made_at`: the call that made the communicator.
   FiberStream(FiberGroup& group, int member, CallSite made_at);
@@ -54,14 +54,20 @@ class FiberStream final : private WorkOwner {
   [[nodiscard]] bool outlives_world() const { return outlives_world_; }
   [[nodiscard]] bool has_handles() const { return num_handles_ > 0; }
 
+  void wait(void* operation) override;
+  void abandon(void* operation) noexcept override;
+
+ protected:
+  // `Kind`: that of the operation, as far as it is known.
+  template <class Kind>
+  void wait_as(Kind& operation);
+
  private:
   // The other members that this one represents; each may move something else.
   struct StoodFor {
     int member = 0;
     TrafficCounters counters;
   };
-  void wait(void* operation) override;
-  void abandon(void* operation) noexcept override;
   // Messages one way between the same two members, which are counted at once.
   struct Link {
     int from = -1;
@@ -70,27 +76,38 @@ class FiberStream final : private WorkOwner {
     std::int64_t bytes = 0;
     std::int64_t calls = 0;
   };
-  void account(FiberOperation& operation);
-  void count_message(const MessageEnd& end, TrafficClass traffic);
+  void start_waiting(FiberOperation& operation);
+  template <class Kind>
+  inline void account(Kind& operation);
+  void trace(const FiberOperation& operation, std::int64_t sent);
+  inline void count_message(const MessageEnd& end, TrafficClass traffic);
   void flush(bool sends);
   void flush();
   void count(FiberOperation& operation, int member, const Moved& moved, TrafficCounters& counters);
   [[nodiscard]] Diagnosis report(const FiberOperation& operation, const char* code) const;
 
+  // Members that every wait looks at come first.
   FiberGroup& group_;
-  int member_;
   RankState& rank_;
-  CallSite made_at_;
-  bool closed_ = false;
-  bool outlives_world_ = false;
+  int member_;
   int num_handles_ = 0;
   FiberOperation* last_ = nullptr;  // The last operation, while it may be unresolved.
   Time free_;
-  TrafficCounters counters_;
-  std::array<Link, 2> last_links_;  // Not yet counted: received, and sent.
-  std::vector<StoodFor> others_;
   RankObserver* observer_;  // Mostly null.
   int track_ = -1;          // Index in the rank's trace; -1: not traced.
+  bool closed_ = false;
+  bool outlives_world_ = false;
+  std::array<Link, 2> last_links_;  // Not yet counted: received, and sent.
+  std::vector<StoodFor> others_;
+  TrafficCounters counters_;
+  CallSite made_at_;
+};
+
+/// The same for tagged messages: of what it waits for the kind is known.
+class TaggedStream final : public FiberStream {
+ public:
+  using FiberStream::FiberStream;
+  void wait(void* operation) override;
 };
 
 /// One member's end of a group: posts operations on its stream.

@@ -76,8 +76,8 @@ class FiberOperation : public Operation {
 
   FiberGroup* group_ = nullptr;
   std::int64_t sequence_ = 0;
-  CallRecord record_;
   bool in_use_ = false;
+  CallRecord record_;
 };
 
 /// Sees what one rank does, for who wants to know more of it than counters and a trace. It may look

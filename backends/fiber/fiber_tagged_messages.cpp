@@ -7,7 +7,7 @@
 namespace shardsim {
 
 FiberTaggedMessages::FiberTaggedMessages(FiberGroup& everyone, int member)
-    : stream_(std::make_unique<FiberStream>(everyone, member, CallSite{})) {}
+    : stream_(std::make_unique<TaggedStream>(everyone, member, CallSite{})) {}
 
 FiberTaggedMessages::~FiberTaggedMessages() { stream_->group().world().retire(std::move(stream_)); }
 
@@ -36,33 +36,28 @@ Work FiberTaggedMessages::recv(const Tensor& buffer, int source, int tag, Messag
                .site = site});
 }
 
-void FiberTaggedMessages::check(const MessageHalf::Call& call) const {
-  if (!call.buffer.defined()) {
-    refuse(call, "`buffer` is an undefined tensor", kUndefinedTensorHint);
-  }
-  const bool peer = call.peer >= 0 && call.peer < size();
-  const bool tag = call.tag >= 0;
-  if ((peer || (!call.sends && call.peer == kAnySource)) &&
-      (tag || (!call.sends && call.tag == kAnyTag))) {
-    return;
-  }
-  refuse(call, "peer is " + std::to_string(call.peer) + ", tag is " + std::to_string(call.tag),
-         "ranks are 0 to " + std::to_string(size() - 1) +
-             ", tags 0 or more; receives may ask for kAnySource and kAnyTag");
-}
-
-void FiberTaggedMessages::refuse(const MessageHalf::Call& call, const std::string& what,
-                                 const std::string& hint) const {
+void FiberTaggedMessages::refuse(const MessageHalf::Call& call) const {
   const std::string name = call.sends ? "send" : "recv";
   Diagnosis diagnosis = stream_->group().report("ARG_RANGE", stream_->rank(), name, call.site);
-  diagnosis.summary = name + " on rank " + std::to_string(rank()) + ": " + what;
-  diagnosis.hint = hint;
+  diagnosis.summary = name + " on rank " + std::to_string(rank()) + ": ";
+  if (!call.buffer.defined()) {
+    diagnosis.summary += "`buffer` is an undefined tensor";
+    diagnosis.hint = kUndefinedTensorHint;
+  } else {
+    diagnosis.summary +=
+        "peer is " + std::to_string(call.peer) + ", tag is " + std::to_string(call.tag);
+    diagnosis.hint = "ranks are 0 to " + std::to_string(size() - 1) +
+                     ", tags 0 or more; receives may ask for kAnySource and kAnyTag";
+  }
   throw CommunicationError(std::move(diagnosis));
 }
 
 Work FiberTaggedMessages::post(const MessageHalf::Call& call) {
-  check(call);
-  FiberWorld& world = stream_->group().world();
+  FiberGroup& everyone = stream_->group();
+  FiberWorld& world = everyone.world();
+  const int least = call.sends ? 0 : -1;  // kAnySource, kAnyTag.
+  const bool in_range = call.peer >= least && call.peer < everyone.size() && call.tag >= least;
+  if (!in_range || !call.buffer.defined()) refuse(call);
   RankState& state = stream_->rank();
   const Time ready = state.clock().post(false, world.rules());
   RankHash& hash = state.hash();
@@ -72,14 +67,14 @@ Work FiberTaggedMessages::post(const MessageHalf::Call& call) {
   const bool labelled = *call.options.label != '\0';  // Mostly not.
   hash.add(static_cast<std::uint64_t>(call.buffer.numel()) ^
            (labelled ? hash_label(call.options.label) : 0));
-  MessageHalf& half = world.mailbox().post(stream_->group(), call, ready);
+  MessageHalf& half = world.mailbox().post(everyone, call, ready);
   if (world.is_watched()) {
     world.watch_post({.rank = state.index(),
                       .operation = &half,
                       .handle = &half,
                       .fills_all = false,
                       .record = half.record(),
-                      .group = &stream_->group().name()},
+                      .group = &everyone.name()},
                      call.sends ? Tensor() : call.buffer, call.sends ? call.buffer : Tensor());
   }
   return stream_->hand_out(half);

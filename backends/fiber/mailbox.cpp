@@ -41,12 +41,42 @@ Mailbox::Mailbox(FiberWorld& world) : world_(world) {
 
 // --- Posting -----------------------------------------------------------------------------------
 
+// Field by field: a record that is copied just after it was written stalls on each narrow store.
+inline void MessageHalf::open(FiberGroup& group, Mailbox& mailbox, const Call& call, Time ready,
+                              std::int64_t number) {
+  reopen(group, number);
+  record_.name = call.sends ? "send" : "recv";
+  record_.dtype = call.buffer.dtype();
+  record_.root = call.peer;
+  record_.tag = call.tag;
+  record_.count = call.buffer.numel();
+  record_.label = call.options.label;
+  record_.traffic = call.options.traffic;
+  record_.site.file = call.site.file;
+  record_.site.line = call.site.line;
+  record_.site.function = call.site.function;
+  mailbox_ = &mailbox;
+  other_ = nullptr;
+  status_ = call.status;
+  buffer_.emplace(call.buffer);
+  ready_ = ready;
+  cost_ = Time();
+  sent_count_ = record_.count;
+  member_ = call.member;
+  source_ = -1;
+  sends_ = call.sends;
+  buffered_ = false;
+  moved_ = false;
+  known_.clear();
+  expect(1);
+}
+
 MessageHalf& Mailbox::post(FiberGroup& group, const MessageHalf::Call& call, Time ready) {
   Inbox& own = inboxes_[static_cast<std::size_t>(call.member)];
   MessageHalf* const half = free_ == nullptr ? &halves_.emplace_back() : free_;
   free_ = half->behind;
   half->open(group, *this, call, ready, call.sends ? own.num_sends++ : own.num_receives++);
-  if (!known_.empty()) half->known = known_[static_cast<std::size_t>(call.member)];
+  if (!known_.empty()) half->known() = known_[static_cast<std::size_t>(call.member)];
   if (!call.sends) {
     place_receive(own, *half);
     return *half;
@@ -55,7 +85,7 @@ MessageHalf& Mailbox::post(FiberGroup& group, const MessageHalf::Call& call, Tim
     chooser->sent({.name = {call.member, half->number()},
                    .destination = call.peer,
                    .tag = call.tag,
-                   .known = half->known});
+                   .known = half->known()});
   }
   if (world_.sends_ahead(call.member, half->number())) send_ahead(*half);
   place_send(inboxes_[static_cast<std::size_t>(call.peer)], *half);
@@ -259,7 +289,7 @@ void Mailbox::waited(const MessageHalf& half, const MessageHalf* other) {
   const auto rank = static_cast<std::size_t>(half.member());
   // A buffered send ends whether it was taken or not: that tells nothing.
   if (half.sends() && half.is_buffered()) return;
-  learn(known_[rank], other->known);
+  learn(known_[rank], other->known());
   if (half.sends() || !half.is_open()) return;
   ++known_[rank][rank];
   world_.options().chooser->waited(half.member(), half.number());

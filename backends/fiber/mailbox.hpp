@@ -164,11 +164,20 @@ class FiberTaggedMessages final : public TaggedMessages {
 
  private:
   Work post(const MessageHalf::Call& call);
-  void check(const MessageHalf::Call& call) const;
-  [[noreturn]] void refuse(const MessageHalf::Call& call, const std::string& what,
-                           const std::string& hint) const;
+  // Its buffer is undefined, or its peer or tag out of range.
+  [[noreturn]] void refuse(const MessageHalf::Call& call) const;
 
-  std::unique_ptr<FiberStream> stream_;
+  std::unique_ptr<TaggedStream> stream_;
 };
+
+inline void MessageHalf::note_wait() { mailbox_->waited(*this, other_); }
+
+inline void MessageHalf::release() {
+  in_use_ = false;
+  // Either may still ask the other what it was: both go with the second.
+  if (other_ == nullptr || other_->in_use_) return;
+  mailbox_->free(*this);
+  mailbox_->free(*other_);
+}
 
 }  // namespace shardsim

@@ -144,34 +144,6 @@ void JoinOperation::release() {
 
 // --- Halves of tagged messages -----------------------------------------------------------------
 
-// Field by field: a record that is copied just after it was written stalls on each narrow store.
-void MessageHalf::open(FiberGroup& group, Mailbox& mailbox, const Call& call, Time ready,
-                       std::int64_t number) {
-  reopen(group, number);
-  record_.name = call.sends ? "send" : "recv";
-  record_.dtype = call.buffer.dtype();
-  record_.root = call.peer;
-  record_.tag = call.tag;
-  record_.count = call.buffer.numel();
-  record_.label = call.options.label;
-  record_.traffic = call.options.traffic;
-  record_.site = call.site;
-  mailbox_ = &mailbox;
-  other_ = nullptr;
-  status_ = call.status;
-  buffer_.emplace(call.buffer);
-  ready_ = ready;
-  cost_ = Time();
-  sent_count_ = record_.count;
-  member_ = call.member;
-  source_ = -1;
-  sends_ = call.sends;
-  buffered_ = false;
-  moved_ = false;
-  known.clear();
-  expect(1);
-}
-
 void MessageHalf::set_buffered(Time price) {
   buffered_ = true;
   cost_ = price;
@@ -231,29 +203,12 @@ void MessageHalf::copy_data(const MessageHalf& send, const MessageHalf& receive)
                static_cast<std::size_t>(from.num_bytes()));
 }
 
-std::optional<MessageEnd> MessageHalf::message_end(int /*member*/) const {
-  return MessageEnd{.sends = sends_,
-                    .from = sends_ ? member_ : source_,
-                    .to = sends_ ? record_.root : member_,
-                    .bytes = sent_count_ * size_of(record_.dtype)};
-}
-
 std::int64_t MessageHalf::trace_id() const {
   RollingHash hash;
   hash.add(group_->id());
   hash.add(std::int64_t{sends_ ? member_ : source_});
   hash.add(sequence_);
   return static_cast<std::int64_t>(hash.value() >> 1U);
-}
-
-void MessageHalf::note_wait() { mailbox_->waited(*this, other_); }
-
-void MessageHalf::release() {
-  in_use_ = false;
-  // Either may still ask the other what it was: both go with the second.
-  if (other_ == nullptr || other_->in_use_) return;
-  mailbox_->free(*this);
-  mailbox_->free(*other_);
 }
 
 std::vector<int> MessageHalf::missing() const {

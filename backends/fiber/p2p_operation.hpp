@@ -102,7 +102,7 @@ class JoinOperation final : public FiberOperation {
 
 /// A send or a receive with a tag: each an operation of its own, which starts when a match has been
 /// found for it (a buffered send at once).
-class MessageHalf final : public SingleMessage {
+class alignas(64) MessageHalf final : public SingleMessage {
  public:
   /// By reference, and written into the half's record once: thousands of ranks post millions.
   struct Call {
@@ -116,7 +116,8 @@ class MessageHalf final : public SingleMessage {
     CallSite site;
   };
   /// `number`: among its rank's sends, or receives. It cannot start before `ready`.
-  void open(FiberGroup& group, Mailbox& mailbox, const Call& call, Time ready, std::int64_t number);
+  inline void open(FiberGroup& group, Mailbox& mailbox, const Call& call, Time ready,
+                   std::int64_t number);
 
   [[nodiscard]] bool sends() const { return sends_; }
   [[nodiscard]] int member() const { return member_; }
@@ -140,18 +141,25 @@ class MessageHalf final : public SingleMessage {
   /// A receive has its message: both start, and take `price`.
   void match(Engine& engine, MessageHalf& send, Time start, Time price);
 
-  [[nodiscard]] std::optional<MessageEnd> message_end(int member) const override;
+  [[nodiscard]] std::optional<MessageEnd> message_end(int /*member*/) const override {
+    return MessageEnd{.sends = sends_,
+                      .from = sends_ ? member_ : source_,
+                      .to = sends_ ? record_.root : member_,
+                      .bytes = sent_count_ * size_of(record_.dtype)};
+  }
   [[nodiscard]] std::int64_t trace_id() const override;
-  void release() override;
-  void note_wait() override;
+  inline void release() override;
+  inline void note_wait() override;
   [[nodiscard]] std::vector<int> missing() const override;
   [[nodiscard]] std::vector<int> arrived() const override { return {member_}; }
 
-  // For the mailbox: its neighbours among those that wait at a rank, and who knew what when this
-  // was posted.
+  // For the mailbox.
+  /// SentMessage::known of its rank when this was posted.
+  [[nodiscard]] std::vector<std::int32_t>& known() { return known_; }
+  [[nodiscard]] const std::vector<std::int32_t>& known() const { return known_; }
+  // Its neighbours among those that wait at a rank.
   MessageHalf* before = nullptr;
   MessageHalf* behind = nullptr;
-  std::vector<std::int32_t> known;
 
  protected:
   Time launch(Time start) override;
@@ -161,10 +169,8 @@ class MessageHalf final : public SingleMessage {
   static void move_watched(MessageHalf& send, MessageHalf& receive, BufferWatch& watch);
   static void copy_data(const MessageHalf& send, const MessageHalf& receive);
 
-  Mailbox* mailbox_ = nullptr;
+  // First come members that both ranks look at, in one line of the caches.
   MessageHalf* other_ = nullptr;
-  MessageStatus* status_ = nullptr;
-  std::optional<Tensor> buffer_;  // Until it has moved.
   Time ready_;
   Time cost_;
   std::int64_t sent_count_ = 0;
@@ -173,6 +179,10 @@ class MessageHalf final : public SingleMessage {
   bool sends_ = false;
   bool buffered_ = false;
   bool moved_ = false;
+  Mailbox* mailbox_ = nullptr;
+  MessageStatus* status_ = nullptr;
+  std::optional<Tensor> buffer_;  // Until it has moved.
+  std::vector<std::int32_t> known_;
 };
 
 }  // namespace shardsim

@@ -105,6 +105,45 @@ void Engine::maestro() {
   }
 }
 
+std::optional<Time> Engine::next_start() const {
+  if (launches_.empty()) return std::nullopt;
+  return options_.launch_order == LaunchOrder::earliest_start ? launches_.front().start
+                                                              : launches_.back().start;
+}
+
+void Engine::launch_next() {
+  // One at a time: its members run on while they are still in the caches.
+  if (options_.launch_order == LaunchOrder::earliest_start) {
+    std::pop_heap(launches_.begin(), launches_.end(), kLater);
+  } else if (options_.launch_order == LaunchOrder::drawn) {
+    drawn_.add(options_.interleaving_seed);
+    std::swap(launches_[drawn_.value() % launches_.size()], launches_.back());
+  }
+  const Time start = launches_.back().start;
+  Operation& operation = *launches_.back().operation;
+  launches_.pop_back();
+  try {
+    operation.end_ = operation.launch(start);
+    resolve(operation);
+  } catch (const std::bad_alloc&) {
+    keep_first(start, -1, std::make_exception_ptr(out_of_memory()));
+  } catch (...) {  // A price out of range, say. The ranks must unwind before it leaves `run`.
+    keep_first(start, -1, std::current_exception());
+  }
+}
+
+void Engine::resolve(Operation& operation) {
+  operation.resolved_ = true;
+  RankState* waiter = std::exchange(operation.waiters_, nullptr);
+  while (waiter != nullptr) {
+    RankState* next = std::exchange(waiter->next_waiter_, nullptr);
+    scheduler_->ready(*waiter->fiber_);
+    waiter = next;
+  }
+  for (Operation* dependent : operation.dependents_) dependent->settle(*this, operation.end_);
+  operation.dependents_.clear();
+}
+
 bool Engine::advance() {
   if (failure_) return false;
   const bool has_choices = arbiter_ != nullptr && arbiter_->has_choices();
@@ -167,45 +206,13 @@ void Engine::cancel_all() {
   }
 }
 
+void Engine::expect(const RankState& rank) {
+  RankScheduler::expect(*rank.fiber_);
+  const char* const state = reinterpret_cast<const char*>(&rank);
+  for (int line = 0; line < 5; ++line) __builtin_prefetch(state + 64 * line, 1);
+}
+
 void Engine::sift_last_launch() { std::push_heap(launches_.begin(), launches_.end(), kLater); }
-
-std::optional<Time> Engine::next_start() const {
-  if (launches_.empty()) return std::nullopt;
-  return options_.launch_order == LaunchOrder::earliest_start ? launches_.front().start
-                                                              : launches_.back().start;
-}
-
-void Engine::launch_next() {
-  // One at a time: its members run on while they are still in the caches.
-  if (options_.launch_order == LaunchOrder::earliest_start) {
-    std::pop_heap(launches_.begin(), launches_.end(), kLater);
-  } else if (options_.launch_order == LaunchOrder::drawn) {
-    drawn_.add(options_.interleaving_seed);
-    std::swap(launches_[drawn_.value() % launches_.size()], launches_.back());
-  }
-  const Launch launch = launches_.back();
-  launches_.pop_back();
-  try {
-    launch.operation->end_ = launch.operation->launch(launch.start);
-    resolve(*launch.operation);
-  } catch (const std::bad_alloc&) {
-    keep_first(launch.start, -1, std::make_exception_ptr(out_of_memory()));
-  } catch (...) {  // A price out of range, say. The ranks must unwind before it leaves `run`.
-    keep_first(launch.start, -1, std::current_exception());
-  }
-}
-
-void Engine::resolve(Operation& operation) {
-  operation.resolved_ = true;
-  RankState* waiter = std::exchange(operation.waiters_, nullptr);
-  while (waiter != nullptr) {
-    RankState* next = std::exchange(waiter->next_waiter_, nullptr);
-    scheduler_->ready(*waiter->fiber_);
-    waiter = next;
-  }
-  for (Operation* dependent : operation.dependents_) dependent->settle(*this, operation.end_);
-  operation.dependents_.clear();
-}
 
 std::uint64_t Engine::trace_hash() const { return trace_hash_of(ranks_); }
 

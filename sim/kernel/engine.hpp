@@ -146,9 +146,10 @@ class Engine {
   void add_ranks();
   void enqueue(Operation& operation);
   void sift_last_launch();
+  static void expect(const RankState& rank);
   [[nodiscard]] std::optional<Time> next_start() const;
-  void launch_next();
-  void resolve(Operation& operation);
+  inline void launch_next();
+  inline void resolve(Operation& operation);
   void block(RankState& rank, Operation& operation);
   void run_rank(RankState& rank, const RankBody& body);
   void keep_first(Time time, int rank, std::exception_ptr failure);
@@ -178,6 +179,7 @@ class Engine {
 inline void Engine::enqueue(Operation& operation) {
   launches_.push_back({operation.start_, num_launched_++, &operation});
   if (options_.launch_order == LaunchOrder::earliest_start) sift_last_launch();
+  if (operation.waiters_ != nullptr) expect(*operation.waiters_);
 }
 
 inline void Operation::settle(Engine& engine, Time time) {

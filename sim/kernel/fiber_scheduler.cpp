@@ -50,18 +50,6 @@ bool RankScheduler::next_shuffle_bit() {
   return (shuffle_state_.value() & 1U) != 0;
 }
 
-// Each fiber keeps its own C++ runtime record of exceptions being handled. Boost.Context lets
-// fibers share it: a fiber that waits inside a catch block would rethrow another one's exception.
-void RankScheduler::leave_for(RankFiber& next) {
-  const ExceptionGlobals mine = std::exchange(exceptions_, {});
-  RankFiber* const left = std::exchange(running_, &next);
-  std::move(next.rest).resume_with([left](boost::context::fiber&& rest) {
-    left->rest = std::move(rest);
-    return boost::context::fiber();
-  });
-  exceptions_ = mine;
-}
-
 // --- Stacks ------------------------------------------------------------------------------------
 
 StackSlab::StackSlab(std::size_t count, std::size_t stack_bytes)

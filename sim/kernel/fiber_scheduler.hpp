@@ -27,6 +27,7 @@ struct ExceptionGlobals {
 struct RankFiber {
   boost::context::fiber rest;  // Empty while it runs.
   RankFiber* next = nullptr;
+  const char* frame = nullptr;  // On its stack, of the function in which it left.
 };
 
 class StackSlab;
@@ -49,6 +50,10 @@ class RankScheduler {
     } else {
       push_back(fiber);
     }
+  }
+  /// `fiber` will soon be ready: what it reads first is fetched into the caches meanwhile.
+  static void expect(const RankFiber& fiber) {
+    for (int line = -1; line < 7; ++line) __builtin_prefetch(fiber.frame + 64 * line, 1);
   }
   [[nodiscard]] bool has_ready() const { return first_ != nullptr; }
   /// Suspends the calling fiber until it is ready and its turn comes.
@@ -85,13 +90,16 @@ class RankScheduler {
   }
   [[nodiscard]] bool next_shuffle_bit();
   void leave_for(RankFiber& next);
+  // Another fiber has left for this one: it will go on with `rest`, which is empty if it has ended.
+  void arrive(boost::context::fiber&& rest) { left_->rest = std::move(rest); }
 
   std::vector<RankFiber> fibers_;  // By rank; as many as there will be, so that none moves.
   RankFiber maestro_;
   RankFiber* running_ = &maestro_;
+  RankFiber* left_ = nullptr;   // The one that ran before.
   RankFiber* first_ = nullptr;  // The ready ones, linked.
   RankFiber* last_ = nullptr;
-  ExceptionGlobals& exceptions_;  // Of the thread.
+  ExceptionGlobals& exceptions_;  // Those of this thread.
   bool shuffle_ = false;
   RollingHash shuffle_state_;
 };
@@ -137,14 +145,25 @@ class SlabLease {
   std::unique_ptr<StackSlab> slab_;
 };
 
+// Each fiber keeps its own C++ runtime record of exceptions being handled. Boost.Context lets
+// fibers share it: a fiber that waits inside a catch block would rethrow another one's exception.
+inline void RankScheduler::leave_for(RankFiber& next) {
+  const ExceptionGlobals mine = std::exchange(exceptions_, {});
+  left_ = std::exchange(running_, &next);
+  left_->frame = static_cast<const char*>(__builtin_frame_address(0));
+  arrive(std::move(next.rest).resume());
+  exceptions_ = mine;
+}
+
 template <class Body>
 RankFiber& RankScheduler::start(const StackSlab& stacks, Body body) {
   GivenStack stack{stacks.stack(fibers_.size())};
   RankFiber& fiber = fibers_.emplace_back();
   fiber.rest = boost::context::fiber(std::allocator_arg, std::move(stack),
-                                     [this, body](boost::context::fiber&& /*from*/) {
+                                     [this, body](boost::context::fiber&& from) {
+                                       arrive(std::move(from));
                                        body();
-                                       running_ = &take_next();
+                                       left_ = std::exchange(running_, &take_next());
                                        return std::move(running_->rest);
                                      });
   ready(fiber);
