@@ -75,6 +75,7 @@ MessageHalf& Mailbox::post(FiberGroup& group, const MessageHalf::Call& call, Tim
   Inbox& own = inboxes_[static_cast<std::size_t>(call.member)];
   MessageHalf* const half = free_ == nullptr ? &halves_.emplace_back() : free_;
   free_ = half->behind;
+  if (free_ != nullptr) free_->fetch();
   half->open(group, *this, call, ready, call.sends ? own.num_sends++ : own.num_receives++);
   if (!known_.empty()) half->known() = known_[static_cast<std::size_t>(call.member)];
   if (!call.sends) {

@@ -119,6 +119,12 @@ class alignas(64) MessageHalf final : public SingleMessage {
   inline void open(FiberGroup& group, Mailbox& mailbox, const Call& call, Time ready,
                    std::int64_t number);
 
+  /// It will soon be opened: its lines are fetched into the caches meanwhile.
+  void fetch() const {
+    const char* const first = reinterpret_cast<const char*>(this);
+    for (std::size_t at = 0; at < sizeof(*this); at += 64) __builtin_prefetch(first + at, 1);
+  }
+
   [[nodiscard]] bool sends() const { return sends_; }
   [[nodiscard]] int member() const { return member_; }
   [[nodiscard]] int peer() const { return record_.root; }

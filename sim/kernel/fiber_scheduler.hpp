@@ -53,7 +53,7 @@ class RankScheduler {
   }
   /// `fiber` will soon be ready: what it reads first is fetched into the caches meanwhile.
   static void expect(const RankFiber& fiber) {
-    for (int line = -1; line < 7; ++line) __builtin_prefetch(fiber.frame + 64 * line, 1);
+    for (int line = -1; line < 10; ++line) __builtin_prefetch(fiber.frame + 64 * line, 1);
   }
   [[nodiscard]] bool has_ready() const { return first_ != nullptr; }
   /// Suspends the calling fiber until it is ready and its turn comes.

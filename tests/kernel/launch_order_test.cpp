@@ -23,7 +23,7 @@ using test::ps;
 
 constexpr int kRanks = 5;
 
-// What happened, in order: a rank went on, an operation was launched, the arbiter decided.
+// Events in order: a rank went on, an operation was launched, the arbiter decided.
 using Events = std::vector<std::int64_t>;
 
 class LoggedOperation final : public Operation {
