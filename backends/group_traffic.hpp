@@ -32,9 +32,13 @@ class GroupLinks {
  public:
   /// One end of a message, told by the member that it is.
   void add(bool sends, int from, int to, std::int64_t bytes, std::int64_t times = 1) {
+    add_sum(sends, from, to, times * bytes, times);
+  }
+  /// The same end of several messages, of `bytes` in all.
+  void add_sum(bool sends, int from, int to, std::int64_t bytes, std::int64_t messages) {
     LinkCounts& counts = link(from, to);
-    (sends ? counts.sent : counts.received) += times * bytes;
-    if (sends) counts.messages += times;
+    (sends ? counts.sent : counts.received) += bytes;
+    if (sends) counts.messages += messages;
   }
   /// Members are about to send each other something directly, all to all.
   void expect_all_pairs(int size);

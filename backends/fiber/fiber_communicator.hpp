@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,7 +14,7 @@ namespace shardsim {
 /// One member's stream of a group: what it has posted last, who holds a Work of it, and what it has
 /// moved. Belongs to a communicator; where a Work outlives that, the world keeps the stream, so
 /// that waiting for it is an error with a name.
-class FiberStream final : private WorkOwner {
+class FiberStream : public WorkOwner {
  public:
   /// `made_at`: the call that made the communicator.
   FiberStream(FiberGroup& group, int member, CallSite made_at);
@@ -22,10 +23,14 @@ class FiberStream final : private WorkOwner {
   [[nodiscard]] int member() const { return member_; }
   [[nodiscard]] RankState& rank() const { return rank_; }
   [[nodiscard]] CallSite made_at() const { return made_at_; }
-  [[nodiscard]] const TrafficCounters& counters() const { return counters_; }
+  [[nodiscard]] const TrafficCounters& counters() {
+    flush();
+    return counters_;
+  }
   /// Calls `visit(member, counters)` for this member and all that it represents.
   template <class Visitor>
-  void for_each_member(const Visitor& visit) const {
+  void for_each_member(const Visitor& visit) {
+    flush();
     visit(member_, counters_);
     for (const StoodFor& other : others_) visit(other.member, other.counters);
   }
@@ -49,31 +54,60 @@ class FiberStream final : private WorkOwner {
   [[nodiscard]] bool outlives_world() const { return outlives_world_; }
   [[nodiscard]] bool has_handles() const { return num_handles_ > 0; }
 
+  void wait(void* operation) override;
+  void abandon(void* operation) noexcept override;
+
+ protected:
+  // `Kind`: that of the operation, as far as it is known.
+  template <class Kind>
+  void wait_as(Kind& operation);
+
  private:
   // The other members that this one represents; each may move something else.
   struct StoodFor {
     int member = 0;
     TrafficCounters counters;
   };
-  void wait(void* operation) override;
-  void abandon(void* operation) noexcept override;
-  void account(FiberOperation& operation);
+  // Messages one way between the same two members, which are counted at once.
+  struct Link {
+    int from = -1;
+    int to = -1;
+    TrafficClass traffic = TrafficClass::payload;
+    std::int64_t bytes = 0;
+    std::int64_t calls = 0;
+  };
+  void start_waiting(FiberOperation& operation);
+  template <class Kind>
+  inline void account(Kind& operation);
+  void trace(const FiberOperation& operation, std::int64_t sent);
+  inline void count_message(const MessageEnd& end, TrafficClass traffic);
+  void flush(bool sends);
+  void flush();
   void count(FiberOperation& operation, int member, const Moved& moved, TrafficCounters& counters);
   [[nodiscard]] Diagnosis report(const FiberOperation& operation, const char* code) const;
 
+  // Members that every wait looks at come first.
   FiberGroup& group_;
-  int member_;
   RankState& rank_;
-  CallSite made_at_;
-  bool closed_ = false;
-  bool outlives_world_ = false;
+  int member_;
   int num_handles_ = 0;
   FiberOperation* last_ = nullptr;  // The last operation, while it may be unresolved.
   Time free_;
-  TrafficCounters counters_;
-  std::vector<StoodFor> others_;
   RankObserver* observer_;  // Mostly null.
   int track_ = -1;          // Index in the rank's trace; -1: not traced.
+  bool closed_ = false;
+  bool outlives_world_ = false;
+  std::array<Link, 2> last_links_;  // Not yet counted: received, and sent.
+  std::vector<StoodFor> others_;
+  TrafficCounters counters_;
+  CallSite made_at_;
+};
+
+/// The same for tagged messages: of what it waits for the kind is known.
+class TaggedStream final : public FiberStream {
+ public:
+  using FiberStream::FiberStream;
+  void wait(void* operation) override;
 };
 
 /// One member's end of a group: posts operations on its stream.

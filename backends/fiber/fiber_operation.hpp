@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "sim/kernel/engine.hpp"
@@ -17,6 +18,15 @@ namespace shardsim {
 
 class FiberGroup;
 
+/// One message, as a member that sends or receives it counts it. Ranks in the group; from a member
+/// to itself nothing moves.
+struct MessageEnd {
+  bool sends = false;
+  int from = 0;
+  int to = 0;
+  std::int64_t bytes = 0;
+};
+
 /// An operation of one group, shared by the members that take part in it.
 class FiberOperation : public Operation {
  public:
@@ -28,6 +38,10 @@ class FiberOperation : public Operation {
   [[nodiscard]] virtual Moved moved(int member) const = 0;
   /// Tells the group's GroupLinks what `member` has sent and received other than along the ring.
   virtual void count_off_ring(int member) const = 0;
+  /// All of the two above, if it is one message. REQUIRES: resolved().
+  [[nodiscard]] virtual std::optional<MessageEnd> message_end(int /*member*/) const {
+    return std::nullopt;
+  }
   /// The call of `member`, which differs from the first one's only where the two do different
   /// things: sending and receiving.
   [[nodiscard]] virtual const CallRecord& record_of(int /*member*/) const { return record_; }
@@ -49,17 +63,21 @@ class FiberOperation : public Operation {
  protected:
   /// Takes a fresh or recycled object into use; `record` is the first caller's.
   void reopen(FiberGroup& group, std::int64_t sequence, const CallRecord& record) {
+    reopen(group, sequence);
+    record_ = record;
+  }
+  /// The same with the old record, for who writes what differs.
+  void reopen(FiberGroup& group, std::int64_t sequence) {
     recycle();
     group_ = &group;
     sequence_ = sequence;
-    record_ = record;
     in_use_ = true;
   }
 
   FiberGroup* group_ = nullptr;
   std::int64_t sequence_ = 0;
-  CallRecord record_;
   bool in_use_ = false;
+  CallRecord record_;
 };
 
 /// Sees what one rank does, for who wants to know more of it than counters and a trace. It may look

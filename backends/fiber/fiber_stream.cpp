@@ -10,10 +10,10 @@ namespace shardsim {
 
 FiberStream::FiberStream(FiberGroup& group, int member, CallSite made_at)
     : group_(group),
-      member_(member),
       rank_(group.world().engine().rank(group.world_rank(member))),
-      made_at_(made_at),
-      observer_(group.world().observer_of(rank_.index())) {
+      member_(member),
+      observer_(group.world().observer_of(rank_.index())),
+      made_at_(made_at) {
   for (const int other : group.stood_for(member)) others_.push_back({other, {}});
   if (rank_.trace() != nullptr) {
     track_ = static_cast<int>(rank_.trace()->tracks.size());
@@ -38,31 +38,73 @@ void FiberStream::order(FiberOperation& operation, const Work* after) {
   operation.settle(engine, ready);
 }
 
-void FiberStream::wait(void* token) {
+void FiberStream::start_waiting(FiberOperation& operation) {
+  if (!closed_) {
+    observer_->waits(operation);
+    return;
+  }
+  Diagnosis diagnosis = report(operation, "GROUP_DEAD");
+  diagnosis.summary = "rank " + std::to_string(rank_.index()) + " waits for " +
+                      operation.record_of(member_).describe() + " of group " + group_.name() +
+                      ", whose communicator it has destroyed";
+  diagnosis.hint = "destroy a communicator when all of its works have been waited for";
+  throw CommunicationError(std::move(diagnosis));
+}
+
+// Ranks mostly talk to the same peer: then its link is looked for once.
+inline void FiberStream::count_message(const MessageEnd& end, TrafficClass traffic) {
+  Link& link = last_links_[end.sends ? 1 : 0];
+  if (link.from != end.from || link.to != end.to || link.traffic != traffic) {
+    flush(end.sends);
+    link = {.from = end.from, .to = end.to, .traffic = traffic};
+  }
+  link.bytes += end.bytes;
+  ++link.calls;
+}
+
+template <class Kind>
+inline void FiberStream::account(Kind& operation) {
+  const std::optional<MessageEnd> message = operation.message_end(member_);
+  std::int64_t sent = 0;
+  if (message && others_.empty()) {
+    count_message(*message, operation.record().traffic);
+    sent = message->sends && message->from != message->to ? message->bytes : 0;
+  } else {
+    const Moved moved = operation.moved(member_);
+    count(operation, member_, moved, counters_);
+    for (StoodFor& other : others_) {
+      count(operation, other.member, operation.moved(other.member), other.counters);
+    }
+    sent = moved.payload.sent + moved.padding_sent;
+  }
+  group_.world().add_busy(rank_.index(), operation.end() - operation.start());
+  if (track_ >= 0) trace(operation, sent);
+}
+
+template <class Kind>
+void FiberStream::wait_as(Kind& operation) {
   if (outlives_world_) {
     throw UsageError("E0510", "a work is waited for after its run has ended",
                      "wait for every work in the rank that has posted it");
   }
-  FiberOperation& operation = *static_cast<FiberOperation*>(token);
   --num_handles_;
-  if (closed_) {
-    Diagnosis diagnosis = report(operation, "GROUP_DEAD");
-    diagnosis.summary = "rank " + std::to_string(rank_.index()) + " waits for " +
-                        operation.record_of(member_).describe() + " of group " + group_.name() +
-                        ", whose communicator it has destroyed";
-    diagnosis.hint = "destroy a communicator when all of its works have been waited for";
-    throw CommunicationError(std::move(diagnosis));
-  }
-  if (observer_ != nullptr) observer_->waits(operation);
+  if (closed_ || observer_ != nullptr) start_waiting(operation);
   FiberWorld& world = group_.world();
-  world.engine().wait(rank_, operation, operation.is_transfer(), world.rules());
+  world.engine().await(rank_, operation);
+  rank_.wait(operation.start(), operation.end(), operation.is_transfer(), world.rules());
   if (observer_ != nullptr) observer_->waited(operation, member_);
   if (last_ == &operation) last_ = nullptr;
   free_ = max(free_, operation.end());
   account(operation);
   operation.note_wait();
-  world.watch_wait(rank_, operation);
+  if (world.is_watched()) world.watch_wait(rank_, operation);
   operation.release();
+}
+
+void FiberStream::wait(void* token) { wait_as(*static_cast<FiberOperation*>(token)); }
+
+void TaggedStream::wait(void* token) {
+  wait_as(static_cast<MessageHalf&>(*static_cast<FiberOperation*>(token)));
 }
 
 void FiberStream::abandon(void* token) noexcept {
@@ -99,22 +141,34 @@ void FiberStream::count(FiberOperation& operation, int member, const Moved& move
   operation.count_off_ring(member);
 }
 
-void FiberStream::account(FiberOperation& operation) {
-  const Moved moved = operation.moved(member_);
-  count(operation, member_, moved, counters_);
-  for (StoodFor& other : others_) {
-    count(operation, other.member, operation.moved(other.member), other.counters);
-  }
-  group_.world().add_busy(rank_.index(), operation.end() - operation.start());
-  if (track_ >= 0) {
-    rank_.trace()->tracks[static_cast<std::size_t>(track_)].slices.push_back(
-        {.name = operation.record_of(member_).name,
-         .begin = operation.start(),
-         .end = operation.end(),
-         .bytes = moved.payload.sent + moved.padding_sent,
-         .label = operation.record().label,
-         .operation = operation.trace_id()});
-  }
+void FiberStream::flush(bool sends) {
+  const Link link = std::exchange(last_links_[sends ? 1 : 0], {});
+  if (link.calls == 0) return;
+  const bool moves = link.from != link.to;
+  Moved moved;
+  if (moves) moved = one_message(sends, link.bytes);
+  if (moves && sends) moved.payload.messages = link.calls;
+  add_moved(counters_, moved, link.traffic);
+  (link.traffic == TrafficClass::scalar ? counters_.scalar_calls : counters_.calls) +=
+      link.calls - 1;
+  if (!moves || link.traffic == TrafficClass::scalar) return;
+  group_.off_ring().add_sum(sends, link.from, link.to, link.bytes, link.calls);
+  if (sends && link.bytes > 0) group_.add_sent("send", link.bytes);
+}
+
+void FiberStream::flush() {
+  flush(false);
+  flush(true);
+}
+
+void FiberStream::trace(const FiberOperation& operation, std::int64_t sent) {
+  rank_.trace()->tracks[static_cast<std::size_t>(track_)].slices.push_back(
+      {.name = operation.record_of(member_).name,
+       .begin = operation.start(),
+       .end = operation.end(),
+       .bytes = sent,
+       .label = operation.record().label,
+       .operation = operation.trace_id()});
 }
 
 }  // namespace shardsim

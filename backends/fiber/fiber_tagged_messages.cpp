@@ -7,7 +7,7 @@
 namespace shardsim {
 
 FiberTaggedMessages::FiberTaggedMessages(FiberGroup& everyone, int member)
-    : stream_(std::make_unique<FiberStream>(everyone, member, CallSite{})) {}
+    : stream_(std::make_unique<TaggedStream>(everyone, member, CallSite{})) {}
 
 FiberTaggedMessages::~FiberTaggedMessages() { stream_->group().world().retire(std::move(stream_)); }
 
@@ -15,72 +15,67 @@ int FiberTaggedMessages::size() const { return stream_->group().size(); }
 
 Work FiberTaggedMessages::send(const Tensor& buffer, int peer, int tag, const CallOptions& options,
                                CallSite site) {
-  return post(true, buffer, peer, tag, nullptr, options, site);
+  return post({.sends = true,
+               .member = rank(),
+               .peer = peer,
+               .tag = tag,
+               .buffer = buffer,
+               .options = options,
+               .site = site});
 }
 
 Work FiberTaggedMessages::recv(const Tensor& buffer, int source, int tag, MessageStatus* status,
                                const CallOptions& options, CallSite site) {
-  return post(false, buffer, source, tag, status, options, site);
+  return post({.sends = false,
+               .member = rank(),
+               .peer = source,
+               .tag = tag,
+               .buffer = buffer,
+               .status = status,
+               .options = options,
+               .site = site});
 }
 
-void FiberTaggedMessages::check(const MessageHalf::Call& call, const CallRecord& record) const {
-  const bool peer = call.peer >= 0 && call.peer < size();
-  const bool tag = call.tag >= 0;
+void FiberTaggedMessages::refuse(const MessageHalf::Call& call) const {
+  const std::string name = call.sends ? "send" : "recv";
+  Diagnosis diagnosis = stream_->group().report("ARG_RANGE", stream_->rank(), name, call.site);
+  diagnosis.summary = name + " on rank " + std::to_string(rank()) + ": ";
   if (!call.buffer.defined()) {
-    refuse(record, "`buffer` is an undefined tensor", kUndefinedTensorHint);
+    diagnosis.summary += "`buffer` is an undefined tensor";
+    diagnosis.hint = kUndefinedTensorHint;
+  } else {
+    diagnosis.summary +=
+        "peer is " + std::to_string(call.peer) + ", tag is " + std::to_string(call.tag);
+    diagnosis.hint = "ranks are 0 to " + std::to_string(size() - 1) +
+                     ", tags 0 or more; receives may ask for kAnySource and kAnyTag";
   }
-  if ((peer || (!call.sends && call.peer == kAnySource)) &&
-      (tag || (!call.sends && call.tag == kAnyTag))) {
-    return;
-  }
-  refuse(record, "peer is " + std::to_string(call.peer) + ", tag is " + std::to_string(call.tag),
-         "ranks are 0 to " + std::to_string(size() - 1) +
-             ", tags 0 or more; receives may ask for kAnySource and kAnyTag");
-}
-
-void FiberTaggedMessages::refuse(const CallRecord& record, const std::string& what,
-                                 const std::string& hint) const {
-  Diagnosis diagnosis =
-      stream_->group().report("ARG_RANGE", stream_->rank(), record.name, record.site);
-  diagnosis.summary = std::string(record.name) + " on rank " + std::to_string(rank()) + ": " + what;
-  diagnosis.hint = hint;
   throw CommunicationError(std::move(diagnosis));
 }
 
-Work FiberTaggedMessages::post(bool sends, const Tensor& buffer, int peer, int tag,
-                               MessageStatus* status, const CallOptions& options, CallSite site) {
-  MessageHalf::Call call{.sends = sends,
-                         .member = rank(),
-                         .peer = peer,
-                         .tag = tag,
-                         .buffer = buffer,
-                         .status = status};
-  const CallRecord record{.name = sends ? "send" : "recv",
-                          .dtype = buffer.dtype(),
-                          .root = peer,
-                          .tag = tag,
-                          .count = buffer.numel(),
-                          .label = options.label,
-                          .traffic = options.traffic,
-                          .site = site};
-  check(call, record);
-  FiberWorld& world = stream_->group().world();
+Work FiberTaggedMessages::post(const MessageHalf::Call& call) {
+  FiberGroup& everyone = stream_->group();
+  FiberWorld& world = everyone.world();
+  const int least = call.sends ? 0 : -1;  // kAnySource, kAnyTag.
+  const bool in_range = call.peer >= least && call.peer < everyone.size() && call.tag >= least;
+  if (!in_range || !call.buffer.defined()) refuse(call);
   RankState& state = stream_->rank();
-  call.ready = state.clock().post(false, world.rules());
+  const Time ready = state.clock().post(false, world.rules());
   RankHash& hash = state.hash();
-  hash.add(static_cast<std::uint64_t>(sends) << 63U |
-           static_cast<std::uint64_t>(static_cast<std::uint32_t>(peer)) << 24U |
-           static_cast<std::uint64_t>(static_cast<std::uint32_t>(tag)));
-  hash.add(static_cast<std::uint64_t>(record.count) ^ hash_label(record.label));
-  MessageHalf& half = world.mailbox().post(stream_->group(), std::move(call), record);
+  hash.add(static_cast<std::uint64_t>(call.sends) << 63U |
+           static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.peer)) << 24U |
+           static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.tag)));
+  const bool labelled = *call.options.label != '\0';  // Mostly not.
+  hash.add(static_cast<std::uint64_t>(call.buffer.numel()) ^
+           (labelled ? hash_label(call.options.label) : 0));
+  MessageHalf& half = world.mailbox().post(everyone, call, ready);
   if (world.is_watched()) {
     world.watch_post({.rank = state.index(),
                       .operation = &half,
                       .handle = &half,
                       .fills_all = false,
-                      .record = record,
-                      .group = &stream_->group().name()},
-                     sends ? Tensor() : buffer, sends ? buffer : Tensor());
+                      .record = half.record(),
+                      .group = &everyone.name()},
+                     call.sends ? Tensor() : call.buffer, call.sends ? call.buffer : Tensor());
   }
   return stream_->hand_out(half);
 }

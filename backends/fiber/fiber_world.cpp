@@ -125,6 +125,7 @@ FiberWorld::FiberWorld(FiberOptions options)
            .stack_bytes = options_.has_data ? kDataStackBytes : kMetaStackBytes,
            .interleaving_seed = options_.interleaving_seed,
            .launch_order = launch_order_of(options_, *network_),
+           .ranks_advance = !options_.has_data && options_.chooser == nullptr,
            .on_progress = options_.on_progress,
            .progress_interval = options_.has_data ? kDataProgressInterval : kMetaProgressInterval}),
       open_streams_(static_cast<std::size_t>(num_ranks()), nullptr),
@@ -293,7 +294,7 @@ void FiberWorld::require_waited() const {
 // Buffered messages that no rank has received; others hold up their senders.
 void FiberWorld::require_delivered() const {
   const FiberOperation* left = mailbox_.left_over();
-  int from = left == nullptr ? 0 : mailbox_.left_over()->call().member;
+  int from = left == nullptr ? 0 : mailbox_.left_over()->member();
   for (const FiberGroup& group : groups_) {
     if (left != nullptr) break;
     for (const FiberOperation* operation : group.open_operations()) {

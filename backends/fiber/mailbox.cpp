@@ -9,10 +9,6 @@ namespace shardsim {
 
 namespace {
 
-void forget(std::vector<MessageHalf*>& halves, const MessageHalf& half) {
-  halves.erase(std::find(halves.begin(), halves.end(), &half));
-}
-
 void learn(std::vector<std::int32_t>& known, const std::vector<std::int32_t>& other) {
   for (std::size_t i = 0; i < other.size(); ++i) known[i] = std::max(known[i], other[i]);
 }
@@ -24,8 +20,8 @@ constexpr auto kLater = [](const auto& a, const auto& b) {
 
 // A report about a receive and a send that do not fit each other; it has no code yet.
 Diagnosis report_on(const MessageHalf& receive, const MessageHalf& send) {
-  const int receiver = receive.call().member;
-  const int sender = send.call().member;
+  const int receiver = receive.member();
+  const int sender = send.member();
   return {.group = receive.group()->name(),
           .members = ascending({receiver, sender}),
           .sequence = receive.sequence(),
@@ -38,8 +34,6 @@ Mailbox::Mailbox(FiberWorld& world) : world_(world) {
   const auto ranks = static_cast<std::size_t>(world.engine().num_ranks());
   inboxes_.resize(ranks);
   seen_.resize(ranks, 0);
-  num_sends_.resize(ranks, 0);
-  num_receives_.resize(ranks, 0);
   if (world.options().chooser != nullptr) {
     known_.assign(ranks, std::vector<std::int32_t>(ranks, 0));
   }
@@ -47,59 +41,106 @@ Mailbox::Mailbox(FiberWorld& world) : world_(world) {
 
 // --- Posting -----------------------------------------------------------------------------------
 
-MessageHalf& Mailbox::post(FiberGroup& group, MessageHalf::Call call, const CallRecord& record) {
-  const auto rank = static_cast<std::size_t>(call.member);
-  call.number = call.sends ? num_sends_[rank]++ : num_receives_[rank]++;
-  Inbox& inbox = inboxes_[static_cast<std::size_t>(call.sends ? call.peer : call.member)];
-  MessageHalf* half = nullptr;
-  if (free_.empty()) {
-    half = &halves_.emplace_back();
-  } else {
-    half = free_.back();
-    free_.pop_back();
+// Field by field: a record that is copied just after it was written stalls on each narrow store.
+inline void MessageHalf::open(FiberGroup& group, Mailbox& mailbox, const Call& call, Time ready,
+                              std::int64_t number) {
+  reopen(group, number);
+  record_.name = call.sends ? "send" : "recv";
+  record_.dtype = call.buffer.dtype();
+  record_.root = call.peer;
+  record_.tag = call.tag;
+  record_.count = call.buffer.numel();
+  record_.label = call.options.label;
+  record_.traffic = call.options.traffic;
+  record_.site.file = call.site.file;
+  record_.site.line = call.site.line;
+  record_.site.function = call.site.function;
+  mailbox_ = &mailbox;
+  other_ = nullptr;
+  status_ = call.status;
+  buffer_.emplace(call.buffer);
+  ready_ = ready;
+  cost_ = Time();
+  sent_count_ = record_.count;
+  member_ = call.member;
+  source_ = -1;
+  sends_ = call.sends;
+  buffered_ = false;
+  moved_ = false;
+  known_.clear();
+  expect(1);
+}
+
+MessageHalf& Mailbox::post(FiberGroup& group, const MessageHalf::Call& call, Time ready) {
+  Inbox& own = inboxes_[static_cast<std::size_t>(call.member)];
+  MessageHalf* const half = free_ == nullptr ? &halves_.emplace_back() : free_;
+  free_ = half->behind;
+  if (free_ != nullptr) free_->fetch();
+  half->open(group, *this, call, ready, call.sends ? own.num_sends++ : own.num_receives++);
+  if (!known_.empty()) half->known() = known_[static_cast<std::size_t>(call.member)];
+  if (!call.sends) {
+    place_receive(own, *half);
+    return *half;
   }
-  half->open(group, *this, std::move(call), record);
-  if (!known_.empty()) half->known = known_[rank];
-  if (half->call().sends) {
-    if (MessageChooser* const chooser = world_.options().chooser) {
-      chooser->sent({.name = {half->call().member, half->call().number},
-                     .destination = half->call().peer,
-                     .tag = half->call().tag,
-                     .known = half->known});
-    }
-    if (world_.sends_ahead(half->call().member, half->call().number)) send_ahead(*half);
-    place_send(inbox, *half);
-  } else {
-    if (half->is_open()) ++num_open_;
-    place_receive(inbox, *half);
+  if (MessageChooser* const chooser = world_.options().chooser) {
+    chooser->sent({.name = {call.member, half->number()},
+                   .destination = call.peer,
+                   .tag = call.tag,
+                   .known = half->known()});
   }
+  if (world_.sends_ahead(call.member, half->number())) send_ahead(*half);
+  place_send(inboxes_[static_cast<std::size_t>(call.peer)], *half);
   return *half;
 }
 
 void Mailbox::send_ahead(MessageHalf& half) {
-  const MessageHalf::Call& call = half.call();
-  const Time price =
-      world_.network().transfer(call.member, call.peer, call.buffer.num_bytes(), call.ready);
-  half.set_buffered(unwatched_copy(call.buffer), price);
-  half.settle(world_.engine(), call.ready);
+  half.set_buffered(
+      world_.network().transfer(half.member(), half.peer(), half.num_bytes(), half.ready()));
+  half.settle(world_.engine(), half.ready());
 }
 
 // --- Matching ----------------------------------------------------------------------------------
 
+void Mailbox::Queue::push(MessageHalf& half) {
+  half.before = newest;
+  half.behind = nullptr;
+  (newest == nullptr ? oldest : newest->behind) = &half;
+  newest = &half;
+}
+
+void Mailbox::Queue::remove(MessageHalf& half) {
+  (half.before == nullptr ? oldest : half.before->behind) = half.behind;
+  (half.behind == nullptr ? newest : half.behind->before) = half.before;
+}
+
 // A message that an earlier receive may take, too, is not for a later one while that is open. If
 // the receive may take an older message of its sender, that one is before this one in time as well.
 void Mailbox::place_send(Inbox& inbox, MessageHalf& send) {
-  inbox.sends.push_back(&send);
-  const auto fits = [&](const MessageHalf* receive) { return receive->fits(send); };
-  const auto receive = std::find_if(inbox.receives.begin(), inbox.receives.end(), fits);
-  if (receive != inbox.receives.end()) offer(inbox, {*receive, &send});
+  MessageHalf* const receive =
+      inbox.receives.find([&](const MessageHalf& waiting) { return waiting.fits(send); });
+  inbox.sends.push(send);
+  if (receive != nullptr) offer(inbox, {receive, &send});
 }
 
+// A receive that names its message asks for the oldest one only.
 void Mailbox::place_receive(Inbox& inbox, MessageHalf& receive) {
-  candidates_.clear();
-  add_candidates(inbox, receive, inbox.receives.size());
-  inbox.receives.push_back(&receive);
-  for (const Slot& candidate : candidates_) offer(inbox, candidate);
+  inbox.receives.push(receive);
+  if (receive.is_open()) {
+    ++num_choices_;  // Until it has a message.
+    candidates_.clear();
+    add_candidates(inbox, receive);
+    for (const Slot& candidate : candidates_) offer(inbox, candidate);
+    return;
+  }
+  MessageHalf* const send =
+      inbox.sends.find([&](const MessageHalf& waiting) { return receive.fits(waiting); });
+  if (send != nullptr && !is_kept(inbox, *send, receive)) match(receive, *send);
+}
+
+// Whether a message is kept for a receive that was posted before this one.
+bool Mailbox::is_kept(const Inbox& inbox, const MessageHalf& send, const MessageHalf& receive) {
+  const auto fits = [&](const MessageHalf& earlier) { return earlier.fits(send); };
+  return inbox.receives.find(fits, &receive) != nullptr;
 }
 
 // A receive that names its message takes it at once; an open one waits until nothing else can end.
@@ -109,8 +150,7 @@ void Mailbox::offer(Inbox& inbox, Slot slot) {
     return;
   }
   const auto is_before = [](const Slot& a, const Slot& b) {
-    return a.time() != b.time() ? a.time() < b.time()
-                                : a.receive->call().number < b.receive->call().number;
+    return a.time() != b.time() ? a.time() < b.time() : a.receive->number() < b.receive->number();
   };
   if (world_.options().chooser != nullptr) return;  // It sees all receives, when it is asked.
   if (!inbox.first.exists() || is_before(slot, inbox.first)) set_first(inbox, slot);
@@ -120,35 +160,31 @@ void Mailbox::set_first(Inbox& inbox, Slot slot) {
   inbox.first = slot;
   ++inbox.num_firsts;
   if (!slot.exists()) return;
-  ready_.push_back({slot.time(), slot.receive->call().member, inbox.num_firsts});
+  ready_.push_back({slot.time(), slot.receive->member(), inbox.num_firsts});
   std::push_heap(ready_.begin(), ready_.end(), kLater);
 }
 
-// The receive with the oldest message of each sender that it may take. `num_earlier`: receives that
-// were posted before it.
-void Mailbox::add_candidates(const Inbox& inbox, MessageHalf& receive, std::size_t num_earlier) {
+// The receive with the oldest message of each sender that it may take.
+void Mailbox::add_candidates(const Inbox& inbox, MessageHalf& receive) {
   ++num_searches_;
-  const auto end_of_earlier = inbox.receives.begin() + static_cast<std::ptrdiff_t>(num_earlier);
-  for (MessageHalf* const send : inbox.sends) {
-    std::uint64_t& last_search = seen_[static_cast<std::size_t>(send->call().member)];
+  for (MessageHalf* send = inbox.sends.oldest; send != nullptr; send = send->behind) {
+    std::uint64_t& last_search = seen_[static_cast<std::size_t>(send->member())];
     if (!receive.fits(*send) || last_search == num_searches_) continue;
     last_search = num_searches_;
-    const auto fits = [&](const MessageHalf* earlier) { return earlier->fits(*send); };
-    if (std::any_of(inbox.receives.begin(), end_of_earlier, fits)) continue;
-    candidates_.push_back({&receive, send});
+    if (!is_kept(inbox, *send, receive)) candidates_.push_back({&receive, send});
   }
 }
 
 void Mailbox::find_candidates(const Inbox& inbox) {
   candidates_.clear();
-  for (std::size_t i = 0; i < inbox.receives.size(); ++i) {
-    add_candidates(inbox, *inbox.receives[i], i);
-  }
+  if (inbox.sends.oldest == nullptr) return;
+  MessageHalf* receive = inbox.receives.oldest;
+  for (; receive != nullptr; receive = receive->behind) add_candidates(inbox, *receive);
 }
 
 // An open receive takes a message. Later receives may take what was kept for it.
 void Mailbox::take(const Slot& slot) {
-  Inbox& inbox = inboxes_[static_cast<std::size_t>(slot.receive->call().member)];
+  Inbox& inbox = inboxes_[static_cast<std::size_t>(slot.receive->member())];
   match(*slot.receive, *slot.send);
   set_first(inbox, {});
   while (true) {
@@ -178,23 +214,21 @@ Mailbox::Slot Mailbox::chosen_by(MessageChooser& chooser) {
   for (const Inbox& inbox : inboxes_) {
     find_candidates(inbox);
     for (const Slot& slot : candidates_) {
-      const MessageHalf::Call& send = slot.send->call();
-      const MessageHalf::Call& receive = slot.receive->call();
+      const MessageHalf& receive = *slot.receive;
       slots.push_back(slot);
-      choices.push_back({.message = {send.member, send.number},
-                         .receiver = receive.member,
-                         .receive = receive.number,
-                         .source = receive.peer,
-                         .tag = receive.tag,
+      choices.push_back({.message = {slot.send->member(), slot.send->number()},
+                         .receiver = receive.member(),
+                         .receive = receive.number(),
+                         .source = receive.peer(),
+                         .tag = receive.tag(),
                          .time = slot.time(),
-                         .site = slot.receive->record().site});
+                         .site = receive.record().site});
     }
   }
   return choices.empty() ? Slot() : slots[chooser.choose(choices)];
 }
 
 bool Mailbox::decide(std::optional<Time> next) {
-  if (num_open_ == 0) return false;
   MessageChooser* const chooser = world_.options().chooser;
   // All that can end without a decision ends first: then every message is there.
   if (chooser != nullptr && next) return false;
@@ -205,17 +239,16 @@ bool Mailbox::decide(std::optional<Time> next) {
 }
 
 void Mailbox::match(MessageHalf& receive, MessageHalf& send) {
-  Inbox& inbox = inboxes_[static_cast<std::size_t>(receive.call().member)];
-  forget(inbox.receives, receive);
-  forget(inbox.sends, send);
-  if (receive.is_open()) --num_open_;
+  Inbox& inbox = inboxes_[static_cast<std::size_t>(receive.member())];
+  inbox.receives.remove(receive);
+  inbox.sends.remove(send);
+  if (receive.is_open()) --num_choices_;
   if (!agree(receive, send)) return;
-  const Time arrival = send.call().ready + (send.is_buffered() ? send.price() : Time());
-  const Time start = max(receive.call().ready, arrival);
-  const Time price = send.is_buffered()
-                         ? Time()
-                         : world_.network().transfer(send.call().member, receive.call().member,
-                                                     send.call().buffer.num_bytes(), start);
+  const Time arrival = send.ready() + (send.is_buffered() ? send.price() : Time());
+  const Time start = max(receive.ready(), arrival);
+  const Time price = send.is_buffered() ? Time()
+                                        : world_.network().transfer(send.member(), receive.member(),
+                                                                    send.num_bytes(), start);
   receive.match(world_.engine(), send, start, price);
 }
 
@@ -228,8 +261,8 @@ bool Mailbox::agree(const MessageHalf& receive, const MessageHalf& send) {
   const bool same = sent.dtype == asked.dtype && sent.traffic == asked.traffic;
   if (labels && same && sent.count <= asked.count) return true;
   Diagnosis diagnosis = report_on(receive, send);
-  const std::string ways = " from rank " + std::to_string(send.call().member) + " to rank " +
-                           std::to_string(receive.call().member);
+  const std::string ways = " from rank " + std::to_string(send.member()) + " to rank " +
+                           std::to_string(receive.member());
   if (!labels) {
     diagnosis.code = "P2P_AMBIGUOUS";
     diagnosis.summary = "a message \"" + std::string(sent.label) + "\"" + ways +
@@ -245,8 +278,8 @@ bool Mailbox::agree(const MessageHalf& receive, const MessageHalf& send) {
     diagnosis.summary = "a message" + ways + " is sent as one kind of data and received as another";
     diagnosis.hint = "send and receive with the same dtype and traffic";
   }
-  diagnosis.time = max(send.call().ready, receive.call().ready);
-  world_.engine().fail(std::move(diagnosis), receive.call().member);
+  diagnosis.time = max(send.ready(), receive.ready());
+  world_.engine().fail(std::move(diagnosis), receive.member());
   return false;
 }
 
@@ -254,13 +287,13 @@ bool Mailbox::agree(const MessageHalf& receive, const MessageHalf& send) {
 // A rendezvous sender knows that the receive was posted, and what its rank knew then.
 void Mailbox::waited(const MessageHalf& half, const MessageHalf* other) {
   if (known_.empty() || other == nullptr) return;
-  const auto rank = static_cast<std::size_t>(half.call().member);
+  const auto rank = static_cast<std::size_t>(half.member());
   // A buffered send ends whether it was taken or not: that tells nothing.
-  if (half.call().sends && half.is_buffered()) return;
-  learn(known_[rank], other->known);
-  if (half.call().sends || !half.is_open()) return;
+  if (half.sends() && half.is_buffered()) return;
+  learn(known_[rank], other->known());
+  if (half.sends() || !half.is_open()) return;
   ++known_[rank][rank];
-  world_.options().chooser->waited(half.call().member, half.call().number);
+  world_.options().chooser->waited(half.member(), half.number());
 }
 
 // --- What is left ------------------------------------------------------------------------------
@@ -281,25 +314,23 @@ std::optional<Diagnosis> Mailbox::tag_mismatch() const {
   // Both sides stand there for good: the receiver in this receive, the sender in its send or at its
   // end.
   const auto waits_in = [this](const MessageHalf& half) {
-    return world_.engine().rank(half.call().member).blocked_on() == &half;
+    return world_.engine().rank(half.member()).blocked_on() == &half;
   };
   for (const Inbox& inbox : inboxes_) {
-    for (const MessageHalf* receive : inbox.receives) {
-      const MessageHalf::Call& asked = receive->call();
-      if (asked.tag == kAnyTag || !waits_in(*receive)) continue;
-      const auto& sends = inbox.sends;
-      const auto near = std::find_if(sends.begin(), sends.end(), [&](const MessageHalf* send) {
-        const bool from = asked.peer == kAnySource || asked.peer == send->call().member;
-        return from && (waits_in(*send) || world_.engine().rank(send->call().member).finished());
+    const MessageHalf* receive = inbox.receives.oldest;
+    for (; receive != nullptr; receive = receive->behind) {
+      if (receive->tag() == kAnyTag || !waits_in(*receive)) continue;
+      const MessageHalf* const near = inbox.sends.find([&](const MessageHalf& send) {
+        const bool from = receive->peer() == kAnySource || receive->peer() == send.member();
+        return from && (waits_in(send) || world_.engine().rank(send.member()).finished());
       });
-      if (near == sends.end()) continue;
-      const MessageHalf::Call& sent = (*near)->call();
-      Diagnosis diagnosis = report_on(*receive, **near);
+      if (near == nullptr) continue;
+      Diagnosis diagnosis = report_on(*receive, *near);
       diagnosis.code = "P2P_TAG";
-      diagnosis.summary = "rank " + std::to_string(asked.member) +
-                          " waits for a message with tag " + std::to_string(asked.tag) +
-                          " from rank " + std::to_string(asked.peer) +
-                          "; the message that arrived has tag " + std::to_string(sent.tag);
+      diagnosis.summary = "rank " + std::to_string(receive->member()) +
+                          " waits for a message with tag " + std::to_string(receive->tag()) +
+                          " from rank " + std::to_string(receive->peer()) +
+                          "; the message that arrived has tag " + std::to_string(near->tag());
       diagnosis.hint = "send and receive with the same tag";
       return diagnosis;
     }
@@ -309,7 +340,7 @@ std::optional<Diagnosis> Mailbox::tag_mismatch() const {
 
 const MessageHalf* Mailbox::left_over() const {
   for (const Inbox& inbox : inboxes_) {
-    if (!inbox.sends.empty()) return inbox.sends.front();
+    if (inbox.sends.oldest != nullptr) return inbox.sends.oldest;
   }
   return nullptr;
 }

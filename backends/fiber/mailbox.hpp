@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/kernel/diagnosis.hpp"
@@ -68,7 +69,7 @@ class Mailbox final : public Arbiter {
   explicit Mailbox(FiberWorld& world);
 
   /// Posts a half; it starts when its match is found.
-  MessageHalf& post(FiberGroup& group, MessageHalf::Call call, const CallRecord& record);
+  MessageHalf& post(FiberGroup& group, const MessageHalf::Call& call, Time ready);
   bool decide(std::optional<Time> next) override;
 
   /// Why a receive and a send that are left wait for each other, if their tags differ.
@@ -78,7 +79,7 @@ class Mailbox final : public Arbiter {
 
   // For halves.
   void waited(const MessageHalf& half, const MessageHalf* other);
-  void free(MessageHalf& half) { free_.push_back(&half); }
+  void free(MessageHalf& half) { half.behind = std::exchange(free_, &half); }
   /// Ranks that may still send.
   [[nodiscard]] std::vector<int> possible_senders(int member) const;
 
@@ -88,16 +89,33 @@ class Mailbox final : public Arbiter {
     MessageHalf* receive = nullptr;
     MessageHalf* send = nullptr;
     [[nodiscard]] bool exists() const { return receive != nullptr; }
-    [[nodiscard]] Time time() const { return max(send->call().ready, receive->call().ready); }
+    [[nodiscard]] Time time() const { return max(send->ready(), receive->ready()); }
   };
-  // The halves that wait at one rank, not matched, as posted.
+  // Halves as posted, linked through themselves.
+  struct Queue {
+    MessageHalf* oldest = nullptr;
+    MessageHalf* newest = nullptr;
+    void push(MessageHalf& half);
+    void remove(MessageHalf& half);
+    // The oldest for which `is_meant` holds, of those before `end`; null if there is none.
+    template <class Condition>
+    [[nodiscard]] MessageHalf* find(const Condition& is_meant,
+                                    const MessageHalf* end = nullptr) const {
+      MessageHalf* half = oldest;
+      while (half != nullptr && half != end && !is_meant(*half)) half = half->behind;
+      return half == end ? nullptr : half;
+    }
+  };
+  // The halves that wait at one rank, not matched, and how many that rank has posted.
   struct Inbox {
-    std::vector<MessageHalf*> sends;
-    std::vector<MessageHalf*> receives;
+    Queue sends;
+    Queue receives;
     // The first in virtual time of its open receives that may take a message; of equals, the one
     // posted first.
     Slot first;
     std::uint64_t num_firsts = 0;
+    std::int64_t num_sends = 0;
+    std::int64_t num_receives = 0;
   };
   // An inbox's `first` when it had its number; out of date once that has another.
   struct Ready {
@@ -112,7 +130,9 @@ class Mailbox final : public Arbiter {
   void set_first(Inbox& inbox, Slot slot);
   void take(const Slot& slot);
   void find_candidates(const Inbox& inbox);
-  void add_candidates(const Inbox& inbox, MessageHalf& receive, std::size_t num_earlier);
+  void add_candidates(const Inbox& inbox, MessageHalf& receive);
+  [[nodiscard]] static bool is_kept(const Inbox& inbox, const MessageHalf& send,
+                                    const MessageHalf& receive);
   [[nodiscard]] Slot first_ready();
   [[nodiscard]] Slot chosen_by(MessageChooser& chooser);
   void match(MessageHalf& receive, MessageHalf& send);
@@ -120,16 +140,13 @@ class Mailbox final : public Arbiter {
 
   FiberWorld& world_;
   std::deque<MessageHalf> halves_;
-  std::vector<MessageHalf*> free_;
+  MessageHalf* free_ = nullptr;      // Linked.
   std::vector<Inbox> inboxes_;       // By rank.
   std::vector<Ready> ready_;         // A heap, the earliest on top.
   std::vector<Slot> candidates_;     // Pairs found by the last search.
   std::vector<std::uint64_t> seen_;  // By sender, the last search that met a message of it.
   std::uint64_t num_searches_ = 0;
-  std::vector<std::int64_t> num_sends_;  // By rank.
-  std::vector<std::int64_t> num_receives_;
   std::vector<std::vector<std::int32_t>> known_;  // By rank: SentMessage::known. Empty: unasked.
-  int num_open_ = 0;                              // Open receives without a message.
 };
 
 /// A rank's end.
@@ -146,13 +163,21 @@ class FiberTaggedMessages final : public TaggedMessages {
             const CallOptions& options, CallSite site) override;
 
  private:
-  Work post(bool sends, const Tensor& buffer, int peer, int tag, MessageStatus* status,
-            const CallOptions& options, CallSite site);
-  void check(const MessageHalf::Call& call, const CallRecord& record) const;
-  [[noreturn]] void refuse(const CallRecord& record, const std::string& what,
-                           const std::string& hint) const;
+  Work post(const MessageHalf::Call& call);
+  // Its buffer is undefined, or its peer or tag out of range.
+  [[noreturn]] void refuse(const MessageHalf::Call& call) const;
 
-  std::unique_ptr<FiberStream> stream_;
+  std::unique_ptr<TaggedStream> stream_;
 };
+
+inline void MessageHalf::note_wait() { mailbox_->waited(*this, other_); }
+
+inline void MessageHalf::release() {
+  in_use_ = false;
+  // Either may still ask the other what it was: both go with the second.
+  if (other_ == nullptr || other_->in_use_) return;
+  mailbox_->free(*this);
+  mailbox_->free(*other_);
+}
 
 }  // namespace shardsim

@@ -14,6 +14,16 @@
 
 namespace shardsim {
 
+Moved SingleMessage::moved(int member) const {
+  const MessageEnd end = *message_end(member);
+  return end.from == end.to ? Moved() : one_message(end.sends, end.bytes);
+}
+
+void SingleMessage::count_off_ring(int member) const {
+  const MessageEnd end = *message_end(member);
+  if (end.from != end.to) group_->off_ring().add(end.sends, end.from, end.to, end.bytes);
+}
+
 void TransferOperation::open(FiberGroup& group, std::int64_t sequence, int source,
                              int destination) {
   reopen(group, sequence, {.name = "send"});
@@ -61,15 +71,11 @@ Time TransferOperation::launch(Time start) {
                                                     group_->world_rank(destination_), bytes, start);
 }
 
-Moved TransferOperation::moved(int member) const {
-  if (source_ == destination_) return {};
-  return one_message(member == source_, record_.count * size_of(record_.dtype));
-}
-
-void TransferOperation::count_off_ring(int member) const {
-  if (source_ == destination_) return;
-  group_->off_ring().add(member == source_, source_, destination_,
-                         record_.count * size_of(record_.dtype));
+std::optional<MessageEnd> TransferOperation::message_end(int member) const {
+  return MessageEnd{.sends = member == source_,
+                    .from = source_,
+                    .to = destination_,
+                    .bytes = record_.count * size_of(record_.dtype)};
 }
 
 std::int64_t TransferOperation::trace_id() const {
@@ -138,36 +144,17 @@ void JoinOperation::release() {
 
 // --- Halves of tagged messages -----------------------------------------------------------------
 
-void MessageHalf::open(FiberGroup& group, Mailbox& mailbox, Call call, const CallRecord& record) {
-  reopen(group, call.number, record);
-  mailbox_ = &mailbox;
-  call_ = std::move(call);
-  other_ = nullptr;
-  buffered_ = false;
-  moved_ = false;
-  cost_ = Time();
-  source_ = -1;
-  sent_count_ = call_.buffer.numel();
-  known.clear();
-  expect(1);
-}
-
-bool MessageHalf::fits(const MessageHalf& send) const {
-  return (call_.peer == kAnySource || call_.peer == send.call_.member) &&
-         (call_.tag == kAnyTag || call_.tag == send.call_.tag);
-}
-
-void MessageHalf::set_buffered(Tensor copy, Time price) {
+void MessageHalf::set_buffered(Time price) {
   buffered_ = true;
   cost_ = price;
-  call_.buffer = std::move(copy);
+  buffer_ = unwatched_copy(*buffer_);
 }
 
 void MessageHalf::match(Engine& engine, MessageHalf& send, Time start, Time price) {
   other_ = &send;
   send.other_ = this;
-  source_ = send.call_.member;
-  sent_count_ = send.call_.buffer.numel();
+  source_ = send.member_;
+  sent_count_ = send.record_.count;
   cost_ = price;
   settle(engine, start);
   if (send.buffered_) return;
@@ -177,73 +164,57 @@ void MessageHalf::match(Engine& engine, MessageHalf& send, Time start, Time pric
 
 Time MessageHalf::launch(Time start) {
   // The first half to start moves the data: its rank may continue before the other half does.
-  if (other_ != nullptr) move_data();
+  if (other_ != nullptr && !moved_) move_data();
   return start + cost_;
 }
 
 void MessageHalf::move_data() {
-  MessageHalf& send = call_.sends ? *this : *other_;
-  MessageHalf& receive = call_.sends ? *other_ : *this;
-  if (receive.moved_) return;
+  MessageHalf& send = sends_ ? *this : *other_;
+  MessageHalf& receive = sends_ ? *other_ : *this;
+  send.moved_ = true;
   receive.moved_ = true;
-  BufferWatch* const watch = group_->world().buffer_watch();
-  const int from_rank = send.call_.member;  // All of the world: its numbers are theirs.
-  const int to_rank = receive.call_.member;
-  if (watch != nullptr) {
-    if (!send.buffered_) watch->moving(send, {&from_rank, 1});
-    watch->moving(receive, {&to_rank, 1});
+  if (BufferWatch* const watch = group_->world().buffer_watch()) {
+    move_watched(send, receive, *watch);
+  } else {
+    copy_data(send, receive);
   }
-  const Tensor& from = send.call_.buffer;
-  if (from.has_data() && from.num_bytes() > 0) {
-    const Tensor arrives = as_moved(from, Carried::copies, from_rank);
-    std::memmove(receive.call_.buffer.wire_data(), arrives.wire_data(),
-                 static_cast<std::size_t>(from.num_bytes()));
+  if (receive.status_ != nullptr) {
+    *receive.status_ = {send.member_, send.record_.tag, send.record_.count};
   }
-  if (receive.call_.status != nullptr) {
-    *receive.call_.status = {send.call_.member, send.call_.tag, from.numel()};
-  }
-  if (watch != nullptr) {
-    if (!send.buffered_) watch->moved(send, {&from_rank, 1});
-    watch->moved(receive, {&to_rank, 1});
-  }
-  send.call_.buffer = {};
-  receive.call_.buffer = {};
+  send.buffer_.reset();
+  receive.buffer_.reset();
 }
 
-Moved MessageHalf::moved(int) const {
-  if (to_itself()) return {};
-  return one_message(call_.sends, sent_count_ * size_of(record_.dtype));
+void MessageHalf::move_watched(MessageHalf& send, MessageHalf& receive, BufferWatch& watch) {
+  const int from_rank = send.member_;  // All of the world: its numbers are theirs.
+  const int to_rank = receive.member_;
+  if (!send.buffered_) watch.moving(send, {&from_rank, 1});
+  watch.moving(receive, {&to_rank, 1});
+  copy_data(send, receive);
+  if (!send.buffered_) watch.moved(send, {&from_rank, 1});
+  watch.moved(receive, {&to_rank, 1});
 }
 
-void MessageHalf::count_off_ring(int) const {
-  if (to_itself()) return;
-  group_->off_ring().add(call_.sends, call_.sends ? call_.member : source_,
-                         call_.sends ? call_.peer : call_.member,
-                         sent_count_ * size_of(record_.dtype));
+void MessageHalf::copy_data(const MessageHalf& send, const MessageHalf& receive) {
+  const Tensor& from = *send.buffer_;
+  if (!from.has_data() || from.num_bytes() == 0) return;
+  const Tensor arrives = as_moved(from, Carried::copies, send.member_);
+  std::memmove(receive.buffer_->wire_data(), arrives.wire_data(),
+               static_cast<std::size_t>(from.num_bytes()));
 }
 
 std::int64_t MessageHalf::trace_id() const {
   RollingHash hash;
   hash.add(group_->id());
-  hash.add(std::int64_t{call_.sends ? call_.member : source_});
+  hash.add(std::int64_t{sends_ ? member_ : source_});
   hash.add(sequence_);
   return static_cast<std::int64_t>(hash.value() >> 1U);
 }
 
-void MessageHalf::note_wait() { mailbox_->waited(*this, other_); }
-
-void MessageHalf::release() {
-  in_use_ = false;
-  // Either may still ask the other what it was: both go with the second.
-  if (other_ == nullptr || other_->in_use_) return;
-  mailbox_->free(*this);
-  mailbox_->free(*other_);
-}
-
 std::vector<int> MessageHalf::missing() const {
   if (other_ != nullptr || buffered_) return {};
-  if (call_.peer != kAnySource) return {call_.peer};
-  return mailbox_->possible_senders(call_.member);
+  if (record_.root != kAnySource) return {record_.root};
+  return mailbox_->possible_senders(member_);
 }
 
 }  // namespace shardsim

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "backends/fiber/fiber_operation.hpp"
@@ -9,10 +10,19 @@
 // Point-to-point: transfers between two members, batches of them, and halves of tagged messages.
 namespace shardsim {
 
+class BufferWatch;
 class Mailbox;
 
+/// An operation that is one message, or one end of one.
+class SingleMessage : public FiberOperation {
+ public:
+  [[nodiscard]] bool is_transfer() const final { return true; }
+  [[nodiscard]] Moved moved(int member) const final;
+  void count_off_ring(int member) const final;
+};
+
 /// One message. Rendezvous: it starts when both sides have posted it and both streams are free.
-class TransferOperation final : public FiberOperation {
+class TransferOperation final : public SingleMessage {
  public:
   void open(FiberGroup& group, std::int64_t sequence, int source, int destination);
   /// One side joins with its call and buffer. False if it does not fit the other side's.
@@ -26,9 +36,7 @@ class TransferOperation final : public FiberOperation {
   /// The sender does not wait for the receiver: the message was priced and copied when it left.
   void set_buffered() { buffered_ = true; }
 
-  [[nodiscard]] bool is_transfer() const override { return true; }
-  [[nodiscard]] Moved moved(int member) const override;
-  void count_off_ring(int member) const override;
+  [[nodiscard]] std::optional<MessageEnd> message_end(int member) const override;
   [[nodiscard]] const CallRecord& record_of(int member) const override {
     return side(member == source_);
   }
@@ -94,61 +102,93 @@ class JoinOperation final : public FiberOperation {
 
 /// A send or a receive with a tag: each an operation of its own, which starts when a match has been
 /// found for it (a buffered send at once).
-class MessageHalf final : public FiberOperation {
+class alignas(64) MessageHalf final : public SingleMessage {
  public:
+  /// By reference, and written into the half's record once: thousands of ranks post millions.
   struct Call {
     bool sends = false;
     int member = 0;
     int peer = 0;  ///< kAnySource: a receive from anyone.
     int tag = 0;
-    Tensor buffer;
+    const Tensor& buffer;
     MessageStatus* status = nullptr;
-    Time ready;
-    std::int64_t number = 0;  ///< Among its rank's sends, or receives.
+    const CallOptions& options;
+    CallSite site;
   };
-  void open(FiberGroup& group, Mailbox& mailbox, Call call, const CallRecord& record);
-  [[nodiscard]] const Call& call() const { return call_; }
+  /// `number`: among its rank's sends, or receives. It cannot start before `ready`.
+  inline void open(FiberGroup& group, Mailbox& mailbox, const Call& call, Time ready,
+                   std::int64_t number);
+
+  /// It will soon be opened: its lines are fetched into the caches meanwhile.
+  void fetch() const {
+    const char* const first = reinterpret_cast<const char*>(this);
+    for (std::size_t at = 0; at < sizeof(*this); at += 64) __builtin_prefetch(first + at, 1);
+  }
+
+  [[nodiscard]] bool sends() const { return sends_; }
+  [[nodiscard]] int member() const { return member_; }
+  [[nodiscard]] int peer() const { return record_.root; }
+  [[nodiscard]] int tag() const { return record_.tag; }
+  [[nodiscard]] std::int64_t number() const { return sequence_; }
+  [[nodiscard]] Time ready() const { return ready_; }
+  [[nodiscard]] std::int64_t num_bytes() const { return record_.count * size_of(record_.dtype); }
   [[nodiscard]] bool is_open() const {
-    return !call_.sends && (call_.peer == kAnySource || call_.tag == kAnyTag);
+    return !sends_ && (record_.root == kAnySource || record_.tag == kAnyTag);
   }
   /// Whether this receive may take the message of that send.
-  [[nodiscard]] bool fits(const MessageHalf& send) const;
-  /// The sender continues without its receiver; `copy`: of its data.
-  void set_buffered(Tensor copy, Time price);
+  [[nodiscard]] bool fits(const MessageHalf& send) const {
+    return (record_.root == kAnySource || record_.root == send.member_) &&
+           (record_.tag == kAnyTag || record_.tag == send.record_.tag);
+  }
+  /// The sender continues without its receiver, and the message takes `price`: it leaves a copy.
+  void set_buffered(Time price);
   [[nodiscard]] bool is_buffered() const { return buffered_; }
   [[nodiscard]] Time price() const { return cost_; }
   /// A receive has its message: both start, and take `price`.
   void match(Engine& engine, MessageHalf& send, Time start, Time price);
 
-  [[nodiscard]] bool is_transfer() const override { return true; }
-  [[nodiscard]] Moved moved(int member) const override;
-  void count_off_ring(int member) const override;
+  [[nodiscard]] std::optional<MessageEnd> message_end(int /*member*/) const override {
+    return MessageEnd{.sends = sends_,
+                      .from = sends_ ? member_ : source_,
+                      .to = sends_ ? record_.root : member_,
+                      .bytes = sent_count_ * size_of(record_.dtype)};
+  }
   [[nodiscard]] std::int64_t trace_id() const override;
-  void release() override;
-  void note_wait() override;
+  inline void release() override;
+  inline void note_wait() override;
   [[nodiscard]] std::vector<int> missing() const override;
-  [[nodiscard]] std::vector<int> arrived() const override { return {call_.member}; }
+  [[nodiscard]] std::vector<int> arrived() const override { return {member_}; }
 
-  // For the mailbox: who knew what when this was posted.
-  std::vector<std::int32_t> known;
+  // For the mailbox.
+  /// SentMessage::known of its rank when this was posted.
+  [[nodiscard]] std::vector<std::int32_t>& known() { return known_; }
+  [[nodiscard]] const std::vector<std::int32_t>& known() const { return known_; }
+  // Its neighbours among those that wait at a rank.
+  MessageHalf* before = nullptr;
+  MessageHalf* behind = nullptr;
 
  protected:
   Time launch(Time start) override;
 
  private:
   void move_data();
-  [[nodiscard]] bool to_itself() const {
-    return call_.member == (call_.sends ? call_.peer : source_);
-  }
+  static void move_watched(MessageHalf& send, MessageHalf& receive, BufferWatch& watch);
+  static void copy_data(const MessageHalf& send, const MessageHalf& receive);
 
-  Mailbox* mailbox_ = nullptr;
-  Call call_;
+  // First come members that both ranks look at, in one line of the caches.
   MessageHalf* other_ = nullptr;
+  Time ready_;
+  Time cost_;
+  std::int64_t sent_count_ = 0;
+  int member_ = 0;
+  int source_ = -1;
+  bool sends_ = false;
   bool buffered_ = false;
   bool moved_ = false;
-  Time cost_;
-  int source_ = -1;
-  std::int64_t sent_count_ = 0;
+  Mailbox* mailbox_ = nullptr;
+  MessageStatus* status_ = nullptr;
+  std::optional<Tensor> buffer_;  // Until it has moved.
+  std::vector<std::int32_t> known_;
 };
 
 }  // namespace shardsim

@@ -5,26 +5,11 @@
 #include <string>
 #include <utility>
 
-#include <boost/fiber/fiber.hpp>
-
 #include "sim/kernel/fiber_scheduler.hpp"
 
 namespace shardsim {
 
 namespace {
-
-// Hands the fibers of one run their stacks in order; they all go when the slab goes.
-class SlabAllocator {
- public:
-  using traits_type = boost::context::stack_traits;
-  SlabAllocator(StackSlab& slab, std::size_t index) : slab_(&slab), index_(index) {}
-  boost::context::stack_context allocate() { return slab_->stack(index_); }
-  void deallocate(boost::context::stack_context&) noexcept {}
-
- private:
-  StackSlab* slab_;
-  std::size_t index_;
-};
 
 // Heap order: the earliest start on top; among equals, the one queued first.
 constexpr auto kLater = [](const auto& a, const auto& b) {
@@ -90,102 +75,33 @@ void Engine::add_ranks() {
 }
 
 void Engine::run(const RankBody& body) {
-  RankScheduler& scheduler = RankScheduler::install();
-  scheduler.set_interleaving(options_.interleaving_seed);
   {
     SlabLease stacks(ranks_.size(), options_.stack_bytes);
-    std::vector<boost::fibers::fiber> fibers;
-    fibers.reserve(ranks_.size());
+    scheduler_ = std::make_unique<RankScheduler>(ranks_.size(), options_.interleaving_seed);
     num_alive_ = static_cast<int>(ranks_.size());
     for (RankState& rank : ranks_) {
-      fibers.emplace_back(boost::fibers::launch::post, std::allocator_arg,
-                          SlabAllocator(stacks.slab(), fibers.size()),
-                          [this, &rank, &body] { run_rank(rank, body); });
+      rank.fiber_ =
+          &scheduler_->start(stacks.slab(), [this, &rank, &body] { run_rank(rank, body); });
     }
     maestro();
-    for (boost::fibers::fiber& fiber : fibers) fiber.join();
-    fibers.clear();
-    scheduler.release_finished_fibers();  // Before their stacks go.
+    scheduler_.reset();  // Before the stacks go.
   }
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
 void Engine::maestro() {
   while (true) {
-    RankScheduler::run_ready_ranks();
+    scheduler_->run_ready_ranks();
     if (num_alive_ == 0) return;
+    if (advance()) continue;
     if (failure_) {
       if (explainer_ != nullptr && !cancelling_) explainer_->note_waiting(*this);
       cancel_all();
-    } else if (arbiter_ != nullptr && arbiter_->decide(next_start())) {
-      continue;
-    } else if (launches_.empty()) {
+    } else {
       fail(explainer_ != nullptr
                ? explainer_->explain(*this)
                : Diagnosis{.code = "DEADLOCK", .summary = "every rank waits", .sides = {}});
-    } else {
-      launch_next();
     }
-  }
-}
-
-void Engine::tell_progress() {
-  ticks_left_ = options_.progress_interval;
-  options_.on_progress();
-}
-
-void Engine::keep_first(Time time, int rank, std::exception_ptr failure) {
-  if (cancelling_) return;  // A consequence of the failure that ended the run.
-  if (failure_ && std::pair(failure_time_, failure_rank_) <= std::pair(time, rank)) return;
-  failure_ = std::move(failure);
-  failure_time_ = time;
-  failure_rank_ = rank;
-}
-
-void Engine::run_rank(RankState& rank, const RankBody& body) {
-  rank.context_ = boost::fibers::context::active();
-  tick();
-  try {
-    if (!cancelling_) body(rank);
-  } catch (const RankCancelled&) {
-    // The run ended elsewhere; this rank's stack is unwound now.
-  } catch (...) {
-    keep_first(rank.now(), rank.index(), name_failure(rank.index()));
-  }
-  rank.finished_ = true;
-  --num_alive_;
-}
-
-void Engine::await(RankState& rank, Operation& operation) {
-  tick();
-  if (operation.resolved_) return;
-  if (cancelling_) throw RankCancelled();
-  rank.blocked_on_ = &operation;
-  rank.next_waiter_ = std::exchange(operation.waiters_, &rank);
-  suspend_fiber();
-  rank.blocked_on_ = nullptr;
-  if (cancelling_) throw RankCancelled();
-}
-
-void Engine::fail(Diagnosis diagnosis, int rank) {
-  const Time time = diagnosis.time;
-  keep_first(time, rank, std::make_exception_ptr(CommunicationError(std::move(diagnosis))));
-}
-
-void Engine::cancel_all() {
-  cancelling_ = true;
-  for (RankState& rank : ranks_) {
-    if (rank.blocked_on_ == nullptr) continue;
-    rank.blocked_on_->waiters_ = nullptr;
-    rank.blocked_on_ = nullptr;
-    boost::fibers::context::active()->schedule(rank.context_);
-  }
-}
-
-void Engine::enqueue(Operation& operation) {
-  launches_.push_back({operation.start_, num_launched_++, &operation});
-  if (options_.launch_order == LaunchOrder::earliest_start) {
-    std::push_heap(launches_.begin(), launches_.end(), kLater);
   }
 }
 
@@ -203,37 +119,102 @@ void Engine::launch_next() {
     drawn_.add(options_.interleaving_seed);
     std::swap(launches_[drawn_.value() % launches_.size()], launches_.back());
   }
-  const Launch launch = launches_.back();
+  const Time start = launches_.back().start;
+  Operation& operation = *launches_.back().operation;
   launches_.pop_back();
   try {
-    launch.operation->end_ = launch.operation->launch(launch.start);
-    resolve(*launch.operation);
+    operation.end_ = operation.launch(start);
+    resolve(operation);
   } catch (const std::bad_alloc&) {
-    keep_first(launch.start, -1, std::make_exception_ptr(out_of_memory()));
+    keep_first(start, -1, std::make_exception_ptr(out_of_memory()));
   } catch (...) {  // A price out of range, say. The ranks must unwind before it leaves `run`.
-    keep_first(launch.start, -1, std::current_exception());
+    keep_first(start, -1, std::current_exception());
   }
 }
 
 void Engine::resolve(Operation& operation) {
   operation.resolved_ = true;
-  boost::fibers::context* active = boost::fibers::context::active();
   RankState* waiter = std::exchange(operation.waiters_, nullptr);
   while (waiter != nullptr) {
     RankState* next = std::exchange(waiter->next_waiter_, nullptr);
-    active->schedule(waiter->context_);
+    scheduler_->ready(*waiter->fiber_);
     waiter = next;
   }
   for (Operation* dependent : operation.dependents_) dependent->settle(*this, operation.end_);
   operation.dependents_.clear();
 }
 
-std::uint64_t Engine::trace_hash() const { return trace_hash_of(ranks_); }
-
-void Operation::settle(Engine& engine, Time time) {
-  start_ = max(start_, time);
-  if (--pending_ == 0) engine.enqueue(*this);
+bool Engine::advance() {
+  if (failure_) return false;
+  const bool has_choices = arbiter_ != nullptr && arbiter_->has_choices();
+  if (has_choices && arbiter_->decide(next_start())) return true;
+  if (launches_.empty()) return false;
+  launch_next();
+  return true;
 }
+
+void Engine::tell_progress() {
+  ticks_left_ = options_.progress_interval;
+  options_.on_progress();
+}
+
+void Engine::keep_first(Time time, int rank, std::exception_ptr failure) {
+  if (cancelling_) return;  // A consequence of the failure that ended the run.
+  if (failure_ && std::pair(failure_time_, failure_rank_) <= std::pair(time, rank)) return;
+  failure_ = std::move(failure);
+  failure_time_ = time;
+  failure_rank_ = rank;
+}
+
+void Engine::run_rank(RankState& rank, const RankBody& body) {
+  tick();
+  try {
+    if (!cancelling_) body(rank);
+  } catch (const RankCancelled&) {
+    // The run ended elsewhere; this rank's stack is unwound now.
+  } catch (...) {
+    keep_first(rank.now(), rank.index(), name_failure(rank.index()));
+  }
+  rank.finished_ = true;
+  --num_alive_;
+}
+
+void Engine::block(RankState& rank, Operation& operation) {
+  if (cancelling_) throw RankCancelled();
+  rank.blocked_on_ = &operation;
+  rank.next_waiter_ = std::exchange(operation.waiters_, &rank);
+  // The last rank that waits does the maestro's work: mostly a rank that it wakes is next.
+  while (options_.ranks_advance && !scheduler_->has_ready() && advance()) {
+  }
+  scheduler_->suspend();
+  rank.blocked_on_ = nullptr;
+  if (cancelling_) throw RankCancelled();
+}
+
+void Engine::fail(Diagnosis diagnosis, int rank) {
+  const Time time = diagnosis.time;
+  keep_first(time, rank, std::make_exception_ptr(CommunicationError(std::move(diagnosis))));
+}
+
+void Engine::cancel_all() {
+  cancelling_ = true;
+  for (RankState& rank : ranks_) {
+    if (rank.blocked_on_ == nullptr) continue;
+    rank.blocked_on_->waiters_ = nullptr;
+    rank.blocked_on_ = nullptr;
+    scheduler_->ready(*rank.fiber_);
+  }
+}
+
+void Engine::expect(const RankState& rank) {
+  RankScheduler::expect(*rank.fiber_);
+  const char* const state = reinterpret_cast<const char*>(&rank);
+  for (int line = 0; line < 5; ++line) __builtin_prefetch(state + 64 * line, 1);
+}
+
+void Engine::sift_last_launch() { std::push_heap(launches_.begin(), launches_.end(), kLater); }
+
+std::uint64_t Engine::trace_hash() const { return trace_hash_of(ranks_); }
 
 void Operation::follow(Engine& engine, Operation& prior) {
   if (prior.resolved_) {

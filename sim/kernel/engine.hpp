@@ -5,6 +5,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -17,6 +18,8 @@
 // caller's own context) launches an operation that can start. Without one the run is stalled: it is
 // explained, every fiber unwinds and joins, and `run` throws.
 namespace shardsim {
+
+class RankScheduler;
 
 /// Thrown into ranks that wait when the run ends early, so that their stacks unwind. Not derived
 /// from std::exception: strategies must not mistake it for a failure of their own.
@@ -35,9 +38,14 @@ class StallExplainer {
 class Arbiter {
  public:
   virtual ~Arbiter() = default;
+  /// Whether there is a choice. Without one `decide` does nothing and need not be called.
+  [[nodiscard]] bool has_choices() const { return num_choices_ > 0; }
   /// Called when no rank is ready. `next`: start of the operation that would be launched now, if
   /// there is one. Decides one thing and returns true, or leaves it at that.
   virtual bool decide(std::optional<Time> next) = 0;
+
+ protected:
+  int num_choices_ = 0;
 };
 
 /// The order in which operations that can start are launched.
@@ -61,6 +69,9 @@ struct EngineOptions {
   /// nothing a run reports may depend on it.
   std::uint64_t interleaving_seed = 0;
   LaunchOrder launch_order = LaunchOrder::earliest_start;
+  /// A rank that waits while no other is ready does the maestro's work on its own stack, in the
+  /// same order. For operations that need little stack, and an arbiter that does.
+  bool ranks_advance = false;
   /// Called every `progress_interval` ticks: often enough to tell a person, seldom enough that
   /// asking for the time of day costs nothing.
   std::function<void()> on_progress;
@@ -87,7 +98,10 @@ class Engine {
   void run(const RankBody& body);
 
   /// Suspends the calling rank until `operation` is resolved. REQUIRES: called from its fiber.
-  void await(RankState& rank, Operation& operation);
+  void await(RankState& rank, Operation& operation) {
+    tick();
+    if (!operation.resolved()) block(rank, operation);
+  }
   /// The same, and moves its compute stream to the end.
   void wait(RankState& rank, Operation& operation, bool is_transfer = false,
             const StreamRules& rules = {}) {
@@ -131,19 +145,25 @@ class Engine {
   }
   void add_ranks();
   void enqueue(Operation& operation);
+  void sift_last_launch();
+  static void expect(const RankState& rank);
   [[nodiscard]] std::optional<Time> next_start() const;
-  void launch_next();
-  void resolve(Operation& operation);
+  inline void launch_next();
+  inline void resolve(Operation& operation);
+  void block(RankState& rank, Operation& operation);
   void run_rank(RankState& rank, const RankBody& body);
   void keep_first(Time time, int rank, std::exception_ptr failure);
   void cancel_all();
   void maestro();
+  /// Decides or launches one thing. False if there is none, or the run has failed.
+  bool advance();
   void tell_progress();
 
   EngineOptions options_;
-  std::deque<RankState> ranks_;   // Those that run, ascending.
-  std::vector<int> places_;       // By rank, in ranks_; empty if all run.
-  std::vector<Launch> launches_;  // A heap or a stack, see LaunchOrder.
+  std::deque<RankState> ranks_;               // Those that run, ascending.
+  std::vector<int> places_;                   // By rank, in ranks_; empty if all run.
+  std::unique_ptr<RankScheduler> scheduler_;  // While it runs.
+  std::vector<Launch> launches_;              // A heap or a stack, see LaunchOrder.
   std::uint64_t num_launched_ = 0;
   std::uint64_t ticks_left_ = 0;  // From 0 it counts down for ever: progress is not reported.
   int num_alive_ = 0;
@@ -155,6 +175,17 @@ class Engine {
   Arbiter* arbiter_ = nullptr;
   RollingHash drawn_;  // See LaunchOrder::drawn.
 };
+
+inline void Engine::enqueue(Operation& operation) {
+  launches_.push_back({operation.start_, num_launched_++, &operation});
+  if (options_.launch_order == LaunchOrder::earliest_start) sift_last_launch();
+  if (operation.waiters_ != nullptr) expect(*operation.waiters_);
+}
+
+inline void Operation::settle(Engine& engine, Time time) {
+  start_ = max(start_, time);
+  if (--pending_ == 0) engine.enqueue(*this);
+}
 
 /// A rank's body threw an Error: the same code, exit code and fix, with the rank named.
 class RankFailed : public Error {

@@ -1,57 +1,108 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
+#include <vector>
 
+#include <boost/context/fiber.hpp>
 #include <boost/context/stack_context.hpp>
-#include <boost/fiber/algo/algorithm.hpp>
-#include <boost/fiber/context.hpp>
-#include <boost/fiber/scheduler.hpp>
 
 #include "sim/kernel/hash.hpp"
 
 // How the engine runs fibers: their order, and their stacks. First come ranks, in the order they
-// became ready. The maestro (the thread's main context) runs only when no rank is ready.
-// Boost.Fiber's own dispatcher runs only when asked to free finished fibers. No call here ever
-// looks at a clock.
+// became ready. The maestro (the caller's own context) runs only when no rank is ready. A fiber
+// that leaves goes straight to the next one; no call here ever looks at a clock.
 namespace shardsim {
 
-class RankScheduler final : public boost::fibers::algo::algorithm {
+/// Layout of abi::__cxa_eh_globals: what this thread's C++ runtime knows of exceptions being
+/// handled. Source: Itanium C++ ABI, "Exception Handling", 2.2.2.
+struct ExceptionGlobals {
+  void* caught = nullptr;
+  unsigned int uncaught = 0;
+};
+
+/// Where a rank, or the maestro, goes on, and its place among those that are ready.
+struct RankFiber {
+  boost::context::fiber rest;  // Empty while it runs.
+  RankFiber* next = nullptr;
+  const char* frame = nullptr;  // On its stack, of the function in which it left.
+};
+
+class StackSlab;
+
+/// The fibers of one run, all of one thread.
+class RankScheduler {
  public:
-  /// Installs the scheduler on this thread, once, and returns it.
-  static RankScheduler& install();
+  /// `interleaving_seed`: see EngineOptions.
+  RankScheduler(std::size_t ranks, std::uint64_t interleaving_seed);
+  RankScheduler(const RankScheduler&) = delete;
+  RankScheduler& operator=(const RankScheduler&) = delete;
 
-  void awakened(boost::fibers::context* context) noexcept override;
-  boost::fibers::context* pick_next() noexcept override;
-  [[nodiscard]] bool has_ready_fibers() const noexcept override;
-  /// Only reached when even the maestro waits, which it never does.
-  void suspend_until(const std::chrono::steady_clock::time_point&) noexcept override;
-  void notify() noexcept override {}
-
-  /// See EngineOptions::interleaving_seed.
-  void set_interleaving(std::uint64_t seed) noexcept;
+  /// Makes the next fiber, which is ready and will run `body`. To be called once per rank.
+  template <class Body>
+  RankFiber& start(const StackSlab& stacks, Body body);
+  /// `fiber`, which is suspended, or is about to suspend itself, may go on.
+  void ready(RankFiber& fiber) {
+    if (shuffle_ && next_shuffle_bit()) {
+      push_front(fiber);
+    } else {
+      push_back(fiber);
+    }
+  }
+  /// `fiber` will soon be ready: what it reads first is fetched into the caches meanwhile.
+  static void expect(const RankFiber& fiber) {
+    for (int line = -1; line < 10; ++line) __builtin_prefetch(fiber.frame + 64 * line, 1);
+  }
+  [[nodiscard]] bool has_ready() const { return first_ != nullptr; }
+  /// Suspends the calling fiber until it is ready and its turn comes.
+  void suspend() {
+    RankFiber& next = take_next();
+    if (&next != running_) leave_for(next);
+  }
   /// Returns when every rank has waited or finished. From the maestro only.
-  static void run_ready_ranks();
-  /// Lets the dispatcher release all finished fibers, with their stacks. From the maestro only.
-  void release_finished_fibers();
+  void run_ready_ranks() {
+    if (has_ready()) leave_for(take_next());
+  }
 
  private:
-  bool next_shuffle_bit() noexcept;
+  // Hands a fiber its stack; all of them go when the slab goes.
+  struct GivenStack {
+    using traits_type = boost::context::stack_traits;
+    boost::context::stack_context stack;
+    boost::context::stack_context allocate() { return stack; }
+    void deallocate(boost::context::stack_context&) noexcept {}
+  };
+  void push_front(RankFiber& fiber) {
+    fiber.next = first_;
+    if (first_ == nullptr) last_ = &fiber;
+    first_ = &fiber;
+  }
+  void push_back(RankFiber& fiber) {
+    fiber.next = nullptr;
+    (first_ == nullptr ? first_ : last_->next) = &fiber;
+    last_ = &fiber;
+  }
+  RankFiber& take_next() {
+    if (first_ == nullptr) return maestro_;
+    return *std::exchange(first_, first_->next);
+  }
+  [[nodiscard]] bool next_shuffle_bit();
+  void leave_for(RankFiber& next);
+  // Another fiber has left for this one: it will go on with `rest`, which is empty if it has ended.
+  void arrive(boost::context::fiber&& rest) { left_->rest = std::move(rest); }
 
-  boost::fibers::scheduler::ready_queue_type ranks_;
-  boost::fibers::context* maestro_ = nullptr;
-  boost::fibers::context* dispatcher_ = nullptr;
-  bool dispatcher_first_ = false;
+  std::vector<RankFiber> fibers_;  // By rank; as many as there will be, so that none moves.
+  RankFiber maestro_;
+  RankFiber* running_ = &maestro_;
+  RankFiber* left_ = nullptr;   // The one that ran before.
+  RankFiber* first_ = nullptr;  // The ready ones, linked.
+  RankFiber* last_ = nullptr;
+  ExceptionGlobals& exceptions_;  // Those of this thread.
   bool shuffle_ = false;
   RollingHash shuffle_state_;
 };
-
-/// Suspends the calling fiber until somebody schedules it. Each fiber keeps its own C++ runtime
-/// record of exceptions being handled. Boost 1.81 lets fibers share it: a fiber that waits inside a
-/// catch block would rethrow another fiber's exception.
-void suspend_fiber();
 
 /// Stacks for all fibers of a run, cut from one mapping. Below each lies a guard page, so that an
 /// overflow is a clean fault instead of another rank's corrupted memory.
@@ -93,5 +144,30 @@ class SlabLease {
   bool is_small_;
   std::unique_ptr<StackSlab> slab_;
 };
+
+// Each fiber keeps its own C++ runtime record of exceptions being handled. Boost.Context lets
+// fibers share it: a fiber that waits inside a catch block would rethrow another one's exception.
+inline void RankScheduler::leave_for(RankFiber& next) {
+  const ExceptionGlobals mine = std::exchange(exceptions_, {});
+  left_ = std::exchange(running_, &next);
+  left_->frame = static_cast<const char*>(__builtin_frame_address(0));
+  arrive(std::move(next.rest).resume());
+  exceptions_ = mine;
+}
+
+template <class Body>
+RankFiber& RankScheduler::start(const StackSlab& stacks, Body body) {
+  GivenStack stack{stacks.stack(fibers_.size())};
+  RankFiber& fiber = fibers_.emplace_back();
+  fiber.rest = boost::context::fiber(std::allocator_arg, std::move(stack),
+                                     [this, body](boost::context::fiber&& from) {
+                                       arrive(std::move(from));
+                                       body();
+                                       left_ = std::exchange(running_, &take_next());
+                                       return std::move(running_->rest);
+                                     });
+  ready(fiber);
+  return fiber;
+}
 
 }  // namespace shardsim

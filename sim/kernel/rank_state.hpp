@@ -10,15 +10,12 @@
 #include "sim/kernel/time.hpp"
 #include "sim/kernel/trace.hpp"
 
-namespace boost::fibers {
-class context;
-}
-
 // The state of one virtual rank besides its stack: clock, counters, ledger and rolling hash. A few
 // hundred bytes, because there may be 16,384 of them; everything ranks share is stored elsewhere.
 namespace shardsim {
 
 class Operation;
+struct RankFiber;
 
 class RankState : private MemoryListener {
  public:
@@ -76,7 +73,7 @@ class RankState : private MemoryListener {
   MemoryLedger ledger_;
   MemoryLedger host_ledger_;
   std::unique_ptr<RankTrace> trace_;
-  boost::fibers::context* context_ = nullptr;
+  RankFiber* fiber_ = nullptr;
   Operation* blocked_on_ = nullptr;
   RankState* next_waiter_ = nullptr;
 };
