@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <iosfwd>
 #include <string>
 
@@ -20,7 +21,10 @@ namespace shardsim {
 /// as is convenient: most calls only read the clock.
 class Progress {
  public:
-  Progress(std::ostream& err, bool enabled);
+  /// Elsewhere than on a terminal, a line every ten seconds, or none.
+  enum class Where : std::uint8_t { everywhere, terminal };
+
+  Progress(std::ostream& err, bool enabled, Where where = Where::everywhere);
   /// The remaining work is unknown.
   void tick();
   /// `done` of `total` equal parts are done, counted from the begin of this Progress: a resumed
@@ -32,6 +36,8 @@ class Progress {
   void done();
   /// The time since its begin: for limits on time that a user sets.
   [[nodiscard]] std::chrono::seconds elapsed() const;
+  /// The same in full. Any thread may ask.
+  [[nodiscard]] double seconds() const;
 
  private:
   using Clock = std::chrono::steady_clock;

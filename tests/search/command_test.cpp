@@ -80,11 +80,14 @@ TEST_CASE("the page of a plan counts what failed and what was not looked at") {
   report.num_failed = 3;
   report.first_failed = "tp2 dp4";
   report.first_failure = "no route";
-  report.num_unseen = 3;
+  report.num_open = 3;
+  report.stop = SearchStop::interrupt;
   CHECK(page_of(report).counts ==
         "9 layouts: 2 simulated in full, 0 shown by bounds to be worse, 0 shown not to fit. 1 "
-        "turned out to be invalid. 3 failed, the first (tp2 dp4) with: no route. The search was "
-        "interrupted: 3 were not examined.");
+        "turned out to be invalid. 3 failed, the first (tp2 dp4) with: no route. 3 were left open. "
+        "The "
+        "search was interrupted: no layout that fits was found so far; nothing is known of the "
+        "rest.");
 }
 
 TEST_CASE("a plan prints its assumptions, a table, the front and the next command") {
