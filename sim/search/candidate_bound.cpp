@@ -13,8 +13,9 @@ namespace shardsim {
 
 namespace {
 
-// A table that grows with the candidates that were asked about is emptied at this size.
+// Tables that grow with the candidates that were asked about are emptied at these sizes.
 constexpr std::size_t kMostKept = 1U << 16U;
+constexpr std::size_t kMostPlayed = 512;  // Each has the actions of some ranks.
 
 }  // namespace
 
@@ -249,7 +250,7 @@ const PlayedPipeline& BoundTable::play(const Candidate& candidate, const Pipelin
                         candidate.num_microbatches, candidate.schedule};
   const auto found = played_.find(key);
   if (found != played_.end()) return found->second;
-  if (played_.size() == kMostKept) played_.clear();
+  if (played_.size() == kMostPlayed) played_.clear();
   const std::int64_t message =
       candidate.pp == 1 ? 0 : message_ps(candidate, stages.layers->message);
   return played_.emplace(key, play_pipeline(candidate, stages, message)).first->second;

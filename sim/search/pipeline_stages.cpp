@@ -1,6 +1,8 @@
 #include "sim/search/pipeline_stages.hpp"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "strategies/pipeline/lower.hpp"
 #include "strategies/pipeline/stage_split.hpp"
@@ -29,22 +31,16 @@ void add(PipelineStages::Stage& stage, const ModuleCost& module, std::int64_t ti
   stage.kept += times * module.kept;
 }
 
-RankTimes times_of(const std::vector<Action>& cells, const std::vector<ActionSpan>& spans,
-                   int num_chunks) {
-  RankTimes times;
-  std::vector<std::size_t> last(static_cast<std::size_t>(num_chunks), cells.size());
+RankTimes times_of(const PipelineSchedule& lowered, const Timeline& times, int rank) {
+  RankTimes found{.rank = rank, .starts = {}};
+  const std::vector<Action>& cells = lowered.actions[index_of(rank)];
   for (std::size_t cell = 0; cell < cells.size(); ++cell) {
-    if (is_compute(cells[cell].kind)) times.end = std::max(times.end, spans[cell].end);
-    if (releases_activation(cells[cell].kind)) last[index_of(cells[cell].chunk)] = cell;
+    if (!is_compute(cells[cell].kind)) continue;
+    const ActionSpan& span = times.spans[index_of(rank)][cell];
+    found.starts.push_back({cells[cell].kind, cells[cell].chunk, span.start});
+    found.end = std::max(found.end, span.end);
   }
-  std::ranges::sort(last);
-  for (const std::size_t cell : last) {
-    if (cell == cells.size()) continue;
-    times.gradients.push_back({.chunk = cells[cell].chunk,
-                               .start = spans[cell].start,
-                               .is_weight_only = cells[cell].kind == ActionKind::backward_weight});
-  }
-  return times;
+  return found;
 }
 
 void hold_memory(const PipelineSchedule& schedule, int rank, const PipelineStages& stages,
@@ -71,11 +67,16 @@ void hold_memory(const PipelineSchedule& schedule, int rank, const PipelineStage
 // One stage: forward and backward of each microbatch, one after the other.
 PlayedPipeline play_alone(const Candidate& candidate, const PipelineStages& stages) {
   const PipelineStages::Stage& stage = stages.stages.front();
-  const std::int64_t backward = stage.costs.backward_input + stage.costs.backward_weight;
+  RankTimes times;
+  for (std::int64_t i = 0; i < candidate.num_microbatches; ++i) {
+    times.starts.push_back({ActionKind::forward, 0, times.end});
+    times.end += stage.costs.forward;
+    times.starts.push_back({ActionKind::backward, 0, times.end});
+    times.end += stage.costs.backward_input + stage.costs.backward_weight;
+  }
   PlayedPipeline played;
-  played.makespan = candidate.num_microbatches * (stage.costs.forward + backward);
-  played.ranks.push_back(
-      {.gradients = {{.chunk = 0, .start = played.makespan - backward}}, .end = played.makespan});
+  played.makespan = times.end;
+  played.ranks.push_back(std::move(times));
   played.after_forward.push_back(stage.kept);
   played.in_backward.push_back(stage.kept + stage.before);
   return played;
@@ -106,16 +107,15 @@ WeightCounts PipelineStages::weights_of(std::int64_t rank, const LayerWeights& w
   return sum;
 }
 
-std::vector<BackwardParts> PipelineStages::backwards_of(std::size_t index) const {
+std::vector<const ModuleCost*> PipelineStages::modules_of(std::size_t index) const {
   const Stage& stage = stages[index];
-  const BackwardCut cut = schedule->backward;
-  std::vector<BackwardParts> parts;
-  if (index == 0) parts.push_back(layers->embedding.parts(cut));
+  std::vector<const ModuleCost*> modules;
+  if (index == 0) modules.push_back(&layers->embedding);
   for (std::int64_t block = 0; block < stage.blocks; ++block) {
-    parts.push_back((block < stage.dense_blocks ? layers->dense_block : layers->block).parts(cut));
+    modules.push_back(block < stage.dense_blocks ? &layers->dense_block : &layers->block);
   }
-  if (index + 1 == stages.size()) parts.push_back(layers->head.parts(cut));
-  return parts;
+  if (index + 1 == stages.size()) modules.push_back(&layers->head);
+  return modules;
 }
 
 PipelineStages make_stages(const Experiment& experiment, const Candidate& candidate,
@@ -173,11 +173,11 @@ PlayedPipeline play_pipeline(const Candidate& candidate, const PipelineStages& s
   const Timeline times = timeline(lowered, costs);
   PlayedPipeline played;
   played.makespan = times.makespan;
-  for (int rank = 0; rank < shape.num_ranks; ++rank) {
-    played.ranks.push_back(
-        times_of(lowered.actions[index_of(rank)], times.spans[index_of(rank)], shape.num_chunks));
-    hold_memory(schedule, rank, stages, played);
-  }
+  const auto latest = std::ranges::min_element(times.ranks, {}, &RankTimeline::idle);
+  const std::set<int> seen = {0, static_cast<int>(latest - times.ranks.begin()),
+                              shape.num_ranks - 1};
+  for (const int rank : seen) played.ranks.push_back(times_of(lowered, times, rank));
+  for (int rank = 0; rank < shape.num_ranks; ++rank) hold_memory(schedule, rank, stages, played);
   return played;
 }
 

@@ -31,9 +31,8 @@ struct PipelineStages {
 
   [[nodiscard]] std::int64_t rank_of(std::size_t stage) const;
   [[nodiscard]] WeightCounts weights_of(std::int64_t rank, const LayerWeights& weights) const;
-  /// The backwards of a stage's modules, in model order: B (as I) or I and W, as the schedule runs
-  /// them.
-  [[nodiscard]] std::vector<BackwardParts> backwards_of(std::size_t stage) const;
+  /// The costs of a stage's modules, in model order.
+  [[nodiscard]] std::vector<const ModuleCost*> modules_of(std::size_t stage) const;
 };
 
 [[nodiscard]] PipelineStages make_stages(const Experiment& base, const Candidate& candidate,
@@ -41,18 +40,19 @@ struct PipelineStages {
 
 /// When a rank computes, at the earliest.
 struct RankTimes {
-  /// The action that completes the gradients of a model chunk's weights.
-  struct Gradients {
+  struct Start {
+    ActionKind kind = ActionKind::forward;
     int chunk = 0;
-    std::int64_t start = 0;
-    bool is_weight_only = false;  ///< It is a W.
+    std::int64_t time = 0;
   };
-  std::vector<Gradients> gradients;  ///< In the order of the rank.
-  std::int64_t end = 0;              ///< The end of its last computation.
+  int rank = 0;
+  std::vector<Start> starts;  ///< Its F, B, I and W.
+  std::int64_t end = 0;       ///< The end of the last.
 };
 
 struct PlayedPipeline {
   std::int64_t makespan = 0;
+  /// The first rank, the last, and the busiest.
   std::vector<RankTimes> ranks;
   // The largest memory of each pipeline rank: after a forward, and when a backward begins.
   std::vector<std::int64_t> after_forward;

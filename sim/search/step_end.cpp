@@ -14,6 +14,9 @@ namespace {
 // Experiments are large.
 constexpr std::size_t kMostExperiments = 64;
 
+// The most runs of modules on one rank: beyond, it takes as long as a simulation.
+constexpr std::size_t kMostRuns = 200'000;
+
 bool is_priced(const std::string& /*name*/) { return true; }
 
 class EndProbe {
@@ -36,8 +39,22 @@ class EndProbe {
   }
 
   std::int64_t run(const PipelineStages& stages, const RankTimes& times) {
+    const Model& model = *plan_.stage(mesh_.pp()).model;
+    std::vector<std::int64_t> left(index_of(model.num_chunks()), 0);
+    for (const RankTimes::Start& start : times.starts) {
+      if (releases_activation(start.kind)) ++left[index_of(start.chunk)];
+    }
+    const bool runs_all =
+        communicates_always() && times.starts.size() * index_of(model.num_modules()) <= kMostRuns;
     sync_->begin_step();
-    for (const RankTimes::Gradients& gradients : times.gradients) report(stages, gradients);
+    for (const RankTimes::Start& start : times.starts) {
+      const bool gives_gradients = releases_activation(start.kind);
+      const bool is_last = gives_gradients && --left[index_of(start.chunk)] == 0;
+      if (!runs_all && !is_last) continue;
+      advance_to(start.time);
+      if (gives_gradients) sync_->begin_weight_gradients(start.chunk, is_last);
+      run(stages, start, model.modules_of_chunk(start.chunk));
+    }
     advance_to(times.end);
     session_->reduce_gradients();
     session_->update();
@@ -45,29 +62,60 @@ class EndProbe {
   }
 
  private:
+  // Whether microbatches before the last one communicate, too.
+  [[nodiscard]] bool communicates_always() const {
+    const ParallelOptions& options = plan_.options();
+    return options.zero_stage == 3 ||
+           (options.zero_stage == 2 && options.sync.reduce_every_microbatch);
+  }
+
   void advance_to(std::int64_t picoseconds) {
     clock_.now = max(clock_.now, Time::from_picoseconds(picoseconds));
   }
 
-  // A module's gradients are not there before the backwards of those behind it have ended.
-  void report(const PipelineStages& stages, const RankTimes::Gradients& gradients) {
-    const Model& model = *plan_.stage(mesh_.pp()).model;
-    const int stage = plan_.schedule().stage_of(mesh_.pp(), gradients.chunk);
-    const std::vector<BackwardParts> backwards = stages.backwards_of(index_of(stage));
-    const ModuleRange modules = model.modules_of_chunk(gradients.chunk);
-    std::int64_t now = gradients.start;
-    sync_->begin_weight_gradients(gradients.chunk, /*last=*/true);
-    for (int i = modules.count; i-- > 0;) {
-      advance_to(now);
-      for (const int parameter : model.parameters_of(modules.first + i)) {
-        if (reported_.insert(parameter).second) sync_->gradient_ready(parameter);
+  // Shows the synchronization the modules of an action, each for its least time.
+  void run(const PipelineStages& stages, const RankTimes::Start& start,
+           const ModuleRange& modules) {
+    const int stage = plan_.schedule().stage_of(mesh_.pp(), start.chunk);
+    const std::vector<const ModuleCost*> costs = stages.modules_of(index_of(stage));
+    reported_.clear();
+    if (start.kind == ActionKind::forward) {
+      for (int i = 0; i < modules.count; ++i) {
+        sync_->before_forward(modules.first + i);
+        take(costs[index_of(i)]->forward);
+        sync_->after_forward(modules.first + i);
       }
-      const BackwardParts& parts = backwards[index_of(i)];
-      now += parts.weight + (gradients.is_weight_only ? 0 : parts.input);
-      advance_to(now);
-      sync_->after_weight_gradients(modules.first + i);
+      return;
     }
+    for (int i = modules.count; i-- > 0;) {
+      const BackwardParts parts = costs[index_of(i)]->parts(stages.schedule->backward);
+      backward(start.kind, modules.first + i, parts);
+    }
+    if (start.kind != ActionKind::backward_weight) return;
+    for (int i = modules.count; i-- > 0;) sync_->after_weight_gradients(modules.first + i);
   }
+
+  void backward(ActionKind kind, int module, const BackwardParts& parts) {
+    if (kind == ActionKind::backward_weight) return take(parts.weight, module);
+    sync_->before_backward(module);
+    if (kind == ActionKind::backward_input) {
+      take(parts.input);
+    } else {
+      take(parts.input + parts.weight, module);
+    }
+    sync_->after_backward(module);
+    if (kind == ActionKind::backward) sync_->after_weight_gradients(module);
+  }
+
+  // A module's gradients come at some time within it: at the earliest when it begins.
+  void take(std::int64_t picoseconds, int module) {
+    const std::int64_t begin = clock_.now.picoseconds();
+    for (const int parameter : plan_.stage(mesh_.pp()).model->parameters_of(module)) {
+      if (reported_.insert(parameter).second) sync_->gradient_ready(parameter);
+    }
+    advance_to(begin + picoseconds);
+  }
+  void take(std::int64_t picoseconds) { clock_.now += Time::from_picoseconds(picoseconds); }
 
   const ParallelPlan& plan_;
   MeshShape shape_;
@@ -79,7 +127,7 @@ class EndProbe {
   std::unique_ptr<GradientSync> sync_;
   RankParallel parallel_;
   std::unique_ptr<TrainingSession> session_;
-  std::set<int> reported_;  // One that several modules read: by the first of them at the latest.
+  std::set<int> reported_;  // By this action: one that several modules read counts once.
 };
 
 }  // namespace
@@ -109,21 +157,12 @@ const Experiment& StepEnds::experiment_of(const Candidate& candidate) {
   return *experiments_.emplace(key, std::move(made)).first->second;
 }
 
-std::int64_t StepEnds::end_of(const ParallelPlan& plan, const PipelineStages& stages,
-                              const RankTimes& times, int rank) {
-  return EndProbe(*machine_, *network_, plan, rank).run(stages, times);
-}
-
 std::int64_t StepEnds::least_step(const Candidate& candidate, const PipelineStages& stages,
                                   const PlayedPipeline& played) {
   const ParallelPlan& plan = experiment_of(candidate).plan();
-  // The first rank drains last, the last one has the head; any other may be the busiest.
-  const auto latest = std::ranges::max_element(played.ranks, {}, &RankTimes::end);
-  const std::set<int> ranks = {0, static_cast<int>(latest - played.ranks.begin()),
-                               static_cast<int>(candidate.pp) - 1};
   std::int64_t least = 0;
-  for (const int rank : ranks) {
-    least = std::max(least, end_of(plan, stages, played.ranks[index_of(rank)], rank));
+  for (const RankTimes& times : played.ranks) {
+    least = std::max(least, EndProbe(*machine_, *network_, plan, times.rank).run(stages, times));
   }
   return least;
 }

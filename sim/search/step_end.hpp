@@ -11,12 +11,12 @@
 #include "sim/search/pipeline_stages.hpp"
 #include "sim/search/search_request.hpp"
 
-// The end of a candidate's step: what follows the gradients of its last microbatch.
+// A candidate's step with the synchronization of its weights and gradients, up to its end.
 namespace shardsim {
 
-/// Runs the synchronization's own code on one rank, whose neighbours are always in time: buckets
-/// are reduced as soon as their gradients can be there, then come norm, optimizer and gathers. As
-/// with layers, a run can only take longer. For one thread.
+/// Runs the synchronization's own code on one rank, whose neighbours are always in time, around the
+/// played computation: gathers and reductions of each microbatch (ZeRO-2 and 3) or of the last one,
+/// then norm, optimizer and gathers. As with layers, a run can only take longer. For one thread.
 class StepEnds {
  public:
   /// `base` outlives it.
@@ -30,8 +30,6 @@ class StepEnds {
 
  private:
   [[nodiscard]] const Experiment& experiment_of(const Candidate& candidate);
-  [[nodiscard]] std::int64_t end_of(const ParallelPlan& plan, const PipelineStages& stages,
-                                    const RankTimes& times, int rank);
 
   const SearchBase& base_;
   std::unique_ptr<const Experiment> machine_;
