@@ -62,7 +62,7 @@ struct EngineOptions {
   std::uint64_t interleaving_seed = 0;
   LaunchOrder launch_order = LaunchOrder::earliest_start;
   /// Called every `progress_interval` ticks: often enough to tell a person, seldom enough that
-  /// asking for the time of day costs nothing.
+  /// asking for the time of day costs nothing. If it throws, the run ends with that.
   std::function<void()> on_progress;
   std::uint64_t progress_interval = 1U << 12U;
 };

@@ -21,6 +21,8 @@ std::vector<std::string> plan(const std::string& model, std::vector<std::string>
                                     "--gpu",
                                     "h100",
                                     "-q",
+                                    "--time-limit",
+                                    "0",
                                     "--global-batch-size",
                                     "8",
                                     "--fix",
@@ -107,11 +109,12 @@ TEST_CASE("the next command is the one that was run, as a shell reads it") {
                              "--usd-per-gpu-hour", "2.5", "--set", "name=it's a; test"}));
   REQUIRE(printed.exit_code == 0);
   CHECK(contains(printed.out, " --set 'name=it'\\''s a; test' --fix "));
-  CHECK(contains(printed.out,
-                 " --objective memory --top 3 --front-within 1.5 --usd-per-gpu-hour 2.5 --emit "
-                 "megatron --out best.json\n"));
+  CHECK(contains(
+      printed.out,
+      " --objective memory --top 3 --front-within 1.5 --usd-per-gpu-hour 2.5 --time-limit 0 "
+      "--emit megatron --out best.json\n"));
   const Printed plain = shardsim(plan("gpt2"));
-  CHECK(contains(plain.out, " --fix micro_batch_size=1 --emit megatron"));
+  CHECK(contains(plain.out, " --fix micro_batch_size=1 --time-limit 0 --emit megatron"));
 }
 
 TEST_CASE("a plan says what is wrong and how to go on") {
@@ -144,8 +147,9 @@ TEST_CASE("a plan says what is wrong and how to go on") {
 }
 
 TEST_CASE("a plan of fewer GPUs than a node has is of a part of a node") {
-  const Printed printed = shardsim({"plan", "gpt2", "--gpus", "4", "--gpu", "h100", "-q", "--json",
-                                    "--global-batch-size", "8", "--fix", "recompute=none"});
+  const Printed printed =
+      shardsim({"plan", "gpt2", "--gpus", "4", "--gpu", "h100", "-q", "--json", "--time-limit", "0",
+                "--global-batch-size", "8", "--fix", "recompute=none"});
   REQUIRE(printed.exit_code == 0);
   const auto found = nlohmann::json::parse(printed.out);
   CHECK(found["gpus"] == 4);
