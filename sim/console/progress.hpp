@@ -30,7 +30,7 @@ class Progress {
   /// `done` of `total` equal parts are done, counted from the begin of this Progress: a resumed
   /// sweep leaves out the points that it found.
   void tick(std::size_t done, std::size_t total);
-  /// The remaining work is known, but not its time: "3 simulated, 8 still open".
+  /// The remaining work is known, but not its time: "3 simulated, best 1.2 s".
   void tick(const std::string& words);
   /// Ends the line, if there is one.
   void done();
