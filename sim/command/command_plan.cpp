@@ -8,6 +8,7 @@
 #include "strategies/pipeline/schedule_row.hpp"
 
 #include "reports/pages.hpp"
+#include "reports/units.hpp"
 #include "scenarios/formats/emit.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/output_paths.hpp"
@@ -67,6 +68,7 @@ void require_in_range(const PlanArguments& arguments) {
       {"--top", static_cast<double>(arguments.request.top), 1.0, 1e6},
       {"--usd-per-gpu-hour", arguments.request.usd_per_gpu_hour, 0.0, 1e6},
       {"--front-within", arguments.request.front_within, 1.0, 1e6},
+      {"--time-limit", arguments.request.time_limit_s, 0.0, 1e9},
   };
   for (const Row& row : rows) {
     if (row.value >= row.least && row.value <= row.most) continue;
@@ -99,20 +101,40 @@ std::string plan_command(const PlanArguments& arguments) {
   if (r.usd_per_gpu_hour != usual.usd_per_gpu_hour) {
     words += fmt::format(" --usd-per-gpu-hour {}", r.usd_per_gpu_hour);
   }
+  if (r.time_limit_s != usual.time_limit_s) {
+    words += fmt::format(" --time-limit {}", r.time_limit_s);
+  }
+  return words;
+}
+
+std::string words_of(const SearchProgress& progress, Objective objective) {
+  std::string words = fmt::format("{} simulated", progress.simulated);
+  if (!progress.best) return words + ", none that fits yet";
+  words += ", best " + (objective == Objective::memory
+                            ? format_memory(static_cast<double>(progress.best->device_bytes))
+                            : format_seconds(progress.best->step_time_s));
+  if (progress.gap == 0.0) return words + ", proven to be the best; looking for the Pareto front";
+  constexpr double kPercent = 100.0;
+  if (progress.gap) words += fmt::format(", gap {:.3g} %", *progress.gap * kPercent);
   return words;
 }
 
 SearchOutcome search_with_progress(const PlanArguments& arguments, const SearchBase& base,
                                    std::ostream& err) {
   const InterruptWatch interrupt;
-  Progress progress(err, !arguments.quiet);
+  Progress progress(err, !arguments.quiet, Progress::Where::terminal);
   SearchHooks hooks;
   hooks.jobs = arguments.jobs;
-  hooks.on_progress = [&progress](std::size_t simulated, std::size_t open) {
-    progress.tick(fmt::format("{} simulated, {} still open", simulated, open));
+  const SearchRequest& request = arguments.request;
+  hooks.on_progress = [&](const SearchProgress& found) {
+    progress.tick(words_of(found, request.objective));
   };
-  hooks.stop = [&interrupt] { return interrupt.is_asked(); };
-  SearchOutcome outcome = search(base, arguments.request, hooks);
+  hooks.stop = [&interrupt, &progress, limit = request.time_limit_s] {
+    if (interrupt.is_asked()) return SearchStop::interrupt;
+    const bool is_over = limit > 0 && progress.seconds() >= limit;
+    return is_over ? SearchStop::time_limit : SearchStop::none;
+  };
+  SearchOutcome outcome = search(base, request, hooks);
   progress.done();
   return outcome;
 }
@@ -154,7 +176,7 @@ int command_plan(PlanArguments& arguments, const Console& console) {
                            {.wide = arguments.wide, .ascii = arguments.ascii, .command = command});
   }
   write_best(arguments, base, report, console.out);
-  if (report.is_interrupted) return static_cast<int>(ExitCode::interrupted);
+  if (report.stop == SearchStop::interrupt) return static_cast<int>(ExitCode::interrupted);
   return static_cast<int>(report.ranked.empty() ? ExitCode::does_not_fit : ExitCode::ok);
 }
 
@@ -179,6 +201,8 @@ void add_plan_options(CLI::App& app, PlanArguments& arguments) {
   app.add_option("--top", request.top, "Number of layouts to list");
   app.add_option("--front-within", request.front_within,
                  "Search the Pareto front up to this many times the fastest step (1.25)");
+  app.add_option("--time-limit", request.time_limit_s,
+                 "Stop after so many seconds with the best so far (60; 0: no limit)");
   app.add_option("--usd-per-gpu-hour", request.usd_per_gpu_hour, "Price of a GPU for an hour");
   app.add_option("--jobs,-j", arguments.jobs, "Number of parallel simulations");
   app.add_option("--emit", arguments.emit,

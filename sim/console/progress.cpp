@@ -49,9 +49,9 @@ std::string progress_words(std::size_t done, std::size_t total, std::chrono::mil
   return so_far + ", about " + duration_words(rest) + " left";
 }
 
-Progress::Progress(std::ostream& err, bool enabled)
+Progress::Progress(std::ostream& err, bool enabled, Where where)
     : err_(err),
-      enabled_(enabled),
+      enabled_(enabled && (where == Where::everywhere || can_overwrite())),
       in_place_(can_overwrite()),
       begin_(Clock::now()),
       next_(begin_ + std::chrono::seconds(1)) {}
@@ -75,6 +75,10 @@ void Progress::done() {
 
 std::chrono::seconds Progress::elapsed() const {
   return std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - begin_);
+}
+
+double Progress::seconds() const {
+  return std::chrono::duration<double>(Clock::now() - begin_).count();
 }
 
 template <class Words>

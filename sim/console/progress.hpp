@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <iosfwd>
 #include <string>
 
@@ -20,18 +21,23 @@ namespace shardsim {
 /// as is convenient: most calls only read the clock.
 class Progress {
  public:
-  Progress(std::ostream& err, bool enabled);
+  /// Elsewhere than on a terminal, a line every ten seconds, or none.
+  enum class Where : std::uint8_t { everywhere, terminal };
+
+  Progress(std::ostream& err, bool enabled, Where where = Where::everywhere);
   /// The remaining work is unknown.
   void tick();
   /// `done` of `total` equal parts are done, counted from the begin of this Progress: a resumed
   /// sweep leaves out the points that it found.
   void tick(std::size_t done, std::size_t total);
-  /// The remaining work is known, but not its time: "3 simulated, 8 still open".
+  /// The remaining work is known, but not its time: "3 simulated, best 1.2 s".
   void tick(const std::string& words);
   /// Ends the line, if there is one.
   void done();
   /// The time since its begin: for limits on time that a user sets.
   [[nodiscard]] std::chrono::seconds elapsed() const;
+  /// The same in full. Any thread may ask.
+  [[nodiscard]] double seconds() const;
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -155,7 +155,7 @@ bool Engine::advance() {
 
 void Engine::tell_progress() {
   ticks_left_ = options_.progress_interval;
-  options_.on_progress();
+  if (!cancelling_) options_.on_progress();  // It may throw to end the run: once.
 }
 
 void Engine::keep_first(Time time, int rank, std::exception_ptr failure) {
@@ -167,8 +167,8 @@ void Engine::keep_first(Time time, int rank, std::exception_ptr failure) {
 }
 
 void Engine::run_rank(RankState& rank, const RankBody& body) {
-  tick();
   try {
+    tick();
     if (!cancelling_) body(rank);
   } catch (const RankCancelled&) {
     // The run ended elsewhere; this rank's stack is unwound now.

@@ -73,7 +73,7 @@ struct EngineOptions {
   /// same order. For operations that need little stack, and an arbiter that does.
   bool ranks_advance = false;
   /// Called every `progress_interval` ticks: often enough to tell a person, seldom enough that
-  /// asking for the time of day costs nothing.
+  /// asking for the time of day costs nothing. If it throws, the run ends with that.
   std::function<void()> on_progress;
   std::uint64_t progress_interval = 1U << 12U;
 };

@@ -1,20 +1,18 @@
 #include "sim/search/plan_search.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 #include <limits>
-#include <numeric>
-#include <optional>
-#include <tuple>
+#include <span>
 #include <utility>
 
 #include "sim/kernel/error.hpp"
-#include "sim/kernel/metric_table.hpp"
 
 #include "scenarios/scenario_error.hpp"
 #include "sim/console/parallel.hpp"
-#include "sim/run/device_memory.hpp"
-#include "sim/run/run.hpp"
+#include "sim/search/open_layouts.hpp"
+#include "sim/search/step_end.hpp"
 
 namespace shardsim {
 
@@ -22,285 +20,339 @@ namespace {
 
 // Enough for the threads of a workstation, and few enough to simulate little in vain.
 constexpr std::size_t kBatch = 16;
-constexpr double kPicoseconds = 1e12;
 
-// The number between checks for a stop and of the clock.
+// The number of bounds between two reports of progress.
 constexpr std::size_t kQuickAtATime = 256;
 
-// One of the two, or neither: the reader refused the candidate.
-struct Simulation {
-  std::optional<SimulatedPoint> point;
-  std::string failure;
-};
+double bytes_of(const Bound& bound) { return static_cast<double>(bound.device_bytes); }
 
-Simulation simulate(const SearchBase& base, std::size_t index, const Candidate& candidate) {
-  SimulatedPoint point;
-  point.index = index;
-  point.candidate = candidate;
-  try {
-    const Experiment experiment = compile(scenario_of(base, candidate));
-    const Result result = run_experiment(experiment).result;
-    if (result.diagnosis) return {{}, result.diagnosis->code + ": " + result.diagnosis->summary};
-    const auto whole = [&result](const MetricRow& row) {
-      return static_cast<std::int64_t>(result.number(row).value_or(0.0));
-    };
-    point.fits = result.exit_code != static_cast<int>(ExitCode::does_not_fit);
-    for (const auto& [row, value] : kPointMetrics) point.*value = result.number(row).value_or(0.0);
-    point.peak_bytes = whole(metric::kMemoryPeakBytesMax);
-    point.device_bytes = whole(metric::kMemoryDeviceBytesMax);
-    for (std::size_t i = 0; i < kNumMemoryCategories; ++i) {
-      point.category_bytes.at(i) = whole(*kMemoryMetrics.at(i));
-    }
-    point.is_tight = point.fits && !leaves_margin(experiment, point.device_bytes);
-    return {point, {}};
-  } catch (const ScenarioError& error) {
-    // The reader checks more than divisibility. A limit does not make a layout illegal.
-    if (error.exit_code() == ExitCode::bad_usage) return {};
-    return {{}, error.code() + ": " + error.what()};
-  } catch (const Error& error) {
-    if (error.exit_code() == ExitCode::internal) throw;
-    return {{}, error.code() + ": " + error.what()};
-  }
+double corner_of(const Bound& bound) {
+  return bytes_of(bound) * static_cast<double>(bound.step_ps);
 }
 
 class Search {
  public:
   Search(const SearchBase& base, const SearchRequest& request, const SearchHooks& hooks)
       : base_(base),
-        request_(request),
         hooks_(hooks),
         experiment_(compile(base.scenario)),
-        candidates_(enumerate_candidates(experiment_, base.fixed)),
-        bounds_(experiment_) {}
+        space_(experiment_, base.fixed),
+        bounds_(experiment_),
+        ends_(base),
+        found_(experiment_, request),
+        by_rank_([this](const Bound& bound) { return found_.objective_of(bound); }),
+        by_corner_(corner_of),
+        misses_(bytes_of) {}
 
   SearchOutcome run() {
-    outcome_.num_candidates = candidates_.size();
-    fates_.resize(candidates_.size(), Fate::open);
-    close_.resize(candidates_.size(), false);
-    see_all();
-    if (outcome_.is_interrupted) {
-      outcome_.num_unseen = candidates_.size();
-      return std::move(outcome_);
-    }
-    order_.resize(candidates_.size());
-    std::iota(order_.begin(), order_.end(), std::size_t{0});
-    if (hooks_.prunes) {
+    outcome_.num_candidates = space_.num_candidates();
+    add_all();
+    if (!stops()) {
       // The best by the objective come first, then those that could be on the front, from the
       // corner on.
-      visit(&Search::rank_key, true);
-      visit(&Search::corner_key, false);
-    } else {
-      visit(&Search::rank_key, false);
+      visit(by_rank_);
+      for (const OpenLayouts& entry : std::exchange(later_, {})) by_corner_.push(entry);
+      is_ranked_ = true;
+      visit(by_corner_);
+      if (hooks_.prunes && found_.best() == nullptr) find_nearest_miss();
+      if (hooks_.prunes && !stops()) note_least_miss();
     }
-    if (best_.empty() && !outcome_.is_interrupted && hooks_.prunes) find_nearest_miss();
-    std::ranges::sort(outcome_.simulated, {}, &SimulatedPoint::index);
-    count();
+    finish();
     return std::move(outcome_);
   }
 
  private:
-  enum class Fate : std::uint8_t { open, simulated, slower, too_large, refused, failed };
+  // --- Candidates --------------------------------------------------------------------------------
 
-  void see_all() {
-    quick_.reserve(candidates_.size());
-    for (const Candidate& candidate : candidates_) {
-      if (quick_.size() % kQuickAtATime == 0) {
-        if (hooks_.on_progress) hooks_.on_progress(0, candidates_.size());
-        if (hooks_.stop && hooks_.stop()) {
-          outcome_.is_interrupted = true;
-          return;
+  // Whether the search is to end; once it is, it stays so.
+  bool stops() {
+    if (stop_ == SearchStop::none && hooks_.stop) {
+      if (const SearchStop asked = hooks_.stop(); asked != SearchStop::none) stop_ = asked;
+    }
+    return stop_ != SearchStop::none;
+  }
+
+  void add_all() {
+    LayoutPlace at;
+    std::size_t num_added = 0;
+    for (at.block = 0; at.block < space_.blocks().size(); ++at.block) {
+      const LayoutBlock& block = space_.blocks()[at.block];
+      const std::vector<DataChoice> smallest = smallest_choices(block.data);
+      for (at.batch = 0; at.batch < block.batches.size(); ++at.batch) {
+        const std::size_t schedules = block.batches[at.batch].schedules.size();
+        for (at.schedule = 0; at.schedule < schedules; ++at.schedule) {
+          if (num_added++ % kQuickAtATime == 0) {
+            tell_progress();
+            if (stops()) return;
+          }
+          const Bound bound = bounds_.least(space_.candidate(at), smallest);
+          add({.bound = bound,
+               .place = at,
+               .num_data = static_cast<std::uint32_t>(block.data.size()),
+               .index = space_.index(at)},
+              by_rank_);
         }
       }
-      quick_.push_back(bounds_.quick(candidate));
     }
+    is_bounded_ = true;
   }
 
-  [[nodiscard]] std::int64_t capacity() const { return base_.scenario.system.device.memory_bytes; }
-  [[nodiscard]] double rank_key(const Bound& bound) const {
-    return static_cast<double>(request_.objective == Objective::memory ? bound.device_bytes
-                                                                       : bound.step_ps);
-  }
-  [[nodiscard]] double corner_key(const Bound& bound) const {
-    return static_cast<double>(bound.device_bytes) * static_cast<double>(bound.step_ps);
-  }
-
-  // Whether the candidate is worse than the K-th best, whatever its simulated result is.
-  [[nodiscard]] bool is_below_best(const Bound& bound) const {
-    const auto top = static_cast<std::size_t>(request_.top);
-    if (best_.size() < top) return false;
-    const SimulatedPoint& last = best_[top - 1];
-    // Tight points come last. If the K-th best is tight, only tight candidates are certainly worse.
-    const bool tight = !leaves_margin(experiment_, bound.device_bytes);
-    if (tight != last.is_tight) return tight;
-    if (request_.objective == Objective::memory) return bound.device_bytes > last.device_bytes;
-    return seconds(bound) > last.step_time_s;
-  }
-  [[nodiscard]] bool is_off_front(const Bound& bound) const {
-    const double least = seconds(bound);
-    if (!front_.empty() && least > request_.front_within * front_.front().step_time_s) return true;
-    return std::any_of(front_.begin(), front_.end(), [&](const SimulatedPoint& point) {
-      return (point.step_time_s < least && point.device_bytes <= bound.device_bytes) ||
-             (point.step_time_s <= least && point.device_bytes < bound.device_bytes);
-    });
-  }
-  static double seconds(const Bound& bound) {
-    return static_cast<double>(bound.step_ps) / kPicoseconds;
-  }
-
-  // The verdict of the bound; open: it must be simulated (or, in the first pass, seen later).
-  [[nodiscard]] Fate judge(const Bound& bound) const {
-    if (bound.device_bytes > capacity()) return Fate::too_large;
-    if (is_below_best(bound) && is_off_front(bound)) return Fate::slower;
-    return Fate::open;
-  }
-
-  // Visits all open candidates in the order of a key. `ranking`: skips those that can only be on
-  // the front.
-  void visit(double (Search::*key)(const Bound&) const, bool ranking) {
-    std::ranges::stable_sort(order_, {}, [&](std::size_t i) { return (this->*key)(quick_[i]); });
-    std::vector<std::size_t> batch;
-    for (const std::size_t index : order_) {
-      if (outcome_.is_interrupted) return;
-      if (fates_[index] != Fate::open || !is_wanted(index, ranking)) continue;
-      batch.push_back(index);
-      if (batch.size() == kBatch) simulate_batch(batch);
-    }
-    if (!outcome_.is_interrupted) simulate_batch(batch);
-  }
-
-  [[nodiscard]] bool is_wanted(std::size_t index, bool ranking) {
+  // Whether the bound leaves the candidates open. If not, they are counted.
+  bool stays_open(const OpenLayouts& entry) {
     if (!hooks_.prunes) return true;
-    const auto decided = [&] {
-      const Fate fate = judge(quick_[index]);
-      if (fate != Fate::open) fates_[index] = fate;
-      return fate != Fate::open || (ranking && is_below_best(quick_[index]));
-    };
-    if (decided()) return false;
-    if (close_[index]) return true;
-    if (hooks_.stop && hooks_.stop()) outcome_.is_interrupted = true;
-    tighten(index);
-    return !decided();
+    const BoundVerdict verdict = found_.judge(entry.bound);
+    if (verdict == BoundVerdict::slower) outcome_.num_slower += entry.num_data;
+    if (verdict == BoundVerdict::too_large) outcome_.num_too_large += entry.num_data;
+    return verdict == BoundVerdict::open;
+  }
+
+  void add(const OpenLayouts& entry, OpenQueue& queue) {
+    if (stays_open(entry)) {
+      queue.push(entry);
+    } else if (entry.closeness == Closeness::group &&
+               found_.judge(entry.bound) == BoundVerdict::too_large) {
+      misses_.push(entry);
+    }
   }
 
   // A candidate with an impossible schedule keeps its quick bound: its run reports the error.
-  void tighten(std::size_t index) {
-    if (close_[index]) return;
-    close_[index] = true;
+  [[nodiscard]] Bound tight_bound(const Candidate& candidate) {
     try {
-      quick_[index] = bounds_.close(candidates_[index]);
+      return bounds_.close(candidate);
     } catch (const UsageError&) {
+      return bounds_.quick(candidate);
     }
   }
 
-  void simulate_batch(std::vector<std::size_t>& batch) {
-    if (batch.empty()) return;
-    const std::size_t all = num_done_ + std::max(num_left(), batch.size());
-    std::vector<Simulation> runs(batch.size());
-    std::vector<char> ended(batch.size(), 0);
+  // Groups with the same ep, or where that is one, its candidates.
+  [[nodiscard]] std::vector<OpenLayouts> members_of(const OpenLayouts& group) {
+    const std::vector<DataChoice>& data = space_.blocks()[group.place.block].data;
+    const std::uint32_t end = group.place.data + group.num_data;
+    const bool has_one_ep = data[group.place.data].ep == data[end - 1].ep;
+    std::vector<OpenLayouts> members;
+    OpenLayouts member = group;
+    for (; member.place.data < end; member.place.data += member.num_data) {
+      const Candidate candidate = space_.candidate(member.place);
+      member.index = space_.index(member.place);
+      member.num_data = 1;
+      if (has_one_ep) {
+        member.closeness = Closeness::one;
+        member.bound = tight_bound(candidate);
+      } else {
+        while (member.place.data + member.num_data < end &&
+               data[member.place.data + member.num_data].ep == candidate.ep) {
+          ++member.num_data;
+        }
+        const auto of_ep = std::span(data).subspan(member.place.data, member.num_data);
+        member.bound = bounds_.least(candidate, smallest_choices(of_ep));
+      }
+      members.push_back(member);
+    }
+    return members;
+  }
+
+  // Raises the bound of a candidate by the end of its step. One that cannot run keeps its bound:
+  // its run reports the error.
+  void add_end(OpenLayouts& entry) {
+    entry.closeness = Closeness::with_end;
+    const Candidate candidate = space_.candidate(entry.place);
+    try {
+      const PipelineStages stages = bounds_.stages_of(candidate);
+      const PlayedPipeline& played = bounds_.play(candidate, stages);
+      entry.bound.step_ps =
+          std::max(entry.bound.step_ps, ends_.least_step(candidate, stages, played));
+    } catch (const UsageError&) {
+    } catch (const ScenarioError&) {
+    } catch (const CommunicationError&) {
+    }
+  }
+
+  void expand(const OpenLayouts& group, OpenQueue& queue) {
+    OpenLayouts missed = group;
+    missed.bound.device_bytes = std::numeric_limits<std::int64_t>::max();
+    for (const OpenLayouts& member : members_of(group)) {
+      add(member, queue);
+      if (!hooks_.prunes || member.closeness == Closeness::group ||
+          found_.judge(member.bound) != BoundVerdict::too_large)
+        continue;
+      missed.bound.device_bytes = std::min(missed.bound.device_bytes, member.bound.device_bytes);
+    }
+    if (missed.bound.device_bytes < std::numeric_limits<std::int64_t>::max()) misses_.push(missed);
+  }
+
+  // Decides all candidates of a queue. Before the ranking is known, those that can only be on the
+  // front are put off.
+  void visit(OpenQueue& queue) {
+    std::vector<OpenLayouts> batch;
+    while (!queue.empty() && !stops()) {
+      OpenLayouts entry = queue.pop();
+      if (!stays_open(entry)) continue;
+      if (hooks_.prunes && !is_ranked_ && found_.is_below_best(entry.bound)) {
+        later_.push_back(entry);
+      } else if (entry.closeness == Closeness::group) {
+        expand(entry, queue);
+        tell_progress();
+      } else if (hooks_.prunes && entry.closeness == Closeness::one) {
+        add_end(entry);
+        add(entry, queue);
+        tell_progress();
+      } else {
+        if (batch.empty() && !is_ranked_) least_key_ = entry.key;
+        batch.push_back(entry);
+        if (batch.size() == kBatch) simulate_batch(batch, queue);
+      }
+    }
+    simulate_batch(batch, queue);
+  }
+
+  // --- Simulations -------------------------------------------------------------------------------
+
+  // Candidates whose simulation was abandoned go back to the queue.
+  void simulate_batch(std::vector<OpenLayouts>& batch, OpenQueue& queue) {
+    std::vector<std::optional<Simulation>> runs(batch.size());
+    const auto is_over = [this] {
+      if (stop_ != SearchStop::none) return true;
+      const SearchStop asked = hooks_.stop ? hooks_.stop() : SearchStop::none;
+      if (asked != SearchStop::none) stop_ = asked;
+      return asked != SearchStop::none;
+    };
     run_parallel(batch.size(), hooks_.jobs,
                  {.body =
                       [&](std::size_t i) {
-                        runs[i] = simulate(base_, batch[i], candidates_[batch[i]]);
-                        ended[i] = 1;
+                        try {
+                          runs[i] = simulate_layout(base_, batch[i].index,
+                                                    space_.candidate(batch[i].place), is_over);
+                        } catch (const SimulationAbandoned&) {
+                        }
                       },
                   .finished =
-                      [&](std::size_t) {
+                      [&](std::size_t i) {
+                        if (!runs[i]) return;
                         ++num_done_;
-                        if (hooks_.on_progress) hooks_.on_progress(num_done_, all - num_done_);
+                        see(runs[i]->point);
+                        tell_progress();
                       },
-                  .stop = hooks_.stop});
+                  .stop = is_over});
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      if (ended[i] != 0) settle(batch[i], runs[i]);
-      outcome_.is_interrupted |= ended[i] == 0;
+      if (runs[i]) {
+        settle(batch[i], *runs[i]);
+      } else {
+        queue.push(batch[i]);
+      }
     }
     batch.clear();
   }
 
-  void settle(std::size_t index, const Simulation& run) {
+  void settle(const OpenLayouts& entry, const Simulation& run) {
     if (run.point) {
-      fates_[index] = Fate::simulated;
-      keep(*run.point);
+      outcome_.simulated.push_back(*run.point);
+      found_.keep(*run.point);
       return;
     }
-    fates_[index] = run.failure.empty() ? Fate::refused : Fate::failed;
-    if (run.failure.empty() || index >= first_failed_) return;
-    first_failed_ = index;
+    ++(run.failure.empty() ? outcome_.num_refused : outcome_.num_failed);
+    if (run.failure.empty() || entry.index >= first_failed_) return;
+    first_failed_ = entry.index;
     outcome_.first_failure = run.failure;
-    outcome_.failed = candidates_[index];
+    outcome_.failed = space_.candidate(entry.place);
   }
 
-  // As far as is known now: most of these will turn out not to matter.
-  [[nodiscard]] std::size_t num_left() const {
-    std::size_t left = 0;
-    for (std::size_t i = 0; i < candidates_.size(); ++i) {
-      if (fates_[i] != Fate::open) continue;
-      if (!hooks_.prunes || judge(quick_[i]) == Fate::open) ++left;
+  // For the progress alone: what counts is settled between batches, in their order.
+  void see(const std::optional<SimulatedPoint>& point) {
+    if (!point || !point->fits) return;
+    if (!seen_ || ranks_before(*point, *seen_, found_.objective())) seen_ = point;
+  }
+
+  void tell_progress() {
+    if (!hooks_.on_progress) return;
+    SearchProgress progress{.simulated = num_done_, .best = seen_, .gap = {}};
+    if (seen_ && is_ranked_) progress.gap = 0;
+    if (seen_ && !is_ranked_) progress.gap = gap_of(found_.objective_of(*seen_), least_key_);
+    hooks_.on_progress(progress);
+  }
+
+  // --- What does not fit -------------------------------------------------------------------------
+
+  // Takes groups of misses apart until the next miss is one candidate. False: there is none below
+  // `least` bytes.
+  bool next_miss(std::int64_t least, OpenLayouts& miss) {
+    while (!misses_.empty() && !stops()) {
+      miss = misses_.pop();
+      if (miss.bound.device_bytes >= least) return false;
+      if (miss.closeness != Closeness::group) return true;
+      for (const OpenLayouts& member : members_of(miss)) {
+        if (found_.judge(member.bound) != BoundVerdict::too_large) continue;
+        misses_.push(member);
+      }
     }
-    return left;
-  }
-
-  void keep(const SimulatedPoint& point) {
-    outcome_.simulated.push_back(point);
-    if (!point.fits) return;
-    const auto place = std::upper_bound(best_.begin(), best_.end(), point,
-                                        [&](const SimulatedPoint& a, const SimulatedPoint& b) {
-                                          return ranks_before(a, b, request_.objective);
-                                        });
-    best_.insert(place, point);
-    if (best_.size() > static_cast<std::size_t>(request_.top)) best_.pop_back();
-    front_.push_back(point);
-    front_ = pareto_front(front_, request_.front_within);
+    return false;
   }
 
   // Finds the candidate that needs least memory if all are too large. It simulates in the order of
   // the bounds, until the remaining bounds are above the simulated memory.
   void find_nearest_miss() {
-    std::ranges::stable_sort(order_, {}, [&](std::size_t i) { return quick_[i].device_bytes; });
-    std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    const auto simulate_more = [&](std::vector<std::size_t>& indices) {
-      simulate_batch(indices);
+    std::vector<OpenLayouts> batch;
+    OpenLayouts miss;
+    while (true) {
+      std::int64_t least = std::numeric_limits<std::int64_t>::max();
       for (const auto& point : outcome_.simulated) least = std::min(least, point.device_bytes);
-    };
-    std::vector<std::size_t> batch;
-    simulate_more(batch);  // None yet: what was simulated before counts.
-    for (const std::size_t index : order_) {
-      if (outcome_.is_interrupted || quick_[index].device_bytes >= least) break;
-      if (fates_[index] != Fate::too_large) continue;
-      tighten(index);
-      if (quick_[index].device_bytes >= least) continue;
-      batch.push_back(index);
-      if (batch.size() == kBatch) simulate_more(batch);
+      while (batch.size() < kBatch && next_miss(least, miss)) batch.push_back(miss);
+      if (batch.empty() || stops()) return;
+      const std::size_t before =
+          outcome_.simulated.size() + outcome_.num_refused + outcome_.num_failed;
+      simulate_batch(batch, misses_);
+      outcome_.num_too_large -=
+          outcome_.simulated.size() + outcome_.num_refused + outcome_.num_failed - before;
     }
-    if (!outcome_.is_interrupted) simulate_more(batch);
   }
 
-  void count() {
-    std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    for (std::size_t i = 0; i < fates_.size(); ++i) {
-      if (fates_[i] == Fate::slower) ++outcome_.num_slower;
-      if (fates_[i] == Fate::refused) ++outcome_.num_refused;
-      if (fates_[i] == Fate::failed) ++outcome_.num_failed;
-      if (fates_[i] == Fate::open) ++outcome_.num_unseen;
-      if (fates_[i] != Fate::too_large) continue;
-      ++outcome_.num_too_large;
-      if (quick_[i].device_bytes >= least) continue;
-      least = outcome_.least_bytes = quick_[i].device_bytes;
-      outcome_.least = candidates_[i];
+  void note_least_miss() {
+    OpenLayouts miss;
+    if (!next_miss(std::numeric_limits<std::int64_t>::max(), miss)) return;
+    outcome_.least_bytes = miss.bound.device_bytes;
+    outcome_.least = space_.candidate(miss.place);
+  }
+
+  // --- The end -----------------------------------------------------------------------------------
+
+  void finish() {
+    std::ranges::sort(outcome_.simulated, {}, &SimulatedPoint::index);
+    outcome_.stop = stop_;
+    const SimulatedPoint* best = found_.best();
+    if (best != nullptr) outcome_.lower_bound = found_.objective_of(*best);
+    for (OpenQueue* queue : {&by_rank_, &by_corner_}) {
+      for (const OpenLayouts& entry : queue->take_all()) note_open(entry);
     }
+    for (const OpenLayouts& entry : later_) note_open(entry);
+    outcome_.num_open = outcome_.num_candidates - outcome_.simulated.size() - outcome_.num_slower -
+                        outcome_.num_too_large - outcome_.num_refused - outcome_.num_failed;
+    if (!is_bounded_) outcome_.lower_bound.reset();
+    if (best == nullptr || !outcome_.lower_bound) return;
+    outcome_.gap = gap_of(found_.objective_of(*best), *outcome_.lower_bound);
+  }
+
+  // Lowers the bound by what is still open.
+  void note_open(const OpenLayouts& entry) {
+    if (!stays_open(entry) || found_.is_behind_by_margin(entry.bound)) return;
+    const double least = found_.objective_of(entry.bound);
+    outcome_.lower_bound = std::min(outcome_.lower_bound.value_or(least), least);
   }
 
   const SearchBase& base_;
-  const SearchRequest& request_;
   const SearchHooks& hooks_;
   const Experiment experiment_;  // The experiment of the base.
-  std::vector<Candidate> candidates_;
+  const LayoutSpace space_;
   BoundTable bounds_;
-  std::vector<Bound> quick_;  // Or close ones, if close_ is set.
-  std::vector<bool> close_;
-  std::vector<Fate> fates_;
-  std::vector<std::size_t> order_;
-  std::vector<SimulatedPoint> best_;  // At most request.top, best first.
-  std::vector<SimulatedPoint> front_;
+  StepEnds ends_;
+  FoundLayouts found_;
+  OpenQueue by_rank_;
+  OpenQueue by_corner_;
+  OpenQueue misses_;                // Too large: groups and their members.
+  std::vector<OpenLayouts> later_;  // Candidates that can only be on the front.
+  bool is_bounded_ = false;         // All candidates are in a queue, or decided.
+  bool is_ranked_ = false;          // The best are known.
+  std::atomic<SearchStop> stop_ = SearchStop::none;
+  double least_key_ = 0;  // By rank, at the start of the batch.
+  std::optional<SimulatedPoint> seen_;
   std::size_t num_done_ = 0;
   std::size_t first_failed_ = std::numeric_limits<std::size_t>::max();
   SearchOutcome outcome_;
@@ -308,27 +360,9 @@ class Search {
 
 }  // namespace
 
-bool ranks_before(const SimulatedPoint& a, const SimulatedPoint& b, Objective objective) {
-  if (objective == Objective::memory) {
-    return std::tie(a.is_tight, a.device_bytes, a.step_time_s, a.index) <
-           std::tie(b.is_tight, b.device_bytes, b.step_time_s, b.index);
-  }
-  return std::tie(a.is_tight, a.step_time_s, a.device_bytes, a.index) <
-         std::tie(b.is_tight, b.step_time_s, b.device_bytes, b.index);
-}
-
-std::vector<SimulatedPoint> pareto_front(const std::vector<SimulatedPoint>& points, double within) {
-  std::vector<SimulatedPoint> sorted;
-  std::ranges::copy_if(points, std::back_inserter(sorted), &SimulatedPoint::fits);
-  std::ranges::sort(sorted, {}, [](const SimulatedPoint& point) {
-    return std::tie(point.step_time_s, point.device_bytes, point.index);
-  });
-  std::vector<SimulatedPoint> front;
-  for (const SimulatedPoint& point : sorted) {
-    if (!front.empty() && point.step_time_s > within * front.front().step_time_s) break;
-    if (front.empty() || point.device_bytes < front.back().device_bytes) front.push_back(point);
-  }
-  return front;
+double gap_of(double best, double lower_bound) {
+  return lower_bound > 0 ? std::max(0.0, best / lower_bound - 1.0)
+                         : std::numeric_limits<double>::infinity();
 }
 
 SearchOutcome search(const SearchBase& base, const SearchRequest& request,

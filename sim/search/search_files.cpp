@@ -62,6 +62,14 @@ Json points_json(const SearchReport& report, const std::vector<SimulatedPoint>& 
   return list;
 }
 
+// Under the name of the metric that the search minimizes.
+Json bound_json(const SearchReport& report) {
+  if (!report.lower_bound) return {};
+  const MetricRow& row =
+      report.objective == Objective::memory ? metric::kMemoryDeviceBytesMax : metric::kStepTimeS;
+  return {{row.name, *report.lower_bound}};
+}
+
 }  // namespace
 
 std::string to_json(const SearchReport& report) {
@@ -76,12 +84,19 @@ std::string to_json(const SearchReport& report) {
                {"memory_capacity_bytes", report.memory_capacity_bytes},
                {"memory_margin", report.memory_margin}};
   if (report.usd_per_gpu_hour > 0) json["usd_per_gpu_hour"] = report.usd_per_gpu_hour;
-  json["interrupted"] = report.is_interrupted;
-  json["counts"] = {
-      {"candidates", report.num_candidates}, {"simulated", report.num_simulated},
-      {"pruned_worse", report.num_slower},   {"pruned_too_large", report.num_too_large},
-      {"refused", report.num_refused},       {"failed", report.num_failed},
-      {"not_looked_at", report.num_unseen},  {"simulated_did_not_fit", report.num_did_not_fit}};
+  json["complete"] = report.stop == SearchStop::none;
+  json["interrupted"] = report.stop == SearchStop::interrupt;
+  json["lower_bound"] = bound_json(report);
+  json["gap"] = report.gap ? Json(*report.gap) : Json();
+  json["counts"] = {{"candidates", report.num_candidates},
+                    {"simulated", report.num_simulated},
+                    {"pruned_worse", report.num_slower},
+                    {"pruned_too_large", report.num_too_large},
+                    {"refused", report.num_refused},
+                    {"failed", report.num_failed},
+                    {"not_simulated", report.num_candidates - report.num_simulated},
+                    {"left_open", report.num_open},
+                    {"simulated_did_not_fit", report.num_did_not_fit}};
   if (report.num_failed > 0) {
     json["first_failed"] = {{"layout", report.first_failed}, {"reason", report.first_failure}};
   }

@@ -87,7 +87,7 @@ void add_least(SearchReport& report, const SearchOutcome& outcome) {
     report.least_that_did_not_fit = words_of(point.candidate);
     report.least_is_simulated = true;
   }
-  if (outcome.num_too_large == 0 || outcome.least_bytes >= least) return;
+  if (outcome.least_bytes == 0 || outcome.least_bytes >= least) return;
   report.least_bytes_not_fitting = outcome.least_bytes;
   report.least_that_did_not_fit = words_of(outcome.least);
   report.least_is_simulated = false;
@@ -129,10 +129,9 @@ std::string counts_of(const SearchReport& report) {
     text += fmt::format(" {} failed, the first ({}) with: {}.", format_count(report.num_failed),
                         report.first_failed, report.first_failure);
   }
-  if (report.num_unseen > 0) {
-    text += fmt::format(" The search was interrupted: {} were not examined.",
-                        format_count(report.num_unseen));
-  }
+  if (report.stop == SearchStop::none) return text + " The search is complete.";
+  text += fmt::format(" {} were left open. The search was {}.", format_count(report.num_open),
+                      stop_words(report));
   return text;
 }
 
@@ -140,6 +139,29 @@ std::string counts_of(const SearchReport& report) {
 constexpr std::array kOrders = {"fastest first", "smallest first", "cheapest first"};
 
 }  // namespace
+
+std::string stop_words(const SearchReport& report) {
+  const bool is_memory = report.objective == Objective::memory;
+  const auto words_of = [&](double value) {
+    return is_memory ? format_memory(value) : format_seconds(value);
+  };
+  std::string text = report.stop == SearchStop::interrupt
+                         ? std::string("interrupted")
+                         : fmt::format("stopped after {:.6g} s", report.time_limit_s);
+  if (report.ranked.empty()) {
+    text += ": no layout that fits was found so far";
+  } else {
+    const SimulatedPoint& best = report.ranked.front();
+    text +=
+        ": best " + words_of(is_memory ? static_cast<double>(best.device_bytes) : best.step_time_s);
+  }
+  if (!report.lower_bound) return text + "; nothing is known of the rest";
+  if (report.gap == 0.0) return text + "; nothing left can rank above it (gap 0 %)";
+  text += fmt::format("; nothing left that could rank first {} than {}",
+                      is_memory ? "needs less" : "is faster", words_of(*report.lower_bound));
+  if (report.gap) text += fmt::format(" (gap {:.3g} %)", *report.gap * kPercent);
+  return text;
+}
 
 double SearchReport::usd_per_1t_tokens(const SimulatedPoint& point) const {
   if (usd_per_gpu_hour <= 0 || point.tokens_per_s <= 0) return 0;
@@ -176,6 +198,7 @@ SearchReport report_of(const SearchBase& base, const SearchRequest& request,
                        report.others.begin() + static_cast<std::ptrdiff_t>(shown));
   report.front = pareto_front(outcome.simulated, request.front_within);
   report.front_within = request.front_within;
+  report.time_limit_s = request.time_limit_s;
   if (report.ranked.size() > 1) {
     report.differences = differences_of(report.ranked[0], report.ranked[1]);
     report.why_runner_up = why(report);

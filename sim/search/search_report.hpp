@@ -42,6 +42,7 @@ struct SearchReport : SearchCounts {
   std::vector<CategoryDifference> differences;  ///< Between ranked[0] and ranked[1].
   std::string why_runner_up;                    ///< One sentence; empty without one.
 
+  double time_limit_s = 0;  ///< The one that stopped the search, if one did.
   std::size_t num_simulated = 0;
   std::string first_failed;            ///< The layout that failed first.
   std::size_t num_did_not_fit = 0;     ///< The simulated ones that did not fit.
@@ -52,6 +53,9 @@ struct SearchReport : SearchCounts {
   /// Dollars for 10^12 tokens; 0 if no price is given.
   [[nodiscard]] double usd_per_1t_tokens(const SimulatedPoint& point) const;
 };
+
+/// How good the best is if the search was stopped, in one sentence: "stopped after 60 s: best ...".
+[[nodiscard]] std::string stop_words(const SearchReport& report);
 
 [[nodiscard]] SearchReport report_of(const SearchBase& base, const SearchRequest& request,
                                      const SearchOutcome& outcome);

@@ -27,6 +27,7 @@ struct SearchRequest {
   /// The front contains only layouts with a step of at most this many times the fastest one's.
   double front_within = 1.25;
   double usd_per_gpu_hour = 0;  ///< 0: not given.
+  double time_limit_s = 60;     ///< When the caller stops the search; 0: never.
 };
 
 /// A JSON file that names the model of a search: a scenario, or the section "model" of one. The

@@ -69,9 +69,7 @@ using FixedAxes = std::map<std::string, std::vector<std::string>>;
 /// "tp=8", "tp=4,8", "parallelism.tp=8" -> an entry of `fixed`. Throws UsageError E1325.
 void fix_axis(const std::string& words, FixedAxes& fixed);
 
-/// All candidates, in a fixed order. `base`: the model, the machine and the batch. Throws
-/// LimitError E1329 if there are more than a search holds in memory, and UsageError E1324 if there
-/// is none.
+/// All candidates of a space that is small, in a fixed order. As LayoutSpace, which a search reads.
 [[nodiscard]] std::vector<Candidate> enumerate_candidates(const Experiment& base,
                                                           const FixedAxes& fixed);
 

@@ -157,14 +157,17 @@ std::string heading(const SearchReport& report) {
 std::string counts(const SearchReport& report) {
   std::string words = fmt::format(
       "{} layouts: {} simulated in full, {} shown by bounds to be worse, {} shown not to fit",
-      format_count(report.num_candidates), report.num_simulated, format_count(report.num_slower),
-      format_count(report.num_too_large));
+      format_count(report.num_candidates), format_count(report.num_simulated),
+      format_count(report.num_slower), format_count(report.num_too_large));
   if (report.num_did_not_fit > 0) {
     words += fmt::format("; {} of those simulated did not fit", report.num_did_not_fit);
   }
   if (report.num_refused > 0) words += fmt::format("; {} not legal", report.num_refused);
   if (report.num_failed > 0) words += fmt::format("; {} failed", report.num_failed);
-  if (report.num_unseen > 0) words += fmt::format("; {} not looked at", report.num_unseen);
+  if (report.num_open > 0) {
+    words += fmt::format("; {} left open, neither simulated nor decided by bounds",
+                         format_count(report.num_open));
+  }
   words += ".";
   if (!report.least_that_did_not_fit.empty()) {
     words += fmt::format(" The smallest layout that does not fit in {} is {}: {}{}.",
@@ -176,6 +179,7 @@ std::string counts(const SearchReport& report) {
     words += fmt::format(" First failed: {}, {}", report.first_failed,
                          escape_untrusted(report.first_failure));
   }
+  if (report.stop == SearchStop::none) words += " The search is complete.";
   return paragraph(words);
 }
 
@@ -253,9 +257,9 @@ std::string scatter_text(const SearchReport& report, bool ascii) {
 
 std::string to_text(const SearchReport& report, const SearchTextOptions& options) {
   std::string text = heading(report);
-  if (report.is_interrupted) text += "  interrupted: best layouts so far\n";
-  if (report.ranked.empty())
-    return text + (report.is_interrupted ? counts(report) : misfit(report));
+  const bool is_complete = report.stop == SearchStop::none;
+  if (!is_complete) text += paragraph(stop_words(report));
+  if (report.ranked.empty()) return text + (is_complete ? misfit(report) : counts(report));
   const Table table(report, options.wide);
   text += fmt::format("\n{}\n{}", kFirst.at(static_cast<std::size_t>(report.objective)),
                       table.header("rank"));

@@ -5,6 +5,7 @@ usage: process_test.py SHARDSIM
 """
 
 import fcntl
+import json
 import os
 import pathlib
 import re
@@ -124,6 +125,37 @@ class ProcessTest(unittest.TestCase):
             self.assertEqual(process.returncode, 130)
             self.assertIn(b"interrupted; the results of this run are lost", err)
             self.assertEqual(os.listdir(folder), [])
+
+    def test_an_interrupted_plan_prints_and_writes_what_it_knows(self):
+        try:
+            reader, terminal = os.openpty()
+        except OSError as error:  # A bare chroot has no /dev/pts.
+            self.skipTest(f"no terminal to be had: {error}")
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder) / "plan.html"
+            with self.start("plan", "llama3-70b", "--gpus", "256", "--gpu", "h100", "--time-limit", "0", "--json",
+                            "--report", str(page), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=terminal) as process:
+                os.close(terminal)
+                said = b""
+                while b", best " not in said:  # It has found a layout, and is far from its end.
+                    part = os.read(reader, 1024)
+                    self.assertTrue(part, said)
+                    said += part
+                process.send_signal(signal.SIGINT)
+                out, _ = process.communicate(timeout=120)
+            os.close(reader)
+            self.assertEqual(process.returncode, 130)
+            found = json.loads(out)
+            self.assertEqual((found["interrupted"], found["complete"]), (True, False))
+            self.assertTrue(found["ranked"])
+            self.assertGreater(found["counts"]["left_open"], 0)
+            self.assertIn("The search was interrupted: best ", page.read_text(encoding="utf-8"))
+
+    def test_a_plan_shows_no_progress_but_on_a_terminal(self):
+        code, _, err = self.run_to_end("plan", "llama3-70b", "--gpus", "256", "--gpu", "h100", "--time-limit", "2")
+        self.assertIn(code, (0, 3))  # 3: nothing was found in these two seconds.
+        self.assertEqual(err, b"")
 
     def test_a_run_with_real_tensors_tells_that_it_is_alive(self):
         # Few operations, much arithmetic. The line comes after a second; the steps are for many.

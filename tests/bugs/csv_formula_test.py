@@ -75,7 +75,7 @@ class CsvFormulaTest(unittest.TestCase):
             self.harmless_cells(f"run{table}.csv")
 
     def test_the_table_of_a_search(self):
-        self.run_words("plan", "hostile.json", "--gpus", "8", "--gpu", "h100", "-q", "--csv", "plan.csv")
+        self.run_words("plan", "hostile.json", "--gpus", "8", "--gpu", "h100", "-q", "--time-limit", "0", "--csv", "plan.csv")
         self.harmless_cells("plan.csv")
 
     def test_the_table_of_a_sweep(self):

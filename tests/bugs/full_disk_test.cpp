@@ -18,8 +18,8 @@ TEST_CASE("where there is no room for a file, the old one stays") {
           .exit_code == 0);
   const std::vector<std::vector<std::string>> commands = {
       {plan, "--out", ".", "--set", "output.result=old"},
-      {"plan", "gpt2", "--gpus", "8", "--gpu", "h100", "--out"},
-      {"plan", "gpt2", "--gpus", "8", "--gpu", "h100", "--csv"},
+      {"plan", "gpt2", "--gpus", "8", "--gpu", "h100", "--time-limit", "0", "--out"},
+      {"plan", "gpt2", "--gpus", "8", "--gpu", "h100", "--time-limit", "0", "--csv"},
       {"export", "nccl-tests", plan, "-o"},
       {"export", "schedule", "scenarios/verify-gpt-pp4-1f1b.json", "-o"},
       {"calibrate", "tests/calibration/data/a100-2x8-all-reduce.txt", "--system", "dgx-a100",

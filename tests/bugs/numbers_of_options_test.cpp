@@ -36,6 +36,7 @@ TEST_CASE("an option takes no number that is none, is infinite or out of range")
       {&kRun, "--timeout", "E0904", {"0", "0.5", "86401"}},
       {&kPlan1, "--usd-per-gpu-hour", "E1330", {"-0.5", "1000001"}},
       {&kPlan1, "--front-within", "E1330", {"0", "0.99", "1000001"}},
+      {&kPlan1, "--time-limit", "E1330", {"-1", "1000000001"}},
       {&kPlan1, "--top", "E1330", {"0", "1000001"}},
       {&kPlan1, "--jobs", "E1330", {"0", "4097"}},
   };

@@ -61,7 +61,7 @@ def cases(folder):
         model.write_text(json.dumps(space["model"]), encoding="utf-8")
         found["plan: " + space["name"]] = [
             "plan", str(model), "--gpus", str(space["gpus"]), "--gpu", space["gpu"],
-            "--global-batch-size", str(space["batch"]), "--json", "-j1",
+            "--global-batch-size", str(space["batch"]), "--json", "-j1", "--time-limit", "0",
             *(word for text in space["overrides"] for word in ("--set", text)),
             *(word for text in space["fixed"] for word in ("--fix", text))]
     return found

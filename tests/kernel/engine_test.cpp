@@ -303,4 +303,27 @@ TEST_CASE("progress is told of ranks that start, wait and compute, not of operat
   CHECK(told == kRanks * (1 + kTicks + 1) / 10);
 }
 
+TEST_CASE("a run ends with what the report of progress throws, wherever that is") {
+  struct Enough {};
+  constexpr int kRanks = 3;
+  for (std::uint64_t ticks = 1; ticks <= 2 * kRanks; ++ticks) {
+    INFO(ticks);  // Ranks have not begun, or some wait.
+    int told = 0;
+    Engine engine({.num_ranks = kRanks,
+                   .on_progress =
+                       [&told] {
+                         ++told;
+                         throw Enough();
+                       },
+                   .progress_interval = ticks});
+    Meeting meeting(kRanks, ps(1));
+    CHECK_THROWS_AS(engine.run([&](RankState& rank) {
+      meeting.settle(engine, rank.now());
+      engine.wait(rank, meeting);
+    }),
+                    Enough);
+    CHECK(told >= 1);
+  }
+}
+
 }  // namespace shardsim

@@ -21,6 +21,8 @@ std::vector<std::string> plan(const std::string& model, std::vector<std::string>
                                     "--gpu",
                                     "h100",
                                     "-q",
+                                    "--time-limit",
+                                    "0",
                                     "--global-batch-size",
                                     "8",
                                     "--fix",
@@ -80,11 +82,14 @@ TEST_CASE("the page of a plan counts what failed and what was not looked at") {
   report.num_failed = 3;
   report.first_failed = "tp2 dp4";
   report.first_failure = "no route";
-  report.num_unseen = 3;
+  report.num_open = 3;
+  report.stop = SearchStop::interrupt;
   CHECK(page_of(report).counts ==
         "9 layouts: 2 simulated in full, 0 shown by bounds to be worse, 0 shown not to fit. 1 "
-        "turned out to be invalid. 3 failed, the first (tp2 dp4) with: no route. The search was "
-        "interrupted: 3 were not examined.");
+        "turned out to be invalid. 3 failed, the first (tp2 dp4) with: no route. 3 were left open. "
+        "The "
+        "search was interrupted: no layout that fits was found so far; nothing is known of the "
+        "rest.");
 }
 
 TEST_CASE("a plan prints its assumptions, a table, the front and the next command") {
@@ -104,11 +109,12 @@ TEST_CASE("the next command is the one that was run, as a shell reads it") {
                              "--usd-per-gpu-hour", "2.5", "--set", "name=it's a; test"}));
   REQUIRE(printed.exit_code == 0);
   CHECK(contains(printed.out, " --set 'name=it'\\''s a; test' --fix "));
-  CHECK(contains(printed.out,
-                 " --objective memory --top 3 --front-within 1.5 --usd-per-gpu-hour 2.5 --emit "
-                 "megatron --out best.json\n"));
+  CHECK(contains(
+      printed.out,
+      " --objective memory --top 3 --front-within 1.5 --usd-per-gpu-hour 2.5 --time-limit 0 "
+      "--emit megatron --out best.json\n"));
   const Printed plain = shardsim(plan("gpt2"));
-  CHECK(contains(plain.out, " --fix micro_batch_size=1 --emit megatron"));
+  CHECK(contains(plain.out, " --fix micro_batch_size=1 --time-limit 0 --emit megatron"));
 }
 
 TEST_CASE("a plan says what is wrong and how to go on") {
@@ -141,8 +147,9 @@ TEST_CASE("a plan says what is wrong and how to go on") {
 }
 
 TEST_CASE("a plan of fewer GPUs than a node has is of a part of a node") {
-  const Printed printed = shardsim({"plan", "gpt2", "--gpus", "4", "--gpu", "h100", "-q", "--json",
-                                    "--global-batch-size", "8", "--fix", "recompute=none"});
+  const Printed printed =
+      shardsim({"plan", "gpt2", "--gpus", "4", "--gpu", "h100", "-q", "--json", "--time-limit", "0",
+                "--global-batch-size", "8", "--fix", "recompute=none"});
   REQUIRE(printed.exit_code == 0);
   const auto found = nlohmann::json::parse(printed.out);
   CHECK(found["gpus"] == 4);

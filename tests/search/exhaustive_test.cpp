@@ -37,7 +37,7 @@ TEST_CASE("a search finds what simulating every layout finds") {
 }
 
 TEST_CASE("the best of a plan leaves the margin, although faster layouts fit without") {
-  const SmallSpace space = small_spaces().back();
+  const SmallSpace space = small_space("little memory");
   const SearchReport report = report_of(searched(space, /*prunes=*/true));
   const Searched& all = simulated_in_full(space);
   REQUIRE(!report.ranked.empty());
@@ -49,7 +49,7 @@ TEST_CASE("the best of a plan leaves the margin, although faster layouts fit wit
 }
 
 TEST_CASE("how many simulate at a time changes nothing") {
-  const SmallSpace space = small_spaces().back();
+  const SmallSpace space = small_space("little memory");
   const SearchReport one = report_of(searched(space, /*prunes=*/true, 1));
   SearchReport four = report_of(searched(space, /*prunes=*/true, 4));
   four.model = one.model;  // A file in another temporary folder.
@@ -59,9 +59,10 @@ TEST_CASE("how many simulate at a time changes nothing") {
 }
 
 TEST_CASE("where nothing fits, the one that needs least is found") {
-  SmallSpace space = small_spaces().back();
+  SmallSpace space = small_space("little memory");
   space.overrides = {"system.device.memory_gib=0.01"};
-  const Searched& all = simulated_in_full(small_spaces().back());  // As large on any machine.
+  const Searched& all =
+      simulated_in_full(small_space("little memory"));  // As large on any machine.
   const SearchReport found = report_of(searched(space, /*prunes=*/true));
   std::int64_t least = all.outcome.simulated.front().device_bytes;
   for (const SimulatedPoint& point : all.outcome.simulated) {
@@ -98,14 +99,13 @@ TEST_CASE("a search can be stopped before it simulates") {
   const SearchBase base = prepare_search(request);
   SearchHooks hooks;
   std::size_t asked = 0;
-  std::size_t open = 0;
-  hooks.on_progress = [&open](std::size_t, std::size_t left) { open = left; };
-  hooks.stop = [&asked] { return ++asked == 1; };
+  hooks.stop = [&asked] { return ++asked == 1 ? SearchStop::interrupt : SearchStop::none; };
   const SearchOutcome outcome = search(base, request, hooks);
-  CHECK(outcome.is_interrupted);
+  CHECK(outcome.stop == SearchStop::interrupt);
   CHECK(asked == 1);
-  CHECK(outcome.num_unseen == outcome.num_candidates);
-  CHECK(open == outcome.num_candidates);
+  CHECK(outcome.num_open == outcome.num_candidates);
+  CHECK(!outcome.lower_bound);
+  CHECK(!outcome.gap);
 }
 
 TEST_CASE("an interrupted search keeps what it has") {
@@ -115,14 +115,14 @@ TEST_CASE("an interrupted search keeps what it has") {
   const SearchBase base = prepare_search(request);
   SearchHooks hooks;
   std::size_t done = 0;
-  hooks.on_progress = [&done](std::size_t count, std::size_t) { done = count; };
-  hooks.stop = [&done] { return done >= 20; };
+  hooks.on_progress = [&done](const SearchProgress& progress) { done = progress.simulated; };
+  hooks.stop = [&done] { return done >= 20 ? SearchStop::interrupt : SearchStop::none; };
   const SearchOutcome outcome = search(base, request, hooks);
-  CHECK(outcome.is_interrupted);
+  CHECK(outcome.stop == SearchStop::interrupt);
   CHECK(outcome.simulated.size() == 20);
-  CHECK(outcome.num_unseen > 0);
+  CHECK(outcome.num_open > 0);
   const SearchReport report = shardsim::report_of(base, request, outcome);
-  CHECK(to_text(report, {}).find("interrupted: best layouts so far") != std::string::npos);
+  CHECK(to_text(report, {}).find("  interrupted: best ") != std::string::npos);
 }
 
 }  // namespace shardsim::test

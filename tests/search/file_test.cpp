@@ -44,9 +44,26 @@ std::string refusal_of(const Action& action) {
 }  // namespace
 
 TEST_CASE("the file of a run can be planned: its microbatches are each layout's own") {
-  const Printed planned = shardsim({"plan", kPlan, "--gpus", "8", "--gpu", "h100", "-q", "--fix",
-                                    "tp=8,4", "--fix", "pp=1", "--fix", "cp=1", "--fix",
-                                    "recompute=full", "--fix", "micro_batch_size=1,2", "--json"});
+  const Printed planned = shardsim({"plan",
+                                    kPlan,
+                                    "--gpus",
+                                    "8",
+                                    "--gpu",
+                                    "h100",
+                                    "-q",
+                                    "--time-limit",
+                                    "0",
+                                    "--fix",
+                                    "tp=8,4",
+                                    "--fix",
+                                    "pp=1",
+                                    "--fix",
+                                    "cp=1",
+                                    "--fix",
+                                    "recompute=full",
+                                    "--fix",
+                                    "micro_batch_size=1,2",
+                                    "--json"});
   INFO(planned.err);
   CHECK(planned.exit_code == 0);
   CHECK(contains(planned.out, "\"refused\": 0"));

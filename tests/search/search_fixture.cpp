@@ -1,5 +1,6 @@
 #include "tests/search/search_fixture.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include <fmt/format.h>
@@ -22,6 +23,11 @@ std::vector<SmallSpace> small_spaces() {
                       .fixed = space.at("fixed")});
   }
   return spaces;
+}
+
+SmallSpace small_space(const std::string& name) {
+  const std::vector<SmallSpace> spaces = small_spaces();
+  return *std::ranges::find(spaces, name, &SmallSpace::name);
 }
 
 SearchRequest request_of(const SmallSpace& space, const std::string& file) {

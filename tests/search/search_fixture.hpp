@@ -18,9 +18,12 @@ struct SmallSpace {
   std::vector<std::string> fixed = {};
 };
 
-/// The spaces of small_spaces.json: a dense one with every schedule, experts, long sequences, and
-/// little memory; on different machines. tests/campaigns/same_results.py plans them, too.
+/// The spaces of small_spaces.json: a dense one with every schedule, two with experts, long
+/// sequences, and little memory; on different machines. tests/campaigns/same_results.py plans them,
+/// too.
 [[nodiscard]] std::vector<SmallSpace> small_spaces();
+/// REQUIRES: one of them has this name.
+[[nodiscard]] SmallSpace small_space(const std::string& name);
 
 [[nodiscard]] SearchRequest request_of(const SmallSpace& space, const std::string& file);
 

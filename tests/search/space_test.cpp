@@ -6,7 +6,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "scenarios/scenario_error.hpp"
-#include "sim/search/search_space.hpp"
+#include "sim/search/layout_space.hpp"
 
 #include "tests/search/search_fixture.hpp"
 #include "tests/temporary_folder.hpp"
@@ -78,6 +78,50 @@ TEST_CASE("what is searched is what the reader accepts, no more and no less") {
     CHECK(accepted == (searched_ones.count(overrides_of(candidate)) == 1));
   }
   CHECK(legal > 100);
+}
+
+TEST_CASE("a candidate's place is its index in the list of all") {
+  for (const SmallSpace& space : small_spaces()) {
+    const TemporaryFolder folder;
+    const SearchBase base = prepare_search(request_of(space, folder / "model.json"));
+    const Experiment experiment = compile(base.scenario);
+    const LayoutSpace layouts(experiment, base.fixed);
+    const std::vector<Candidate> all = enumerate_candidates(experiment, base.fixed);
+    REQUIRE(layouts.num_candidates() == all.size());
+    LayoutPlace at;
+    std::size_t num_seen = 0;
+    for (at.block = 0; at.block < layouts.blocks().size(); ++at.block) {
+      const LayoutBlock& block = layouts.blocks()[at.block];
+      for (at.batch = 0; at.batch < block.batches.size(); ++at.batch) {
+        const std::size_t schedules = block.batches[at.batch].schedules.size();
+        for (at.schedule = 0; at.schedule < schedules; ++at.schedule) {
+          for (at.data = 0; at.data < block.data.size(); ++at.data, ++num_seen) {
+            CHECK(all.at(layouts.index(at)) == layouts.candidate(at));
+          }
+        }
+      }
+    }
+    CHECK(num_seen == all.size());
+  }
+}
+
+// It was an error once.
+TEST_CASE("a space of millions of candidates is counted without a list of them") {
+  SearchRequest request;
+  request.model = "deepseek-v3-like";
+  request.gpu = "h100";
+  request.num_gpus = 8192;
+  request.global_batch_size = 15360;
+  const SearchBase base = prepare_search(request);
+  const LayoutSpace layouts(compile(base.scenario), base.fixed);
+  CHECK(layouts.num_candidates() > 2'000'000);
+  const LayoutBlock& last = layouts.blocks().back();
+  const LayoutPlace end{
+      .block = static_cast<std::uint32_t>(layouts.blocks().size() - 1),
+      .batch = static_cast<std::uint32_t>(last.batches.size() - 1),
+      .schedule = static_cast<std::uint32_t>(last.batches.back().schedules.size() - 1),
+      .data = static_cast<std::uint32_t>(last.data.size() - 1)};
+  CHECK(layouts.index(end) == layouts.num_candidates() - 1);
 }
 
 TEST_CASE("all candidates of the small spaces can be run") {

@@ -1,0 +1,100 @@
+#include "sim/search/found_layouts.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
+#include "sim/run/device_memory.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr double kPicosecondsPerSecond = 1e12;
+
+double seconds(const Bound& bound) {
+  return static_cast<double>(bound.step_ps) / kPicosecondsPerSecond;
+}
+
+}  // namespace
+
+bool ranks_before(const SimulatedPoint& a, const SimulatedPoint& b, Objective objective) {
+  if (objective == Objective::memory) {
+    return std::tie(a.is_tight, a.device_bytes, a.step_time_s, a.index) <
+           std::tie(b.is_tight, b.device_bytes, b.step_time_s, b.index);
+  }
+  return std::tie(a.is_tight, a.step_time_s, a.device_bytes, a.index) <
+         std::tie(b.is_tight, b.step_time_s, b.device_bytes, b.index);
+}
+
+std::vector<SimulatedPoint> pareto_front(const std::vector<SimulatedPoint>& points, double within) {
+  std::vector<SimulatedPoint> sorted;
+  std::ranges::copy_if(points, std::back_inserter(sorted), &SimulatedPoint::fits);
+  std::ranges::sort(sorted, {}, [](const SimulatedPoint& point) {
+    return std::tie(point.step_time_s, point.device_bytes, point.index);
+  });
+  std::vector<SimulatedPoint> front;
+  for (const SimulatedPoint& point : sorted) {
+    if (!front.empty() && point.step_time_s > within * front.front().step_time_s) break;
+    if (front.empty() || point.device_bytes < front.back().device_bytes) front.push_back(point);
+  }
+  return front;
+}
+
+void FoundLayouts::keep(const SimulatedPoint& point) {
+  if (!point.fits) return;
+  const auto place = std::upper_bound(best_.begin(), best_.end(), point,
+                                      [&](const SimulatedPoint& a, const SimulatedPoint& b) {
+                                        return ranks_before(a, b, request_.objective);
+                                      });
+  best_.insert(place, point);
+  if (best_.size() > static_cast<std::size_t>(request_.top)) best_.pop_back();
+  front_.push_back(point);
+  front_ = pareto_front(front_, request_.front_within);
+}
+
+double FoundLayouts::objective_of(const Bound& bound) const {
+  return request_.objective == Objective::memory ? static_cast<double>(bound.device_bytes)
+                                                 : seconds(bound);
+}
+
+double FoundLayouts::objective_of(const SimulatedPoint& point) const {
+  return request_.objective == Objective::memory ? static_cast<double>(point.device_bytes)
+                                                 : point.step_time_s;
+}
+
+bool FoundLayouts::is_tight(const Bound& bound) const {
+  return !leaves_margin(experiment_, bound.device_bytes);
+}
+
+bool FoundLayouts::is_below_best(const Bound& bound) const {
+  const auto top = static_cast<std::size_t>(request_.top);
+  if (best_.size() < top) return false;
+  const SimulatedPoint& last = best_[top - 1];
+  // Tight points come last. If the K-th best is tight, only tight candidates are certainly worse.
+  const bool tight = is_tight(bound);
+  if (tight != last.is_tight) return tight;
+  return objective_of(bound) > objective_of(last);
+}
+
+bool FoundLayouts::is_behind_by_margin(const Bound& bound) const {
+  return !best_.empty() && !best_.front().is_tight && is_tight(bound);
+}
+
+bool FoundLayouts::is_off_front(const Bound& bound) const {
+  const double least = seconds(bound);
+  if (!front_.empty() && least > request_.front_within * front_.front().step_time_s) return true;
+  return std::any_of(front_.begin(), front_.end(), [&](const SimulatedPoint& point) {
+    return (point.step_time_s < least && point.device_bytes <= bound.device_bytes) ||
+           (point.step_time_s <= least && point.device_bytes < bound.device_bytes);
+  });
+}
+
+BoundVerdict FoundLayouts::judge(const Bound& bound) const {
+  if (bound.device_bytes > experiment_.scenario().system.device.memory_bytes) {
+    return BoundVerdict::too_large;
+  }
+  return is_below_best(bound) && is_off_front(bound) ? BoundVerdict::slower : BoundVerdict::open;
+}
+
+}  // namespace shardsim

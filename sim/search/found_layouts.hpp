@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/search/candidate_bound.hpp"
+#include "sim/search/simulate_layout.hpp"
+
+// The finds of a search so far, and which bounds rule a candidate out because of it.
+namespace shardsim {
+
+/// Better first: points that leave the margin, then by the objective, then by the other of time and
+/// memory, then by index.
+[[nodiscard]] bool ranks_before(const SimulatedPoint& a, const SimulatedPoint& b,
+                                Objective objective);
+
+/// The points that fit and that no other beats in both time and memory, up to `within` times the
+/// step of the fastest; by time.
+[[nodiscard]] std::vector<SimulatedPoint> pareto_front(const std::vector<SimulatedPoint>& points,
+                                                       double within);
+
+/// A bound's verdict on a candidate.
+enum class BoundVerdict : std::uint8_t { open, slower, too_large };
+
+class FoundLayouts {
+ public:
+  /// Both outlive it. `experiment`: that of the base.
+  FoundLayouts(const Experiment& experiment, const SearchRequest& request)
+      : experiment_(experiment), request_(request) {}
+
+  void keep(const SimulatedPoint& point);
+
+  /// The layout that ranks first; null if none fits.
+  [[nodiscard]] const SimulatedPoint* best() const { return best_.empty() ? nullptr : &best_[0]; }
+  [[nodiscard]] Objective objective() const { return request_.objective; }
+  /// On the objective: seconds or bytes.
+  [[nodiscard]] double objective_of(const Bound& bound) const;
+  [[nodiscard]] double objective_of(const SimulatedPoint& point) const;
+
+  /// Whether the candidate is worse than the K-th best, whatever its simulated result is.
+  [[nodiscard]] bool is_below_best(const Bound& bound) const;
+  /// Whether it ranks behind the best in any case, because it leaves less than the margin.
+  [[nodiscard]] bool is_behind_by_margin(const Bound& bound) const;
+  [[nodiscard]] BoundVerdict judge(const Bound& bound) const;
+
+ private:
+  [[nodiscard]] bool is_off_front(const Bound& bound) const;
+  [[nodiscard]] bool is_tight(const Bound& bound) const;
+
+  const Experiment& experiment_;
+  const SearchRequest& request_;
+  std::vector<SimulatedPoint> best_;  // At most request.top, best first.
+  std::vector<SimulatedPoint> front_;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+#include "sim/hardware/network_model.hpp"
+
+#include "strategies/pipeline/schedule_row.hpp"
+
+#include "sim/experiment/experiment.hpp"
+#include "sim/search/search_space.hpp"
+
+// The least costs of single layers on a rank, from which a candidate's bounds are made.
+namespace shardsim {
+
+/// I and W of a backward; if it is B, that is all I.
+struct BackwardParts {
+  std::int64_t input = 0;
+  std::int64_t weight = 0;
+};
+
+/// The cost of one module: times in picoseconds, sizes in bytes.
+struct ModuleCost {
+  std::int64_t forward = 0;
+  std::int64_t backward = 0;         ///< B,
+  std::int64_t backward_input = 0;   ///< or I
+  std::int64_t backward_weight = 0;  ///< and W.
+  std::int64_t waiting = 0;          ///< For other ranks, in forward and backward.
+  std::int64_t kept = 0;             ///< From forward to backward.
+  std::int64_t transient = 0;        ///< On top of the memory held when its backward begins.
+
+  /// As a schedule runs them. If it has both B and I + W, the parts add up to at most B.
+  [[nodiscard]] BackwardParts parts(BackwardCut cut) const;
+};
+
+/// Elements of a module's weights on one rank.
+struct WeightCounts {
+  std::int64_t dense = 0;
+  std::int64_t expert = 0;  ///< If other ranks have copies of them (ep > 1).
+};
+
+/// The cost of the embedding, one block and the head for one microbatch on a rank. The model's own
+/// code runs on one rank, whose neighbours in tp, cp and ep groups are always in time. A run can
+/// only take longer, and hold more.
+struct LayerCosts {
+  ModuleCost embedding;
+  ModuleCost block;
+  ModuleCost dense_block;  ///< One of the first blocks, where they have no experts.
+  ModuleCost head;
+  std::int64_t message = 0;  ///< Bytes that a stage sends to the next, per microbatch.
+};
+
+/// The weights of the modules on one rank.
+struct LayerWeights {
+  WeightCounts embedding;
+  WeightCounts dense_block;  ///< A block that has no experts.
+  WeightCounts block;
+  WeightCounts head;            ///< Without a tied table of tokens,
+  std::int64_t tied_table = 0;  ///< which has this many elements.
+};
+
+/// The fields of a candidate that determine its layer costs. An ep of 0 stands for any.
+struct LayerKey {
+  explicit LayerKey(const Candidate& candidate)
+      : tp(candidate.tp),
+        cp(candidate.cp),
+        ep(candidate.ep),
+        micro_batch_size(candidate.micro_batch_size),
+        sequence_parallel(candidate.sequence_parallel),
+        recompute(candidate.recompute) {}
+  friend auto operator<=>(const LayerKey&, const LayerKey&) = default;
+
+  std::int64_t tp;
+  std::int64_t cp;
+  std::int64_t ep;
+  std::int64_t micro_batch_size;
+  bool sequence_parallel;
+  Recompute recompute;
+};
+
+/// `network`: that of the machine of `base`. If it is not known how many tokens go to each expert,
+/// or ep is 0, a block with experts is counted as its attention, and its products at the device's
+/// peak.
+[[nodiscard]] LayerCosts probe_layers(const Experiment& base, NetworkModel& network,
+                                      const LayerKey& key);
+
+[[nodiscard]] LayerWeights count_weights(const Experiment& base, std::int64_t tp, std::int64_t ep);
+
+}  // namespace shardsim

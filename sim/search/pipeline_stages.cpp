@@ -1,0 +1,184 @@
+#include "sim/search/pipeline_stages.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "strategies/pipeline/lower.hpp"
+#include "strategies/pipeline/stage_split.hpp"
+
+#include "scenarios/stage_places.hpp"
+
+namespace shardsim {
+
+namespace {
+
+WeightCounts operator+(const WeightCounts& a, const WeightCounts& b) {
+  return {a.dense + b.dense, a.expert + b.expert};
+}
+
+WeightCounts operator*(std::int64_t times, const WeightCounts& counts) {
+  return {times * counts.dense, times * counts.expert};
+}
+
+void add(PipelineStages::Stage& stage, const ModuleCost& module, std::int64_t times,
+         BackwardCut cut) {
+  const BackwardParts parts = module.parts(cut);
+  stage.costs.forward += times * module.forward;
+  stage.costs.backward_input += times * parts.input;
+  stage.costs.backward_weight += times * parts.weight;
+  stage.waiting += times * module.waiting;
+  stage.kept += times * module.kept;
+}
+
+RankTimes times_of(const PipelineSchedule& lowered, const Timeline& times, int rank) {
+  RankTimes found{.rank = rank, .starts = {}};
+  const std::vector<Action>& cells = lowered.actions[index_of(rank)];
+  for (std::size_t cell = 0; cell < cells.size(); ++cell) {
+    if (!is_compute(cells[cell].kind)) continue;
+    const ActionSpan& span = times.spans[index_of(rank)][cell];
+    found.starts.push_back({cells[cell].kind, cells[cell].chunk, span.start});
+    found.end = std::max(found.end, span.end);
+  }
+  return found;
+}
+
+void hold_memory(const PipelineSchedule& schedule, int rank, const PipelineStages& stages,
+                 PlayedPipeline& played) {
+  std::int64_t held = 0;
+  std::int64_t after_forward = 0;
+  std::int64_t in_backward = 0;
+  for (const Action& action : schedule.actions[index_of(rank)]) {
+    const PipelineStages::Stage& stage =
+        stages.stages[index_of(schedule.stage_of(rank, action.chunk))];
+    if (action.kind == ActionKind::forward) {
+      held += stage.kept;
+      after_forward = std::max(after_forward, held);
+    }
+    if (makes_input_gradient(action.kind)) {
+      in_backward = std::max(in_backward, held + stage.before);
+    }
+    if (releases_activation(action.kind)) held -= stage.kept;
+  }
+  played.after_forward.push_back(after_forward);
+  played.in_backward.push_back(in_backward);
+}
+
+// One stage: forward and backward of each microbatch, one after the other.
+PlayedPipeline play_alone(const Candidate& candidate, const PipelineStages& stages) {
+  const PipelineStages::Stage& stage = stages.stages.front();
+  RankTimes times;
+  for (std::int64_t i = 0; i < candidate.num_microbatches; ++i) {
+    times.starts.push_back({ActionKind::forward, 0, times.end});
+    times.end += stage.costs.forward;
+    times.starts.push_back({ActionKind::backward, 0, times.end});
+    times.end += stage.costs.backward_input + stage.costs.backward_weight;
+  }
+  PlayedPipeline played;
+  played.makespan = times.end;
+  played.ranks.push_back(std::move(times));
+  played.after_forward.push_back(stage.kept);
+  played.in_backward.push_back(stage.kept + stage.before);
+  return played;
+}
+
+}  // namespace
+
+std::int64_t PipelineStages::rank_of(std::size_t stage) const {
+  const auto number = static_cast<std::int64_t>(stage);
+  const std::int64_t place = number % ranks;
+  const bool goes_up = schedule->placement == Placement::v && number >= ranks;
+  return goes_up ? ranks - 1 - place : place;
+}
+
+WeightCounts PipelineStages::weights_of(std::int64_t rank, const LayerWeights& weights) const {
+  WeightCounts sum;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    if (rank_of(i) != rank) continue;
+    const Stage& stage = stages[i];
+    sum = sum + stage.dense_blocks * weights.dense_block;
+    sum = sum + (stage.blocks - stage.dense_blocks) * weights.block;
+    if (i == 0) sum = sum + weights.embedding;
+    if (i + 1 < stages.size()) continue;
+    sum = sum + weights.head;
+    // A tied table is on the last stage, too, unless that is the first's rank.
+    if (is_tied && rank != 0) sum.dense += weights.tied_table;
+  }
+  return sum;
+}
+
+std::vector<const ModuleCost*> PipelineStages::modules_of(std::size_t index) const {
+  const Stage& stage = stages[index];
+  std::vector<const ModuleCost*> modules;
+  if (index == 0) modules.push_back(&layers->embedding);
+  for (std::int64_t block = 0; block < stage.blocks; ++block) {
+    modules.push_back(block < stage.dense_blocks ? &layers->dense_block : &layers->block);
+  }
+  if (index + 1 == stages.size()) modules.push_back(&layers->head);
+  return modules;
+}
+
+PipelineStages make_stages(const Experiment& experiment, const Candidate& candidate,
+                           const LayerCosts& layers) {
+  const Scenario& base = experiment.scenario();
+  const ScheduleRow& schedule = schedule_row_of(candidate.schedule);
+  const std::vector<std::int64_t> split = even_stage_layers(
+      base.model.num_layers, candidate.num_stages(),
+      {.layers = {},
+       .account_for_embedding = base.parallelism.account_for_embedding_in_pipeline_split,
+       .account_for_loss = base.parallelism.account_for_loss_in_pipeline_split,
+       .num_ranks = static_cast<int>(candidate.pp),
+       .placement = schedule.placement});
+  PipelineStages result;
+  result.layers = &layers;
+  result.schedule = &schedule;
+  result.ranks = candidate.pp;
+  result.is_tied = base.model.tied_embeddings;
+  result.prefetches = base.parallelism.overlap_param_gather &&
+                      base.parallelism.prefetch_units > 0 && split.back() > 0 &&
+                      *std::min_element(split.begin(), split.end()) > 1;
+  std::int64_t first_block = 0;
+  for (std::size_t i = 0; i < split.size(); ++i) {
+    PipelineStages::Stage stage;
+    stage.costs = {0, 0, 0};
+    stage.blocks = split[i];
+    stage.dense_blocks =
+        std::clamp<std::int64_t>(base.model.first_dense_layers - first_block, 0, stage.blocks);
+    add(stage, layers.dense_block, stage.dense_blocks, schedule.backward);
+    add(stage, layers.block, stage.blocks - stage.dense_blocks, schedule.backward);
+    const ModuleCost& last = stage.dense_blocks < stage.blocks ? layers.block : layers.dense_block;
+    stage.before = stage.blocks > 0 ? last.transient + layers.message : 0;
+    if (i == 0) add(stage, layers.embedding, 1, schedule.backward);
+    if (i + 1 == split.size()) {
+      add(stage, layers.head, 1, schedule.backward);
+      stage.kept += layers.message;
+      stage.before = layers.head.transient;
+    }
+    first_block += stage.blocks;
+    result.stages.push_back(stage);
+  }
+  return result;
+}
+
+PlayedPipeline play_pipeline(const Candidate& candidate, const PipelineStages& stages,
+                             std::int64_t message) {
+  if (candidate.pp == 1) return play_alone(candidate, stages);
+  const PipelineShape shape{static_cast<int>(candidate.pp), static_cast<int>(candidate.vpp),
+                            static_cast<int>(candidate.num_microbatches)};
+  const PipelineSchedule schedule = make_schedule(candidate.schedule, shape);
+  const PipelineSchedule lowered = lower(schedule);
+  ScheduleCosts costs;
+  for (const PipelineStages::Stage& stage : stages.stages) costs.stages.push_back(stage.costs);
+  costs.message = message;
+  const Timeline times = timeline(lowered, costs);
+  PlayedPipeline played;
+  played.makespan = times.makespan;
+  const auto latest = std::ranges::min_element(times.ranks, {}, &RankTimeline::idle);
+  const std::set<int> seen = {0, static_cast<int>(latest - times.ranks.begin()),
+                              shape.num_ranks - 1};
+  for (const int rank : seen) played.ranks.push_back(times_of(lowered, times, rank));
+  for (int rank = 0; rank < shape.num_ranks; ++rank) hold_memory(schedule, rank, stages, played);
+  return played;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "strategies/pipeline/schedule.hpp"
+#include "strategies/pipeline/timeline.hpp"
+
+#include "sim/search/layer_costs.hpp"
+
+// A candidate's pipeline in terms of its layers' least costs, and its schedule played with them.
+// Times are in picoseconds.
+namespace shardsim {
+
+struct PipelineStages {
+  struct Stage {
+    StageCosts costs;         ///< B in one piece: all of it is I.
+    std::int64_t kept = 0;    ///< Bytes per microbatch,
+    std::int64_t before = 0;  ///< and on top of that when its backward begins.
+    std::int64_t waiting = 0;
+    std::int64_t blocks = 0;
+    std::int64_t dense_blocks = 0;  ///< The first of them, which have no experts.
+  };
+  std::vector<Stage> stages;
+  const LayerCosts* layers = nullptr;
+  const ScheduleRow* schedule = nullptr;
+  std::int64_t ranks = 1;
+  bool is_tied = false;
+  bool prefetches = false;  ///< ZeRO-3 gathers the next unit while it computes the last one.
+
+  [[nodiscard]] std::int64_t rank_of(std::size_t stage) const;
+  [[nodiscard]] WeightCounts weights_of(std::int64_t rank, const LayerWeights& weights) const;
+  /// The costs of a stage's modules, in model order.
+  [[nodiscard]] std::vector<const ModuleCost*> modules_of(std::size_t stage) const;
+};
+
+[[nodiscard]] PipelineStages make_stages(const Experiment& base, const Candidate& candidate,
+                                         const LayerCosts& layers);
+
+/// When a rank computes, at the earliest.
+struct RankTimes {
+  struct Start {
+    ActionKind kind = ActionKind::forward;
+    int chunk = 0;
+    std::int64_t time = 0;
+  };
+  int rank = 0;
+  std::vector<Start> starts;  ///< Its F, B, I and W.
+  std::int64_t end = 0;       ///< The end of the last.
+};
+
+struct PlayedPipeline {
+  std::int64_t makespan = 0;
+  /// The first rank, the last, and the busiest.
+  std::vector<RankTimes> ranks;
+  // The largest memory of each pipeline rank: after a forward, and when a backward begins.
+  std::vector<std::int64_t> after_forward;
+  std::vector<std::int64_t> in_backward;
+};
+
+/// `message`: the least time of a message between stages. Throws UsageError for a schedule that
+/// cannot run.
+[[nodiscard]] PlayedPipeline play_pipeline(const Candidate& candidate, const PipelineStages& stages,
+                                           std::int64_t message);
+
+}  // namespace shardsim

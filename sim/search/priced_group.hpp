@@ -1,0 +1,123 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/kernel/memory_ledger.hpp"
+
+#include "sim/hardware/collective.hpp"
+#include "sim/hardware/kernels/kernel_seconds.hpp"
+#include "sim/hardware/network_model.hpp"
+
+#include "backends/call.hpp"
+#include "backends/communicator.hpp"
+#include "backends/runtime.hpp"
+
+// Communicators of one rank that is alone: calls take the network's time, and move nothing.
+namespace shardsim {
+
+/// The compute stream of the only rank.
+struct ProbeClock {
+  Time now;
+  Time waited;  ///< The part of it spent in communication.
+};
+
+/// The compute stream and memory of that rank. The host costs nothing: it may be far ahead.
+class ProbeRuntime final : public Runtime {
+ public:
+  /// `clock` outlives it.
+  ProbeRuntime(const Device& device, ProbeClock& clock) : prices_(device), clock_(clock) {}
+
+  [[nodiscard]] bool has_data() const override { return false; }
+  [[nodiscard]] MemoryLedger* ledger() override { return &ledger_; }
+
+ protected:
+  void charge(const ComputeOp& op) override { clock_.now += prices_.price(op).device; }
+
+ private:
+  PriceCache prices_;
+  ProbeClock& clock_;
+  RollingHash hash_;
+  MemoryLedger ledger_{hash_};
+};
+
+/// A group of ranks as one member sees it if all others do the same at the same moment: every call
+/// starts at once on a stream of its own. That is its least cost in a run, where others may come
+/// later.
+class PricedGroup final : public Communicator, private WorkOwner {
+ public:
+  /// `clock`, `network` and `cluster` outlive it. `network` null: calls take no time. `rank`: which
+  /// of the members this one is.
+  PricedGroup(ProbeClock& clock, NetworkModel* network, const Cluster& cluster,
+              std::vector<int> members, int rank, Algorithm algorithm, std::string name);
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return layout_.size(); }
+  [[nodiscard]] const std::string& name() const override { return name_; }
+
+  Work post(const Call& call) override;
+  /// Its calls take no time.
+  [[nodiscard]] std::unique_ptr<Communicator> subgroup(const RankSpan& members,
+                                                       const std::string& name,
+                                                       CallSite site) override;
+  /// Throws an internal Error: members of groups in a probe are known.
+  [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key, const std::string& name,
+                                                    CallSite site) override;
+
+ private:
+  void wait(void* operation) override;
+  void abandon(void* /*operation*/) noexcept override {}
+
+  [[nodiscard]] Work take(Time duration, const CallOptions& options);
+  [[nodiscard]] Time duration_of(const Call& call) const;
+  [[nodiscard]] Time transfer(const P2pOp& half) const;
+
+  ProbeClock& clock_;
+  NetworkModel* network_;
+  const Cluster& cluster_;
+  GroupLayout layout_;
+  int rank_;
+  DoubleTree tree_;
+  Algorithm algorithm_;
+  std::string name_;
+  Time free_;              // The time at which the stream is free.
+  std::deque<Time> ends_;  // The ends of all calls: addresses stay.
+};
+
+/// All ranks, seen by one of them. Its groups have the prices of their members' places on the
+/// cluster.
+class PricedWorld final : public Communicator {
+ public:
+  /// `is_priced`: by a group's name; calls of the others take no time. All outlive it.
+  struct Prices {
+    ProbeClock& clock;
+    NetworkModel& network;
+    const Cluster& cluster;
+    Algorithm algorithm;
+    bool (*is_priced)(const std::string& name);
+  };
+
+  PricedWorld(const Prices& prices, int num_ranks, int rank)
+      : prices_(prices), num_ranks_(num_ranks), rank_(rank) {}
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return num_ranks_; }
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] std::unique_ptr<Communicator> subgroup(const RankSpan& members,
+                                                       const std::string& name,
+                                                       CallSite site) override;
+  /// Both throw an internal Error: a probe only forms groups of known members.
+  Work post(const Call& call) override;
+  [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key, const std::string& name,
+                                                    CallSite site) override;
+
+ private:
+  Prices prices_;
+  int num_ranks_;
+  int rank_;
+  std::string name_ = "world";
+};
+
+}  // namespace shardsim

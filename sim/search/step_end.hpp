@@ -1,0 +1,41 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "sim/hardware/network_model.hpp"
+
+#include "sim/experiment/experiment.hpp"
+#include "sim/search/pipeline_stages.hpp"
+#include "sim/search/search_request.hpp"
+
+// A candidate's step with the synchronization of its weights and gradients, up to its end.
+namespace shardsim {
+
+/// Runs the synchronization's own code on one rank, whose neighbours are always in time, around the
+/// played computation: gathers and reductions of each microbatch (ZeRO-2 and 3) or of the last one,
+/// then norm, optimizer and gathers. As with layers, a run can only take longer. For one thread.
+class StepEnds {
+ public:
+  /// `base` outlives it.
+  explicit StepEnds(const SearchBase& base);
+  ~StepEnds();
+
+  /// The least time of the candidate's step, in picoseconds. `stages` and `played` are its own.
+  /// Throws ScenarioError and UsageError for a candidate that cannot run.
+  [[nodiscard]] std::int64_t least_step(const Candidate& candidate, const PipelineStages& stages,
+                                        const PlayedPipeline& played);
+
+ private:
+  [[nodiscard]] const Experiment& experiment_of(const Candidate& candidate);
+
+  const SearchBase& base_;
+  std::unique_ptr<const Experiment> machine_;
+  std::unique_ptr<NetworkModel> network_;
+  // Candidates with the same weights on the same ranks synchronize alike.
+  std::map<std::array<std::int64_t, 9>, std::unique_ptr<const Experiment>> experiments_;
+};
+
+}  // namespace shardsim
