@@ -60,6 +60,7 @@ class ProgramDigest {
 /// The steps of a program that need a rank's clock, on ranks of one speed. All work between two
 /// calls is one stretch.
 struct ReplayCode {
+  /// `prices`: of operations, and behind them of holes.
   /// `asked`: steps of the program whose time somebody wants to know, ascending.
   ReplayCode(const RankProgram& program, const std::vector<Price>& prices, const StreamRules& rules,
              const std::set<std::size_t>& asked);
@@ -68,6 +69,9 @@ struct ReplayCode {
   std::vector<ClockStretch> stretches;
   std::vector<std::size_t> asked;  ///< Steps of the code that those that were asked for precede.
 };
+
+/// Adds the words of a hole to a rank's hash: its times are part of the program.
+void add_hole(RankHash& hash, const ProgramHole& hole);
 
 /// Adds the words of a call to a rank's hash; `path`: its group's.
 void hash_call(RankHash& hash, std::uint64_t path, const ProgramCall& call);

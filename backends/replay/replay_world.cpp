@@ -41,6 +41,16 @@ ReplayWorld::~ReplayWorld() = default;
 ReplayGang::ReplayGang(const RankProgram& program, const std::vector<Price>& prices)
     : program(program), prices(prices), streams(program.groups.size()), works(program.num_works) {}
 
+namespace {
+
+// Rounded once; exact where nothing changes.
+Time times(Time time, double factor) {
+  return factor == 1.0 ? time : Time::from_seconds(time.seconds() * factor);
+}
+
+}  // namespace
+
+// Those of operations come first, then those of holes.
 const std::vector<Price>& ReplayWorld::prices_of(int rank) {
   const double slowdown = cluster_.faults == nullptr ? 1.0 : cluster_.faults->slowdown_of(rank);
   const auto [found, is_new] = prices_.try_emplace(slowdown);
@@ -50,6 +60,10 @@ const std::vector<Price>& ReplayWorld::prices_of(int rank) {
       const ComputeOp& op = tables.operation(row);
       found->second.push_back(
           {cluster_.device.price(op, slowdown), cluster_.device.issue_price(op)});
+    }
+    for (std::uint32_t row = 0; row < tables.num_holes(); ++row) {
+      const ProgramHole& hole = tables.hole(row);
+      found->second.push_back({times(hole.device, slowdown * options_.hole_factor), hole.host});
     }
   }
   return found->second;
@@ -243,6 +257,9 @@ bool ReplayWorld::act(ReplayGang& gang, const ProgramStep& step) {
         compute(gang, step.row);
       }
       break;
+    case Kind::hole:
+      pass_hole(gang, step.row);  // In code it is part of a stretch.
+      break;
     case Kind::allocate:
       allocate(gang, step);
       break;
@@ -290,6 +307,15 @@ void ReplayWorld::compute(ReplayGang& gang, std::uint32_t row) {
   add_operation(rank.hash(), op);
   rank.compute(op.name, price.device, price.host, rules_);
   executed_flops_[static_cast<std::size_t>(rank.index())] += static_cast<double>(op.flops);
+}
+
+void ReplayWorld::pass_hole(ReplayGang& gang, std::uint32_t row) {
+  RankState& rank = *gang.ranks.front();
+  const ProgramTables& tables = *gang.program.tables;
+  const ProgramHole& hole = tables.hole(row);
+  const Price& price = gang.prices[tables.num_operations() + row];
+  add_hole(rank.hash(), hole);
+  rank.compute(hole.name, price.device, price.host, rules_);
 }
 
 void ReplayWorld::allocate(ReplayGang& gang, const ProgramStep& step) {

@@ -23,6 +23,8 @@
 #include "sim/export/recorded_run.hpp"
 #include "sim/run/run.hpp"
 
+#include "sim/programs/program_set.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -38,7 +40,7 @@ struct ExportArguments {
   bool quiet = false;
 };
 
-constexpr std::array kExportKinds = {"schedule", "chakra", "kineto", "nccl-tests"};
+constexpr std::array kExportKinds = {"schedule", "program", "chakra", "kineto", "nccl-tests"};
 
 std::vector<std::string> export_kind_names() { return {kExportKinds.begin(), kExportKinds.end()}; }
 
@@ -56,7 +58,8 @@ std::string stem_of(const ExportArguments& arguments) {
 // The names of the output files: one, or one for each rank.
 std::vector<std::string> names_of(const ExportArguments& arguments, const std::string& stem,
                                   int ranks) {
-  if (arguments.kind == "schedule" || arguments.kind == "nccl-tests") {
+  if (arguments.kind == "schedule" || arguments.kind == "program" ||
+      arguments.kind == "nccl-tests") {
     return arguments.output.empty() ? std::vector<std::string>{} : std::vector{arguments.output};
   }
   const bool is_chakra = arguments.kind == "chakra";
@@ -99,6 +102,14 @@ int export_schedule(const ExportArguments& arguments, const Console& console) {
   return exit_code;
 }
 
+int export_program(const ExportArguments& arguments, const Console& console) {
+  Scenario scenario = load_scenario(arguments.file, arguments.overrides);
+  tell_warnings(scenario.warnings, console.err);
+  check_paths(arguments, scenario);
+  put(arguments, program_file_of(record_programs(compile(std::move(scenario)))), console);
+  return 0;
+}
+
 std::unique_ptr<RecordedRun> recorded(const ExportArguments& arguments, const Console& console) {
   Scenario scenario = load_scenario(arguments.file, arguments.overrides);
   tell_warnings(scenario.warnings, console.err);
@@ -128,6 +139,7 @@ void write_ranks(const RecordedRun& run, const std::vector<std::string>& names,
 int command_export(const ExportArguments& arguments, const Console& console) {
   require_kind(arguments.kind);
   if (arguments.kind == "schedule") return export_schedule(arguments, console);
+  if (arguments.kind == "program") return export_program(arguments, console);
   const std::unique_ptr<RecordedRun> run = recorded(arguments, console);
   if (arguments.kind == "nccl-tests") {
     put(arguments,
