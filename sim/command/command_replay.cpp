@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -14,8 +15,10 @@
 #include "sim/console/whole_file.hpp"
 #include "sim/run/run.hpp"
 
+#include "sim/programs/chakra_reader.hpp"
 #include "sim/programs/program_replay.hpp"
 #include "sim/programs/program_set.hpp"
+#include "sim/programs/trace_link.hpp"
 
 namespace shardsim {
 
@@ -24,8 +27,10 @@ namespace {
 // The words of `shardsim replay`.
 struct ReplayArguments {
   std::vector<std::string> files;
+  std::string groups;  // The list of a Chakra trace.
   std::string system = "dgx-h100";
   std::vector<std::string> overrides;  // As --set.
+  std::string output;                  // A program file.
   double scale_recorded = 1.0;
   bool json = false;
   bool quiet = false;
@@ -33,15 +38,36 @@ struct ReplayArguments {
 
 constexpr std::size_t kMostFileBytes = std::size_t{1} << 30U;
 
+// The list of groups that `shardsim export chakra` writes beside its traces; "" if there is none.
+std::string groups_beside(const std::string& path) {
+  const std::string stem = path.substr(0, path.rfind('.', path.rfind(".et") - 1));
+  const std::string beside = stem + ".comm_groups.json";
+  return std::filesystem::exists(beside) ? beside : std::string();
+}
+
 ProgramSet read_programs(const ReplayArguments& arguments) {
-  const std::string& path = arguments.files.front();
-  const std::string text = read_regular_file(path, kMostFileBytes);
-  return read_program_file(text, path);
+  std::vector<TraceFile> files;
+  for (const std::string& path : arguments.files) {
+    files.push_back({path, read_regular_file(path, kMostFileBytes)});
+  }
+  const std::string& first = files.front().bytes;
+  if (looks_like_chakra(first)) {
+    const std::string groups =
+        arguments.groups.empty() ? groups_beside(files.front().path) : arguments.groups;
+    return link_traces(read_chakra(
+        files, groups.empty() ? std::string() : read_regular_file(groups, kMostFileBytes)));
+  }
+  if (files.size() == 1) return read_program_file(first, files.front().path);
+  throw UsageError("E1378", "several files are given, which are no traces",
+                   "give one program file, or the traces of ranks 0, 1, ... in their order");
 }
 
 // `shardsim replay FILE`: the time of recorded programs on a machine. Returns 0. Throws Error.
 int command_replay(const ReplayArguments& arguments, const Console& console) {
   const ProgramSet set = read_programs(arguments);
+  if (!arguments.output.empty()) {
+    write_text(arguments.output, program_file_of(set), console.err);
+  }
   const Experiment machine = compile(scenario_of_system(arguments.system, arguments.overrides));
   Progress progress(console.err, !arguments.quiet);
   const ProgramReplayOptions options{.cluster = machine_for(set, machine),
@@ -56,8 +82,12 @@ int command_replay(const ReplayArguments& arguments, const Console& console) {
 
 void add_replay_options(CLI::App& app, ReplayArguments& arguments) {
   constexpr double kMostFactor = 1000.0;
-  app.add_option("files", arguments.files, "Programs, as `shardsim export program` writes them")
+  app.add_option("files", arguments.files,
+                 "A file of programs, or the traces of ranks 0, 1, ... in their order")
       ->required();
+  app.add_option("--groups", arguments.groups,
+                 "Groups of Chakra's traces (comm_groups.json beside them)");
+  app.add_option("-o,--out", arguments.output, "Write the programs to this file, too");
   app.add_option("--system", arguments.system,
                  "The machine: a preset (dgx-h100) or a scenario's file");
   app.add_option("--set", arguments.overrides,

@@ -46,6 +46,13 @@ inline constexpr int kProgramVersion = 1;
 
 [[nodiscard]] std::string program_file_of(const ProgramSet& set);
 
+/// A row of such a file as one JSON object; a call's is without its group.
+[[nodiscard]] std::string program_row_of(const ComputeOp& op);
+[[nodiscard]] std::string program_row_of(const ProgramCall& call);
+[[nodiscard]] std::string program_row_of(const ProgramMark& mark);
+/// The part of the header that says the settings.
+[[nodiscard]] std::string program_row_of(const ProgramSettings& settings);
+
 /// Whether a text begins as such a file does.
 [[nodiscard]] bool looks_like_program_file(std::string_view text);
 

@@ -17,10 +17,14 @@ namespace shardsim {
 
 namespace {
 
+std::string text_of(const ProgramJson& json) {
+  return json.dump(-1, ' ', false, ProgramJson::error_handler_t::replace);
+}
+
 std::string line_of(const char* key, ProgramJson value) {
   ProgramJson line = ProgramJson::object();
   line[key] = std::move(value);
-  return line.dump(-1, ' ', false, ProgramJson::error_handler_t::replace) + "\n";
+  return text_of(line) + "\n";
 }
 
 ProgramJson json_of(const ComputeOp& op) {
@@ -86,6 +90,12 @@ ProgramJson json_of(const ProgramMark& mark) {
   return json;
 }
 
+ProgramJson json_of(const ProgramSettings& settings) {
+  return {{"buffered_sends", settings.buffered_sends},
+          {"all_reduce_algorithm", program_word_of(kAllReduceNames, settings.all_reduce_algorithm)},
+          {"attention_drops", settings.attention_drops}};
+}
+
 ProgramJson json_of(const ProgramGroup& group) {
   ProgramJson json = {{"name", group.name}, {"parent", group.parent}};
   const RankSpan& span = group.members;
@@ -143,19 +153,28 @@ void write_steps(const RankProgram& program, std::string& text) {
 
 }  // namespace
 
+std::string program_row_of(const ComputeOp& op) { return text_of(json_of(op)); }
+
+std::string program_row_of(const ProgramCall& call) {
+  ProgramJson json = json_of(call);
+  json.erase("group");
+  return text_of(json);
+}
+
+std::string program_row_of(const ProgramMark& mark) { return text_of(json_of(mark)); }
+
+std::string program_row_of(const ProgramSettings& settings) { return text_of(json_of(settings)); }
+
 std::string program_file_of(const ProgramSet& set) {
   const RankPrograms& programs = set.programs;
   const ProgramTables& tables = *programs.programs.front().tables;
-  ProgramJson header = {
-      {kProgramVersionKey, kProgramVersion},
-      {"name", set.name},
-      {"ranks", programs.of_rank.size()},
-      {"neighbours", programs.neighbours},
-      {"buffered_sends", set.settings.buffered_sends},
-      {"all_reduce_algorithm", program_word_of(kAllReduceNames, set.settings.all_reduce_algorithm)},
-      {"attention_drops", set.settings.attention_drops},
-      {"notes", set.notes}};
-  std::string text = header.dump(-1, ' ', false, ProgramJson::error_handler_t::replace) + "\n";
+  ProgramJson header = {{kProgramVersionKey, kProgramVersion},
+                        {"name", set.name},
+                        {"ranks", programs.of_rank.size()},
+                        {"neighbours", programs.neighbours}};
+  header.update(json_of(set.settings));
+  header["notes"] = set.notes;
+  std::string text = text_of(header) + "\n";
   const auto write = [&text](const char* key, std::size_t count, const auto& row) {
     for (std::uint32_t i = 0; i < count; ++i) text += line_of(key, json_of(row(i)));
   };

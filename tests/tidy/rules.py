@@ -212,7 +212,8 @@ SCENARIO_OWNERS = ("scenarios", "sim/experiment", "tests")
 SCENARIO_TAKERS = {
     "sim/run/run": ("run_scenario",),
     "sim/command/command_export": ("check_paths",),
-    "sim/export/recorded_run": ("RecordedRun", "record_run", "trace_everything"),
+    "sim/export/program_chakra": ("chakra_of_programs",),
+    "sim/export/recorded_run": ("RecordedRun", "record_run", "traced_everywhere"),
     "sim/sweep/run_sweep": ("key_of",),
     "sim/explore/explore_run": ("accept", "follow_with_batch", "follow_with_system", "smaller_values",
                                 "stage_layers_of", "with_axis", "with_batch", "with_size"),
