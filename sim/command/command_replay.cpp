@@ -1,11 +1,14 @@
 #include <filesystem>
+#include <optional>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/text.hpp"
 
 #include "scenarios/json_value.hpp"
 #include "scenarios/presets.hpp"
@@ -28,6 +31,7 @@ namespace {
 struct ReplayArguments {
   std::vector<std::string> files;
   std::string groups;  // The list of a Chakra trace.
+  int ranks = 0;       // 0: one for each trace.
   std::string system = "dgx-h100";
   std::vector<std::string> overrides;  // As --set.
   std::string output;                  // A program file.
@@ -45,21 +49,38 @@ std::string groups_beside(const std::string& path) {
   return std::filesystem::exists(beside) ? beside : std::string();
 }
 
+// "step.12.et": 12.
+std::optional<int> rank_in_name(const std::string& path) {
+  const std::size_t name = path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1;
+  for (const std::string_view word : split_at(std::string_view(path).substr(name), '.')) {
+    if (const std::optional<int> rank = parse_number<int>(word); rank && *rank >= 0) return rank;
+  }
+  return std::nullopt;
+}
+
+ProgramSet linked(const ReplayArguments& arguments, TraceSet traces) {
+  complete_ranks(traces, arguments.ranks);
+  drop_idle_groups(traces);
+  return link_traces(traces);
+}
+
 ProgramSet read_programs(const ReplayArguments& arguments) {
   std::vector<TraceFile> files;
   for (const std::string& path : arguments.files) {
-    files.push_back({path, read_regular_file(path, kMostFileBytes)});
+    files.push_back({rank_in_name(path).value_or(static_cast<int>(files.size())), path,
+                     read_regular_file(path, kMostFileBytes)});
   }
   const std::string& first = files.front().bytes;
   if (looks_like_chakra(first)) {
     const std::string groups =
         arguments.groups.empty() ? groups_beside(files.front().path) : arguments.groups;
-    return link_traces(read_chakra(
-        files, groups.empty() ? std::string() : read_regular_file(groups, kMostFileBytes)));
+    return linked(arguments,
+                  read_chakra(files, groups.empty() ? std::string()
+                                                    : read_regular_file(groups, kMostFileBytes)));
   }
   if (files.size() == 1) return read_program_file(first, files.front().path);
   throw UsageError("E1378", "several files are given, which are no traces",
-                   "give one program file, or the traces of ranks 0, 1, ... in their order");
+                   "give one program file, or traces: NAME.RANK.et, or in the order of ranks");
 }
 
 // `shardsim replay FILE`: the time of recorded programs on a machine. Returns 0. Throws Error.
@@ -83,10 +104,13 @@ int command_replay(const ReplayArguments& arguments, const Console& console) {
 void add_replay_options(CLI::App& app, ReplayArguments& arguments) {
   constexpr double kMostFactor = 1000.0;
   app.add_option("files", arguments.files,
-                 "A file of programs, or the traces of ranks 0, 1, ... in their order")
+                 "A file of programs, or traces: NAME.RANK.et, or in the order of ranks")
       ->required();
   app.add_option("--groups", arguments.groups,
                  "Groups of Chakra's traces (comm_groups.json beside them)");
+  app.add_option("--ranks", arguments.ranks,
+                 "Number of ranks, where some have no trace (as many as groups name)")
+      ->check(CLI::PositiveNumber);
   app.add_option("-o,--out", arguments.output, "Write the programs to this file, too");
   app.add_option("--system", arguments.system,
                  "The machine: a preset (dgx-h100) or a scenario's file");

@@ -133,14 +133,24 @@ class ProgramChakra {
   }
 
   std::string write(const ProgramSettings& settings) {
-    file_ = chakra_metadata(
-        {{attributes::kOrder, "1"}, {attributes::kSettings, program_row_of(settings)}});
+    std::vector<std::pair<std::string_view, std::string>> metadata = {
+        {attributes::kOrder, "1"}, {attributes::kSettings, program_row_of(settings)}};
+    if (const std::int64_t later = num_later_groups(); later > 0) {
+      metadata.emplace_back(attributes::kLaterGroups, std::to_string(later));
+    }
+    file_ = chakra_metadata(metadata);
     for (const ProgramStep& step : program_.steps) write(step);
     return std::move(file_);
   }
 
  private:
   using Kind = ProgramStep::Kind;
+
+  [[nodiscard]] std::int64_t num_later_groups() const {
+    const auto first = std::ranges::find(program_.steps, Kind::mark, &ProgramStep::kind);
+    return std::count_if(first, program_.steps.end(),
+                         [](const ProgramStep& step) { return step.kind == Kind::join; });
+  }
 
   void write(const ProgramStep& step) {
     switch (step.kind) {

@@ -70,16 +70,18 @@ struct ReadTotals {
   double recorded_s = 0.0;  // Of all nodes,
   double covered_s = 0.0;   // and of those that a program has.
   std::int64_t exact = 0;
-  std::int64_t rounded = 0;       // Durations in whole microseconds.
-  std::int64_t without_time = 0;  // Nodes of the device that are neither priced nor timed.
-  std::int64_t uncounted = 0;     // Messages and collectives without a size.
+  std::int64_t rounded = 0;            // Durations in whole microseconds.
+  std::int64_t without_time = 0;       // Nodes of the device that are neither priced nor timed.
+  std::int64_t uncounted = 0;          // Messages and collectives without a size.
+  std::int64_t with_later_groups = 0;  // Ranks.
 };
 
 class ChakraRankReader {
  public:
-  ChakraRankReader(const ChakraFile& file, const TraceFile& from, int rank, TraceSet& traces,
+  ChakraRankReader(const ChakraFile& file, const TraceFile& from, TraceSet& traces,
                    ReadTotals& totals)
-      : file_(file), traces_(traces), totals_(totals), rank_(rank) {
+      : file_(file), traces_(traces), totals_(totals), rank_(from.rank) {
+    trace_.rank = from.rank;
     trace_.place = printable(from.path, 200);
     trace_.in_program_order = file.metadata.contains(chakra::attribute_name::kOrder);
     const auto note = file.metadata.find(chakra::attribute_name::kComputeNodes);
@@ -295,6 +297,11 @@ void add_notes(const ReadTotals& totals, TraceSet& traces) {
         "us at most",
         totals.rounded, totals.rounded + totals.exact, (totals.rounded + 1) / 2));
   }
+  if (totals.with_later_groups > 0) {
+    traces.notes.emplace_back(
+        "some groups were formed within the steps; the list of groups does not say when, so they "
+        "are formed before, and the steps miss the time that it took");
+  }
   if (totals.without_time > 0) {
     traces.notes.push_back(fmt::format(
         "{} nodes of the device have neither a time nor counted operations: they take no time",
@@ -319,10 +326,10 @@ TraceSet read_chakra(const std::vector<TraceFile>& files, const std::string& gro
   ReadTotals totals;
   for (std::size_t rank = 0; rank < files.size(); ++rank) {
     const ChakraFile file = read_chakra_file(files[rank]);
-    traces.ranks[rank] =
-        ChakraRankReader(file, files[rank], static_cast<int>(rank), traces, totals).read();
+    traces.ranks[rank] = ChakraRankReader(file, files[rank], traces, totals).read();
     const auto settings = file.metadata.find(chakra::attribute_name::kSettings);
     if (settings != file.metadata.end()) traces.settings = settings->second.text;
+    if (file.metadata.contains(chakra::attribute_name::kLaterGroups)) ++totals.with_later_groups;
   }
   add_notes(totals, traces);
   return traces;

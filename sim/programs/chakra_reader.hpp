@@ -14,6 +14,7 @@ namespace shardsim {
 
 /// The file of one rank.
 struct TraceFile {
+  int rank = 0;
   std::string path;
   std::string bytes;
 };
@@ -21,7 +22,7 @@ struct TraceFile {
 /// Whether a file begins with Chakra's metadata.
 [[nodiscard]] bool looks_like_chakra(std::string_view bytes);
 
-/// Traces of ranks 0, 1, ... `groups`: the text of comm_groups.json; empty: none, and all
+/// The traces of some ranks. `groups`: the text of comm_groups.json; empty: none, and all
 /// communicate with all but where the trace has process groups. Notes say what is missing, and
 /// which part of the recorded time is priced or taken over. Throws UsageError: E1382 with the place
 /// for bytes that are no such trace, E1381 for bad groups.

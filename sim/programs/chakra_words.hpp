@@ -83,6 +83,9 @@ inline constexpr std::string_view kFollows = "follows";
 inline constexpr std::string_view kHostWaits = "host_waits";
 /// The mark as a row of a program file.
 inline constexpr std::string_view kMark = "mark";
+/// An attribute of the file's metadata: groups that are formed after the first step has begun. A
+/// list of groups does not say when, so an import forms them before.
+inline constexpr std::string_view kLaterGroups = "groups_formed_later";
 /// An attribute of the file's metadata: nodes stand in the order of the program.
 inline constexpr std::string_view kOrder = "program_order";
 /// Another one: settings of the training, as the header of a program file.

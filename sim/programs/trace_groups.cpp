@@ -99,7 +99,7 @@ TraceGroups::TraceGroups(const std::map<std::string, std::vector<int>>& groups, 
     : num_ranks_(num_ranks) {
   std::vector<int> everyone(static_cast<std::size_t>(num_ranks));
   for (int rank = 0; rank < num_ranks; ++rank) everyone[static_cast<std::size_t>(rank)] = rank;
-  groups_[kWholeWorld] = {everyone, RankSpan::line(num_ranks)};
+  groups_[kWholeWorld] = {kWholeWorld, everyone, RankSpan::line(num_ranks)};
   for (const auto& [name, members] : groups) {
     if (members.empty()) continue;
     if (std::ranges::any_of(members, [&](int rank) { return rank < 0 || rank >= num_ranks; })) {
@@ -110,7 +110,7 @@ TraceGroups::TraceGroups(const std::map<std::string, std::vector<int>>& groups, 
     if (!span) {
       throw bad_groups(fmt::format("the ranks of {} do not lie on a regular grid", shown(name)));
     }
-    Group& group = groups_[name] = {members, *span};
+    Group& group = groups_[name] = {name, members, *span};
     group.is_told = lies_as_its_kind(group.span);
     add(group);
   }
@@ -123,6 +123,7 @@ void TraceGroups::add(Group& group) {
     const auto some =
         std::ranges::find_if(split.groups, [](auto* each) { return each != nullptr; });
     return (*some)->members.size() == group.members.size() && (*some)->is_told == group.is_told &&
+           (*some)->span.axes == group.span.axes &&
            std::ranges::all_of(group.members, [&](int rank) {
              return split.groups[static_cast<std::size_t>(rank)] == nullptr;
            });
@@ -172,6 +173,24 @@ int TraceGroups::number_of(const std::string& group, int rank, const std::string
                                  rank, shown(group)));
   }
   return found->second.number;
+}
+
+std::string TraceGroups::counterpart(const std::string& group, int rank) const {
+  const int number = groups_.at(group).number;
+  if (number == 0) return group;
+  const Group* const own =
+      splits_[static_cast<std::size_t>(number) - 1].groups[static_cast<std::size_t>(rank)];
+  return own == nullptr ? std::string() : own->name;
+}
+
+int TraceGroups::num_equal_places(int rank, int other) const {
+  const auto place = [](const Split& split, int of) -> std::ptrdiff_t {
+    const Group* const group = split.groups[static_cast<std::size_t>(of)];
+    if (group == nullptr) return -1;
+    return std::ranges::find(group->members, of) - group->members.begin();
+  };
+  return static_cast<int>(std::ranges::count_if(
+      splits_, [&](const Split& split) { return place(split, rank) == place(split, other); }));
 }
 
 const std::vector<int>& TraceGroups::members_of(const std::string& group) const {

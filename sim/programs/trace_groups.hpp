@@ -33,10 +33,15 @@ class TraceGroups {
   /// The number of a group in the programs of its members: 0 is the world. Throws UsageError
   /// (E1381) where there is no such group, or `rank` is no member.
   [[nodiscard]] int number_of(const std::string& group, int rank, const std::string& place) const;
+  /// The group that lies for `rank` as `group` does for its members; "" if there is none.
+  [[nodiscard]] std::string counterpart(const std::string& group, int rank) const;
+  /// In so many splits both ranks have the same place in their groups.
+  [[nodiscard]] int num_equal_places(int rank, int other) const;
   [[nodiscard]] const std::vector<int>& members_of(const std::string& group) const;
 
  private:
   struct Group {
+    std::string name;
     std::vector<int> members;
     RankSpan span;
     int number = 0;        // 1 + its split; 0: the world.

@@ -51,6 +51,7 @@ struct TraceNode {
 };
 
 struct TraceRank {
+  int rank = 0;
   std::string place;  ///< Its file, for messages.
   /// Nodes stand in the order in which the program has them, and `after` has all that the device
   /// waits for; else in any order that dependencies allow.
@@ -69,8 +70,16 @@ struct TraceSet {
 /// The group of all ranks, which needs no entry.
 inline constexpr const char* kWholeWorld = "world";
 
-/// Throws UsageError: E1378 as bad_program, E1381 for groups that are not known or lie irregularly,
-/// and for members of a group that make different numbers of collectives.
+/// Sorts the ranks, and gives those without a trace that of the rank which is in the most equal
+/// places of its groups, with groups and peers of their own. `num_ranks`: 0: as many as traces and
+/// groups name. Throws UsageError (E1383).
+void complete_ranks(TraceSet& traces, int num_ranks);
+/// Forgets groups over which nobody communicates.
+void drop_idle_groups(TraceSet& traces);
+
+/// REQUIRES: all ranks in order. Throws UsageError: E1378 as bad_program, E1381 for groups that are
+/// not known or lie irregularly, and for members of a group that make different numbers of
+/// collectives.
 [[nodiscard]] ProgramSet link_traces(const TraceSet& traces);
 
 }  // namespace shardsim
