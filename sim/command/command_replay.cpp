@@ -3,6 +3,7 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -19,6 +20,7 @@
 #include "sim/run/run.hpp"
 
 #include "sim/programs/chakra_reader.hpp"
+#include "sim/programs/kineto_reader.hpp"
 #include "sim/programs/program_replay.hpp"
 #include "sim/programs/program_set.hpp"
 #include "sim/programs/trace_link.hpp"
@@ -58,8 +60,9 @@ std::optional<int> rank_in_name(const std::string& path) {
   return std::nullopt;
 }
 
-ProgramSet linked(const ReplayArguments& arguments, TraceSet traces) {
-  complete_ranks(traces, arguments.ranks);
+// `num_ranks`: as many as the traces say; 0: they do not.
+ProgramSet linked(const ReplayArguments& arguments, TraceSet traces, int num_ranks = 0) {
+  complete_ranks(traces, arguments.ranks > 0 ? arguments.ranks : num_ranks);
   drop_idle_groups(traces);
   return link_traces(traces);
 }
@@ -77,6 +80,11 @@ ProgramSet read_programs(const ReplayArguments& arguments) {
     return linked(arguments,
                   read_chakra(files, groups.empty() ? std::string()
                                                     : read_regular_file(groups, kMostFileBytes)));
+  }
+  if (!looks_like_program_file(first) && looks_like_kineto(first)) {
+    int num_ranks = 0;
+    TraceSet traces = read_kineto(files, num_ranks);
+    return linked(arguments, std::move(traces), num_ranks);
   }
   if (files.size() == 1) return read_program_file(first, files.front().path);
   throw UsageError("E1378", "several files are given, which are no traces",

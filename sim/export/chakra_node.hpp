@@ -58,7 +58,7 @@ class ChakraNode {
     add_number(chakra::attribute_name::kDuration, chakra::attribute_field::kInt64,
                (end - begin).picoseconds());
   }
-  /// What keeps a device, whose peak for the training is this, busy for so long.
+  /// Operations and bytes that keep a device, whose peak for the training is this, busy so long.
   void add_roofline(const DeviceSpec& device, double peak_flops_per_s, Time time) {
     constexpr double kGiga = 1e9;
     add_number("num_ops", chakra::attribute_field::kInt64,

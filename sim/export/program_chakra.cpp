@@ -125,6 +125,7 @@ class ProgramChakra {
         experiment_(experiment),
         times_(trace),
         works_(program.num_works),
+        ends_(program.num_works),
         last_of_group_(program.groups.size()) {
     std::size_t track = 1;
     for (const ProgramGroup& group : program.groups) {
@@ -164,6 +165,7 @@ class ProgramChakra {
       case Kind::wait:
         for (const std::uint64_t id : works_[step.slot]) waited_.push_back(id);
         ++num_waits_;
+        now_ = max(now_, ends_[step.slot]);
         return;
       case Kind::synchronize:
         host_waits_ += fmt::format("{}{}", host_waits_.empty() ? "" : " ", num_waits_);
@@ -225,6 +227,7 @@ class ProgramChakra {
     Ids data = waited_;
     if (followed_.empty()) data.insert(data.begin(), last_.begin(), last_.end());
     works_[slot].clear();
+    ends_[slot] = slice.end;
     if (call.kind == CallKind::collective) {
       write_collective(call, slice, control, data, slot);
     } else if (call.messages.empty()) {
@@ -290,7 +293,7 @@ class ProgramChakra {
     return program_.groups[static_cast<std::size_t>(call.group)].name;
   }
 
-  // Of what the rank gives: its chunk where members have chunks.
+  // The rank gives so much: its chunk where members have chunks.
   [[nodiscard]] std::int64_t input_bytes(const ProgramCall& call) const {
     const CollectiveRow& row = row_of(call.collective);
     const std::vector<int>& members = groups_.members(groups_.number_of(rank_, call.group));
@@ -328,6 +331,7 @@ class ProgramChakra {
   std::string host_waits_;          // After how many of them.
   Ids followed_;                    // By the next call.
   std::vector<Ids> works_;          // By slot.
+  std::vector<Time> ends_;          // By slot, of its call.
   std::vector<Ids> last_of_group_;  // By group of the program.
   std::map<std::tuple<int, int, int>, std::int32_t> messages_;
 };

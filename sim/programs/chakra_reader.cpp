@@ -65,10 +65,10 @@ void add_process_groups(const ChakraReadNode& node, int num_ranks, TraceSet& tra
 
 // --- Nodes -------------------------------------------------------------------------------------
 
-// What the nodes of all ranks come to.
+// Sums over the nodes of all ranks.
 struct ReadTotals {
-  double recorded_s = 0.0;  // Of all nodes,
-  double covered_s = 0.0;   // and of those that a program has.
+  double recorded_s = 0.0;  // All nodes,
+  double covered_s = 0.0;   // and those that a program has.
   std::int64_t exact = 0;
   std::int64_t rounded = 0;            // Durations in whole microseconds.
   std::int64_t without_time = 0;       // Nodes of the device that are neither priced nor timed.
@@ -329,6 +329,7 @@ TraceSet read_chakra(const std::vector<TraceFile>& files, const std::string& gro
     traces.ranks[rank] = ChakraRankReader(file, files[rank], traces, totals).read();
     const auto settings = file.metadata.find(chakra::attribute_name::kSettings);
     if (settings != file.metadata.end()) traces.settings = settings->second.text;
+    if (settings == file.metadata.end()) traces.settings = kMeasuredSettings;
     if (file.metadata.contains(chakra::attribute_name::kLaterGroups)) ++totals.with_later_groups;
   }
   add_notes(totals, traces);

@@ -56,7 +56,7 @@ struct CollectiveType {
   CollectiveKind kind;
   std::int64_t type;  ///< CollectiveCommType of the schema.
 };
-/// Of two kinds with one type, the first is read.
+/// A type of reduce_scatter that is not written is read.
 inline constexpr std::array kCollectiveTypes = {
     CollectiveType{collective::kAllReduce, 0},     CollectiveType{collective::kReduce, 1},
     CollectiveType{collective::kAllGather, 2},     CollectiveType{collective::kGather, 3},

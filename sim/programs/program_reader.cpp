@@ -85,6 +85,7 @@ class ProgramReader {
         static_cast<int>(fields.number_or(1, "neighbours", 1, kMostProgramRanks));
     set_.settings.buffered_sends = fields.truth("buffered_sends");
     set_.settings.attention_drops = fields.truth("attention_drops");
+    set_.settings.overlap_is_recorded = fields.truth("overlap_is_recorded");
     if (fields.has("all_reduce_algorithm")) {
       set_.settings.all_reduce_algorithm =
           fields.choice<Algorithm>("all_reduce_algorithm", kAllReduceNames);

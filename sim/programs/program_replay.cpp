@@ -72,6 +72,7 @@ Cluster machine_for(const ProgramSet& set, const Experiment& machine) {
   Cluster cluster = machine.world().cluster;
   const auto ranks = static_cast<int>(set.programs.of_rank.size());
   cluster.device.attention_drops = set.settings.attention_drops;
+  if (set.settings.overlap_is_recorded) cluster.device.slowdown_beside_collectives = 0.0;
   if (cluster.num_ranks() == ranks) return cluster;
   if (cluster.faults != nullptr) {
     throw UsageError("E1380",

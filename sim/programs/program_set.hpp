@@ -22,6 +22,8 @@ struct ProgramSettings {
   bool buffered_sends = false;  ///< As FiberOptions, and the next one.
   Algorithm all_reduce_algorithm = Algorithm::automatic;
   bool attention_drops = false;  ///< As Device.
+  /// Times of holes are those beside communication: no machine slows them once more.
+  bool overlap_is_recorded = false;
 
   friend bool operator==(const ProgramSettings&, const ProgramSettings&) = default;
 };

@@ -93,7 +93,8 @@ ProgramJson json_of(const ProgramMark& mark) {
 ProgramJson json_of(const ProgramSettings& settings) {
   return {{"buffered_sends", settings.buffered_sends},
           {"all_reduce_algorithm", program_word_of(kAllReduceNames, settings.all_reduce_algorithm)},
-          {"attention_drops", settings.attention_drops}};
+          {"attention_drops", settings.attention_drops},
+          {"overlap_is_recorded", settings.overlap_is_recorded}};
 }
 
 ProgramJson json_of(const ProgramGroup& group) {

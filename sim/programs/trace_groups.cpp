@@ -62,17 +62,6 @@ bool has_members(const RankSpan& span, const std::vector<int>& members) {
   return true;
 }
 
-// Whether such groups share all ranks among themselves: then each is told by the one at rank 0.
-bool lies_as_its_kind(const RankSpan& span) {
-  if (span.step < 0) return false;
-  const RankSpan first = span.around(0);
-  if (first.base < 0) return false;
-  for (int member = 0; member < span.size; ++member) {
-    if (!(first.around(span.rank(member)) == span)) return false;
-  }
-  return true;
-}
-
 UsageError bad_groups(const std::string& message) {
   return {"E1381", message, "correct the list of groups that belongs to the traces"};
 }
@@ -93,6 +82,16 @@ std::optional<RankSpan> span_of(const std::vector<int>& members) {
   }
   if (!span || !is_nested(*span) || !has_members(*span, members)) return std::nullopt;
   return span;
+}
+
+bool lies_as_its_kind(const RankSpan& span) {
+  if (span.step < 0) return false;
+  const RankSpan first = span.around(0);
+  if (first.base < 0) return false;
+  for (int member = 0; member < span.size; ++member) {
+    if (!(first.around(span.rank(member)) == span)) return false;
+  }
+  return true;
 }
 
 TraceGroups::TraceGroups(const std::map<std::string, std::vector<int>>& groups, int num_ranks)

@@ -15,6 +15,9 @@ namespace shardsim {
 /// ranks that are not negative.
 [[nodiscard]] std::optional<RankSpan> span_of(const std::vector<int>& members);
 
+/// Whether such groups share all ranks among themselves, so that each is told by the one at rank 0.
+[[nodiscard]] bool lies_as_its_kind(const RankSpan& span);
+
 /// Splits that form all groups, as few as it takes. Groups of one split are of one
 /// size and have no member in common. A group of all ranks is one, too: its calls go beside those
 /// of the world.

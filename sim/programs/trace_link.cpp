@@ -44,16 +44,16 @@ class RankLinker {
       step(fmt::format("j{}", split + 1));
     }
     for (at_ = 0; at_ < trace_.nodes.size(); ++at_) add(trace_.nodes[at_]);
-    for (std::size_t node = 0; node < state_.size(); ++node) wait_for(node);
+    for (std::size_t node = 0; node < state_.size(); ++node) await(node);
     text_.program(rank_, groups, std::move(steps_));
   }
 
  private:
-  // What became of a node.
+  // The state that a node is in.
   struct State {
-    int work = -1;                 // Of communication that is not waited for.
+    int work = -1;                 // That of communication, until it is waited for.
     std::size_t posted_after = 0;  // Device nodes before it.
-    std::size_t device = 0;        // Of a device's node, its number from 1 on.
+    std::size_t device = 0;        // The number of a device's node, from 1 on.
   };
 
   [[nodiscard]] ProgramJson json_of(std::size_t split) const {
@@ -71,7 +71,7 @@ class RankLinker {
 
   void step(const std::string& word) { steps_ += (steps_.empty() ? "" : " ") + word; }
 
-  void wait_for(std::size_t node) {
+  void await(std::size_t node) {
     if (state_[node].work < 0) return;
     step(fmt::format("w{}", state_[node].work));
     free_.insert(state_[node].work);
@@ -103,14 +103,14 @@ class RankLinker {
     host_waits();
     for (std::size_t i = 0; i < count; ++i) {
       if (!is_open(node.after[i])) continue;
-      wait_for(node.after[i]);
+      await(node.after[i]);
       ++waited;
       host_waits();
     }
   }
 
   void wait_all(const TraceNode& node) {
-    for (const std::size_t before : node.after) wait_for(before);
+    for (const std::size_t before : node.after) await(before);
   }
 
   // The slot of the work that a communication comes behind; -1: it comes behind the device.
@@ -145,7 +145,7 @@ class RankLinker {
     if (trace_.in_program_order) {
       wait_in_order(node);
     } else if (node.kind == Kind::host) {
-      wait_for_host(node);
+      await_host(node);
     } else {
       wait_all(node);
     }
@@ -166,7 +166,7 @@ class RankLinker {
     }
   }
 
-  void wait_for_host(const TraceNode& node) {
+  void await_host(const TraceNode& node) {
     const bool waits = std::ranges::any_of(node.after, [&](std::size_t before) {
       return is_open(before) || state_[before].device > synchronized_;
     });
@@ -220,7 +220,7 @@ class RankLinker {
                         "correct the peer, or the list of groups");
     }
     return {{node.kind == Kind::send ? "to" : "from", peer - members.begin()},
-            {"dtype", "int8"},
+            {"dtype", name_of(DType::int8)},
             {"count", node.bytes}};
   }
 
@@ -235,10 +235,11 @@ class RankLinker {
       batched_.insert(next);
     }
     if (messages.size() > 1) {
-      return {{"kind", "batch"}, {"dtype", "int8"}, {"count", 0}, {"messages", messages}};
+      return {
+          {"kind", "batch"}, {"dtype", name_of(DType::int8)}, {"count", 0}, {"messages", messages}};
     }
     return {{"kind", node.kind == Kind::send ? "send" : "recv"},
-            {"dtype", "int8"},
+            {"dtype", name_of(DType::int8)},
             {"count", node.bytes},
             {"root", messages[0].front()},
             {"messages", messages}};

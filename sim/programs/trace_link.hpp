@@ -34,7 +34,7 @@ struct TraceNode {
   std::vector<std::size_t> after;
   std::int64_t device_ps = 0;  ///< As it was recorded.
   std::int64_t host_ps = 0;    ///< The host's time before it, or all of a host's node.
-  /// What the node is as a row of a program file: operation, call without its group, or mark.
+  /// The node as a row of a program file: operation, call without its group, or mark.
   /// Empty: not known, and the rest says it.
   std::string row;
 
@@ -44,7 +44,7 @@ struct TraceNode {
   int root = 0;            ///< Its place in the group.
   int peer = -1;           ///< World rank.
 
-  // Of ranks in program order.
+  // Only ranks in program order have these.
   int part_of_batch = -1;  ///< 0, 1, ...: messages that are posted at once.
   bool follows = false;    ///< It begins behind the last of `after`, not behind the device.
   std::vector<std::size_t> host_waits;  ///< After so many waits of this node, the host waits.
@@ -63,17 +63,24 @@ struct TraceSet {
   std::string name;
   std::string settings;  ///< Keys of a program file's header, as a JSON object; empty: none.
   std::map<std::string, std::vector<int>> groups;  ///< World ranks by the group's name.
+  /// Else only those of ranks with a trace: groups of others lie as these do.
+  bool lists_all_groups = true;
   std::vector<TraceRank> ranks;
   std::vector<std::string> notes;
 };
 
 /// The group of all ranks, which needs no entry.
 inline constexpr const char* kWholeWorld = "world";
+/// Settings of traces whose times were measured: computing is as slow as it was beside
+/// communication.
+inline constexpr const char* kMeasuredSettings = R"({"overlap_is_recorded": true})";
 
 /// Sorts the ranks, and gives those without a trace that of the rank which is in the most equal
 /// places of its groups, with groups and peers of their own. `num_ranks`: 0: as many as traces and
 /// groups name. Throws UsageError (E1383).
 void complete_ranks(TraceSet& traces, int num_ranks);
+/// A name for a group that only its ranks know: that and its members.
+[[nodiscard]] std::string name_of_group(const std::string& name, const std::vector<int>& members);
 /// Forgets groups over which nobody communicates.
 void drop_idle_groups(TraceSet& traces);
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -66,7 +67,33 @@ TraceRank copy_for(int rank, const TraceRank& model, const TraceGroups& groups) 
   return copy;
 }
 
+// Groups that lie all over the ranks as those that are known.
+void add_groups_of_kinds(TraceSet& traces, int num_ranks) {
+  const std::map<std::string, std::vector<int>> known = traces.groups;
+  for (const auto& [name, members] : known) {
+    const std::optional<RankSpan> span = span_of(members);
+    if (!span || !lies_as_its_kind(*span)) continue;
+    const std::string kind = name.substr(0, name.rfind(" ["));
+    std::set<int> done;
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      if (done.contains(rank)) continue;
+      const RankSpan own = span->around(rank);
+      std::vector<int> others;
+      for (int member = 0; member < own.size; ++member) others.push_back(own.rank(member));
+      const bool are_there =
+          std::ranges::all_of(others, [&](int each) { return each >= 0 && each < num_ranks; });
+      if (!are_there) break;
+      done.insert(others.begin(), others.end());
+      traces.groups.try_emplace(name_of_group(kind, others), std::move(others));
+    }
+  }
+}
+
 }  // namespace
+
+std::string name_of_group(const std::string& name, const std::vector<int>& members) {
+  return fmt::format("{} [{}]", name, fmt::join(members, ", "));
+}
 
 void complete_ranks(TraceSet& traces, int num_ranks) {
   std::ranges::stable_sort(traces.ranks, {}, &TraceRank::rank);
@@ -82,6 +109,7 @@ void complete_ranks(TraceSet& traces, int num_ranks) {
     throw bad_ranks(fmt::format("rank {} has two traces", traces.ranks[i].rank));
   }
   if (std::ssize(traces.ranks) == num_ranks) return;
+  if (!traces.lists_all_groups) add_groups_of_kinds(traces, num_ranks);
   const TraceGroups groups(traces.groups, num_ranks);
   const std::vector<TraceRank> given = std::move(traces.ranks);
   traces.ranks.clear();

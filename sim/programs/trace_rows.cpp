@@ -103,7 +103,7 @@ ProgramJson TraceCollectives::row_of(const TraceNode& node, int rank, std::size_
     bytes.push_back(calls_.at(node.group).at(member).at(number)->bytes);
   }
   const std::int64_t most = *std::ranges::max_element(bytes);
-  ProgramJson json = {{"kind", row.name}, {"dtype", "int8"}, {"count", most}};
+  ProgramJson json = {{"kind", row.name}, {"dtype", name_of(DType::int8)}, {"count", most}};
   if (row.reduces) json["reduction"] = name_of(ReduceOp::sum);
   if (row.root != RootRole::none) json["root"] = node.root;
   if (row.path == CollectivePath::pairs) {

@@ -11,7 +11,7 @@
 #include "sim/programs/trace_groups.hpp"
 #include "sim/programs/trace_link.hpp"
 
-// What linked traces are written as: a program file, and the collectives of which each rank's trace
+// Linked traces are written as this: a program file, and the collectives of which each rank's trace
 // says a part.
 namespace shardsim {
 
@@ -28,7 +28,7 @@ class TraceProgramText {
  private:
   std::string text_;
   std::map<std::string, int> rows_;
-  std::map<std::string, int> counts_;  // Of rows, by table.
+  std::map<std::string, int> counts_;  // How many rows, by table.
   std::map<std::pair<std::string, std::string>, std::vector<int>> programs_;
 };
 

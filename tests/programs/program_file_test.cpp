@@ -76,8 +76,10 @@ TEST_CASE("property: a file has all that was recorded") {
 TEST_CASE("holes, notes and settings are in the file, too") {
   ProgramSet set = read_program_file(small_program_file(), "test.jsonl");
   set.notes = {"no memory", "\"quoted\"\n"};
-  set.settings = {
-      .buffered_sends = true, .all_reduce_algorithm = Algorithm::tree, .attention_drops = true};
+  set.settings = {.buffered_sends = true,
+                  .all_reduce_algorithm = Algorithm::tree,
+                  .attention_drops = true,
+                  .overlap_is_recorded = true};
   CHECK(difference_after_file(set) == "");
   const ProgramTables& tables = *set.programs.programs.front().tables;
   REQUIRE(tables.num_holes() == 1);

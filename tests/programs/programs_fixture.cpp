@@ -7,9 +7,21 @@
 
 #include "scenarios/load.hpp"
 
+#include "sim/programs/program_replay.hpp"
+
 namespace shardsim::test {
 
 namespace {
+
+constexpr const char* kExportedPlan = R"({
+  "schema_version": 1, "name": "small plan",
+  "model": {"family": "llama", "num_layers": 4, "hidden_size": 256, "ffn_hidden_size": 512,
+            "num_attention_heads": 8, "vocab_size": 512, "seq_len": 256},
+  "system": {"preset": "dgx-h100", "nodes": 1},
+  "parallelism": {"tp": 2, "pp": 2, "zero_stage": 1},
+  "training": {"global_batch_size": 8, "micro_batch_size": 1},
+  "execution": {"tensors": "meta", "steps": 2}
+})";
 
 bool same_text_of(const char* a, const char* b) { return std::string(a) == b; }
 
@@ -125,5 +137,26 @@ std::string small_program_file(const std::string& steps) {
 {"steps": ")" +
          (steps.empty() ? "j1 m0 a0:0 c0 h0 p0:0 w0 r0 m1" : steps) + "\"}\n";
 }
+
+ProgramSet imported(const std::vector<TraceFile>& files, const std::string& groups) {
+  TraceSet traces = read_chakra(files, groups);
+  complete_ranks(traces, 0);
+  drop_idle_groups(traces);
+  return link_traces(traces);
+}
+
+Time step_on(const ProgramSet& set, const Experiment& machine) {
+  return replay_programs_on(set, {.cluster = machine_for(set, machine)}).step;
+}
+
+bool has_note(const ProgramSet& set, const std::string& part) {
+  return std::ranges::any_of(set.notes, [&](const auto& note) { return contains(note, part); });
+}
+
+Experiment exported_plan(const std::vector<std::string>& overrides) {
+  return compile(load_scenario_text(kExportedPlan, "plan.json", overrides));
+}
+
+const char* exported_plan_text() { return kExportedPlan; }
 
 }  // namespace shardsim::test
