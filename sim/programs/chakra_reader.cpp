@@ -74,6 +74,7 @@ struct ReadTotals {
   std::int64_t without_time = 0;       // Nodes of the device that are neither priced nor timed.
   std::int64_t uncounted = 0;          // Messages and collectives without a size.
   std::int64_t with_later_groups = 0;  // Ranks.
+  std::int64_t without_control = 0;    // Ranks.
 };
 
 class ChakraRankReader {
@@ -89,7 +90,12 @@ class ChakraRankReader {
   }
 
   TraceRank read() {
-    order_nodes();
+    if (!order_nodes()) {
+      // In PyTorch's traces they say who called whom, and Chakra's own feeder passes over them.
+      control_orders_ = false;
+      ++totals_.without_control;
+      if (!order_nodes()) throw bad_chakra(trace_.place, "nodes depend on each other in a circle");
+    }
     for (const std::size_t at : order_) {
       const ChakraReadNode& node = file_.nodes[at];
       TraceNode made = node_of(node);
@@ -107,7 +113,9 @@ class ChakraRankReader {
 
  private:
   // Nodes whose dependencies are done, the earliest first; equal ones as they stand in the file.
-  void order_nodes() {
+  // False: they depend on each other in a circle.
+  bool order_nodes() {
+    order_.clear();
     const std::vector<ChakraReadNode>& nodes = file_.nodes;
     std::map<std::uint64_t, std::size_t> by_id;
     for (std::size_t at = 0; at < nodes.size(); ++at) {
@@ -119,6 +127,7 @@ class ChakraRankReader {
     std::vector<std::size_t> open(nodes.size(), 0);
     for (std::size_t at = 0; at < nodes.size(); ++at) {
       for (const auto* list : {&nodes[at].control, &nodes[at].data}) {
+        if (list == &nodes[at].control && !control_orders_) continue;
         for (const std::uint64_t id : *list) {
           const auto found = by_id.find(id);
           if (found == by_id.end()) continue;  // As ASTRA-sim's feeder, which drops such nodes.
@@ -142,9 +151,7 @@ class ChakraRankReader {
         if (--open[next] == 0) ready.push(next);
       }
     }
-    if (order_.size() < nodes.size()) {
-      throw bad_chakra(trace_.place, "nodes depend on each other in a circle");
-    }
+    return order_.size() == nodes.size();
   }
 
   // In program order: those that are waited for. Else all.
@@ -161,7 +168,7 @@ class ChakraRankReader {
         }
       }
     };
-    if (!trace_.in_program_order) add_all(node.control);
+    if (!trace_.in_program_order && control_orders_) add_all(node.control);
     add_all(node.data);
     return after;
   }
@@ -275,6 +282,7 @@ class ChakraRankReader {
   ReadTotals& totals_;
   int rank_;
   bool counts_operations_ = true;
+  bool control_orders_ = true;  // Control dependencies say the order of nodes, too.
   TraceRank trace_;
   std::vector<std::size_t> order_;
   std::map<std::uint64_t, std::size_t> place_;                // By id.
@@ -301,6 +309,11 @@ void add_notes(const ReadTotals& totals, TraceSet& traces) {
     traces.notes.emplace_back(
         "some groups were formed within the steps; the list of groups does not say when, so they "
         "are formed before, and the steps miss the time that it took");
+  }
+  if (totals.without_control > 0) {
+    traces.notes.emplace_back(
+        "control dependencies go in circles: they say who called whom, and only data dependencies "
+        "order the nodes");
   }
   if (totals.without_time > 0) {
     traces.notes.push_back(fmt::format(

@@ -173,6 +173,19 @@ TEST_CASE("a foreign trace says what it does not have") {
   CHECK(has_note(set, "1 communications have no size"));
 }
 
+TEST_CASE("control dependencies that go in circles say who called whom") {
+  const auto node = [](std::uint64_t id, std::uint64_t caller, std::uint64_t after) {
+    ProtoWriter made;
+    made.add_uint(1, id).add_string(2, "node " + std::to_string(id)).add_uint(3, 4);
+    return chakra_framed(made.add_uint(4, caller).add_uint(5, after).add_uint(7, 1).bytes());
+  };
+  // Node 1 calls node 0 and itself, and comes after it.
+  const std::string bytes = ForeignTrace().bytes() + node(0, 1, 7) + node(1, 1, 0);
+  const ProgramSet set = imported({{0, "a.0.et", bytes}}, "");
+  CHECK(steps_of(set) == "hole node 0 of 1000000; hole node 1 of 1000000");
+  CHECK(has_note(set, "control dependencies go in circles"));
+}
+
 TEST_CASE("traces that are wrong are refused with their place") {
   const ForeignTrace good = ForeignTrace().compute(5).all_reduce(64, {0}, "1");
   const std::string groups = R"({"1": [0, 1]})";

@@ -1,8 +1,4 @@
 #include <algorithm>
-#include <array>
-#include <cstdint>
-#include <filesystem>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,16 +6,12 @@
 #include <catch2/catch.hpp>
 
 #include "sim/kernel/error.hpp"
-#include "sim/kernel/metric_rows.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/export/chakra_node.hpp"
 #include "sim/export/program_chakra.hpp"
-#include "sim/run/run.hpp"
 
 #include "sim/programs/chakra_reader.hpp"
 #include "sim/programs/program_replay.hpp"
-#include "sim/programs/trace_groups.hpp"
 #include "tests/app/command_fixture.hpp"
 #include "tests/programs/programs_fixture.hpp"
 #include "tests/property/check_property.hpp"
