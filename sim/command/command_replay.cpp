@@ -138,9 +138,10 @@ Verb replay_verb() {
   return with_arguments<ReplayArguments>(
       {.name = "replay",
        .summary = "Replay recorded programs on another machine",
-       .examples = {{"shardsim replay step.program.jsonl --system dgx-b200 --set "
-                     "system.network.oversubscription=2",
-                     "what the run would take on B200 with half the network"}}},
+       .examples = {{"shardsim replay step.program.jsonl --system dgx-b200",
+                     "recorded elsewhere, priced on B200"},
+                    {"shardsim replay step.*.et --set system.inter_node.bandwidth_gb_per_s=25",
+                     "traces of all ranks, with half the network"}}},
       add_replay_options, command_replay);
 }
 

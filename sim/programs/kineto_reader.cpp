@@ -247,10 +247,10 @@ class KinetoRankReader {
     if ((!sends && row->name != "recv") || peer == trace_.rank) return false;
     const std::vector<int>& members = traces_.groups.at(node.group);
     if (std::ranges::find(members, peer) == members.end()) return false;
-    // A receive counts what it puts out.
-    if (!sends)
-      node.bytes = std::max<std::int64_t>(whole_number(arguments, "Out msg nelems", elements), 0) %
-                   kMostElements * size_of(dtype->dtype);
+    if (!sends) {  // It counts what it puts out.
+      const std::int64_t received = whole_number(arguments, "Out msg nelems", elements);
+      node.bytes = std::clamp<std::int64_t>(received, 0, kMostElements) * size_of(dtype->dtype);
+    }
     node.kind = sends ? Kind::send : Kind::recv;
     node.peer = static_cast<int>(peer);
     return true;
