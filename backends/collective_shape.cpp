@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "sim/kernel/hash.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -100,6 +102,18 @@ void add_all_to_all(GroupLinks& links, const CollectiveShape& shape, int member,
 }
 
 }  // namespace
+
+std::uint64_t counts_hash_of(std::span<const std::int64_t> counts,
+                             std::span<const ElementRange> padding_at) {
+  if (counts.empty() && padding_at.empty()) return 0;
+  RollingHash hash;
+  for (const std::int64_t count : counts) hash.add(count);
+  for (const ElementRange& range : padding_at) {
+    hash.add(range.begin);
+    hash.add(range.end);
+  }
+  return hash.value();
+}
 
 CollectiveRequest request_of(const CollectiveShape& shape, const GroupLayout& layout,
                              const DoubleTree* tree, Algorithm algorithm) {

@@ -42,6 +42,11 @@ struct CollectiveShape {
   }
 };
 
+/// CallRecord::counts_hash of these options. 0: equal chunks, and padding at the end if there is
+/// any. The counts of all_to_all are no options: they differ between members by right.
+[[nodiscard]] std::uint64_t counts_hash_of(std::span<const std::int64_t> counts,
+                                           std::span<const ElementRange> padding_at);
+
 /// The question for its price. `tree`: the group's, for rows that reduce to all.
 [[nodiscard]] CollectiveRequest request_of(const CollectiveShape& shape, const GroupLayout& layout,
                                            const DoubleTree* tree, Algorithm algorithm);

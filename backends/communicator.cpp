@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "sim/kernel/diagnosis.hpp"
-#include "sim/kernel/hash.hpp"
 
 #include "backends/argument_check.hpp"
 #include "backends/call.hpp"
+#include "backends/collective_shape.hpp"
 
 // The typed calls: each checks its arguments and fills one Call for `post`.
 namespace shardsim {
@@ -17,19 +17,6 @@ namespace {
 constexpr int kNoRoot = -1;
 constexpr ReduceOp kNoOp = ReduceOp::sum;
 
-// 0: equal chunks, and padding at the end if there is any. (The counts of all_to_all are no
-// options: they differ between members by right, and pairs compare them, where a backend can.)
-std::uint64_t counts_hash_of(const CallOptions& options) {
-  if (options.counts.empty() && options.padding_at.empty()) return 0;
-  RollingHash hash;
-  for (const std::int64_t count : options.counts) hash.add(count);
-  for (const ElementRange& range : options.padding_at) {
-    hash.add(range.begin);
-    hash.add(range.end);
-  }
-  return hash.value();
-}
-
 // Enters what the options say into the record.
 Work post_collective(Communicator& group, const ArgumentCheck& check, Call&& call) {
   const CallOptions& options = *call.options;
@@ -37,7 +24,7 @@ Work post_collective(Communicator& group, const ArgumentCheck& check, Call&& cal
   record.label = options.label;
   record.padding = options.padding;
   record.traffic = options.traffic;
-  record.counts_hash = counts_hash_of(options);
+  record.counts_hash = counts_hash_of(options.counts, options.padding_at);
   if (options.padding != 0 || !options.padding_at.empty()) check.padding(options, record.count);
   check.after(options);
   return group.post(call);

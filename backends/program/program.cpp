@@ -82,6 +82,11 @@ std::string describe(const RankProgram& program, const ProgramStep& step) {
       return concat("compute ", op.name, " ", std::string(name_of(op.dtype)), " ", op.flops,
                     " flops ", op.bytes, " bytes");
     }
+    case Kind::hole: {
+      const ProgramHole& hole = tables.hole(step.row);
+      return concat("hole ", hole.name, " of ", hole.device.picoseconds(), " ps after ",
+                    hole.host.picoseconds(), " ps of the host");
+    }
     case Kind::allocate: {
       const ProgramAllocation& allocation = tables.allocation(step.row);
       return concat("allocate #", step.slot, " ", std::string(name_of(allocation.category)), " ",

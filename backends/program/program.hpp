@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/kernel/memory_ledger.hpp"
+#include "sim/kernel/time.hpp"
 
 #include "sim/hardware/compute_op.hpp"
 
@@ -35,6 +36,16 @@ struct ProgramAllocation {
   std::int64_t bytes = 0;
 
   friend auto operator<=>(const ProgramAllocation&, const ProgramAllocation&) = default;
+};
+
+/// Work of which only its time is known, as other programs have recorded it: the host spends
+/// `host`, then the device is busy for `device`, on whatever machine.
+struct ProgramHole {
+  const char* name = "";  ///< A text of the tables.
+  Time device;
+  Time host;
+
+  friend auto operator<=>(const ProgramHole&, const ProgramHole&) = default;
 };
 
 /// Runtime::tally.
@@ -88,6 +99,7 @@ struct ProgramGroup {
 struct ProgramStep {
   enum class Kind : std::uint8_t {
     compute,      ///< An operation.
+    hole,         ///< A time that is taken over as it was recorded.
     allocate,     ///< An allocation, which has `slot` until it is released.
     release,      ///< That of `slot`.
     follow,       ///< The next post comes behind the work in `slot`.
@@ -100,7 +112,8 @@ struct ProgramStep {
   };
   Kind kind = Kind::compute;
   std::uint32_t slot = 0;
-  /// In the table of the kind: operations, allocations, calls, tallies, marks; a group for join.
+  /// In the table of the kind: operations, holes, allocations, calls, tallies, marks; a group for
+  /// join.
   std::uint32_t row = 0;
 
   friend bool operator==(const ProgramStep&, const ProgramStep&) = default;

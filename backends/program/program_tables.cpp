@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 
 #include "sim/kernel/hash.hpp"
+
+#include "backends/collective_shape.hpp"
 
 namespace shardsim {
 
@@ -25,14 +28,17 @@ bool same_range(const ElementRange& a, const ElementRange& b) {
   return a.begin == b.begin && a.end == b.end;
 }
 
-// Both texts of `record` are of the tables.
-bool is_of(const ProgramCall& row, int group, const Call& call, const CallRecord& record) {
-  const CallRecord& own = row.record;
-  return row.group == group && row.kind == call.kind && row.collective == call.collective &&
-         own.name == record.name && own.label == record.label && own.reduce == record.reduce &&
+bool same_fields(const CallRecord& own, const CallRecord& record) {
+  return own.name == record.name && own.label == record.label && own.reduce == record.reduce &&
          own.reduces == record.reduces && own.dtype == record.dtype && own.root == record.root &&
          own.tag == record.tag && own.count == record.count && own.padding == record.padding &&
-         own.traffic == record.traffic && std::ranges::equal(row.counts, call.options->counts) &&
+         own.traffic == record.traffic;
+}
+
+// Both texts of `record` are of the tables.
+bool is_of(const ProgramCall& row, int group, const Call& call, const CallRecord& record) {
+  return row.group == group && row.kind == call.kind && row.collective == call.collective &&
+         same_fields(row.record, record) && std::ranges::equal(row.counts, call.options->counts) &&
          std::ranges::equal(row.padding_at, call.options->padding_at, same_range) &&
          std::ranges::equal(row.send_counts, call.send_counts) &&
          std::ranges::equal(row.recv_counts, call.recv_counts) &&
@@ -41,7 +47,18 @@ bool is_of(const ProgramCall& row, int group, const Call& call, const CallRecord
          });
 }
 
-std::uint64_t hash_of(int group, const Call& call, const CallRecord& record) {
+bool same_row(const ProgramCall& a, const ProgramCall& b) {
+  return a.group == b.group && a.kind == b.kind && a.collective == b.collective &&
+         same_fields(a.record, b.record) && a.counts == b.counts &&
+         std::ranges::equal(a.padding_at, b.padding_at, same_range) &&
+         a.send_counts == b.send_counts && a.recv_counts == b.recv_counts &&
+         a.messages == b.messages;
+}
+
+// `add_halves`: adds each message's peer and elements.
+template <class AddHalves>
+std::uint64_t hash_of(int group, const CallRecord& record, std::span<const std::int64_t> sent,
+                      std::span<const std::int64_t> received, const AddHalves& add_halves) {
   RollingHash hash;
   hash.add(word(record.name) ^ static_cast<std::uint64_t>(group) << 48U);
   hash.add(word(record.label) ^ static_cast<std::uint64_t>(record.dtype) << 48U ^
@@ -49,13 +66,29 @@ std::uint64_t hash_of(int group, const Call& call, const CallRecord& record) {
   hash.add(record.count);
   hash.add(std::int64_t{record.root});
   hash.add(record.counts_hash);
-  for (const std::int64_t count : call.send_counts) hash.add(count);
-  for (const std::int64_t count : call.recv_counts) hash.add(count);
-  for (const P2pOp& half : call.halves) {
-    hash.add(std::int64_t{half.peer});
-    hash.add(half.buffer.numel());
-  }
+  for (const std::int64_t count : sent) hash.add(count);
+  for (const std::int64_t count : received) hash.add(count);
+  add_halves(hash);
   return hash.value();
+}
+
+std::uint64_t hash_of(int group, const Call& call, const CallRecord& record) {
+  return hash_of(group, record, call.send_counts, call.recv_counts, [&call](RollingHash& hash) {
+    for (const P2pOp& half : call.halves) {
+      hash.add(std::int64_t{half.peer});
+      hash.add(half.buffer.numel());
+    }
+  });
+}
+
+std::uint64_t hash_of(const ProgramCall& call) {
+  return hash_of(call.group, call.record, call.send_counts, call.recv_counts,
+                 [&call](RollingHash& hash) {
+                   for (const ProgramMessage& message : call.messages) {
+                     hash.add(std::int64_t{message.peer});
+                     hash.add(message.count);
+                   }
+                 });
 }
 
 ProgramCall row_of(int group, const Call& call, const CallRecord& record) {
@@ -142,6 +175,28 @@ std::uint32_t ProgramTables::add(int group, const Call& call) {
       [&](std::uint32_t other) { return is_of(calls_[other], group, call, record); });
   if (number == calls_.size()) calls_.push_back(row_of(group, call, record));
   return number;
+}
+
+std::uint32_t ProgramTables::add(ProgramCall call) {
+  CallRecord& record = call.record;
+  record.name = keep(record.name);
+  record.label = keep(record.label);
+  record.counts_hash = counts_hash_of(call.counts, call.padding_at);
+  call.label_hash = hash_label(record.label);
+  const std::uint32_t number =
+      call_index_.find_or_add(hash_of(call), calls_.size(),
+                              [&](std::uint32_t other) { return same_row(calls_[other], call); });
+  if (number == calls_.size()) calls_.push_back(std::move(call));
+  return number;
+}
+
+std::uint32_t ProgramTables::add(ProgramHole hole) {
+  hole.name = keep(hole.name);
+  RollingHash hash;
+  hash.add(word(hole.name));
+  hash.add(hole.device.picoseconds());
+  hash.add(hole.host.picoseconds());
+  return add_row(hole, holes_, hole_index_, hash, std::equal_to<>());
 }
 
 std::uint32_t ProgramTables::add(ProgramTally tally) {

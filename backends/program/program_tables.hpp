@@ -57,7 +57,13 @@ class ProgramTables {
   [[nodiscard]] const ProgramCall& call(std::uint32_t row) const { return calls_[row]; }
   [[nodiscard]] const ProgramTally& tally(std::uint32_t row) const { return tallies_[row]; }
   [[nodiscard]] const ProgramMark& mark(std::uint32_t row) const { return marks_[row]; }
+  [[nodiscard]] const ProgramHole& hole(std::uint32_t row) const { return holes_[row]; }
   [[nodiscard]] std::size_t num_operations() const { return operations_.size(); }
+  [[nodiscard]] std::size_t num_holes() const { return holes_.size(); }
+  [[nodiscard]] std::size_t num_allocations() const { return allocations_.size(); }
+  [[nodiscard]] std::size_t num_calls() const { return calls_.size(); }
+  [[nodiscard]] std::size_t num_tallies() const { return tallies_.size(); }
+  [[nodiscard]] std::size_t num_marks() const { return marks_.size(); }
 
   // Each returns the number of an equal row, new or not.
   std::uint32_t add(const ComputeOp& op);
@@ -66,11 +72,16 @@ class ProgramTables {
   std::uint32_t add(const ProgramMark& mark);
   /// `group`: the program's.
   std::uint32_t add(int group, const Call& call);
+  std::uint32_t add(ProgramHole hole);
+  /// A call that nobody makes now: of a file, or of another tables' program. Its hashes are those
+  /// of its label and counts, whatever it says.
+  std::uint32_t add(ProgramCall call);
   /// An equal text that lives as long as the tables.
   const char* keep(const char* text);
 
  private:
   std::deque<ComputeOp> operations_;
+  std::deque<ProgramHole> holes_;
   std::deque<ProgramAllocation> allocations_;
   std::deque<ProgramCall> calls_;
   std::deque<ProgramTally> tallies_;
@@ -78,6 +89,7 @@ class ProgramTables {
   std::set<std::string, std::less<>> texts_;
   std::deque<std::pair<const char*, const char*>> kept_;  // By address, and the equal text.
   RowIndex operation_index_;
+  RowIndex hole_index_;
   RowIndex allocation_index_;
   RowIndex call_index_;
   RowIndex tally_index_;

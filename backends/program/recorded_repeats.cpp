@@ -90,6 +90,7 @@ class RecordedRepeats::Reading {
         text_.can_repeat = false;
         break;
       case Kind::compute:
+      case Kind::hole:
       case Kind::synchronize:
       case Kind::tally:
         break;

@@ -27,6 +27,11 @@ ProgramCall split_call(const std::string& name) {
   return call;
 }
 
+void add_hole(RankHash& hash, const ProgramHole& hole) {
+  hash.add(hole.device.picoseconds());
+  hash.add(hole.host.picoseconds());
+}
+
 void hash_call(RankHash& hash, std::uint64_t path, const ProgramCall& call) {
   if (call.kind == CallKind::collective) {
     add_call(hash, path, static_cast<unsigned>(call.collective), call.record, call.label_hash);
@@ -77,6 +82,9 @@ ProgramDigest::ProgramDigest(const RankProgram& program) {
         add_operation(hash_, tables.operation(step.row));
         flops_ += static_cast<double>(tables.operation(step.row).flops);
         break;
+      case Kind::hole:
+        add_hole(hash_, tables.hole(step.row));
+        break;
       case Kind::allocate:
         allocations[step.slot] = step.row;
         allocate(tables.allocation(step.row));
@@ -117,6 +125,7 @@ ReplayCode::ReplayCode(const RankProgram& program, const std::vector<Price>& pri
                        const StreamRules& rules, const std::set<std::size_t>& asked) {
   using Kind = ProgramStep::Kind;
   constexpr std::uint32_t kSynchronizes = ~std::uint32_t{0};
+  const auto first_hole = static_cast<std::uint32_t>(program.tables->num_operations());
   std::vector<std::uint32_t> works;  // Since the last call.
   std::map<std::vector<std::uint32_t>, std::uint32_t> known;
   const auto close = [&] {
@@ -148,6 +157,9 @@ ReplayCode::ReplayCode(const RankProgram& program, const std::vector<Price>& pri
       case Kind::compute:
         works.push_back(step.row);
         break;
+      case Kind::hole:
+        works.push_back(first_hole + step.row);
+        break;
       case Kind::synchronize:
         works.push_back(kSynchronizes);
         break;
@@ -166,9 +178,22 @@ ReplayCode::ReplayCode(const RankProgram& program, const std::vector<Price>& pri
 
 // --- All of a run ------------------------------------------------------------------------------
 
+namespace {
+
+// Rounded once; exact where nothing changes.
+Time times(Time time, double factor) {
+  return factor == 1.0 ? time : Time::from_seconds(time.seconds() * factor);
+}
+
+}  // namespace
+
 ReplayCodes::ReplayCodes(const Device& device, const RankPrograms& programs,
-                         const ReplayCodes* prepared)
-    : device_(device), programs_(programs), prepared_(prepared), rules_(device.stream_rules()) {}
+                         const ReplayCodes* prepared, double hole_factor)
+    : device_(device),
+      programs_(programs),
+      prepared_(prepared),
+      hole_factor_(hole_factor),
+      rules_(device.stream_rules()) {}
 
 const std::vector<Price>& ReplayCodes::prices(double slowdown) {
   if (prepared_ != nullptr) {
@@ -180,6 +205,10 @@ const std::vector<Price>& ReplayCodes::prices(double slowdown) {
   for (std::uint32_t row = 0; row < tables.num_operations(); ++row) {
     const ComputeOp& op = tables.operation(row);
     made.push_back({device_.price(op, slowdown), device_.issue_price(op)});
+  }
+  for (std::uint32_t row = 0; row < tables.num_holes(); ++row) {
+    const ProgramHole& hole = tables.hole(row);
+    made.push_back({times(hole.device, slowdown * hole_factor_), hole.host});
   }
   return made;
 }

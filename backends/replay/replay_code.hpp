@@ -64,6 +64,7 @@ class ProgramDigest {
 /// The steps of a program that need a rank's clock, on ranks of one speed. All work between two
 /// calls is one stretch.
 struct ReplayCode {
+  /// `prices`: of operations, and behind them of holes.
   /// `asked`: steps of the program whose time somebody wants to know, ascending.
   ReplayCode(const RankProgram& program, const std::vector<Price>& prices, const StreamRules& rules,
              const std::set<std::size_t>& asked);
@@ -78,9 +79,11 @@ class ReplayCodes {
  public:
   /// `prepared`: those that it looks among first, which are not changed meanwhile; null: none. All
   /// outlive it.
-  ReplayCodes(const Device& device, const RankPrograms& programs, const ReplayCodes* prepared);
+  /// `hole_factor`: as ReplayOptions has it.
+  ReplayCodes(const Device& device, const RankPrograms& programs, const ReplayCodes* prepared,
+              double hole_factor = 1.0);
 
-  /// By row of operations, on ranks that are slower by a factor.
+  /// By row of operations, and then of holes, on ranks that are slower by a factor.
   [[nodiscard]] const std::vector<Price>& prices(double slowdown);
   [[nodiscard]] const ProgramDigest& digest(const RankProgram& program);
   /// `asked`: as ReplayCode's, and always the same for a program.
@@ -98,11 +101,15 @@ class ReplayCodes {
   const Device& device_;
   const RankPrograms& programs_;
   const ReplayCodes* prepared_;
+  double hole_factor_;
   StreamRules rules_;
   std::map<double, std::vector<Price>> prices_;
   std::map<const RankProgram*, ProgramDigest> digests_;
   std::map<std::pair<const RankProgram*, double>, ReplayCode> codes_;
 };
+
+/// Adds the words of a hole to a rank's hash: its times are part of the program.
+void add_hole(RankHash& hash, const ProgramHole& hole);
 
 /// Adds the words of a call to a rank's hash; `path`: its group's.
 void hash_call(RankHash& hash, std::uint64_t path, const ProgramCall& call);

@@ -23,7 +23,7 @@ ReplayWorld::ReplayWorld(ReplayOptions options, const RankPrograms& programs)
       in_order_(network_->depends_on_order()),
       has_constant_prices_(!in_order_ && !network_->depends_on_start()),
       gang_of_(static_cast<std::size_t>(num_ranks())),
-      codes_(cluster_.device, programs, options_.codes) {
+      codes_(cluster_.device, programs, options_.codes, options_.hole_factor) {
   for (int rank = 0; rank < num_ranks(); ++rank) {
     const bool runs_itself = runs(rank);
     if (runs_itself) states_.emplace_back(rank);
@@ -290,6 +290,9 @@ bool ReplayWorld::act(ReplayGang& gang, const ProgramStep& step) {
         compute(gang, step.row);
       }
       break;
+    case Kind::hole:
+      pass_hole(gang, step.row);  // In code it is part of a stretch.
+      break;
     case Kind::allocate:
       allocate(gang, step);
       break;
@@ -337,6 +340,15 @@ void ReplayWorld::compute(ReplayGang& gang, std::uint32_t row) {
   add_operation(rank.hash(), op);
   rank.compute(op.name, price.device, price.host, rules_);
   executed_flops_[static_cast<std::size_t>(rank.index())] += static_cast<double>(op.flops);
+}
+
+void ReplayWorld::pass_hole(ReplayGang& gang, std::uint32_t row) {
+  RankState& rank = *gang.ranks.front();
+  const ProgramTables& tables = *gang.program.tables;
+  const ProgramHole& hole = tables.hole(row);
+  const Price& price = gang.prices[tables.num_operations() + row];
+  add_hole(rank.hash(), hole);
+  rank.compute(hole.name, price.device, price.host, rules_);
 }
 
 void ReplayWorld::allocate(ReplayGang& gang, const ProgramStep& step) {

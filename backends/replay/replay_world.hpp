@@ -33,6 +33,7 @@ struct ReplayOptions {
   Cluster cluster;
   Algorithm all_reduce_algorithm = Algorithm::automatic;
   bool buffered_sends = false;  ///< As FiberOptions.
+  double hole_factor = 1.0;     ///< The device's time of each hole is multiplied by this.
   std::vector<int> traced_ranks;
   /// Null: all ranks have programs of their own. Else those that run, and the others do the same.
   const Fold* fold = nullptr;
@@ -89,6 +90,7 @@ class ReplayWorld final : public World {
   // False: the gang waits, and does the step again.
   bool act(ReplayGang& gang, const ProgramStep& step);
   void compute(ReplayGang& gang, std::uint32_t row);
+  void pass_hole(ReplayGang& gang, std::uint32_t row);
   static void allocate(ReplayGang& gang, const ProgramStep& step);
   static void release(ReplayGang& gang, std::uint32_t slot);
 

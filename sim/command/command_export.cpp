@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <ostream>
 #include <sstream>
@@ -20,8 +21,11 @@
 #include "sim/console/output_paths.hpp"
 #include "sim/console/progress.hpp"
 #include "sim/console/whole_file.hpp"
+#include "sim/export/program_chakra.hpp"
 #include "sim/export/recorded_run.hpp"
 #include "sim/run/run.hpp"
+
+#include "sim/programs/program_set.hpp"
 
 namespace shardsim {
 
@@ -38,7 +42,7 @@ struct ExportArguments {
   bool quiet = false;
 };
 
-constexpr std::array kExportKinds = {"schedule", "chakra", "kineto", "nccl-tests"};
+constexpr std::array kExportKinds = {"schedule", "program", "chakra", "kineto", "nccl-tests"};
 
 std::vector<std::string> export_kind_names() { return {kExportKinds.begin(), kExportKinds.end()}; }
 
@@ -56,7 +60,8 @@ std::string stem_of(const ExportArguments& arguments) {
 // The names of the output files: one, or one for each rank.
 std::vector<std::string> names_of(const ExportArguments& arguments, const std::string& stem,
                                   int ranks) {
-  if (arguments.kind == "schedule" || arguments.kind == "nccl-tests") {
+  if (arguments.kind == "schedule" || arguments.kind == "program" ||
+      arguments.kind == "nccl-tests") {
     return arguments.output.empty() ? std::vector<std::string>{} : std::vector{arguments.output};
   }
   const bool is_chakra = arguments.kind == "chakra";
@@ -99,6 +104,14 @@ int export_schedule(const ExportArguments& arguments, const Console& console) {
   return exit_code;
 }
 
+int export_program(const ExportArguments& arguments, const Console& console) {
+  Scenario scenario = load_scenario(arguments.file, arguments.overrides);
+  tell_warnings(scenario.warnings, console.err);
+  check_paths(arguments, scenario);
+  put(arguments, program_file_of(record_programs(compile(std::move(scenario)))), console);
+  return 0;
+}
+
 std::unique_ptr<RecordedRun> recorded(const ExportArguments& arguments, const Console& console) {
   Scenario scenario = load_scenario(arguments.file, arguments.overrides);
   tell_warnings(scenario.warnings, console.err);
@@ -112,15 +125,41 @@ std::unique_ptr<RecordedRun> recorded(const ExportArguments& arguments, const Co
 }
 
 // One file per rank, reported in one line.
-void write_ranks(const RecordedRun& run, const std::vector<std::string>& names,
-                 std::string (*text_of)(const RecordedRun&, int), std::ostream& err) {
+void write_ranks(std::size_t ranks, const std::vector<std::string>& names,
+                 const std::function<std::string(int rank)>& text_of, std::ostream& err) {
   std::ostringstream each;
-  const std::size_t ranks = run.ranks.size();
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    write_text(names[rank], text_of(run, static_cast<int>(rank)), each);
+    write_text(names[rank], text_of(static_cast<int>(rank)), each);
   }
   err << fmt::format("wrote {} to {}\n", printable(names[0], 200),
                      printable(names[ranks - 1], 200));
+}
+
+// The traces of a plan's programs, or of a run that has none.
+int export_chakra(const ExportArguments& arguments, const Console& console) {
+  Scenario scenario = load_scenario(arguments.file, arguments.overrides);
+  check_paths(arguments, scenario);
+  const auto ranks = static_cast<std::size_t>(scenario.system.ranks);
+  const std::vector<std::string> names =
+      names_of(arguments, stem_of(arguments), static_cast<int>(ranks));
+  try {
+    const ChakraExport made = chakra_of_programs(scenario, console.hooks);
+    tell_warnings(scenario.warnings, console.err);
+    write_ranks(
+        ranks, names, [&](int rank) { return made.ranks.at(static_cast<std::size_t>(rank)); },
+        console.err);
+    write_text(names.back(), made.groups, console.err);
+    return 0;
+  } catch (const Error& error) {
+    if (error.code() != "E1377") throw;
+    console.err << "note: " << error.what()
+                << "; dependencies are those that a run shows, on this machine alone\n";
+  }
+  const std::unique_ptr<RecordedRun> run = recorded(arguments, console);
+  write_ranks(
+      ranks, names, [&](int rank) { return to_chakra(*run, rank); }, console.err);
+  write_text(names.back(), chakra_groups(*run), console.err);
+  return 0;
 }
 
 // `shardsim export KIND FILE`: a file for other programs, made from a scenario (schedule) or from
@@ -128,6 +167,8 @@ void write_ranks(const RecordedRun& run, const std::vector<std::string>& names,
 int command_export(const ExportArguments& arguments, const Console& console) {
   require_kind(arguments.kind);
   if (arguments.kind == "schedule") return export_schedule(arguments, console);
+  if (arguments.kind == "program") return export_program(arguments, console);
+  if (arguments.kind == "chakra") return export_chakra(arguments, console);
   const std::unique_ptr<RecordedRun> run = recorded(arguments, console);
   if (arguments.kind == "nccl-tests") {
     put(arguments,
@@ -138,12 +179,8 @@ int command_export(const ExportArguments& arguments, const Console& console) {
   }
   const std::vector<std::string> names =
       names_of(arguments, stem_of(arguments), static_cast<int>(run->ranks.size()));
-  if (arguments.kind == "kineto") {
-    write_ranks(*run, names, to_kineto, console.err);
-    return 0;
-  }
-  write_ranks(*run, names, to_chakra, console.err);
-  write_text(names.back(), chakra_groups(*run), console.err);
+  write_ranks(
+      run->ranks.size(), names, [&](int rank) { return to_kineto(*run, rank); }, console.err);
   return 0;
 }
 

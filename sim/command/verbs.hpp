@@ -94,6 +94,8 @@ template <class Arguments, class AddOptions, class Run>
 [[nodiscard]] Verb import_verb();
 /// `shardsim export KIND FILE`: writes a schedule, traces or tables for other programs.
 [[nodiscard]] Verb export_verb();
+/// `shardsim replay FILE`: replays recorded programs on another machine.
+[[nodiscard]] Verb replay_verb();
 /// `shardsim presets [NAME]`: lists models and systems, or shows one with its sources.
 [[nodiscard]] Verb presets_verb();
 /// `shardsim schema [scenario|result]`: prints the JSON Schema of what is read or written.

@@ -185,7 +185,7 @@ std::string factor_words(const FactorSpec& factor) {
 }
 
 void append_draws(const FaultSpec& faults, Assumptions& assumptions) {
-  constexpr const char* kDrawn = "given in the scenario; docs/decisions/0062-drawn-faults.md";
+  constexpr const char* kDrawn = "given in the scenario; docs/decisions/0063-drawn-faults.md";
   const DrawSpec& draws = faults.draws;
   if (draws.count == 0) return;
   for (const DrawnStragglerSpec& straggler : draws.stragglers) {

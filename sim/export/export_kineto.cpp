@@ -1,15 +1,14 @@
 #include <algorithm>
-#include <array>
 #include <set>
 #include <string_view>
 
 #include <fmt/format.h>
 
-#include "sim/hardware/collective_rows.hpp"
-
 #include "reports/terminal_text.hpp"
 #include "reports/trace_writers.hpp"
 #include "sim/export/recorded_run.hpp"
+
+#include "sim/programs/kineto_words.hpp"
 
 // A Kineto trace is one JSON per rank, with distributedInfo, an event of category "kernel" per
 // operation under the number of its stream, and NCCL's kernels with the fields of
@@ -25,52 +24,9 @@ const auto& row_or_first(const Rows& rows, Member member, const Value& value) {
   return found == rows.end() ? rows.front() : *found;
 }
 
-// How record_param_comms and NCCL call a collective. Kernels are those that NCCL's own build names:
-// one per collective and type, whatever algorithm and protocol run in it.
-struct KinetoCollective {
-  std::string_view name;
-  std::string_view c10d;
-  std::string_view kernel;
-  bool reduces;
-};
-
-constexpr std::array kKinetoCollectives = {
-    KinetoCollective{collective::kAllReduce.name, "allreduce", "AllReduce", true},
-    KinetoCollective{collective::kReduce.name, "reduce", "Reduce", true},
-    KinetoCollective{collective::kReduceScatter.name, "_reduce_scatter_base", "ReduceScatter",
-                     true},
-    KinetoCollective{collective::kAllGather.name, "_allgather_base", "AllGather", false},
-    KinetoCollective{collective::kBroadcast.name, "broadcast", "Broadcast", false},
-    KinetoCollective{collective::kAllToAll.name, "all_to_allv", "SendRecv", false},
-    KinetoCollective{collective::kGather.name, "gather", "SendRecv", false},
-    KinetoCollective{collective::kScatter.name, "scatter", "SendRecv", false},
-    KinetoCollective{"send", "send", "SendRecv", false},
-    KinetoCollective{"recv", "recv", "SendRecv", false},
-    KinetoCollective{"batch", "coalesced", "SendRecv", false},
-    // PyTorch's barrier is an all_reduce of one byte.
-    KinetoCollective{collective::kBarrier.name, "barrier", "AllReduce", true},
-};
-
 const KinetoCollective& kineto_collective(std::string_view name) {
   return row_or_first(kKinetoCollectives, &KinetoCollective::name, name);
 }
-
-struct KinetoType {
-  DType dtype;
-  std::string_view torch;
-  std::string_view nccl;
-};
-
-constexpr std::array kKinetoTypes = {
-    KinetoType{DType::fp64, "Double", "f64"},
-    KinetoType{DType::fp32, "Float", "f32"},
-    KinetoType{DType::bf16, "BFloat16", "bf16"},
-    KinetoType{DType::fp16, "Half", "f16"},
-    KinetoType{DType::int8, "Char", "u8"},
-    KinetoType{DType::int32, "Int", "u32"},
-    KinetoType{DType::int64, "Long", "u64"},
-    KinetoType{DType::fp8_e4m3, "Float8_e4m3fn", "f8e4m3"},
-};
 
 const KinetoType& kineto_type(DType dtype) {
   return row_or_first(kKinetoTypes, &KinetoType::dtype, dtype);

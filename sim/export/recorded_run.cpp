@@ -91,19 +91,6 @@ constexpr int kNoParent = -1;
 
 constexpr std::int64_t kMostRanks = 2048;
 
-void trace_everything(Scenario& scenario) {
-  if (scenario.system.ranks > kMostRanks) {
-    throw LimitError("E1371",
-                     fmt::format("{} ranks; traces are written for at most {}",
-                                 scenario.system.ranks, kMostRanks),
-                     "use fewer nodes and fewer data-parallel ranks: the others do the same");
-  }
-  scenario.execution.fold = "off";
-  scenario.output.trace = "all";
-  scenario.output.trace_ranks.resize(static_cast<std::size_t>(scenario.system.ranks));
-  std::iota(scenario.output.trace_ranks.begin(), scenario.output.trace_ranks.end(), 0);
-}
-
 // Slices are listed as they were waited for, calls as they were posted, which is the order in which
 // a stream runs them.
 void pair_stream(const TraceTrack& track, std::size_t index, const RecordedStream& stream,
@@ -180,17 +167,33 @@ void RunCalls::add(int world_rank, std::size_t stream, RecordedCall call) {
   streams_[static_cast<std::size_t>(world_rank)][stream].calls.push_back(std::move(call));
 }
 
+Scenario traced_everywhere(Scenario scenario) {
+  if (scenario.system.ranks > kMostRanks) {
+    throw LimitError("E1371",
+                     fmt::format("{} ranks; traces are written for at most {}",
+                                 scenario.system.ranks, kMostRanks),
+                     "use fewer nodes and fewer data-parallel ranks: the others do the same");
+  }
+  scenario.execution.fold = "off";
+  scenario.output.trace = "all";
+  scenario.output.trace_ranks.resize(static_cast<std::size_t>(scenario.system.ranks));
+  std::iota(scenario.output.trace_ranks.begin(), scenario.output.trace_ranks.end(), 0);
+  return scenario;
+}
+
+void require_finished(const RunOutcome& outcome) {
+  if (!outcome.result.diagnosis) return;
+  throw Error(ExitCode::communication, "E1372",
+              "the run does not finish: " + outcome.result.diagnosis->summary,
+              "`shardsim run` shows the full report");
+}
+
 std::unique_ptr<RecordedRun> record_run(Scenario scenario, const RunHooks& hooks) {
-  trace_everything(scenario);
-  auto run = std::make_unique<RecordedRun>(std::move(scenario));
+  auto run = std::make_unique<RecordedRun>(traced_everywhere(std::move(scenario)));
   RunHooks recording = hooks;
   recording.wrap_world = run->calls.hook();
   run->outcome = run_experiment(run->experiment, recording);
-  if (run->outcome.result.diagnosis) {
-    throw Error(ExitCode::communication, "E1372",
-                "the run does not finish: " + run->outcome.result.diagnosis->summary,
-                "`shardsim run` shows the full report");
-  }
+  require_finished(run->outcome);
   for (const RankTrace& trace : run->outcome.traces) {
     run->ranks.push_back(operations_of(trace, run->calls));
   }

@@ -106,6 +106,12 @@ struct RecordedRun {
   return run.calls.groups()[static_cast<std::size_t>(operation.group)];
 }
 
+/// The scenario with all ranks, none represented by another, and traces of all. Throws LimitError
+/// (E1371) for more ranks than there should be files.
+[[nodiscard]] Scenario traced_everywhere(Scenario scenario);
+/// Throws Error (E1372) with the cause if the run stopped.
+void require_finished(const RunOutcome& outcome);
+
 /// Runs the scenario with all ranks, none represented by another. Throws LimitError E1371 for more
 /// ranks than there should be files, and Error E1372 with the cause if the run stops.
 [[nodiscard]] std::unique_ptr<RecordedRun> record_run(Scenario scenario, const RunHooks& hooks);
@@ -118,7 +124,11 @@ struct RecordedRun {
 /// that the schema does not have.
 [[nodiscard]] std::int64_t chakra_collective_type(std::string_view name);
 
-/// {"0": [0, 1, ...], ...}: members of the groups that nodes name by "pg_name".
+/// The tag of the `count`-th message of a group from one rank to another.
+[[nodiscard]] std::int32_t chakra_tag(int group, std::int32_t count);
+/// {"0": [0, 1, ...], ...}.
+[[nodiscard]] std::string chakra_groups_json(const std::vector<std::vector<int>>& groups);
+/// The same, with the members of the groups that nodes name by "pg_name".
 [[nodiscard]] std::string chakra_groups(const RecordedRun& run);
 
 /// The file of one rank as PyTorch's profiler (Kineto) writes it, for tools that read those.

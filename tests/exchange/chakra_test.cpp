@@ -87,7 +87,7 @@ std::vector<ReadNode> read_nodes(const std::string& text) {
   while (std::getline(lines, line)) {
     if (line == "node {") {
       nodes.emplace_back();
-    } else if (line.find('}') == std::string::npos && line != "  attr {") {
+    } else if (line[line.find_first_not_of(' ')] != '}' && line != "  attr {") {
       REQUIRE_FALSE(nodes.empty());
       read_line(line, nodes.back(), attribute);
     }
@@ -136,15 +136,19 @@ TEST_CASE("A Chakra file is metadata and nodes of the public schema", "[exchange
     std::map<std::string, int> types;
     for (const ReadNode& node : trace.nodes) {
       ++types[node.type];
-      CHECK(node.attributes.at("is_cpu_op") == "false");
-      if (node.type == "COMP_NODE") {
+      const bool is_mark = node.type == "METADATA_NODE";
+      CHECK(node.attributes.at("is_cpu_op") == (is_mark ? "true" : "false"));
+      CHECK(node.attributes.count("duration_picos") == 1);
+      if (is_mark) {
+        CHECK(node.attributes.count("mark") == 1);
+      } else if (node.type == "COMP_NODE") {
         CHECK(node.attributes.count("num_ops") == 1);
         CHECK(node.attributes.count("tensor_size") == 1);
       } else {
         CHECK(node.attributes.count("comm_size") == 1);
       }
     }
-    CHECK(types.size() == 4);  // All that are written, and no other.
+    CHECK(types.size() == 5);  // All that are written, and no other.
   }
 }
 

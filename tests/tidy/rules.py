@@ -10,7 +10,7 @@ EXPERIMENT_SEES = ("sim/kernel", "sim/hardware", "backends", "strategies", "scen
 RUN_SEES = EXPERIMENT_SEES + ("sim/harness", "sim/experiment")
 VERBS_SEE = RUN_SEES + ("sim/run", "sim/console")
 VERB_ROOMS = ("sim/real", "sim/explore", "sim/sweep", "sim/diff", "sim/collective", "sim/accuracy", "sim/search",
-              "sim/export")
+              "sim/programs", "sim/export")
 
 # An error code belongs to one of these; what stands above an experiment counts as the command.
 CODES_OF_THE_COMMAND = VERB_ROOMS + ("sim/run", "sim/verify", "sim/console", "sim/command")
@@ -35,7 +35,8 @@ LAYERS = {
     "sim/collective": VERBS_SEE + ("sim/real",),
     "sim/accuracy": VERBS_SEE + ("sim/collective",),
     "sim/search": VERBS_SEE + ("sim/collective",),
-    "sim/export": VERBS_SEE + ("sim/collective",),
+    "sim/programs": RUN_SEES + ("sim/run",),
+    "sim/export": VERBS_SEE + ("sim/collective", "sim/programs"),
     "sim/command": VERBS_SEE + VERB_ROOMS,
     "tests": VERBS_SEE + VERB_ROOMS + ("sim/verify", "sim/command"),
 }
@@ -211,7 +212,8 @@ SCENARIO_OWNERS = ("scenarios", "sim/experiment", "tests")
 SCENARIO_TAKERS = {
     "sim/run/run": ("run_scenario",),
     "sim/command/command_export": ("check_paths",),
-    "sim/export/recorded_run": ("RecordedRun", "record_run", "trace_everything"),
+    "sim/export/program_chakra": ("chakra_of_programs",),
+    "sim/export/recorded_run": ("RecordedRun", "record_run", "traced_everywhere"),
     "sim/sweep/run_sweep": ("key_of",),
     "sim/explore/explore_run": ("accept", "follow_with_batch", "follow_with_system", "smaller_values",
                                 "stage_layers_of", "with_axis", "with_batch", "with_size"),
@@ -234,7 +236,8 @@ LIBRARY_RULES = (
                 (r"backends/probe\.cpp", r"sim/run/decision_file\.cpp",
                  r"sim/real/rank_report\.cpp", r"sim/collective/collective_table\.cpp",
                  r"sim/accuracy/validation_json\.cpp",
-                 r"sim/command/command_explain\.cpp", r"scenarios/formats/import\.cpp",
+                 r"sim/command/command_explain\.cpp",
+                 r"sim/programs/(program_rows\.hpp|replay_report\.cpp)", r"scenarios/formats/import\.cpp",
                  r"sim/search/search_files\.cpp", r"sim/sweep/point_row\.cpp",
                  r"sim/diff/(read_side|profiler_trace|diff_json)\.cpp",
                  r"scenarios/describe\.cpp", r"scenarios/scenario_error\.cpp", r"reports/html/detail_json\.cpp",

@@ -9,7 +9,7 @@
 #include "sim/experiment/experiment.hpp"
 #include "sim/run/run.hpp"
 
-// Faults that are drawn many times over one recording (docs/decisions/0062-drawn-faults.md). A draw
+// Faults that are drawn many times over one recording (docs/decisions/0063-drawn-faults.md). A draw
 // is a function of the scenario's seed and its own number: neither threads nor the order of draws
 // change it.
 namespace shardsim {
