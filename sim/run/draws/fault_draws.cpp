@@ -29,7 +29,7 @@ constexpr double kSecondsPerDay = 86400.0;
 constexpr double kDefaultDays = 30.0;
 // A training that meets so many never ends.
 constexpr std::int64_t kMostFailures = 1'000'000;
-// Of a longer training this much is drawn: its goodput hardly varies.
+// A longer training is drawn up to here: its goodput hardly varies.
 constexpr double kMostSegments = 1e6;
 
 // The number of the part that a rank belongs to.
