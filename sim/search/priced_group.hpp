@@ -27,18 +27,23 @@ struct ProbeClock {
 /// The compute stream and memory of that rank. The host costs nothing: it may be far ahead.
 class ProbeRuntime final : public Runtime {
  public:
-  /// `clock` outlives it.
-  ProbeRuntime(const Device& device, ProbeClock& clock) : prices_(device), clock_(clock) {}
+  /// `clock` outlives it. Operations named `free_op` cost nothing; null: none.
+  ProbeRuntime(const Device& device, ProbeClock& clock, const char* free_op = nullptr)
+      : prices_(device), clock_(clock), free_op_(free_op) {}
 
   [[nodiscard]] bool has_data() const override { return false; }
   [[nodiscard]] MemoryLedger* ledger() override { return &ledger_; }
 
  protected:
-  void charge(const ComputeOp& op) override { clock_.now += prices_.price(op).device; }
+  void charge(const ComputeOp& op) override {
+    if (free_op_ != nullptr && same_text(op.name, free_op_)) return;
+    clock_.now += prices_.price(op).device;
+  }
 
  private:
   PriceCache prices_;
   ProbeClock& clock_;
+  const char* free_op_;
   RollingHash hash_;
   MemoryLedger ledger_{hash_};
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "strategies/training/parallel_plan.hpp"
 
@@ -14,8 +16,13 @@ namespace {
 // Experiments are large.
 constexpr std::size_t kMostExperiments = 64;
 
-// The most runs of modules on one rank: beyond, it takes as long as a simulation.
+// The most runs of modules on one rank: beyond, it takes as long as a simulation, and there is no
+// bound.
 constexpr std::size_t kMostRuns = 200'000;
+
+// A run zeroes a buffer when its first gradient comes, maybe in a pause. Here it is first seen when
+// it is reduced, which is too late.
+constexpr const char* kFreeOp = "zero_gradients";
 
 bool is_priced(const std::string& /*name*/) { return true; }
 
@@ -24,7 +31,7 @@ class EndProbe {
   EndProbe(const Experiment& machine, NetworkModel& network, const ParallelPlan& plan, int rank)
       : plan_(plan),
         shape_(plan.options().mesh),
-        runtime_(machine.cluster().device, clock_),
+        runtime_(machine.cluster().device, clock_, kFreeOp),
         world_({.clock = clock_,
                 .network = network,
                 .cluster = machine.cluster(),
@@ -44,9 +51,10 @@ class EndProbe {
     for (const RankTimes::Start& start : times.starts) {
       if (releases_activation(start.kind)) ++left[index_of(start.chunk)];
     }
-    const bool runs_all =
-        communicates_always() && times.starts.size() * index_of(model.num_modules()) <= kMostRuns;
+    const bool runs_all = plan_.options().zero_stage >= 2;
+    if (runs_all && times.starts.size() * index_of(model.num_modules()) > kMostRuns) return 0;
     sync_->begin_step();
+    // ZeRO-2 and 3 make, and may reduce, buffers for each microbatch; else only the last counts.
     for (const RankTimes::Start& start : times.starts) {
       const bool gives_gradients = releases_activation(start.kind);
       const bool is_last = gives_gradients && --left[index_of(start.chunk)] == 0;
@@ -62,13 +70,6 @@ class EndProbe {
   }
 
  private:
-  // Whether microbatches before the last one communicate, too.
-  [[nodiscard]] bool communicates_always() const {
-    const ParallelOptions& options = plan_.options();
-    return options.zero_stage == 3 ||
-           (options.zero_stage == 2 && options.sync.reduce_every_microbatch);
-  }
-
   void advance_to(std::int64_t picoseconds) {
     clock_.now = max(clock_.now, Time::from_picoseconds(picoseconds));
   }
@@ -107,14 +108,37 @@ class EndProbe {
     if (kind == ActionKind::backward) sync_->after_weight_gradients(module);
   }
 
-  // A module's gradients come at some time within it: at the earliest when it begins.
+  // A module's gradients come at some time within it: at the earliest when it begins, in the order
+  // of their buckets. Experts and other weights do not wait for each other here.
   void take(std::int64_t picoseconds, int module) {
-    const std::int64_t begin = clock_.now.picoseconds();
-    for (const int parameter : plan_.stage(mesh_.pp()).model->parameters_of(module)) {
-      if (reported_.insert(parameter).second) sync_->gradient_ready(parameter);
+    const Time begin = clock_.now;
+    Time end = begin + Time::from_picoseconds(picoseconds);
+    for (const WeightKind kind : {WeightKind::dense, WeightKind::expert}) {
+      clock_.now = begin;
+      for (const int parameter : parameters_of(module, kind)) {
+        if (reported_.insert(parameter).second) sync_->gradient_ready(parameter);
+      }
+      end = max(end, clock_.now);
     }
-    advance_to(begin + picoseconds);
+    clock_.now = end;
   }
+
+  [[nodiscard]] std::vector<int> parameters_of(int module, WeightKind kind) const {
+    const Model& model = *plan_.stage(mesh_.pp()).model;
+    std::vector<int> found;
+    for (const int parameter : model.parameters_of(module)) {
+      const bool is_expert = shape_.experts_apart() && spec_of(model, parameter).expert;
+      if (is_expert == (kind == WeightKind::expert)) found.push_back(parameter);
+    }
+    if (found.empty()) return found;
+    const FlatLayout& layout = plan_.layout(mesh_.pp(), kind);
+    std::ranges::sort(found, {}, [&](int parameter) {
+      const FlatPlace& place = layout.place(parameter);
+      return std::pair(place.chunk, place.offset);
+    });
+    return found;
+  }
+
   void take(std::int64_t picoseconds) { clock_.now += Time::from_picoseconds(picoseconds); }
 
   const ParallelPlan& plan_;
