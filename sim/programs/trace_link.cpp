@@ -129,11 +129,9 @@ class RankLinker {
     if (open.size() == 1 && device <= state_[open.front()].posted_after) {
       return state_[open.front()].work;
     }
-    if (!open.empty()) {
-      ++notes_.stricter;
-    } else if (device < num_device_) {
-      ++notes_.stricter;  // It could begin beside what the device has to do.
-    }
+    // It could begin beside what the device has to do.
+    const bool begins_later = device < num_device_;
+    if (!open.empty() || begins_later) ++notes_.stricter;
     wait_all(node);
     return -1;
   }
