@@ -198,11 +198,11 @@ TEST_CASE("run = replay: nodes with worse links, pods and shared cards") {
                           "system.nodes_per_pod=3",  "system.oversubscription=10",
                           "parallelism.tp=8",        "parallelism.dp_shard=2",
                           "parallelism.zero_stage=1"};
-  const Overrides cards = {"system.nics_per_node=3", "parallelism.tp=2"};
+  const Overrides cards = {"system.nics_per_node=4", "parallelism.tp=2", "parallelism.dp_shard=32"};
   for (const Overrides& more :
        {Overrides{R"(faults.slow_links=[{"node": 0, "bandwidth_factor": 0.5}])"},
         Overrides{R"(faults.slow_links=[{"node": 1, "bandwidth_factor": 0.5}])"}, pods, cards}) {
-    Overrides overrides = {"execution.fold=off", "training.global_batch_size=16",
+    Overrides overrides = {"execution.fold=off", "training.global_batch_size=64",
                            "model.seq_len=1024"};
     overrides.insert(overrides.end(), more.begin(), more.end());
     INFO(more.front());
