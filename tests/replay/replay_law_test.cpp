@@ -206,7 +206,12 @@ TEST_CASE("run = replay: nodes with worse links, pods and shared cards") {
                            "model.seq_len=1024"};
     overrides.insert(overrides.end(), more.begin(), more.end());
     INFO(more.front());
-    CHECK(difference_of(load_scenario("scenarios/quickstart.json", overrides)) == "");
+    const Scenario scenario = load_scenario("scenarios/quickstart.json", overrides);
+    CHECK(difference_of(scenario) == "");
+    Scenario folded = scenario;
+    folded.execution.fold = "auto";
+    CHECK(executed(folded, "replay").result.number(metric::kStepTimeS) ==
+          executed(scenario, "replay").result.number(metric::kStepTimeS));
   }
 }
 
