@@ -140,13 +140,11 @@ std::vector<Field> jitter_fields(const char* distribution, const char* spread,
   return {
       field(distribution, &Scenario::faults, &F::draws, jitter, &FactorSpec::distribution)
           .or_else("\"none\"")
-          .acts_when("draws are requested", with_draws)
           .doc("Distribution of the factor on the time of " + of + "."),
       field(spread, &Scenario::faults, &F::draws, jitter, &FactorSpec::spread)
           .range(0, 2)
           .or_else("0")
           .sourced()
-          .acts_when("draws are requested", with_draws)
           .doc("Spread s of that factor: uniform 1 + s u, exponential 1 - s ln(1 - u), lognormal "
                "exp(s z), with u uniform in (0, 1) and z standard normal."),
   };

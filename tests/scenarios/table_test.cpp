@@ -104,8 +104,8 @@ TEST_CASE("every row reaches the scenario: what is set is what the resolved text
   const Scenario s =
       loaded(valid_text(),
              {"model.num_experts=2", "faults.gpu_mtbf_hours=50000", "faults.checkpoint_write_s=5",
-              "faults.restart_s=5", "system.network_model=nccl", "system.device.name=NVIDIA H100",
-              "system.intra_node.bandwidth_gb_per_s=450"});
+              "faults.restart_s=5", "faults.draws.count=5", "system.network_model=nccl",
+              "system.device.name=NVIDIA H100", "system.intra_node.bandwidth_gb_per_s=450"});
   const auto document = nlohmann::json::parse(s.resolved_json);
   for (const Field& field : field_table()) {
     if (field.get != nullptr) {

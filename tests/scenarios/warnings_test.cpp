@@ -61,6 +61,8 @@ std::vector<Case> cases() {
   };
   const std::vector<std::string> failures = {"faults.gpu_mtbf_hours=9", "faults.restart_s=9",
                                              "faults.checkpoint_write_s=9"};
+  const std::vector<std::string> draws = {failures[0], failures[1], failures[2],
+                                          "faults.draws.count=9"};
   const std::vector<std::string> nccl = {"system.network_model=nccl",
                                          "system.device.name=NVIDIA H100", "system.nodes=2",
                                          "system.intra_node.bandwidth_gb_per_s=450"};
@@ -156,6 +158,8 @@ std::vector<Case> cases() {
       {"faults.checkpoint_write_s=9", {}, {"faults.gpu_mtbf_hours=9", "faults.restart_s=9"}},
       {"faults.checkpoint_gb_per_s=9", {}, {"faults.gpu_mtbf_hours=9", "faults.restart_s=9"}},
       {"faults.detection_s=9", {}, failures},
+      {"faults.draws.seed=9", {}, draws},
+      {"faults.draws.training_days=9", failures, draws},
       {"faults.restart_s=9", {}, {"faults.node_mtbf_hours=9", "faults.checkpoint_write_s=9"}},
       {"execution.buffered_sends=true",
        {"parallelism.cp=2", "model.seq_len=8", "parallelism.cp_attention=all_gather"},
