@@ -71,7 +71,8 @@ struct PoissonInterval {
 /// Rates of all GPUs and nodes together. REQUIRES: it has failures.
 [[nodiscard]] FailureModel failure_model_of(const Experiment& experiment);
 
-/// The training between two checkpoints: that of the scenario, or Daly's. REQUIRES: it has failures.
+/// The training between two checkpoints: that of the scenario, or Daly's. REQUIRES: it has
+/// failures.
 [[nodiscard]] double checkpoint_interval_of(const Experiment& experiment);
 
 /// goodput.*, with tokens_per_s of `metrics`; nothing without failures.
