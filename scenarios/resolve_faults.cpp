@@ -130,12 +130,15 @@ std::string factor_problem(const FactorSpec& factor) {
 constexpr const char* kFactorHelp =
     "write both, such as \"distribution\": \"lognormal\", \"spread\": 0.05";
 
-void check_jitter(Reading& r, const char* name, const FactorSpec& jitter) {
+// Whether it is complete.
+bool check_jitter(Reading& r, const char* name, const FactorSpec& jitter) {
   const std::string path = std::string(kDraws) + name;
   const std::string problem = factor_problem(jitter);
-  if (problem.empty() || !r.good(path + ".distribution") || !r.good(path + ".spread")) return;
+  if (!r.good(path + ".distribution") || !r.good(path + ".spread")) return false;
+  if (problem.empty()) return true;
   const bool has_spread = r.given(path + ".spread");
   r.problem("E0281", path + (has_spread ? ".spread" : ".distribution"), problem, kFactorHelp);
+  return false;
 }
 
 // E0282: draws are of plans with prices that no moment changes.
@@ -152,8 +155,8 @@ void check_draws_fit(Reading& r) {
 
 void check_draws(Reading& r) {
   const DrawSpec& draws = r.scenario.faults.draws;
-  check_jitter(r, "compute_jitter", draws.compute_jitter);
-  check_jitter(r, "communication_jitter", draws.communication_jitter);
+  bool complete = check_jitter(r, "compute_jitter", draws.compute_jitter);
+  complete = check_jitter(r, "communication_jitter", draws.communication_jitter) && complete;
   for (std::size_t i = 0; i < draws.stragglers.size(); ++i) {
     const Item item{r, "faults.draws.stragglers", i};
     const std::string problem = factor_problem(draws.stragglers[i].factor);
@@ -161,10 +164,7 @@ void check_draws(Reading& r) {
     if (problem.empty() || is_bad("spread") || is_bad("distribution")) continue;
     item.refuse("E0281", item.given("spread") ? "spread" : "distribution", problem, kFactorHelp);
   }
-  if (!r.good("faults.draws.count") || !r.good("faults.draws.compute_jitter.spread") ||
-      !r.good("faults.draws.communication_jitter.spread")) {
-    return;
-  }
+  if (!r.good("faults.draws.count") || !complete) return;
   if (draws.count > 0 && draws.changes_steps()) check_draws_fit(r);
   if (draws.count == 0 && draws.changes_steps()) {
     const char* const place = draws.compute_jitter.spread > 0 ? "faults.draws.compute_jitter.spread"

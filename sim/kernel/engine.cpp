@@ -209,7 +209,7 @@ void Engine::cancel_all() {
 void Engine::expect(const RankState& rank) {
   RankScheduler::expect(*rank.fiber_);
   const char* const state = reinterpret_cast<const char*>(&rank);
-  for (int line = 0; line < 5; ++line) __builtin_prefetch(state + 64 * line, 1);
+  for (std::ptrdiff_t line = 0; line < 5; ++line) __builtin_prefetch(state + 64 * line, 1);
 }
 
 void Engine::sift_last_launch() { std::push_heap(launches_.begin(), launches_.end(), kLater); }

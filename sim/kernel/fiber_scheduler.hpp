@@ -53,7 +53,9 @@ class RankScheduler {
   }
   /// `fiber` will soon be ready: what it reads first is fetched into the caches meanwhile.
   static void expect(const RankFiber& fiber) {
-    for (int line = -1; line < 10; ++line) __builtin_prefetch(fiber.frame + 64 * line, 1);
+    for (std::ptrdiff_t line = -1; line < 10; ++line) {
+      __builtin_prefetch(fiber.frame + 64 * line, 1);
+    }
   }
   [[nodiscard]] bool has_ready() const { return first_ != nullptr; }
   /// Suspends the calling fiber until it is ready and its turn comes.
@@ -157,9 +159,9 @@ inline void RankScheduler::leave_for(RankFiber& next) {
 
 template <class Body>
 RankFiber& RankScheduler::start(const StackSlab& stacks, Body body) {
-  GivenStack stack{stacks.stack(fibers_.size())};
+  const auto stack = stacks.stack(fibers_.size());
   RankFiber& fiber = fibers_.emplace_back();
-  fiber.rest = boost::context::fiber(std::allocator_arg, std::move(stack),
+  fiber.rest = boost::context::fiber(std::allocator_arg, GivenStack{stack},
                                      [this, body](boost::context::fiber&& from) {
                                        arrive(std::move(from));
                                        body();

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFormat = "shardsim-sweep";
+constexpr const char* kSweepFormat = "shardsim-sweep";
 constexpr int kFormatVersion = 1;
 constexpr std::array<std::string_view, 4> kStatusNames = {"ok", "invalid", "out_of_memory",
                                                           "failed"};
@@ -70,7 +70,7 @@ std::string line_of(const PointRow& row, const std::vector<std::string>& columns
 }
 
 std::string line_of(const PartHeader& header) {
-  const Json line = {{"format", kFormat},           {"format_version", kFormatVersion},
+  const Json line = {{"format", kSweepFormat},      {"format_version", kFormatVersion},
                      {"shardsim", header.version},  {"sweep", header.sweep},
                      {"points", header.num_points}, {"columns", header.columns},
                      {"skip", header.skip},         {"command", header.command}};
@@ -82,7 +82,7 @@ std::optional<PartLine> parse_line(std::string_view text) {
   if (!line.is_object()) return std::nullopt;
   try {
     if (line.contains("format")) {
-      if (line.at("format") != kFormat || line.at("format_version") != kFormatVersion) {
+      if (line.at("format") != kSweepFormat || line.at("format_version") != kFormatVersion) {
         return std::nullopt;
       }
       return PartLine{.header = header_of(line)};

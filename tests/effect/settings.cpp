@@ -115,7 +115,7 @@ std::vector<Home> homes() {
                                             "parallelism.data_parallel=elastic"};
   const std::vector<std::string> failures = {"faults.gpu_mtbf_hours=1e4", "faults.restart_s=600",
                                              "faults.checkpoint_write_s=60"};
-  const std::string some = R"([{"probability": 0.4, "slowdown": 1.5}])";
+  const std::string some = R"([{"probability": 0.05, "slowdown": 1.5}])";
   const std::string spread =
       R"([{"probability": 0.4, "slowdown": 1.5, "distribution": "uniform", "spread": 0.1}])";
   const std::vector<std::string> draws = {"faults.draws.count=8"};
@@ -196,13 +196,13 @@ std::vector<Home> homes() {
       {"faults.draws.communication_jitter.spread", "dense", {communicating, "0.1", "0.2"}},
       {"faults.draws.stragglers[].part",
        "dense",
-       {draws, some, R"([{"part": "node", "probability": 0.4, "slowdown": 1.5}])"}},
+       {draws, some, R"([{"part": "node", "probability": 0.05, "slowdown": 1.5}])"}},
       {"faults.draws.stragglers[].probability",
        "dense",
-       {draws, some, R"([{"probability": 0.05, "slowdown": 1.5}])"}},
+       {draws, some, R"([{"probability": 0.4, "slowdown": 1.5}])"}},
       {"faults.draws.stragglers[].slowdown",
        "dense",
-       {draws, some, R"([{"probability": 0.4, "slowdown": 2}])"}},
+       {draws, some, R"([{"probability": 0.05, "slowdown": 2}])"}},
       {"faults.draws.stragglers[].distribution",
        "dense",
        {draws, spread,
