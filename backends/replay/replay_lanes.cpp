@@ -10,9 +10,9 @@ namespace {
 
 Time scaled(Time price, double factor) {
   constexpr double kLargest = 0x1p62;
-  const double picoseconds = static_cast<double>(price.picoseconds()) * factor;
+  const double picoseconds = static_cast<double>(price.picoseconds()) * factor + 0.5;
   if (picoseconds > kLargest) return Time::from_seconds(picoseconds);  // Throws.
-  return Time::from_picoseconds(static_cast<std::int64_t>(picoseconds + 0.5));
+  return Time::from_picoseconds(static_cast<std::int64_t>(picoseconds));
 }
 
 // By stream: whether a call comes behind another communication there, instead of behind what its
