@@ -7,6 +7,7 @@
 
 #include "strategies/training/parallel_plan.hpp"
 
+#include "scenarios/stage_places.hpp"
 #include "sim/search/priced_group.hpp"
 
 namespace shardsim {

@@ -184,7 +184,7 @@ std::vector<Home> homes() {
       {"faults.detection_s", "dense", {failures, "", "300"}},
       {"faults.restart_s", "dense", {{failures[0], failures[2]}, "600", "900"}},
       {"faults.draws.count", "dense", {{drawn[1]}, "4", "8"}},
-      {"faults.draws.seed", "dense", {drawn, "", "9"}},
+      {"faults.draws.seed", "dense", {{draws[0], "faults.draws.stragglers=" + spread}, "", "9"}},
       {"faults.draws.training_days", "dense", {drawn_failures, "", "3"}},
       {"faults.draws.compute_jitter.distribution",
        "dense",
