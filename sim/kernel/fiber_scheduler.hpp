@@ -53,6 +53,7 @@ class RankScheduler {
   }
   /// `fiber` will soon be ready: what it reads first is fetched into the caches meanwhile.
   static void expect(const RankFiber& fiber) {
+    if (fiber.frame == nullptr) return;  // It has not run yet.
     for (std::ptrdiff_t line = -1; line < 10; ++line) {
       __builtin_prefetch(fiber.frame + 64 * line, 1);
     }
