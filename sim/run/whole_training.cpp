@@ -188,7 +188,6 @@ void add_goodput(const Experiment& experiment, std::vector<Metric>& metrics) {
 
 CostEstimate cost_of(const Experiment& experiment, const Result& result) {
   const Scenario& scenario = experiment.scenario();
-  constexpr double kSecondsPerDay = 86400.0;
   constexpr double kHoursPerDay = 24.0;
   CostEstimate cost;
   cost.tokens_total = scenario.training.tokens_total;

@@ -17,6 +17,8 @@
 // tests/faults compares the closed forms with a simulation of single failures.
 namespace shardsim {
 
+inline constexpr double kSecondsPerDay = 86400.0;
+
 struct FailureModel {
   double mtbf_s = 0.0;        ///< M of the job. Above 0.
   double checkpoint_s = 0.0;  ///< C: training stands still. Above 0.

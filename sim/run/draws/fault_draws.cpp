@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -15,6 +14,7 @@
 
 #include "sim/run/draws/factor_quantile.hpp"
 #include "sim/run/draws/simulated_training.hpp"
+#include "sim/run/metrics.hpp"
 #include "sim/run/whole_training.hpp"
 
 namespace shardsim {
@@ -25,7 +25,6 @@ namespace {
 // their clocks stay in the processor's cache.
 constexpr std::size_t kLanes = 32;
 
-constexpr double kSecondsPerDay = 86400.0;
 constexpr double kDefaultDays = 30.0;
 // A training that meets so many never ends.
 constexpr std::int64_t kMostFailures = 1'000'000;
@@ -125,31 +124,6 @@ class JitterDraws {
 
 // --- Draws of stragglers -----------------------------------------------------------------------
 
-// The last step of a replay, as RunRecord has it.
-class LastStep {
- public:
-  explicit LastStep(std::int64_t step) : step_(step) {}
-
-  void note(int rank, Time now, const ProgramMark& mark) {
-    if (mark.step != step_) return;
-    if (mark.kind == ProgramMark::Kind::step_begins) begin_[rank] = now;
-    if (mark.kind != ProgramMark::Kind::step_ends) return;
-    const bool is_later = now > end_ || (now == end_ && rank < last_);
-    if (last_ >= 0 && !is_later) return;
-    last_ = rank;
-    end_ = now;
-    length_ = now - begin_[rank];
-  }
-  [[nodiscard]] double seconds() const { return length_.seconds(); }
-
- private:
-  std::int64_t step_;
-  std::map<int, Time> begin_;
-  int last_ = -1;
-  Time end_;
-  Time length_;
-};
-
 // Few ranks are stragglers, and the rest of them do as others do: a draw replays one of each kind.
 class StragglerDraws {
  public:
@@ -181,15 +155,14 @@ class StragglerDraws {
         share_equal_ranks(groups_, kinds_of(programs_, options.cluster.faults.get()), false);
     options.fold = &fold;
     options.codes = &codes_;
-    LastStep last(experiment_.scenario().execution.steps - 1);
-    ReplayWorld* replayed = nullptr;
-    options.on_mark = [&](int rank, const ProgramMark& mark) {
-      last.note(rank, replayed->rank(rank).now(), mark);
-    };
+    RunRecord* record = nullptr;  // Made of the world.
+    options.on_mark = [&](int rank, const ProgramMark& mark) { record->note(rank, mark); };
     ReplayWorld world(std::move(options), programs_);
-    replayed = &world;
+    RunRecord made(world, experiment_.scenario().execution.steps, {}, false);
+    record = &made;
     world.run();
-    return last.seconds();
+    const int last = made.last_rank();
+    return (made.last_step_end(last).clock - made.last_step_begin(last).clock).seconds();
   }
 
   const Experiment& experiment_;
