@@ -1,6 +1,7 @@
 #include "backends/program/recorded_repeats.hpp"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
 
@@ -12,7 +13,6 @@ namespace shardsim {
 class RecordedRepeats::Reading {
  public:
   Reading(const ProgramWriter& program, const Work& work) : program_(program), at_(end()) {
-    text_.given = sizes_of(work);
     note(Source::Kind::used, work.used);
     note(Source::Kind::kept, work.kept);
   }
@@ -67,7 +67,11 @@ class RecordedRepeats::Reading {
     for (; at_ < until; ++at_) {
       const ProgramStep& step = program_.step(at_);
       if (step.kind != Kind::allocate && step.kind != Kind::release) continue;
-      if (own_.erase(step.slot) > 0) text_.can_repeat = false;
+      const auto found = own_.find(step.slot);
+      if (found == own_.end()) continue;
+      // What was an answer is theirs.
+      if (found->second.kind != Source::Kind::answer) text_.can_repeat = false;
+      own_.erase(found);
     }
   }
 
@@ -275,16 +279,28 @@ class RecordedRepeats::Writing {
 
 // --- Repeats -----------------------------------------------------------------------------------
 
-std::vector<RecordedRepeats::Output> RecordedRepeats::sizes_of(const Work& work) {
-  std::vector<Output> sizes;
-  sizes.reserve(work.used.size() + work.kept.size());
-  for (const std::vector<Tensor>* tensors : {&work.used, &std::as_const(work.kept)}) {
-    for (const Tensor& tensor : *tensors) {
-      const Source source{tensor.defined() ? Source::Kind::unknown : Source::Kind::none};
-      sizes.push_back({source, tensor.offset_bytes(), tensor.shape(), tensor.dtype()});
-    }
+RecordedRepeats::Known& RecordedRepeats::known_of(const Work& work) {
+  const std::array<const std::vector<Tensor>*, 2> given{&work.used, &work.kept};
+  const auto size_of_tensor = [](const Tensor& tensor) {
+    const Source source{tensor.defined() ? Source::Kind::unknown : Source::Kind::none};
+    return Output{source, tensor.offset_bytes(), tensor.shape(), tensor.dtype()};
+  };
+  const auto has_sizes = [&](const Known& known) {
+    if (known.given.size() != work.used.size() + work.kept.size()) return false;
+    auto size = known.given.begin();
+    return std::ranges::all_of(given, [&](const std::vector<Tensor>* tensors) {
+      return std::ranges::all_of(
+          *tensors, [&](const Tensor& tensor) { return size_of_tensor(tensor) == *size++; });
+    });
+  };
+  std::deque<Known>& alike = known_[work.key];
+  const auto found = std::ranges::find_if(alike, has_sizes);
+  if (found != alike.end()) return *found;
+  Known& known = alike.emplace_back();
+  for (const std::vector<Tensor>* tensors : given) {
+    for (const Tensor& tensor : *tensors) known.given.push_back(size_of_tensor(tensor));
   }
-  return sizes;
+  return known;
 }
 
 // Often at first, for layers, microbatches and steps follow each other; and one of those that end a
@@ -311,10 +327,9 @@ void RecordedRepeats::require_first_run(std::int64_t pair) {
 }
 
 Tensor RecordedRepeats::run(Work& work) {
-  Known& known = known_[work.key];
+  Known& known = known_of(work);
   if (!work.is_last) known.was_last_checked = false;
   if (runs(known, work)) return run_and_read(known, work);
-  if (known.text.given != sizes_of(work)) throw RepeatsDiffer();
   ++known.times;
   known.was_used = true;
   return Writing(*this, known.text, work).write();

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <set>
 #include <vector>
@@ -69,7 +70,6 @@ class RecordedRepeats final : public Repeats {
   };
   struct Text {
     bool can_repeat = true;
-    std::vector<Output> given;  // Sizes of the tensors used and kept.
     std::vector<Item> items;
     std::vector<Output> kept;
     Output output;
@@ -81,6 +81,7 @@ class RecordedRepeats final : public Repeats {
     friend bool operator==(const Text&, const Text&) = default;
   };
   struct Known {
+    std::vector<Output> given;  // Sizes of the tensors used and kept.
     Text text;
     std::int64_t times = 0;
     std::int64_t next_check = 1;  // In times.
@@ -90,7 +91,8 @@ class RecordedRepeats final : public Repeats {
   class Reading;
   class Writing;
 
-  [[nodiscard]] static std::vector<Output> sizes_of(const Work& work);
+  // What is known of works with this key whose tensors have the same sizes.
+  [[nodiscard]] Known& known_of(const Work& work);
   [[nodiscard]] static bool is_checked(const Known& known, bool is_last);
   // Whether the work is to be run.
   [[nodiscard]] bool runs(const Known& known, const Work& work);
@@ -99,8 +101,8 @@ class RecordedRepeats final : public Repeats {
   ProgramWriter& writer_;
   MemoryLedger& ledger_;
   MemoryLedger& host_ledger_;
-  std::map<std::int64_t, Known> known_;
-  std::set<std::int64_t> half_run_;  // Pairs whose first work was run.
+  std::map<std::int64_t, std::deque<Known>> known_;  // By key.
+  std::set<std::int64_t> half_run_;                  // Pairs whose first work was run.
 };
 
 }  // namespace shardsim

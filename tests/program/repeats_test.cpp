@@ -20,6 +20,9 @@ struct Layer {
   int times = 0;
   int num_run = 0;  // In all programs.
   std::vector<Tensor> elsewhere = {};
+  int num_sizes = 1;               // Its inputs have so many sizes, in turn.
+  bool is_gradient_freed = false;  // By whoever has it, when told that it is ready.
+  int num_backward_run = 0;        // In all programs.
 
   Tensor forward(Runtime& runtime, Communicator& world, const Tensor& input,
                  std::vector<Tensor>& kept, const Repeats::Ask& ask) {
@@ -35,8 +38,13 @@ struct Layer {
     return kept[1].view(8, {4, 2});
   }
   Tensor backward(Runtime& runtime, std::vector<Tensor>& kept, const Repeats::Ask& ask) {
-    const Tensor gradient = ask(1);
+    Tensor gradient = ask(1);
     runtime.compute({"back", ComputeKind::matmul, DType::fp32, 200, gradient.numel()}, [] {});
+    ++num_backward_run;
+    if (is_gradient_freed) {
+      gradient = Tensor();
+      (void)ask(2);
+    }
     kept.clear();
     return runtime.allocate(MemoryCategory::activations, {16}, DType::fp32);
   }
@@ -51,6 +59,7 @@ RankProgram recorded(Layer& layer, int times, bool repeats) {
     Tensor gradient;
     const Repeats::Ask ask = [&](int question) {
       if (question == 0) return weight;
+      if (question == 2) return gradient = Tensor();
       if (!gradient.defined()) {  // Only the first time.
         gradient = runtime.allocate(MemoryCategory::grads, {5}, DType::fp32);
         runtime.zero("zero", gradient);
@@ -62,7 +71,8 @@ RankProgram recorded(Layer& layer, int times, bool repeats) {
       return known == nullptr ? work.run(work.ask) : known->run(work);
     };
     for (int i = 0; i < times; ++i) {
-      Tensor input = runtime.allocate(MemoryCategory::activations, {16}, DType::fp32);
+      const std::int64_t size = 16 + i % layer.num_sizes;
+      Tensor input = runtime.allocate(MemoryCategory::activations, {size}, DType::fp32);
       std::vector<Tensor> kept;
       const Tensor output = turn({.key = 0,
                                   .used = {input},
@@ -89,6 +99,7 @@ void check_same(Layer layer, int most_run) {
   const RankProgram program = recorded(layer, 40, true);
   CHECK(each.num_run == 40);
   CHECK(layer.num_run <= most_run);
+  CHECK(layer.num_backward_run <= most_run);
   REQUIRE(program.steps.size() == expected.steps.size());
   for (std::size_t i = 0; i < program.steps.size(); ++i) {
     INFO("step " << i);
@@ -122,6 +133,14 @@ TEST_CASE("repeats: works of one key that take turns are run each time") {
                runtime.compute({"extra", ComputeKind::memory_bound, DType::fp32, 0, bytes}, [] {});
              }},
              40);
+}
+
+TEST_CASE("repeats: works of one key are known by the sizes of their tensors, too") {
+  check_same(Layer{.num_sizes = 3}, 3 * 9);
+}
+
+TEST_CASE("repeats: what was an answer may go while the work still asks") {
+  check_same(Layer{.is_gradient_freed = true}, 10);
 }
 
 TEST_CASE("repeats: work that leaves something with others is run each time") {
