@@ -3,26 +3,98 @@
 #include <optional>
 #include <vector>
 
+#include "sim/kernel/hash.hpp"
+
 namespace shardsim {
 
-ProgramMemory memory_of(const RankProgram& program, std::int64_t capacity, std::int64_t outside) {
+namespace {
+
+// The allocations and releases among a program's steps.
+class MemoryChanges {
+ public:
+  explicit MemoryChanges(const RankProgram& program) : steps_(program.steps) { skip(); }
+
+  [[nodiscard]] bool ended() const { return at_ == steps_.size(); }
+  [[nodiscard]] const ProgramStep& operator*() const { return steps_[at_]; }
+  [[nodiscard]] std::size_t step() const { return at_; }
+  void operator++() {
+    ++at_;
+    skip();
+  }
+
+ private:
+  void skip() {
+    using Kind = ProgramStep::Kind;
+    while (!ended() && steps_[at_].kind != Kind::allocate && steps_[at_].kind != Kind::release) {
+      ++at_;
+    }
+  }
+
+  const std::vector<ProgramStep>& steps_;
+  std::size_t at_ = 0;
+};
+
+// Slots tell which allocation is released, so that rows of allocations are enough.
+std::uint64_t hash_of_changes(const RankProgram& program) {
+  RollingHash hash;
+  for (MemoryChanges changes(program); !changes.ended(); ++changes) {
+    const bool allocates = (*changes).kind == ProgramStep::Kind::allocate;
+    const std::uint64_t row = allocates ? std::uint64_t{(*changes).row} + 1 : 0;
+    hash.add(row << 32U | (*changes).slot);
+  }
+  return hash.value();
+}
+
+bool have_same_changes(const RankProgram& a, const RankProgram& b) {
+  MemoryChanges of_a(a);
+  MemoryChanges of_b(b);
+  for (; !of_a.ended() && !of_b.ended(); ++of_a, ++of_b) {
+    if (!(*of_a == *of_b)) return false;
+  }
+  return of_a.ended() && of_b.ended();
+}
+
+}  // namespace
+
+ProgramMemories::Found ProgramMemories::replay(const RankProgram& program, std::int64_t capacity,
+                                               std::int64_t outside) {
   LimitedDevice device(capacity, outside);
   std::vector<std::optional<BlockId>> blocks(program.num_allocations);  // In use, by slot.
-  std::size_t peak_step = 0;
-  for (std::size_t at = 0; at < program.steps.size(); ++at) {
-    const ProgramStep& step = program.steps[at];
+  Found found;
+  std::size_t change = 0;
+  for (MemoryChanges changes(program); !changes.ended(); ++changes, ++change) {
+    const ProgramStep& step = *changes;
     if (step.kind == ProgramStep::Kind::allocate) {
       const ProgramAllocation& allocation = program.tables->allocation(step.row);
       // The ledger of the device hears of no bytes, and of no memory of the host.
       if (allocation.on_host || allocation.bytes == 0) continue;
       blocks[step.slot] = device.allocate(allocation.category, allocation.bytes);
-      if (device.at_peak()) peak_step = at;
-    } else if (step.kind == ProgramStep::Kind::release && blocks[step.slot]) {
+      if (device.at_peak()) found.peak_change = change;
+    } else if (blocks[step.slot]) {
       device.free(*blocks[step.slot]);
       blocks[step.slot].reset();
     }
   }
-  return {device.use(), peak_step};
+  found.use = device.use();
+  return found;
+}
+
+ProgramMemories::Known& ProgramMemories::known_of(const RankProgram& program) {
+  const std::uint64_t hash = hash_of_changes(program);
+  const auto [first, last] = known_.equal_range(hash);
+  for (auto known = first; known != last; ++known) {
+    if (have_same_changes(known->second.program, program)) return known->second;
+  }
+  return known_.emplace(hash, Known{program, {}})->second;
+}
+
+ProgramMemory ProgramMemories::find(const RankProgram& program, std::int64_t capacity,
+                                    std::int64_t outside) {
+  const auto [found, is_new] = known_of(program).found.try_emplace({capacity, outside});
+  if (is_new) found->second = replay(program, capacity, outside);
+  MemoryChanges changes(program);
+  for (std::size_t i = 0; i < found->second.peak_change; ++i) ++changes;
+  return {found->second.use, changes.ended() ? 0 : changes.step()};
 }
 
 }  // namespace shardsim

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <utility>
 
 #include "sim/kernel/memory_replay.hpp"
 
@@ -15,8 +17,28 @@ struct ProgramMemory {
   std::size_t peak_step = 0;  ///< it is that of this step.
 };
 
-/// `capacity`, `outside`: as LimitedDevice. Throws LimitError (E0314).
-[[nodiscard]] ProgramMemory memory_of(const RankProgram& program, std::int64_t capacity,
-                                      std::int64_t outside);
+/// The memory of programs with the same tables. Programs whose allocations are equal, whatever else
+/// they do, take the same memory, which is found once.
+class ProgramMemories {
+ public:
+  /// `program` outlives this. `capacity`, `outside`: as LimitedDevice. Throws LimitError (E0314).
+  [[nodiscard]] ProgramMemory find(const RankProgram& program, std::int64_t capacity,
+                                   std::int64_t outside);
+
+ private:
+  struct Found {
+    DeviceMemoryUse use;
+    std::size_t peak_change = 0;  // Which of the allocations and releases.
+  };
+  struct Known {
+    const RankProgram& program;
+    std::map<std::pair<std::int64_t, std::int64_t>, Found> found;  // By capacity and outside.
+  };
+  [[nodiscard]] static Found replay(const RankProgram& program, std::int64_t capacity,
+                                    std::int64_t outside);
+  [[nodiscard]] Known& known_of(const RankProgram& program);
+
+  std::multimap<std::uint64_t, Known> known_;  // By a hash of the allocations.
+};
 
 }  // namespace shardsim

@@ -114,10 +114,11 @@ std::unique_ptr<WatchedMemory> ReplayWorld::watch_memory(int rank, std::int64_t 
 
 void ReplayWorld::find_memory() {
   std::map<std::tuple<const RankProgram*, std::int64_t, std::int64_t>, ProgramMemory> known;
+  ProgramMemories memories;
   for (Watched& watched : watched_) {
     const RankProgram* const program = &programs_.program_of(watched.rank);
     const auto [found, is_new] = known.try_emplace({program, watched.capacity, watched.outside});
-    if (is_new) found->second = memory_of(*program, watched.capacity, watched.outside);
+    if (is_new) found->second = memories.find(*program, watched.capacity, watched.outside);
     watched.watch->found = found->second.use;
     watched.peak_step = found->second.peak_step;
     asked_[program].insert(watched.peak_step);
