@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,7 +33,11 @@ class PresentParameters final : public Parameters {
 
   [[nodiscard]] Tensor weight(int index) override { return tensor(index, model_.dtype()); }
   [[nodiscard]] Tensor gradient(int index) override { return tensor(index, gradient_dtype_); }
-  void gradient_ready(int /*index*/) override {}
+  void gradient_ready(int index) override {
+    if (on_ready) on_ready(index);
+  }
+
+  std::function<void(int)> on_ready;
 
  private:
   [[nodiscard]] Tensor tensor(int index, DType dtype) const {
@@ -40,6 +46,33 @@ class PresentParameters final : public Parameters {
   }
   const Model& model_;
   DType gradient_dtype_;
+};
+
+// Writes down when gradients are complete.
+class GradientTimes {
+ public:
+  GradientTimes(const ProbeClock& clock, std::span<const int> parameters,
+                std::vector<GradientTime>& gradients)
+      : clock_(clock), parameters_(parameters), gradients_(gradients) {}
+
+  void note(int index) {
+    const auto place = std::ranges::find(parameters_, index) - parameters_.begin();
+    gradients_.push_back({.place = static_cast<std::size_t>(place),
+                          .at = (clock_.now - begin_).picoseconds(),
+                          .since = since_last()});
+  }
+  // Waiting that something can be computed beside may be shorter where the rank was late before.
+  [[nodiscard]] std::int64_t since_last() {
+    const Time sure = clock_.now - clock_.waited + clock_.waited_at_once;
+    return (sure - std::exchange(last_, sure)).picoseconds();
+  }
+
+ private:
+  const ProbeClock& clock_;
+  std::span<const int> parameters_;
+  std::vector<GradientTime>& gradients_;
+  Time begin_ = clock_.now;
+  Time last_ = clock_.now - clock_.waited + clock_.waited_at_once;
 };
 
 ModelOptions options_for(const Experiment& base, const LayerKey& key) {
@@ -109,12 +142,14 @@ class Probe {
         model_->activation_shape(samples_).numel() * std::int64_t{size_of(model_->dtype())};
     const std::array<ModuleCost*, 3> modules = {&costs.embedding, &costs.block, &costs.head};
     pass(modules, false);
-    std::array<std::int64_t, 3> waiting{};
-    for (std::size_t i = 0; i < modules.size(); ++i) waiting.at(i) = modules.at(i)->waiting;
+    std::array<ModuleCost, 3> whole;
+    for (std::size_t i = 0; i < modules.size(); ++i) whole.at(i) = *modules.at(i);
     pass(modules, true);
     // The longer waiting of both passes leaves least room for other communication: sound for both.
     for (std::size_t i = 0; i < modules.size(); ++i) {
-      modules.at(i)->waiting = std::max(modules.at(i)->waiting, waiting.at(i));
+      ModuleCost& cost = *modules.at(i);
+      cost.waiting = std::max(cost.waiting, whole.at(i).waiting);
+      cost.waiting_at_once = std::min(cost.waiting_at_once, whole.at(i).waiting_at_once);
     }
     // The next module owns the output that is handed on.
     costs.embedding.kept -= costs.message;
@@ -139,10 +174,12 @@ class Probe {
       const auto i = static_cast<std::size_t>(module);
       const Time begin = clock_.now;
       const Time waited = clock_.waited;
+      const Time at_once = clock_.waited_at_once;
       const std::int64_t held = runtime_.ledger()->total_now();
       x = model_->forward(module, context(), std::exchange(x, Tensor()), batch, saved[i]);
       costs[i]->forward = (clock_.now - begin).picoseconds();
       costs[i]->waiting = (clock_.waited - waited).picoseconds();
+      costs[i]->waiting_at_once = (clock_.waited_at_once - at_once).picoseconds();
       costs[i]->kept = runtime_.ledger()->total_now() - held;
     }
     x = {};
@@ -160,13 +197,19 @@ class Probe {
     if (splits) here.later = &later;
     Time begin = clock_.now;
     const Time waited = clock_.waited;
+    const Time at_once = clock_.waited_at_once;
     const std::int64_t held = runtime_.ledger()->total_now();
     runtime_.ledger()->reset_peaks();
+    GradientTimes times(clock_, model_->parameters_of(module), cost.gradients);
+    if (!splits) parameters_.on_ready = [&times](int index) { times.note(index); };
     Tensor result = model_->backward(module, here, gradient, batch, saved);
     const std::int64_t taken = (clock_.now - begin).picoseconds();
+    parameters_.on_ready = nullptr;
     cost.waiting += (clock_.waited - waited).picoseconds();
+    cost.waiting_at_once += (clock_.waited_at_once - at_once).picoseconds();
     if (!splits) {
       cost.backward = taken;
+      cost.after_gradients = times.since_last();
       cost.transient = runtime_.ledger()->peak() - held;
       return result;
     }
@@ -259,6 +302,7 @@ LayerCosts probe_layers(const Experiment& base, NetworkModel& network, const Lay
   // The smallest MLP that tp divides, and a floor under the experts.
   Probe(base, network, alone, without_experts(options, options.tensor_parallel)).run(other);
   costs.block = other.block;
+  costs.block.gradients.clear();
   const double again = key.recompute == Recompute::full ? 1.0 : 0.0;
   costs.block.forward += expert_floor(base, key, 1.0);
   costs.block.backward += expert_floor(base, key, 2.0 + again);

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "sim/hardware/network_model.hpp"
 
@@ -19,15 +21,26 @@ struct BackwardParts {
   std::int64_t weight = 0;
 };
 
+/// A gradient of a module is complete in its backward (B).
+struct GradientTime {
+  std::size_t place = 0;   ///< The parameter's, among the module's.
+  std::int64_t at = 0;     ///< Since the backward's begin.
+  std::int64_t since = 0;  ///< Since the gradient before it, without waiting that may be hidden.
+};
+
 /// The cost of one module: times in picoseconds, sizes in bytes.
 struct ModuleCost {
   std::int64_t forward = 0;
   std::int64_t backward = 0;         ///< B,
   std::int64_t backward_input = 0;   ///< or I
   std::int64_t backward_weight = 0;  ///< and W.
-  std::int64_t waiting = 0;          ///< For other ranks, in forward and backward.
+  std::int64_t waiting = 0;          ///< For other ranks, in forward and backward:
+  std::int64_t waiting_at_once = 0;  ///< the part beside which nothing can be computed.
   std::int64_t kept = 0;             ///< From forward to backward.
   std::int64_t transient = 0;        ///< On top of the memory held when its backward begins.
+  /// In their order. Empty where the module stands for another one.
+  std::vector<GradientTime> gradients = {};
+  std::int64_t after_gradients = 0;  ///< As `since`, from the last of them to the end.
 
   /// As a schedule runs them. If it has both B and I + W, the parts add up to at most B.
   [[nodiscard]] BackwardParts parts(BackwardCut cut) const;

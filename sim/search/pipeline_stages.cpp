@@ -1,7 +1,6 @@
 #include "sim/search/pipeline_stages.hpp"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "strategies/pipeline/lower.hpp"
@@ -31,18 +30,6 @@ void add(PipelineStages::Stage& stage, const ModuleCost& module, std::int64_t ti
   stage.kept += times * module.kept;
 }
 
-RankTimes times_of(const PipelineSchedule& lowered, const Timeline& times, int rank) {
-  RankTimes found{.rank = rank, .starts = {}};
-  const std::vector<Action>& cells = lowered.actions[index_of(rank)];
-  for (std::size_t cell = 0; cell < cells.size(); ++cell) {
-    if (!is_compute(cells[cell].kind)) continue;
-    const ActionSpan& span = times.spans[index_of(rank)][cell];
-    found.starts.push_back({cells[cell].kind, cells[cell].chunk, span.start});
-    found.end = std::max(found.end, span.end);
-  }
-  return found;
-}
-
 void hold_memory(const PipelineSchedule& schedule, int rank, const PipelineStages& stages,
                  PlayedPipeline& played) {
   std::int64_t held = 0;
@@ -62,24 +49,6 @@ void hold_memory(const PipelineSchedule& schedule, int rank, const PipelineStage
   }
   played.after_forward.push_back(after_forward);
   played.in_backward.push_back(in_backward);
-}
-
-// One stage: forward and backward of each microbatch, one after the other.
-PlayedPipeline play_alone(const Candidate& candidate, const PipelineStages& stages) {
-  const PipelineStages::Stage& stage = stages.stages.front();
-  RankTimes times;
-  for (std::int64_t i = 0; i < candidate.num_microbatches; ++i) {
-    times.starts.push_back({ActionKind::forward, 0, times.end});
-    times.end += stage.costs.forward;
-    times.starts.push_back({ActionKind::backward, 0, times.end});
-    times.end += stage.costs.backward_input + stage.costs.backward_weight;
-  }
-  PlayedPipeline played;
-  played.makespan = times.end;
-  played.ranks.push_back(std::move(times));
-  played.after_forward.push_back(stage.kept);
-  played.in_backward.push_back(stage.kept + stage.before);
-  return played;
 }
 
 }  // namespace
@@ -160,24 +129,26 @@ PipelineStages make_stages(const Experiment& experiment, const Candidate& candid
   return result;
 }
 
-PlayedPipeline play_pipeline(const Candidate& candidate, const PipelineStages& stages,
-                             std::int64_t message) {
-  if (candidate.pp == 1) return play_alone(candidate, stages);
+PipelineSchedule lowered_schedule(const Candidate& candidate) {
   const PipelineShape shape{static_cast<int>(candidate.pp), static_cast<int>(candidate.vpp),
                             static_cast<int>(candidate.num_microbatches)};
-  const PipelineSchedule schedule = make_schedule(candidate.schedule, shape);
-  const PipelineSchedule lowered = lower(schedule);
+  // One rank runs forward and backward of each microbatch, one after the other.
+  const bool is_alone = candidate.pp == 1;
+  return lower(make_schedule(is_alone ? default_schedule().name : candidate.schedule, shape));
+}
+
+PlayedPipeline play_pipeline(const Candidate& candidate, const PipelineStages& stages,
+                             std::int64_t message) {
+  const PipelineSchedule schedule = lowered_schedule(candidate);
   ScheduleCosts costs;
   for (const PipelineStages::Stage& stage : stages.stages) costs.stages.push_back(stage.costs);
   costs.message = message;
-  const Timeline times = timeline(lowered, costs);
   PlayedPipeline played;
-  played.makespan = times.makespan;
-  const auto latest = std::ranges::min_element(times.ranks, {}, &RankTimeline::idle);
-  const std::set<int> seen = {0, static_cast<int>(latest - times.ranks.begin()),
-                              shape.num_ranks - 1};
-  for (const int rank : seen) played.ranks.push_back(times_of(lowered, times, rank));
-  for (int rank = 0; rank < shape.num_ranks; ++rank) hold_memory(schedule, rank, stages, played);
+  played.message = message;
+  played.makespan = timeline(schedule, costs).makespan;
+  for (int rank = 0; rank < schedule.shape.num_ranks; ++rank) {
+    hold_memory(schedule, rank, stages, played);
+  }
   return played;
 }
 

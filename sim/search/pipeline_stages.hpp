@@ -38,26 +38,16 @@ struct PipelineStages {
 [[nodiscard]] PipelineStages make_stages(const Experiment& base, const Candidate& candidate,
                                          const LayerCosts& layers);
 
-/// When a rank computes, at the earliest.
-struct RankTimes {
-  struct Start {
-    ActionKind kind = ActionKind::forward;
-    int chunk = 0;
-    std::int64_t time = 0;
-  };
-  int rank = 0;
-  std::vector<Start> starts;  ///< Its F, B, I and W.
-  std::int64_t end = 0;       ///< The end of the last.
-};
-
 struct PlayedPipeline {
   std::int64_t makespan = 0;
-  /// The first rank, the last, and the busiest.
-  std::vector<RankTimes> ranks;
+  std::int64_t message = 0;  ///< The least time of one between stages.
   // The largest memory of each pipeline rank: after a forward, and when a backward begins.
   std::vector<std::int64_t> after_forward;
   std::vector<std::int64_t> in_backward;
 };
+
+/// The schedule of a candidate, with its messages. Throws UsageError if it cannot run.
+[[nodiscard]] PipelineSchedule lowered_schedule(const Candidate& candidate);
 
 /// `message`: the least time of a message between stages. Throws UsageError for a schedule that
 /// cannot run.

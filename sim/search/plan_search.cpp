@@ -158,9 +158,9 @@ class Search {
     const Candidate candidate = space_.candidate(entry.place);
     try {
       const PipelineStages stages = bounds_.stages_of(candidate);
-      const PlayedPipeline& played = bounds_.play(candidate, stages);
+      const std::int64_t message = bounds_.play(candidate, stages).message;
       entry.bound.step_ps =
-          std::max(entry.bound.step_ps, ends_.least_step(candidate, stages, played));
+          std::max(entry.bound.step_ps, ends_.least_step(candidate, stages, message));
     } catch (const UsageError&) {
     } catch (const ScenarioError&) {
     } catch (const CommunicationError&) {

@@ -28,13 +28,14 @@ PricedGroup::PricedGroup(ProbeClock& clock, NetworkModel* network, const Cluster
       rank_(rank),
       tree_(layout_),
       algorithm_(algorithm),
-      name_(std::move(name)) {}
+      name_(std::move(name)),
+      under_way_(clock.under_way.emplace_back()) {}
 
 Work PricedGroup::post(const Call& call) {
   Time duration;
   if (network_ != nullptr && call.kind == CallKind::collective) duration = duration_of(call);
   for (const P2pOp& half : call.halves) duration = max(duration, transfer(half));
-  return take(duration, *call.options);
+  return take(duration, call);
 }
 
 std::unique_ptr<Communicator> PricedGroup::subgroup(const RankSpan& members,
@@ -54,16 +55,23 @@ std::unique_ptr<Communicator> PricedGroup::split(int /*color*/, int /*key*/,
 }
 
 void PricedGroup::wait(void* operation) {
-  const Time then = max(clock_.now, *static_cast<Time*>(operation));
+  const Posted& posted = *static_cast<const Posted*>(operation);
+  const Time then = max(clock_.now, posted.end);
   clock_.waited += then - clock_.now;
+  if (posted.at == clock_.now) {
+    clock_.waited_at_once += min(then - clock_.now, posted.duration);
+  }
+  if (posted.counts) under_way_ += posted.duration;
   clock_.now = then;
 }
 
-Work PricedGroup::take(Time duration, const CallOptions& options) {
+Work PricedGroup::take(Time duration, const Call& call) {
+  const Work* const after = call.options->after;
   const Time ready =
-      options.after == nullptr ? clock_.now : *static_cast<Time*>(options.after->operation());
+      after == nullptr ? clock_.now : static_cast<const Posted*>(after->operation())->end;
   free_ = max(free_, ready) + duration;
-  return {*this, &ends_.emplace_back(free_)};
+  const bool counts = clock_.counts && call.kind == CallKind::collective;
+  return {*this, &calls_.emplace_back(Posted{clock_.now, free_, duration, counts})};
 }
 
 Time PricedGroup::duration_of(const Call& call) const {

@@ -21,7 +21,12 @@ namespace shardsim {
 /// The compute stream of the only rank.
 struct ProbeClock {
   Time now;
-  Time waited;  ///< The part of it spent in communication.
+  Time waited;          ///< The part of it spent in communication,
+  Time waited_at_once;  ///< and that in calls which nothing was computed beside, nor can be.
+  /// While this is set, groups count how long the collectives that are posted are under way.
+  bool counts = false;
+  /// Those that were waited for, by group: a group's collectives come one after the other.
+  std::deque<Time> under_way = {};
 };
 
 /// The compute stream and memory of that rank. The host costs nothing: it may be far ahead.
@@ -75,7 +80,13 @@ class PricedGroup final : public Communicator, private WorkOwner {
   void wait(void* operation) override;
   void abandon(void* /*operation*/) noexcept override {}
 
-  [[nodiscard]] Work take(Time duration, const CallOptions& options);
+  struct Posted {
+    Time at;
+    Time end;
+    Time duration;
+    bool counts = false;
+  };
+  [[nodiscard]] Work take(Time duration, const Call& call);
   [[nodiscard]] Time duration_of(const Call& call) const;
   [[nodiscard]] Time transfer(const P2pOp& half) const;
 
@@ -87,8 +98,9 @@ class PricedGroup final : public Communicator, private WorkOwner {
   DoubleTree tree_;
   Algorithm algorithm_;
   std::string name_;
-  Time free_;              // The time at which the stream is free.
-  std::deque<Time> ends_;  // The ends of all calls: addresses stay.
+  Time& under_way_;           // The clock's, of this group.
+  Time free_;                 // The time at which the stream is free.
+  std::deque<Posted> calls_;  // All of them: addresses stay.
 };
 
 /// All ranks, seen by one of them. Its groups have the prices of their members' places on the

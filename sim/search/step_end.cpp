@@ -1,10 +1,14 @@
 #include "sim/search/step_end.hpp"
 
 #include <algorithm>
+#include <deque>
+#include <map>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "strategies/pipeline/timeline.hpp"
 #include "strategies/training/parallel_plan.hpp"
 
 #include "scenarios/stage_places.hpp"
@@ -17,9 +21,9 @@ namespace {
 // Experiments are large.
 constexpr std::size_t kMostExperiments = 64;
 
-// The most runs of modules on one rank: beyond, it takes as long as a simulation, and there is no
+// The most layers times microbatches: beyond, it takes as long as a simulation, and there is no
 // bound.
-constexpr std::size_t kMostRuns = 200'000;
+constexpr std::int64_t kMostRuns = 200'000;
 
 // A run zeroes a buffer when its first gradient comes, maybe in a pause. Here it is first seen when
 // it is reduced, which is too late.
@@ -27,11 +31,16 @@ constexpr const char* kFreeOp = "zero_gradients";
 
 bool is_priced(const std::string& /*name*/) { return true; }
 
+// One rank of each pipeline stage: its synchronization is the plan's, and its layers take their
+// least time.
 class EndProbe {
  public:
-  EndProbe(const Experiment& machine, NetworkModel& network, const ParallelPlan& plan, int rank)
+  EndProbe(const Experiment& machine, NetworkModel& network, const ParallelPlan& plan,
+           const PipelineStages& stages, int rank)
       : plan_(plan),
+        stages_(stages),
         shape_(plan.options().mesh),
+        slowdown_(machine.cluster().device.slowdown_beside_collectives),
         runtime_(machine.cluster().device, clock_, kFreeOp),
         world_({.clock = clock_,
                 .network = network,
@@ -46,25 +55,29 @@ class EndProbe {
     clock_.now = Time();
   }
 
-  std::int64_t run(const PipelineStages& stages, const RankTimes& times) {
-    const Model& model = *plan_.stage(mesh_.pp()).model;
-    std::vector<std::int64_t> left(index_of(model.num_chunks()), 0);
-    for (const RankTimes::Start& start : times.starts) {
-      if (releases_activation(start.kind)) ++left[index_of(start.chunk)];
-    }
+  void begin_step() { sync_->begin_step(); }
+
+  // Runs a compute action that nobody holds up from `start` on, in picoseconds. Returns when it has
+  // ended. ZeRO-2 and 3 make, and may reduce, buffers for each microbatch; else only the last of
+  // `num_microbatches` counts.
+  std::int64_t act(const Action& action, std::int64_t start, std::int64_t num_microbatches) {
+    advance_to(start);
     const bool runs_all = plan_.options().zero_stage >= 2;
-    if (runs_all && times.starts.size() * index_of(model.num_modules()) > kMostRuns) return 0;
-    sync_->begin_step();
-    // ZeRO-2 and 3 make, and may reduce, buffers for each microbatch; else only the last counts.
-    for (const RankTimes::Start& start : times.starts) {
-      const bool gives_gradients = releases_activation(start.kind);
-      const bool is_last = gives_gradients && --left[index_of(start.chunk)] == 0;
-      if (!runs_all && !is_last) continue;
-      advance_to(start.time);
-      if (gives_gradients) sync_->begin_weight_gradients(start.chunk, is_last);
-      run(stages, start, model.modules_of_chunk(start.chunk));
+    const bool gives_gradients = releases_activation(action.kind);
+    const bool is_last = gives_gradients && ++num_backwards_[action.chunk] == num_microbatches;
+    if (!runs_all && !is_last) {
+      take(least_time(action));
+    } else {
+      if (runs_all) begin_counting();
+      if (gives_gradients) sync_->begin_weight_gradients(action.chunk, is_last);
+      run(action);
     }
-    advance_to(times.end);
+    return clock_.now.picoseconds();
+  }
+
+  // Behind the last action. Returns the end of the step.
+  std::int64_t end_step() {
+    advance_to(least_beside());
     session_->reduce_gradients();
     session_->update();
     return clock_.now.picoseconds();
@@ -75,13 +88,57 @@ class EndProbe {
     clock_.now = max(clock_.now, Time::from_picoseconds(picoseconds));
   }
 
+  // From the first action on, all that the rank does is counted.
+  void begin_counting() {
+    if (clock_.counts) return;
+    clock_.counts = true;
+    begin_ = clock_.now.picoseconds();
+  }
+
+  // When the actions have ended at the earliest, since computing beside collectives takes longer by
+  // a share s. The time since the first action is W of computing, N in which nothing is computed,
+  // and s b for the time b of computing beside collectives. A group's collectives, under way for C
+  // in all, are all over by then, and come one after the other: C <= b + N + s b. So it is at least
+  // W + N + (C - N) s / (1 + s), which grows with N; and N is at least what is waited for at once.
+  [[nodiscard]] std::int64_t least_beside() const {
+    if (!clock_.counts) return 0;
+    const Time under_way = *std::ranges::max_element(clock_.under_way);
+    const std::int64_t beside = std::max(under_way.picoseconds() - waiting_, std::int64_t{0});
+    const auto charge =
+        static_cast<std::int64_t>(static_cast<double>(beside) * slowdown_ / (1.0 + slowdown_));
+    return begin_ + computing_ + waiting_ + charge;
+  }
+
+  // Counts one module's forward and backward.
+  void count(const ModuleCost& cost, const BackwardParts& parts) {
+    computing_ += cost.forward + parts.input + parts.weight - cost.waiting;
+    waiting_ += cost.waiting_at_once;
+  }
+
+  [[nodiscard]] std::size_t stage_of(const Action& action) const {
+    return index_of(plan_.schedule().stage_of(mesh_.pp(), action.chunk));
+  }
+
+  [[nodiscard]] std::int64_t least_time(const Action& action) const {
+    const StageCosts& costs = stages_.stages[stage_of(action)].costs;
+    switch (action.kind) {
+      case ActionKind::forward:
+        return costs.forward;
+      case ActionKind::backward:
+        return costs.backward_input + costs.backward_weight;
+      case ActionKind::backward_input:
+        return costs.backward_input;
+      default:
+        return costs.backward_weight;
+    }
+  }
+
   // Shows the synchronization the modules of an action, each for its least time.
-  void run(const PipelineStages& stages, const RankTimes::Start& start,
-           const ModuleRange& modules) {
-    const int stage = plan_.schedule().stage_of(mesh_.pp(), start.chunk);
-    const std::vector<const ModuleCost*> costs = stages.modules_of(index_of(stage));
+  void run(const Action& action) {
+    const ModuleRange modules = plan_.stage(mesh_.pp()).model->modules_of_chunk(action.chunk);
+    const std::vector<const ModuleCost*> costs = stages_.modules_of(stage_of(action));
     reported_.clear();
-    if (start.kind == ActionKind::forward) {
+    if (action.kind == ActionKind::forward) {
       for (int i = 0; i < modules.count; ++i) {
         sync_->before_forward(modules.first + i);
         take(costs[index_of(i)]->forward);
@@ -90,23 +147,52 @@ class EndProbe {
       return;
     }
     for (int i = modules.count; i-- > 0;) {
-      const BackwardParts parts = costs[index_of(i)]->parts(stages.schedule->backward);
-      backward(start.kind, modules.first + i, parts);
+      const ModuleCost& cost = *costs[index_of(i)];
+      const BackwardParts parts = cost.parts(stages_.schedule->backward);
+      if (action.kind != ActionKind::backward_weight) count(cost, parts);
+      backward(action.kind, modules.first + i, cost, parts);
     }
-    if (start.kind != ActionKind::backward_weight) return;
+    if (action.kind != ActionKind::backward_weight) return;
     for (int i = modules.count; i-- > 0;) sync_->after_weight_gradients(modules.first + i);
   }
 
-  void backward(ActionKind kind, int module, const BackwardParts& parts) {
+  void backward(ActionKind kind, int module, const ModuleCost& cost, const BackwardParts& parts) {
     if (kind == ActionKind::backward_weight) return take(parts.weight, module);
     sync_->before_backward(module);
     if (kind == ActionKind::backward_input) {
       take(parts.input);
+    } else if (knows_gradients(module, cost, parts)) {
+      take(cost, module);
     } else {
       take(parts.input + parts.weight, module);
     }
     sync_->after_backward(module);
     if (kind == ActionKind::backward) sync_->after_weight_gradients(module);
+  }
+
+  [[nodiscard]] bool knows_gradients(int module, const ModuleCost& cost,
+                                     const BackwardParts& parts) const {
+    const Model& model = *plan_.stage(mesh_.pp()).model;
+    return cost.gradients.size() == model.parameters_of(module).size() &&
+           cost.backward == parts.input + parts.weight;
+  }
+
+  // A backward whose gradients come at known times. If the synchronization waits, what was waited
+  // for beside computing may be over by then, but the computing is still to be done.
+  void take(const ModuleCost& cost, int module) {
+    const Model& model = *plan_.stage(mesh_.pp()).model;
+    const std::span<const int> parameters = model.parameters_of(module);
+    const Time begin = clock_.now;
+    const auto go_on = [&](std::int64_t at, std::int64_t since) {
+      clock_.now =
+          max(begin + Time::from_picoseconds(at), clock_.now + Time::from_picoseconds(since));
+    };
+    for (const GradientTime& gradient : cost.gradients) {
+      go_on(gradient.at, gradient.since);
+      const int parameter = parameters[gradient.place];
+      if (reported_.insert(parameter).second) sync_->gradient_ready(parameter);
+    }
+    go_on(cost.backward, cost.after_gradients);
   }
 
   // A module's gradients come at some time within it: at the earliest when it begins, in the order
@@ -143,7 +229,13 @@ class EndProbe {
   void take(std::int64_t picoseconds) { clock_.now += Time::from_picoseconds(picoseconds); }
 
   const ParallelPlan& plan_;
+  const PipelineStages& stages_;
   MeshShape shape_;
+  std::map<int, std::int64_t> num_backwards_;  // By chunk.
+  double slowdown_;
+  std::int64_t begin_ = 0;      // Of the first action,
+  std::int64_t computing_ = 0;  // and from it on, the least time of computing, and of waiting
+  std::int64_t waiting_ = 0;    // at once.
   ProbeClock clock_;
   ProbeRuntime runtime_;
   PricedWorld world_;
@@ -183,12 +275,25 @@ const Experiment& StepEnds::experiment_of(const Candidate& candidate) {
 }
 
 std::int64_t StepEnds::least_step(const Candidate& candidate, const PipelineStages& stages,
-                                  const PlayedPipeline& played) {
+                                  std::int64_t message) {
+  const Scenario& base = base_.scenario;
+  const bool runs_all = candidate.zero_stage >= 2;
+  const std::int64_t num_runs = candidate.num_microbatches * base.model.num_layers;
+  if (runs_all && num_runs > kMostRuns) return 0;
   const ParallelPlan& plan = experiment_of(candidate).plan();
-  std::int64_t least = 0;
-  for (const RankTimes& times : played.ranks) {
-    least = std::max(least, EndProbe(*machine_, *network_, plan, times.rank).run(stages, times));
+  std::deque<EndProbe> probes;
+  for (int rank = 0; rank < candidate.pp; ++rank) {
+    probes.emplace_back(*machine_, *network_, plan, stages, rank).begin_step();
   }
+  play_actions(lowered_schedule(candidate),
+               {.compute =
+                    [&](int rank, const Action& action, std::int64_t start) {
+                      EndProbe& probe = probes[index_of(rank)];
+                      return probe.act(action, start, candidate.num_microbatches) - start;
+                    },
+                .message = message});
+  std::int64_t least = 0;
+  for (EndProbe& probe : probes) least = std::max(least, probe.end_step());
   return least;
 }
 

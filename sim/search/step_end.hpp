@@ -14,19 +14,21 @@
 // A candidate's step with the synchronization of its weights and gradients, up to its end.
 namespace shardsim {
 
-/// Runs the synchronization's own code on one rank, whose neighbours are always in time, around the
-/// played computation: gathers and reductions of each microbatch (ZeRO-2 and 3) or of the last one,
-/// then norm, optimizer and gathers. As with layers, a run can only take longer. For one thread.
+/// Runs the synchronization's own code on one rank of each pipeline stage, whose neighbours in
+/// other groups are always in time, around its schedule: gathers and reductions of each microbatch
+/// (ZeRO-2 and 3) or of the last one, then norm, optimizer and gathers. As with layers, a run can
+/// only take longer. For one thread.
 class StepEnds {
  public:
   /// `base` outlives it.
   explicit StepEnds(const SearchBase& base);
   ~StepEnds();
 
-  /// The least time of the candidate's step, in picoseconds. `stages` and `played` are its own.
-  /// Throws ScenarioError and UsageError for a candidate that cannot run.
+  /// The least time of the candidate's step, in picoseconds. `stages`: its own. `message`: the
+  /// least time of one between them. Throws ScenarioError and UsageError for a candidate that
+  /// cannot run.
   [[nodiscard]] std::int64_t least_step(const Candidate& candidate, const PipelineStages& stages,
-                                        const PlayedPipeline& played);
+                                        std::int64_t message);
 
  private:
   [[nodiscard]] const Experiment& experiment_of(const Candidate& candidate);

@@ -142,7 +142,7 @@ class Player {
     if (costs_ != nullptr) {
       RankProgress& progress = ranks_[index_of(rank)];
       const std::int64_t start = progress.clock;
-      progress.clock += costs_->compute(action.kind, schedule_.stage_of(rank, action.chunk));
+      progress.clock += costs_->compute(rank, action, start);
       spans_[index_of(rank)][index_of(progress.next)] = {start, progress.clock};
     }
     if (is_lowered_ || action.overlaps_next) return true;

@@ -34,8 +34,9 @@ struct ActionSpan {
 };
 
 struct ProtocolCosts {
-  /// How long a compute action of a stage takes.
-  std::function<std::int64_t(ActionKind kind, int stage)> compute;
+  /// How long a compute action takes that starts at this time. A rank's are asked for in their
+  /// order, each once.
+  std::function<std::int64_t(int rank, const Action& action, std::int64_t start)> compute;
   std::int64_t message = 0;
 };
 

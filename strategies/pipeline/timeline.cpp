@@ -118,8 +118,9 @@ Timeline timeline(const PipelineSchedule& schedule, const ScheduleCosts& costs) 
   require_valid(schedule);
   require_costs(schedule, costs);
   const bool all_equal = costs.stages.size() == 1;
-  const auto compute = [&](ActionKind kind, int stage) {
-    return cost_of(kind, costs.stages[all_equal ? 0 : index_of(stage)]);
+  const auto compute = [&](int rank, const Action& action, std::int64_t) {
+    const int stage = schedule.stage_of(rank, action.chunk);
+    return cost_of(action.kind, costs.stages[all_equal ? 0 : index_of(stage)]);
   };
   Timeline result;
   result.spans = play_protocol(schedule, {compute, costs.message});
@@ -130,6 +131,11 @@ Timeline timeline(const PipelineSchedule& schedule, const ScheduleCosts& costs) 
   }
   for (RankTimeline& rank : result.ranks) rank.idle = result.makespan - rank.busy;
   return result;
+}
+
+void play_actions(const PipelineSchedule& schedule, const ProtocolCosts& costs) {
+  require_valid(schedule);
+  (void)play_protocol(schedule, costs);
 }
 
 int peak_in_flight(const PipelineSchedule& schedule, int rank) {

@@ -41,6 +41,10 @@ struct Timeline {
 /// overflows, CommunicationError if the schedule is wrong (validate.hpp).
 [[nodiscard]] Timeline timeline(const PipelineSchedule& schedule, const ScheduleCosts& costs);
 
+/// Plays a lowered schedule whose actions take what `compute` says, which may depend on when they
+/// start. Throws CommunicationError if the schedule is wrong.
+void play_actions(const PipelineSchedule& schedule, const ProtocolCosts& costs);
+
 /// The most forwards of the rank whose activations are held at once, counted in chunks of
 /// microbatches: from the start of F to the end of B or W. Divide by V for whole microbatches.
 [[nodiscard]] int peak_in_flight(const PipelineSchedule& schedule, int rank);

@@ -38,7 +38,7 @@ TEST_CASE("no simulation is faster or smaller than its bounds") {
       CHECK(close.device_bytes <= point.device_bytes);
       const PipelineStages stages = bounds.stages_of(point.candidate);
       const std::int64_t with_end =
-          ends.least_step(point.candidate, stages, bounds.play(point.candidate, stages));
+          ends.least_step(point.candidate, stages, bounds.play(point.candidate, stages).message);
       CHECK(static_cast<double>(with_end) / kPicoseconds <= point.step_time_s);
       const double time = static_cast<double>(std::max(close.step_ps, with_end)) / step_ps;
       const double memory =

@@ -87,7 +87,7 @@ TEST_CASE("no drawn layout is faster or smaller than a bound of it") {
                                                     candidate.dp_shard, candidate.zero_stage}});
       const PipelineStages stages = bounds.stages_of(candidate);
       const std::int64_t with_end =
-          ends.least_step(candidate, stages, bounds.play(candidate, stages));
+          ends.least_step(candidate, stages, bounds.play(candidate, stages).message);
       const auto seconds = [](std::int64_t ps) {
         return static_cast<double>(ps) / kPicosecondsPerSecond;
       };
