@@ -31,4 +31,12 @@ std::size_t FactorTable::add(const std::function<double(double)>& quantile, doub
   return index;
 }
 
+double FactorTable::at_end(const Grid& grid, std::uint64_t bits) const {
+  const std::uint64_t part = bits >> (64U - kBits);
+  const std::uint64_t rest = bits << kBits;
+  if (part == 0 && grid.first != 0) return at_end(grids_[grid.first], rest);
+  if (part == kParts - 1 && grid.last != 0) return at_end(grids_[grid.last], rest);
+  return grid.at(part, rest);
+}
+
 }  // namespace shardsim

@@ -229,7 +229,7 @@ void ReplayWorld::order(ReplayGang& gang, std::size_t member, GangStream& stream
 // The same for all members, where nothing is under way that their collectives could come behind.
 void ReplayWorld::order_freely(ReplayGang& gang, GangStream& stream, GangWork& work) {
   if (options_.lanes != nullptr) options_.lanes->post_freely(gang, work);
-  for (std::size_t member = 0; member < gang.size(); ++member) {
+  for (std::size_t member = 0; options_.lanes == nullptr && member < gang.size(); ++member) {
     const GangStream::Stream& own = stream.streams[member];
     ReplayOperation& operation = *work.operations[own.part];
     RankClock& clock = gang.members[member].clock;
@@ -255,7 +255,9 @@ bool ReplayWorld::await(ReplayGang& gang, const GangWork& work) {
 void ReplayWorld::finish_wait(ReplayGang& gang, GangWork& work) {
   GangStream& stream = gang.streams[work.stream];
   const bool is_transfer = work.operations.front()->is_transfer();
-  if (gang.members.empty()) {
+  if (options_.lanes != nullptr) {
+    options_.lanes->wait(gang, work, is_transfer);
+  } else if (gang.members.empty()) {
     const ReplayOperation& operation = *work.operations.front();
     RankState& rank = *gang.ranks.front();
     rank.wait(operation.start, operation.end, is_transfer, rules_);
@@ -278,7 +280,6 @@ void ReplayWorld::finish_wait(ReplayGang& gang, GangWork& work) {
       stream.streams[i].free = max(stream.streams[i].free, end);
     }
   }
-  if (options_.lanes != nullptr) options_.lanes->wait(gang, work, is_transfer);
   if (stream.last == &work) stream.last = nullptr;
   if (stream.track >= 0) trace(gang, stream, *work.operations.front());
   for (std::size_t i = 0; i < work.operations.size(); ++i) {

@@ -3,11 +3,14 @@
 #include <algorithm>
 
 #include "sim/kernel/hash.hpp"
+#include "sim/kernel/last_rank.hpp"
 
 namespace shardsim {
 
 namespace {
 
+// A rounded price by its factor, rounded once more. Prices of stragglers are rounded elsewhere, in
+// lanes as in runs: Device::price.
 Time scaled(Time price, double factor) {
   constexpr double kLargest = 0x1p62;
   const double picoseconds = static_cast<double>(price.picoseconds()) * factor + 0.5;
@@ -52,6 +55,8 @@ void ReplayLanes::make_member(const ReplayGang& gang, std::size_t member,
   Member& made = gangs_[gang.number].emplace_back();
   made.rank = rank;
   made.clocks.resize(lanes);
+  made.hosts.resize(lanes);
+  made.computed.resize(lanes);
   made.begins.resize(lanes);
   made.ends.resize(lanes);
   made.free.resize(behind.size());
@@ -82,17 +87,38 @@ void ReplayLanes::begin(const Cluster& cluster, std::deque<ReplayGang>& gangs, R
   }
 }
 
+// Lane by lane within each work: those do not wait for each other's factors.
+void ReplayLanes::draw_prices(const ClockStretch& stretch, std::vector<DrawSequence>& jitter) {
+  const FactorTable& factors = *options_.compute;
+  const std::size_t lanes = jitter.size();
+  prices_.assign(lanes, Time());
+  Time* const prices = prices_.data();
+  DrawSequence* const draws = jitter.data();
+  for (const ClockStretch::Work& work : stretch.works()) {
+    const Time price = work.price;
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      prices[lane] += scaled(price, factors.at(draws[lane].next()));
+    }
+  }
+}
+
 void ReplayLanes::run(const ReplayGang& gang, std::uint32_t stretch) {
   for (Member& member : gangs_[gang.number]) {
-    for (std::size_t lane = 0; lane < member.clocks.size(); ++lane) {
-      const ReplayCode& code = member.codes.empty() ? *gang.code : *member.codes[lane];
-      if (member.jitter.empty()) {
-        member.clocks[lane].run(code.stretches[stretch]);
-        continue;
-      }
-      DrawSequence& draws = member.jitter[lane];
-      member.clocks[lane].run(code.stretches[stretch], [&](Time price) {
-        return scaled(price, options_.compute->at(draws.next()));
+    const auto code_of = [&](std::size_t lane) -> const ClockStretch& {
+      return (member.codes.empty() ? *gang.code : *member.codes[lane]).stretches[stretch];
+    };
+    const ClockStretch& common = gang.code->stretches[stretch];
+    if (options_.compute == nullptr) {
+      member.for_each([&](std::size_t lane, LaneClock& clock) { clock.run(code_of(lane)); });
+    } else if (member.codes.empty() && common.host_is_free()) {
+      draw_prices(common, member.jitter);
+      member.for_each(
+          [&](std::size_t lane, LaneClock& clock) { clock.run_as_one(common, prices_[lane]); });
+    } else {
+      member.for_each([&](std::size_t lane, LaneClock& clock) {
+        clock.run(code_of(lane), [&](Time price) {
+          return scaled(price, options_.compute->at(member.jitter[lane].next()));
+        });
       });
     }
   }
@@ -105,7 +131,7 @@ void ReplayLanes::mark(const ReplayGang& gang, const ProgramMark& mark) {
   for (Member& member : gangs_[gang.number]) {
     std::vector<Time>& moments = begins ? member.begins : member.ends;
     for (std::size_t lane = 0; lane < moments.size(); ++lane) {
-      moments[lane] = member.clocks[lane].now();
+      moments[lane] = member.clocks[lane];
     }
   }
 }
@@ -128,24 +154,24 @@ void ReplayLanes::post(ReplayGang& gang, std::size_t member, const GangStream& s
   const auto place = static_cast<std::size_t>(&stream - gang.streams.data());
   const std::vector<Time>* const free =
       follows && stream.last == nullptr ? &own.free[place] : nullptr;
-  for (std::size_t lane = 0; lane < starts.size(); ++lane) {
-    Time ready = own.clocks[lane].post(follows, rules_);
+  own.for_each([&](std::size_t lane, LaneClock& clock) {
+    Time ready = clock.post(follows, rules_);
     if (free != nullptr) ready = max(ready, (*free)[lane]);
-    if (!operation.is_transfer()) own.clocks[lane].begin_collective(rules_);
+    if (!operation.is_transfer()) clock.begin_collective(rules_);
     starts[lane] = max(starts[lane], ready);
-  }
+  });
 }
 
 void ReplayLanes::post_freely(ReplayGang& gang, const GangWork& work) {
   const GangStream& stream = gang.streams[work.stream];
+  const StreamRules rules = rules_;
   for (std::size_t i = 0; i < gang.size(); ++i) {
     Member& own = gangs_[gang.number][i];
-    std::vector<Time>& starts = times_of(stream.operation(work, i)).starts;
-    for (std::size_t lane = 0; lane < starts.size(); ++lane) {
-      RankClock& clock = own.clocks[lane];
-      starts[lane] = max(starts[lane], clock.post(false, rules_));
-      clock.begin_collective(rules_);
-    }
+    Time* const starts = times_of(stream.operation(work, i)).starts.data();
+    own.for_each([=](std::size_t lane, LaneClock& clock) {
+      starts[lane] = max(starts[lane], clock.post(false, rules));
+      clock.begin_collective(rules);
+    });
   }
 }
 
@@ -182,13 +208,16 @@ void ReplayLanes::join(const ReplayOperation& operation) {
 }
 
 void ReplayLanes::wait(ReplayGang& gang, const GangWork& work, bool is_transfer) {
+  const StreamRules rules = rules_;
   const GangStream& stream = gang.streams[work.stream];
   for (std::size_t i = 0; i < gang.size(); ++i) {
     Member& own = gangs_[gang.number][i];
     const Times& times = times_of(stream.operation(work, i));
-    for (std::size_t lane = 0; lane < times.ends.size(); ++lane) {
-      own.clocks[lane].wait(times.starts[lane], times.ends[lane], is_transfer, rules_);
-    }
+    const Time* const starts = times.starts.data();
+    const Time* const ends = times.ends.data();
+    own.for_each([=](std::size_t lane, LaneClock& clock) {
+      clock.wait(starts[lane], ends[lane], is_transfer, rules);
+    });
     std::vector<Time>& free = own.free[work.stream];
     for (std::size_t lane = 0; lane < free.size(); ++lane) {
       free[lane] = max(free[lane], times.ends[lane]);
@@ -197,19 +226,17 @@ void ReplayLanes::wait(ReplayGang& gang, const GangWork& work, bool is_transfer)
 }
 
 std::vector<Time> ReplayLanes::step_times() const {
-  std::vector<Time> times(options_.lanes.size());
-  for (std::size_t lane = 0; lane < times.size(); ++lane) {
-    Time last_end = Time::from_picoseconds(-1);
-    int last_rank = 0;
-    for (const std::vector<Member>& gang : gangs_) {
-      for (const Member& member : gang) {
-        if (member.ends[lane] < last_end) continue;
-        if (member.ends[lane] == last_end && member.rank > last_rank) continue;
-        last_end = member.ends[lane];
-        last_rank = member.rank;
-        times[lane] = member.ends[lane] - member.begins[lane];
-      }
-    }
+  const int ranks = cluster_->num_ranks();
+  std::vector<const Member*> members(static_cast<std::size_t>(ranks));
+  for (const std::vector<Member>& gang : gangs_) {
+    for (const Member& member : gang) members[static_cast<std::size_t>(member.rank)] = &member;
+  }
+  std::vector<Time> times;
+  for (std::size_t lane = 0; lane < options_.lanes.size(); ++lane) {
+    const auto member_of = [&](int rank) { return members[static_cast<std::size_t>(rank)]; };
+    const Member& last =
+        *member_of(last_rank(ranks, [&](int rank) { return member_of(rank)->ends[lane]; }));
+    times.push_back(last.ends[lane] - last.begins[lane]);
   }
   return times;
 }

@@ -37,7 +37,7 @@ class ReplayLanes {
  public:
   explicit ReplayLanes(LaneOptions options) : options_(std::move(options)) {}
 
-  /// By lane: the time of the step, on the rank whose step ends last; of equal ranks, the lowest.
+  /// By lane: the time of the step, on the rank that ends it last.
   [[nodiscard]] std::vector<Time> step_times() const;
 
   // --- For ReplayWorld -------------------------------------------------------------------------
@@ -60,15 +60,34 @@ class ReplayLanes {
   void mark(const ReplayGang& gang, const ProgramMark& mark);
 
  private:
+  using LaneClock = StreamClock<ClockView>;
   struct Member {
     int rank = 0;
-    // By lane:
-    std::vector<RankClock> clocks;
+    int num_beside = 0;  // In all lanes.
+    // By lane; apart, as most loops need one or two of them.
+    std::vector<Time> clocks;
+    std::vector<Time> hosts;
+    std::vector<ComputedBeside> computed;
     std::vector<const ReplayCode*> codes;  // Empty: the gang's.
     std::vector<DrawSequence> jitter;      // Empty: none.
     std::vector<std::vector<Time>> free;   // By stream; empty where nothing comes behind others.
     std::vector<Time> begins;
     std::vector<Time> ends;
+
+    // Calls `act` with each lane and its clock.
+    template <class Act>
+    void for_each(const Act& act) {
+      const std::size_t count = clocks.size();
+      Time* const clock = clocks.data();
+      Time* const host = hosts.data();
+      ComputedBeside* const beside = computed.data();
+      const int begun = num_beside;
+      for (std::size_t lane = 0; lane < count; ++lane) {
+        LaneClock own(ClockView{clock[lane], host[lane], begun, beside[lane]});
+        act(lane, own);
+        num_beside = own.num_beside();
+      }
+    }
   };
   struct Times {
     std::vector<Time> starts;
@@ -77,6 +96,7 @@ class ReplayLanes {
   [[nodiscard]] Times& times_of(const ReplayOperation& operation) {
     return times_[operation.number];
   }
+  void draw_prices(const ClockStretch& stretch, std::vector<DrawSequence>& jitter);
   void make_member(const ReplayGang& gang, std::size_t member, const std::vector<bool>& behind,
                    ReplayCodes& codes);
 
@@ -84,7 +104,8 @@ class ReplayLanes {
   StreamRules rules_;
   const Cluster* cluster_ = nullptr;
   std::vector<std::vector<Member>> gangs_;
-  std::deque<Times> times_;  // By number of the operation.
+  std::deque<Times> times_;   // By number of the operation.
+  std::vector<Time> prices_;  // By lane, of a stretch.
 };
 
 }  // namespace shardsim

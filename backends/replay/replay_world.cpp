@@ -285,8 +285,11 @@ bool ReplayWorld::act(ReplayGang& gang, const ProgramStep& step) {
     case Kind::compute:
       if (gang.code != nullptr) {
         const ClockStretch& stretch = gang.code->stretches[step.row];
+        if (options_.lanes != nullptr) {
+          options_.lanes->run(gang, step.row);
+          break;
+        }
         for (GangMember& member : gang.members) member.clock.run(stretch);
-        if (options_.lanes != nullptr) options_.lanes->run(gang, step.row);
       } else {
         compute(gang, step.row);
       }

@@ -41,8 +41,8 @@ struct ReplayOptions {
   bool hashes_all = false;
   /// Those that several worlds share; null: none.
   const ReplayCodes* codes = nullptr;
-  /// Draws of faults that are replayed beside it; null: none. Then no rank is traced or watched,
-  /// and prices are constant.
+  /// Draws of faults, which have times in place of the world; null: none. Then all ranks run, none
+  /// is traced or watched, and prices are constant.
   ReplayLanes* lanes = nullptr;
   /// Called at each mark of a rank, whose state is that of the moment.
   std::function<void(int rank, const ProgramMark& mark)> on_mark;

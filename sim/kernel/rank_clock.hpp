@@ -1,8 +1,7 @@
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
+#include "sim/kernel/clock_stretch.hpp"
+#include "sim/kernel/computed_beside.hpp"
 #include "sim/kernel/time.hpp"
 
 // The clocks of one rank: its compute stream's and its host's, and what the time went to. Fibers
@@ -19,82 +18,58 @@ struct TimeSplit {
   friend bool operator==(const TimeSplit&, const TimeSplit&) = default;
 };
 
-/// How a host works with its device.
-struct StreamRules {
-  Time call_price;                   ///< Host time to post a communication.
-  bool waits_for_kernels = false;    ///< The host, for each kernel and for what it waits for.
-  bool waits_for_transfers = false;  ///< The host, when it waits for a transfer between two ranks.
-  double slowdown = 0.0;             ///< Computing beside a collective takes longer by this share.
+/// All of a rank's clock.
+struct ClockParts {
+  Time clock;  ///< The compute stream's, never behind the host's.
+  Time host;
+  TimeSplit split = {};
+  int num_beside = 0;            ///< Communications posted and not waited for.
+  ComputedBeside computed = {};  ///< Not charged for.
 };
 
-/// Work of a compute stream and its host between two calls, as one function of both clocks, which
-/// is a 2 x 2 matrix over (max, +): so it costs the same however much work it is.
-class ClockStretch {
- public:
-  explicit ClockStretch(const StreamRules& rules) : rules_(rules) {}
-
-  /// RankClock::launch,
-  void launch(Time host_time, Time price);
-  /// and RankClock::synchronize.
-  void synchronize();
-  [[nodiscard]] bool empty() const { return works_.empty(); }
-
- private:
-  friend class RankClock;
-  struct Work {
-    Time host_time;
-    Time price;
-    bool synchronizes = false;
-  };
-  // Sooner than any time that a clock may have.
-  static constexpr Time kNever = Time::from_picoseconds(std::int64_t{-1} << 61);
-
-  /// Whether the compute stream may wait for its host: then it is not busy without a gap.
-  [[nodiscard]] bool may_be_late(Time clock, Time host_clock) const {
-    return is_late_ || host_clock - clock > margin_;
-  }
-
-  StreamRules rules_;
-  std::vector<Work> works_;
-  Time busy_;
-  // From either clock to either: the compute stream's first, then the host's.
-  Time stream_to_stream_;
-  Time host_to_stream_ = kNever;
-  Time stream_to_host_ = kNever;
-  Time host_to_host_;
-  bool is_late_ = false;  // Whatever the clocks are,
-  Time margin_;           // or if the host is not behind by this, which is not positive.
+/// A clock that lies elsewhere, beside others, and that nobody asks what its time went to.
+struct ClockView {
+  Time& clock;
+  Time& host;
+  int num_beside;
+  ComputedBeside& computed;
 };
 
-class RankClock {
+/// `Parts`: ClockParts or ClockView.
+template <class Parts>
+class StreamClock {
  public:
+  StreamClock() = default;
+  explicit StreamClock(const Parts& parts) : parts_(parts) {}
+
   /// The compute stream's.
-  [[nodiscard]] Time now() const { return clock_; }
+  [[nodiscard]] Time now() const { return parts_.clock; }
   /// The host's: nothing that it posts starts before.
-  [[nodiscard]] Time issued() const { return host_clock_; }
-  [[nodiscard]] const TimeSplit& split() const { return split_; }
+  [[nodiscard]] Time issued() const { return parts_.host; }
+  [[nodiscard]] const TimeSplit& split() const { return parts_.split; }
+  [[nodiscard]] int num_beside() const { return parts_.num_beside; }
 
   /// The host spends this on its next work. It runs ahead of the compute stream, which waits where
   /// the host is late.
   void issue(Time host_time) {
-    host_clock_ += host_time;
-    if (host_clock_ <= clock_) return;
-    split_.host += host_clock_ - clock_;
-    clock_ = host_clock_;
+    parts_.host += host_time;
+    if (parts_.host <= parts_.clock) return;
+    if constexpr (kSplits) parts_.split.host += parts_.host - parts_.clock;
+    parts_.clock = parts_.host;
   }
   /// The host waits until the compute stream has done all its work.
-  void synchronize() { host_clock_ = clock_; }
+  void synchronize() { parts_.host = parts_.clock; }
   /// Occupies the compute stream for `price`.
   void compute(Time price) {
-    const Time begin = clock_;
-    clock_ += price;
-    split_.compute += price;
-    if (num_beside_ > 0) note_beside(begin);
+    const Time begin = parts_.clock;
+    parts_.clock += price;
+    if constexpr (kSplits) parts_.split.compute += price;
+    if (parts_.num_beside > 0) parts_.computed.note(begin, parts_.clock);
   }
   /// One kernel: the host issues it, the compute stream does it. Returns when it began.
   Time launch(Time host_time, Time price, const StreamRules& rules) {
     issue(host_time);
-    const Time begin = clock_;
+    const Time begin = parts_.clock;
     compute(price);
     if (rules.waits_for_kernels) synchronize();
     return begin;
@@ -102,16 +77,18 @@ class RankClock {
 
   /// All of a stretch.
   void run(const ClockStretch& stretch) {
-    if (num_beside_ > 0 && stretch.may_be_late(clock_, host_clock_)) {
+    if (parts_.num_beside > 0 && stretch.may_be_late(parts_.clock, parts_.host)) {
       return run(stretch, [](Time price) { return price; });
     }
-    const Time begin = clock_;
-    const Time host = host_clock_;
-    clock_ = max(begin + stretch.stream_to_stream_, host + stretch.host_to_stream_);
-    host_clock_ = max(begin + stretch.stream_to_host_, host + stretch.host_to_host_);
-    split_.compute += stretch.busy_;
-    split_.host += clock_ - begin - stretch.busy_;
-    if (num_beside_ > 0 && stretch.busy_ > Time()) note_beside(begin);
+    const Time begin = parts_.clock;
+    const Time host = parts_.host;
+    parts_.clock = max(begin + stretch.stream_to_stream_, host + stretch.host_to_stream_);
+    parts_.host = max(begin + stretch.stream_to_host_, host + stretch.host_to_host_);
+    if constexpr (kSplits) {
+      parts_.split.compute += stretch.busy_;
+      parts_.split.host += parts_.clock - begin - stretch.busy_;
+    }
+    if (parts_.num_beside > 0 && stretch.busy_ > Time()) parts_.computed.note(begin, parts_.clock);
   }
 
   /// The same, where `change` gives each price another value.
@@ -126,26 +103,34 @@ class RankClock {
     }
   }
 
+  /// The same, where all works together have another price. REQUIRES: host_is_free().
+  void run_as_one(const ClockStretch& stretch, Time price) {
+    compute(price);
+    if (stretch.rules_.waits_for_kernels) synchronize();
+  }
+
   /// From here until the communication is waited for, computing may have to be charged for.
-  void begin_beside() { ++num_beside_; }
+  void begin_beside() { ++parts_.num_beside; }
   /// Ends the communication that ran from `start` to `end`: computing during that time took longer
   /// by `share`. No moment of computing is charged twice.
   void end_beside(Time start, Time end, double share) {
-    if (computed_.empty()) {
-      --num_beside_;
-    } else {
-      charge_beside(start, end, share);
-    }
+    const Time beside = parts_.computed.take(start, end, --parts_.num_beside == 0);
+    if (beside == Time()) return;
+    const Time lost = Time::from_seconds(beside.seconds() * share);
+    parts_.clock += lost;
+    if constexpr (kSplits) parts_.split.compute += lost;
   }
   /// The compute stream waits for an operation that ran from `start` to `end`.
   void advance_to(Time start, Time end) {
-    if (end <= clock_) return;
-    if (start > clock_) {
-      split_.bubble += start - clock_;
-      clock_ = start;
+    if (end <= parts_.clock) return;
+    if constexpr (kSplits) {
+      if (start > parts_.clock) {
+        parts_.split.bubble += start - parts_.clock;
+        parts_.clock = start;
+      }
+      parts_.split.exposed_comm += end - parts_.clock;
     }
-    split_.exposed_comm += end - clock_;
-    clock_ = end;
+    parts_.clock = end;
   }
 
   /// The host posts a communication, which is a transfer between two ranks or a collective. Returns
@@ -153,7 +138,7 @@ class RankClock {
   /// communication instead of what the compute stream has to do.
   Time post(bool behind_work, const StreamRules& rules) {
     issue(rules.call_price);
-    return behind_work ? host_clock_ : clock_;
+    return behind_work ? parts_.host : parts_.clock;
   }
   /// A collective is under way from now on.
   void begin_collective(const StreamRules& rules) {
@@ -167,20 +152,11 @@ class RankClock {
   }
 
  private:
-  struct Interval {
-    Time begin;
-    Time end;
-  };
-  void note_beside(Time begin);
-  void charge_beside(Time start, Time end, double share);
-  [[nodiscard]] Time between(Time start, Time end) const;
-  Time take_between(Time start, Time end);
+  static constexpr bool kSplits = requires(Parts parts) { parts.split; };
 
-  Time clock_;  // Never behind the host's.
-  Time host_clock_;
-  TimeSplit split_;
-  int num_beside_ = 0;              // Communications posted and not waited for.
-  std::vector<Interval> computed_;  // Beside them, in order, and not charged for.
+  Parts parts_;
 };
+
+using RankClock = StreamClock<ClockParts>;
 
 }  // namespace shardsim

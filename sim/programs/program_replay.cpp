@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/kernel/last_rank.hpp"
+
 #include "backends/program/program_tables.hpp"
 
 #include "scenarios/presets.hpp"
@@ -118,11 +120,10 @@ ProgramReplay replay_programs_on(const ProgramSet& set, const ProgramReplayOptio
                 "the programs of the ranks do not fit together: " + ended.reason,
                 "correct what recorded them: every member of a group makes the same calls");
   }
+  replay.last_rank =
+      last_rank(world.num_ranks(), [&world](int rank) { return world.rank(rank).now(); });
+  replay.whole = world.rank(replay.last_rank).now();
   for (int rank = 0; rank < world.num_ranks(); ++rank) {
-    if (world.rank(rank).now() > replay.whole) {
-      replay.whole = world.rank(rank).now();
-      replay.last_rank = rank;
-    }
     replay.peak_memory_bytes = std::max(replay.peak_memory_bytes, world.ledger(rank).peak());
   }
   replay.split = world.rank(replay.last_rank).split();

@@ -1,5 +1,7 @@
 #include <utility>
 
+#include "sim/kernel/last_rank.hpp"
+
 #include "sim/run/metrics.hpp"
 
 // The record of a run, which marks of its ranks fill in.
@@ -16,11 +18,8 @@ RunRecord::RunRecord(const World& world, std::int64_t steps, std::vector<Oracle*
       pipeline_(begin_.size()) {}
 
 int RunRecord::last_rank() const {
-  int last = 0;
-  for (int rank = 1; rank < world_.num_ranks(); ++rank) {
-    if (last_step_end(rank).clock > last_step_end(last).clock) last = rank;
-  }
-  return last;
+  return shardsim::last_rank(world_.num_ranks(),
+                             [this](int rank) { return last_step_end(rank).clock; });
 }
 
 void RunRecord::note(int rank, const ProgramMark& mark) {

@@ -195,7 +195,7 @@ CostEstimate cost_of(const Experiment& experiment, const Result& result) {
   const double rate =
       effective_rate(result).value_or(result.number(metric::kTokensPerS).value_or(0.0));
   if (cost.tokens_total <= 0.0 || rate <= 0.0) return cost;
-  cost.days = cost.tokens_total / rate / kSecondsPerDay;
+  cost.days = training_days(cost.tokens_total, rate);
   cost.gpu_hours = cost.days * kHoursPerDay * static_cast<double>(scenario.system.ranks);
   cost.usd = cost.gpu_hours * cost.usd_per_gpu_hour;
   return cost;

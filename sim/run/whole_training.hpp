@@ -19,6 +19,11 @@ namespace shardsim {
 
 inline constexpr double kSecondsPerDay = 86400.0;
 
+/// The days in which a job trains on so many tokens, at so many each second.
+[[nodiscard]] constexpr double training_days(double tokens, double tokens_per_s) {
+  return tokens / tokens_per_s / kSecondsPerDay;
+}
+
 struct FailureModel {
   double mtbf_s = 0.0;        ///< M of the job. Above 0.
   double checkpoint_s = 0.0;  ///< C: training stands still. Above 0.

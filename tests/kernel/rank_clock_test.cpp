@@ -1,8 +1,12 @@
 #include "sim/kernel/rank_clock.hpp"
 
+#include <cstdint>
+#include <set>
 #include <utility>
 
 #include <catch2/catch.hpp>
+
+#include "sim/kernel/random.hpp"
 
 // The two clocks of a rank: its compute stream and the host that feeds it.
 namespace shardsim {
@@ -105,6 +109,88 @@ TEST_CASE("what was computed with nothing beside it is not charged for later") {
   clock.begin_beside();
   clock.end_beside(us(0), us(100), 0.5);  // Cannot be, but for the times.
   CHECK(clock.now() == us(100));
+}
+
+TEST_CASE("charges are those of a list of moments, and a clock that lies elsewhere has the same") {
+  const auto ps = [](std::int64_t count) { return Time::from_picoseconds(count); };
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const RandomStream random(seed, "beside");
+    RankClock clock;
+    Time at;
+    Time host;
+    ComputedBeside computed;
+    StreamClock<ClockView> bare({at, host, 0, computed});
+    std::set<std::int64_t> moments;  // Computed, and not charged for.
+    std::int64_t now = 0;
+    int beside = 0;
+    for (std::uint64_t i = 0; i < 60; ++i) {
+      const auto first = static_cast<std::int64_t>(random.below(3 * i, 9));
+      const auto second = static_cast<std::int64_t>(random.below(3 * i + 1, 9));
+      switch (random.below(3 * i + 2, 4)) {
+        case 0:
+          clock.begin_beside();
+          bare.begin_beside();
+          ++beside;
+          break;
+        case 1:
+          clock.compute(ps(first));
+          bare.compute(ps(first));
+          for (std::int64_t n = 0; n < first && beside > 0; ++n) moments.insert(now + n);
+          now += first;
+          break;
+        case 2:
+          clock.advance_to(ps(now), ps(now + first));
+          bare.advance_to(ps(now), ps(now + first));
+          now += first;
+          break;
+        default: {
+          if (beside == 0) break;
+          const std::int64_t start = now - 2 * first > 0 ? now - 2 * first : 0;
+          clock.end_beside(ps(start), ps(start + second), 1.0);
+          bare.end_beside(ps(start), ps(start + second), 1.0);
+          for (std::int64_t n = start; n < start + second; ++n) {
+            now += static_cast<std::int64_t>(moments.erase(n));
+          }
+          if (--beside == 0) moments.clear();
+        }
+      }
+      REQUIRE(clock.now() == ps(now));
+      REQUIRE(at == ps(now));
+      REQUIRE(bare.num_beside() == beside);
+      REQUIRE(sum_of(clock.split()) == clock.now());
+    }
+  }
+}
+
+TEST_CASE("a stretch whose prices change costs what its works cost one by one") {
+  const auto ps = [](std::int64_t count) { return Time::from_picoseconds(count); };
+  for (const bool waits : {true, false}) {
+    for (const bool host_is_free : {true, false}) {
+      const StreamRules rules{.waits_for_kernels = waits};
+      const Time host = host_is_free ? Time() : ps(40);
+      ClockStretch stretch(rules);
+      RankClock one_by_one;
+      Time sum;
+      for (const int price : {30, 7, 50, 11}) {
+        stretch.launch(host, ps(price));
+        one_by_one.launch(host, ps(2 * price), rules);
+        sum += ps(2 * price);
+      }
+      RankClock changed;
+      changed.run(stretch, [](Time price) { return price + price; });
+      CHECK(changed.now() == one_by_one.now());
+      CHECK(changed.issued() == one_by_one.issued());
+      CHECK(stretch.host_is_free() == host_is_free);
+      if (!host_is_free) continue;
+      RankClock as_one;
+      as_one.run_as_one(stretch, sum);
+      CHECK(as_one.now() == one_by_one.now());
+      CHECK(as_one.issued() == one_by_one.issued());
+      CHECK(as_one.split() == one_by_one.split());
+      stretch.synchronize();
+      CHECK_FALSE(stretch.host_is_free());
+    }
+  }
 }
 
 TEST_CASE("a kernel waits for its host, and the host for it where the rules say so") {

@@ -105,6 +105,17 @@ void mixed_body(Runtime& runtime, Communicator& world) {
   }
 }
 
+// Without times of a host and overlap, with those of a host, with both, and where it waits.
+constexpr int kVariants = 4;
+Cluster varied_cluster(int ranks, int variant) {
+  Cluster cluster = test_cluster(ranks, 4);
+  cluster.device.host_s_per_kernel = variant == 0 ? 0.0 : 3e-6;
+  cluster.device.host_s_per_call = variant == 0 ? 0.0 : 2e-6;
+  cluster.device.slowdown_beside_collectives = variant >= 2 ? 0.3 : 0.0;
+  cluster.device.host_waits_for_kernels = variant == 3;
+  return cluster;
+}
+
 double standard_error(const std::vector<double>& values, double mean) {
   double squares = 0.0;
   for (const double value : values) squares += (value - mean) * (value - mean);
@@ -124,12 +135,8 @@ TEST_CASE("lanes: each has the times of a machine with its stragglers, bit by bi
   constexpr int kRanks = 8;
   const RankPrograms programs = recorded_step(kRanks, mixed_body);
   for (const bool buffered : {false, true}) {
-    for (int variant = 0; variant < 4; ++variant) {
-      Cluster cluster = test_cluster(kRanks, 4);
-      cluster.device.host_s_per_kernel = variant == 0 ? 0.0 : 3e-6;
-      cluster.device.host_s_per_call = variant == 0 ? 0.0 : 2e-6;
-      cluster.device.slowdown_beside_collectives = variant >= 2 ? 0.3 : 0.0;
-      cluster.device.host_waits_for_kernels = variant == 3;
+    for (int variant = 0; variant < kVariants; ++variant) {
+      const Cluster cluster = varied_cluster(kRanks, variant);
       LaneOptions options;
       for (std::uint64_t lane = 0; lane < 6; ++lane) {
         options.lanes.push_back(
@@ -150,10 +157,17 @@ TEST_CASE("lanes: a factor of one changes nothing, and one of two doubles what i
   const FactorTable one([](double) { return 1.0; });
   const FactorTable two([](double) { return 2.0; });
   const RankPrograms programs = recorded_step(8, mixed_body);
+  for (int variant = 0; variant < kVariants; ++variant) {
+    const Cluster varied = varied_cluster(8, variant);
+    CHECK(lane_times(varied, programs, {.lanes = {{}}, .compute = &one, .communication = &one}) ==
+          std::vector<Time>{end_of(varied, programs)});
+  }
+  // Overlap alone: then a stretch is one piece of work.
+  Cluster overlapping = test_cluster(8, 4);
+  overlapping.device.slowdown_beside_collectives = 0.3;
+  CHECK(lane_times(overlapping, programs, {.lanes = {{}}, .compute = &one}) ==
+        std::vector<Time>{end_of(overlapping, programs)});
   const Cluster cluster = test_cluster(8, 4);
-  const Time plain = end_of(cluster, programs);
-  CHECK(lane_times(cluster, programs, {.lanes = {{}}, .compute = &one, .communication = &one}) ==
-        std::vector<Time>{plain});
   const Cluster slow = slowed(cluster, std::vector<double>(8, 2.0));
   CHECK(lane_times(cluster, programs, {.lanes = {{}}, .compute = &two}) ==
         std::vector<Time>{end_of(slow, programs)});

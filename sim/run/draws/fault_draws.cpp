@@ -208,7 +208,7 @@ double days_of_tokens(const Experiment& experiment, double step_s) {
   const TrainingSpec& training = experiment.scenario().training;
   const double tokens = static_cast<double>(training.global_batch_size) *
                         static_cast<double>(experiment.plan().whole().positions_per_sample());
-  return training.tokens_total / tokens * step_s / kSecondsPerDay;
+  return training_days(training.tokens_total, tokens / step_s);
 }
 
 // The days in which each draw has failures.
