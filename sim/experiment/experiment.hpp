@@ -47,9 +47,6 @@ struct Folding {
 };
 [[nodiscard]] Folding folding_of(const Experiment& experiment);
 
-/// Ranks that run themselves.
-[[nodiscard]] int num_running(const Fold& fold);
-
 // --- Experiments -------------------------------------------------------------------------------
 
 /// A scenario with its machine, its training and their consequences. It never changes. Expensive

@@ -153,8 +153,9 @@ std::vector<int> rank_kinds(const Experiment& experiment, const Fold* fold) {
   // Stage, tp, cp and dp_shard.
   std::set<std::tuple<int, int, int, int, Surroundings>> seen;
   std::vector<int> ranks;
-  for (int rank = 0; rank < mesh.size(); ++rank) {
-    if (fold != nullptr && !fold->runs(rank)) continue;
+  const int count = fold == nullptr ? mesh.size() : static_cast<int>(fold->running.size());
+  for (int i = 0; i < count; ++i) {
+    const int rank = fold == nullptr ? i : fold->running[static_cast<std::size_t>(i)];
     if (!every_rank) {
       const MeshPlace place = mesh.place_of(rank);
       const AlikeRanks& alike = experiment.alike();

@@ -143,8 +143,9 @@ RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks, 
   std::size_t num_steps = 0;
   Recorder recorder(ranks);
   try {
-    for (int rank = 0; rank < ranks; ++rank) {
-      if (fold != nullptr && !fold->runs(rank)) continue;
+    const int count = fold == nullptr ? ranks : static_cast<int>(fold->running.size());
+    for (int i = 0; i < count; ++i) {
+      const int rank = fold == nullptr ? i : fold->running[static_cast<std::size_t>(i)];
       Members& own = members[classes.of(rank)];
       own.last = rank;
       if (own.first < 0) {
