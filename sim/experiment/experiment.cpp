@@ -104,10 +104,11 @@ std::vector<int> first_alike(const ParallelPlan& plan) {
 }
 
 // Ranks are alike where the same number of elements fills up each parameter.
-std::vector<int> first_tensor_alike(const ParallelPlan& plan) {
+std::vector<std::vector<int>> first_tensor_alike(const ParallelPlan& plan) {
   const MeshShape& mesh = plan.options().mesh;
-  std::vector<std::vector<std::int64_t>> filling(static_cast<std::size_t>(mesh.tp));
+  std::vector<std::vector<int>> alike(static_cast<std::size_t>(mesh.pp));
   for (int stage = 0; stage < mesh.pp; ++stage) {
+    std::vector<std::vector<std::int64_t>> filling(static_cast<std::size_t>(mesh.tp));
     for (const ParameterSpec& spec : plan.stage(stage).model->parameters()) {
       if (!spec.is_split_over(SplitRanks::tensor)) continue;
       for (int tp = 0; tp < mesh.tp; ++tp) {
@@ -115,10 +116,10 @@ std::vector<int> first_tensor_alike(const ParallelPlan& plan) {
             num_filling(spec, tp, 0, spec.shape.numel()));
       }
     }
-  }
-  std::vector<int> alike;
-  for (const auto& own : filling) {
-    alike.push_back(static_cast<int>(std::ranges::find(filling, own) - filling.begin()));
+    for (const auto& own : filling) {
+      alike[static_cast<std::size_t>(stage)].push_back(
+          static_cast<int>(std::ranges::find(filling, own) - filling.begin()));
+    }
   }
   return alike;
 }
@@ -311,7 +312,9 @@ Experiment compile(Scenario scenario, const ScheduleEdit& edit) {
 // --- Folding -----------------------------------------------------------------------------------
 
 bool AlikeRanks::all_tensor() const {
-  return std::ranges::all_of(tensor, [](int tp) { return tp == 0; });
+  return std::ranges::all_of(tensor, [](const std::vector<int>& of_stage) {
+    return std::ranges::all_of(of_stage, [](int tp) { return tp == 0; });
+  });
 }
 
 AlikeRanks alike_ranks_of(const ParallelPlan& plan) {

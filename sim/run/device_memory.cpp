@@ -160,7 +160,7 @@ std::vector<int> rank_kinds(const Experiment& experiment, const Fold* fold) {
       const MeshPlace place = mesh.place_of(rank);
       const AlikeRanks& alike = experiment.alike();
       const bool is_new =
-          seen.emplace(place.pp, alike.tensor[static_cast<std::size_t>(place.tp)], place.cp,
+          seen.emplace(place.pp, alike.first_tensor(place), place.cp,
                        alike.first[static_cast<std::size_t>(place.dp_shard)], surroundings(rank))
               .second;
       if (!is_new) continue;

@@ -68,7 +68,7 @@ class Classes {
     const int experts =
         alike.experts.empty() ? 0 : alike.experts[at(mesh_.shard_of(place, WeightKind::expert))];
     const auto [member, first] = routing_of(place);
-    return {place.pp, alike.tensor[at(place.tp)],
+    return {place.pp, alike.first_tensor(place),
             place.cp, alike.first[at(place.dp_shard)],
             experts,  member,
             first};
