@@ -126,9 +126,32 @@ CollectiveRequest request_of(const CollectiveShape& shape, const GroupLayout& la
 }
 
 bool moves_evenly(const CollectiveShape& shape, Algorithm algorithm) {
+  if (shape.row->path == CollectivePath::none) return true;
   if (shape.padding != 0 || shape.row->path != CollectivePath::ring) return false;
   if (!shape.row->reduces_to_all()) return shape.counts.empty();
   return algorithm == Algorithm::ring && shape.count % shape.size == 0;
+}
+
+int moves_evenly_until(const CollectiveShape& shape, Algorithm algorithm, int member) {
+  if (moves_evenly(shape, algorithm)) return shape.size;
+  const bool is_ring = shape.row->path == CollectivePath::ring && algorithm != Algorithm::tree;
+  if (!is_ring || !shape.counts.empty() || !shape.padding_at.empty()) return member + 1;
+  // A member moves what chunks beside it hold, too. Behind these chunks are others than before
+  // them, with padding and without it.
+  const std::int64_t payload = shape.count - shape.padding;
+  const std::int64_t chunk = std::max<std::int64_t>(shape.chunk(0), 1);
+  const std::int64_t changes[] = {0,
+                                  shape.size,
+                                  shape.count % shape.size,
+                                  payload % shape.size,
+                                  payload / chunk,
+                                  payload / chunk + 1};
+  std::int64_t end = shape.size;
+  for (const std::int64_t change : changes) {
+    if (change == member || change == member + 1) return member + 1;
+    if (change > member) end = std::min(end, change - 1);
+  }
+  return static_cast<int>(end);
 }
 
 Moved moved_by(const CollectiveShape& shape, Algorithm algorithm, const DoubleTree* tree,

@@ -53,6 +53,8 @@ struct CollectiveShape {
 
 /// Whether every member moves the same. `algorithm`, here and below: as priced.
 [[nodiscard]] bool moves_evenly(const CollectiveShape& shape, Algorithm algorithm);
+/// The first member behind `member` that may move something else than it, or their number.
+[[nodiscard]] int moves_evenly_until(const CollectiveShape& shape, Algorithm algorithm, int member);
 /// The traffic of `member`. `tree`: read where the algorithm is that.
 [[nodiscard]] Moved moved_by(const CollectiveShape& shape, Algorithm algorithm,
                              const DoubleTree* tree, int member);

@@ -31,6 +31,43 @@ void add_moved(TrafficCounters& counters, const Moved& moved, TrafficClass traff
   counters.calls += calls;
 }
 
+// --- Members -----------------------------------------------------------------------------------
+
+std::size_t MemberCounters::split_at(int member) {
+  const auto after = std::ranges::upper_bound(runs_, member, {}, &Run::first);
+  const auto run = static_cast<std::size_t>(after - runs_.begin()) - 1;
+  if (runs_[run].first == member) return run;
+  runs_.insert(after, {member, runs_[run].counters});
+  return run + 1;
+}
+
+TrafficCounters MemberCounters::sum() const {
+  TrafficCounters sum;
+  for_each([&sum](int first, int end, const TrafficCounters& counters) {
+    sum += times(counters, end - first);
+  });
+  return sum;
+}
+
+std::vector<TrafficCounters> MemberCounters::each() const {
+  std::vector<TrafficCounters> each;
+  each.reserve(static_cast<std::size_t>(size_));
+  for_each([&each](int first, int end, const TrafficCounters& counters) {
+    each.insert(each.end(), static_cast<std::size_t>(end - first), counters);
+  });
+  return each;
+}
+
+bool MemberCounters::has_no_links() const {
+  return std::ranges::all_of(runs_, [](const Run& run) {
+    const TrafficCounters& counters = run.counters;
+    return counters.messages == counters.scalar_messages && counters.to_next == 0 &&
+           counters.from_previous == 0;
+  });
+}
+
+// --- Links -------------------------------------------------------------------------------------
+
 void GroupLinks::expect_all_pairs(int size) {
   if (paired_ > 0 || size > kMostPaired) return;
   paired_ = size;

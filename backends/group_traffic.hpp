@@ -26,6 +26,47 @@ struct Moved {
 void add_moved(TrafficCounters& counters, const Moved& moved, TrafficClass traffic,
                std::int64_t times = 1, bool is_call = true);
 
+/// The traffic of the members of a group, kept once for neighbours that have moved the same.
+class MemberCounters {
+ public:
+  explicit MemberCounters(int size) : size_(size), runs_{{0, {}}} {}
+
+  /// To add what members have moved: each of those from `first` to before `end`.
+  template <class Add>
+  void add(int first, int end, const Add& add_to) {
+    for (std::size_t run = split_at(first); run < runs_.size() && runs_[run].first < end; ++run) {
+      if (end_of(run) > end) split_at(end);
+      add_to(runs_[run].counters);
+    }
+  }
+  /// Visits the members in order: those from `first` to before `end` have moved the same.
+  template <class Visitor>
+  void for_each(const Visitor& visit) const {
+    for (std::size_t run = 0; run < runs_.size(); ++run) {
+      visit(runs_[run].first, end_of(run), runs_[run].counters);
+    }
+  }
+  /// The sum of all members.
+  [[nodiscard]] TrafficCounters sum() const;
+  [[nodiscard]] std::vector<TrafficCounters> each() const;
+  /// Whether no member has moved payload along the ring, or sent a message of it anywhere.
+  [[nodiscard]] bool has_no_links() const;
+
+ private:
+  struct Run {
+    int first = 0;
+    TrafficCounters counters;
+  };
+  [[nodiscard]] int end_of(std::size_t run) const {
+    return run + 1 == runs_.size() ? size_ : runs_[run + 1].first;
+  }
+  // The run that begins at `member`, now.
+  std::size_t split_at(int member);
+
+  int size_;
+  std::vector<Run> runs_;  // Ascending, and without gaps.
+};
+
 /// Payload of a group that travelled off its ring: by trees, or directly. Most groups have none.
 /// Others keep one entry per used link; small groups in which all send to all keep one per pair.
 class GroupLinks {

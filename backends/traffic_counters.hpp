@@ -60,6 +60,21 @@ inline TrafficCounters& operator+=(TrafficCounters& sum, const TrafficCounters& 
   return sum;
 }
 
+/// The traffic of `count` members with the same.
+inline TrafficCounters times(const TrafficCounters& counters, std::int64_t count) {
+  return {.payload_sent = counters.payload_sent * count,
+          .payload_received = counters.payload_received * count,
+          .padding_sent = counters.padding_sent * count,
+          .scalar_sent = counters.scalar_sent * count,
+          .scalar_received = counters.scalar_received * count,
+          .to_next = counters.to_next * count,
+          .from_previous = counters.from_previous * count,
+          .messages = counters.messages * count,
+          .scalar_messages = counters.scalar_messages * count,
+          .calls = counters.calls * count,
+          .scalar_calls = counters.scalar_calls * count};
+}
+
 /// Traffic of one group, as this member counted it.
 struct GroupTraffic {
   std::string name;

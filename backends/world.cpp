@@ -1,14 +1,18 @@
 #include "backends/world.hpp"
 
+#include <numeric>
 #include <utility>
 
 namespace shardsim {
 
-World::World(Cluster cluster)
+World::World(Cluster cluster, const Fold* fold)
     : cluster_(std::move(cluster)),
-      executed_flops_(static_cast<std::size_t>(cluster_.num_ranks()), 0.0),
-      sent_by_rank_(executed_flops_.size(), 0),
-      comm_busy_(executed_flops_.size(), 0) {}
+      fold_(fold),
+      everyone_(fold == nullptr ? static_cast<std::size_t>(cluster_.num_ranks()) : 0) {
+  std::iota(everyone_.begin(), everyone_.end(), 0);
+  executed_flops_.resize(running().size(), 0.0);
+  comm_busy_.resize(running().size(), 0);
+}
 
 namespace {
 
@@ -30,6 +34,27 @@ std::unique_ptr<WatchedMemory> World::watch_memory(int rank, std::int64_t capaci
   return std::make_unique<ReplayedMemory>(this->rank(rank), capacity, outside);
 }
 
+void World::for_each_link(const std::function<void(const LinkTraffic&)>& visit) const {
+  for_equal_links([&](const EqualLinks& links) {
+    LinkTraffic link = links.first();
+    visit(link);
+    for (std::size_t twin = 0; twin < links.twins.size(); ++twin) {
+      link.from_rank = links.twins.rank(twin, links.from);
+      link.to_rank = links.twins.rank(twin, links.to);
+      visit(link);
+    }
+  });
+}
+
+void World::add_sent(std::int64_t bytes, const std::vector<int>& members, const Twins& twins,
+                     int member, std::vector<std::int64_t>& by_rank) {
+  if (bytes == 0) return;
+  by_rank[static_cast<std::size_t>(members[static_cast<std::size_t>(member)])] += bytes;
+  for (std::size_t twin = 0; twin < twins.size(); ++twin) {
+    by_rank[static_cast<std::size_t>(twins.rank(twin, member))] += bytes;
+  }
+}
+
 TrafficCounters World::total_traffic() const {
   TrafficCounters total;
   for (const auto& [_, counters] : traffic_) total += counters;
@@ -43,7 +68,7 @@ std::span<const std::int64_t> World::tallied(std::string_view name) const {
 
 int World::fullest_rank() const {
   int fullest = 0;
-  for (int rank = 1; rank < num_ranks(); ++rank) {
+  for (const int rank : running()) {
     if (ledger(rank).peak() > ledger(fullest).peak()) fullest = rank;
   }
   return fullest;
@@ -61,9 +86,9 @@ void World::tally(const char* name, std::int64_t first, std::span<const std::int
   }
 }
 
-void World::add_traffic(const std::string& name, int rank, const TrafficCounters& counters) {
-  traffic_[name] += counters;
-  sent_by_rank_[static_cast<std::size_t>(rank)] += counters.payload_sent;
+void World::add_traffic(const std::string& name, const TrafficCounters& counters,
+                        std::int64_t members) {
+  traffic_[name] += times(counters, members);
 }
 
 }  // namespace shardsim

@@ -15,6 +15,7 @@
 
 #include "sim/hardware/cluster.hpp"
 
+#include "backends/fold.hpp"
 #include "backends/traffic_counters.hpp"
 
 // The figures of a run in virtual time, whether fibers ran its ranks or programs were replayed.
@@ -28,6 +29,22 @@ struct LinkTraffic {
   int from_rank = 0;       ///< World ranks.
   int to_rank = 0;
   LinkCounts counts;
+};
+
+/// The same link of a group and of each of its twins.
+struct EqualLinks {
+  std::string_view group;  ///< Its name. Lives as long as the world.
+  const std::vector<int>& members;
+  const Twins& twins;
+  int from = 0;  ///< Members.
+  int to = 0;
+  LinkCounts counts;
+
+  [[nodiscard]] std::int64_t size() const { return 1 + static_cast<std::int64_t>(twins.size()); }
+  [[nodiscard]] LinkTraffic first() const {
+    return {group, members[static_cast<std::size_t>(from)], members[static_cast<std::size_t>(to)],
+            counts};
+  }
 };
 
 /// The device memory of one rank of a world, which it does not outlive.
@@ -54,6 +71,15 @@ class World {
 
   [[nodiscard]] const Cluster& cluster() const { return cluster_; }
   [[nodiscard]] int num_ranks() const { return cluster_.num_ranks(); }
+  /// Those ranks that run, and for each rank the place among them of the one that runs for it:
+  /// mostly its own. The lowest of equal ranks runs.
+  [[nodiscard]] const std::vector<int>& running() const {
+    return fold_ == nullptr ? everyone_ : fold_->running;
+  }
+  [[nodiscard]] std::size_t place_of(int rank) const {
+    const auto index = static_cast<std::size_t>(rank);
+    return fold_ == nullptr ? index : static_cast<std::size_t>(fold_->place_of[index]);
+  }
   /// The state of the rank that runs in the place of `rank`: mostly its own.
   [[nodiscard]] virtual RankState& rank(int rank) = 0;
   [[nodiscard]] virtual const RankState& rank(int rank) const = 0;
@@ -70,20 +96,20 @@ class World {
   [[nodiscard]] virtual std::uint64_t trace_hash() const = 0;
   /// Visits the links that were used, group by group in the order they were made, by sender and
   /// receiver.
-  virtual void for_each_link(const std::function<void(const LinkTraffic&)>& visit) const = 0;
+  virtual void for_equal_links(const std::function<void(const EqualLinks&)>& visit) const = 0;
+  void for_each_link(const std::function<void(const LinkTraffic&)>& visit) const;
 
   /// Traffic by communicator name, summed over the members of all groups of that name.
   [[nodiscard]] const std::map<std::string, TrafficCounters>& traffic() const { return traffic_; }
   [[nodiscard]] TrafficCounters total_traffic() const;
   /// Payload bytes sent, per world rank.
-  [[nodiscard]] const std::vector<std::int64_t>& sent_by_rank() const { return sent_by_rank_; }
+  [[nodiscard]] virtual std::vector<std::int64_t> sent_by_rank() const = 0;
   /// Sum of the durations of a rank's communications that have been waited for; also during a run.
   [[nodiscard]] Time comm_busy(int rank) const {
-    const int runs = this->rank(rank).index();
-    return Time::from_picoseconds(comm_busy_[static_cast<std::size_t>(runs)]);
+    return Time::from_picoseconds(comm_busy_[place_of(rank)]);
   }
-  /// Operations of matrix products that each rank has computed; exact up to 2^53, then rounded.
-  [[nodiscard]] const std::vector<double>& executed_flops() const { return executed_flops_; }
+  /// Operations of matrix products that a rank has computed; exact up to 2^53, then rounded.
+  [[nodiscard]] double executed_flops(int rank) const { return executed_flops_[place_of(rank)]; }
   /// The ranks' counts under a name (Runtime::tally); empty if there are none.
   [[nodiscard]] std::span<const std::int64_t> tallied(std::string_view name) const;
 
@@ -94,21 +120,26 @@ class World {
   void tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts,
              std::int64_t times = 1);
   void add_busy(int rank, Time duration) {
-    add_saturating(comm_busy_[static_cast<std::size_t>(rank)], duration.picoseconds());
+    add_saturating(comm_busy_[place_of(rank)], duration.picoseconds());
   }
-  /// The traffic of a member, `rank`, over a communicator of this name.
-  void add_traffic(const std::string& name, int rank, const TrafficCounters& counters);
+  /// The traffic of so many members over communicators of this name.
+  void add_traffic(const std::string& name, const TrafficCounters& counters, std::int64_t members);
 
  protected:
-  explicit World(Cluster cluster);
+  /// `fold`: null if all ranks run; else it outlives the world.
+  World(Cluster cluster, const Fold* fold);
+  /// Adds what a member of a group has sent to the sums of its rank and of those like it.
+  static void add_sent(std::int64_t bytes, const std::vector<int>& members, const Twins& twins,
+                       int member, std::vector<std::int64_t>& by_rank);
 
   Cluster cluster_;
-  std::vector<double> executed_flops_;
+  const Fold* fold_;
+  std::vector<double> executed_flops_;  // By place of a rank that runs.
 
  private:
+  std::vector<int> everyone_;  // Empty in a fold.
   std::map<std::string, TrafficCounters> traffic_;
-  std::vector<std::int64_t> sent_by_rank_;
-  std::vector<std::int64_t> comm_busy_;  // add_saturating
+  std::vector<std::int64_t> comm_busy_;  // By place; add_saturating.
   std::map<std::string, std::vector<std::int64_t>, std::less<>> tallies_;
 };
 

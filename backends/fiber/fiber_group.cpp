@@ -19,8 +19,7 @@ Operation& take(std::vector<Operation*>& free, std::deque<Operation>& all) {
 
 }  // namespace
 
-FiberGroup::FiberGroup(FiberWorld& world, GroupKey key, std::vector<int> members,
-                       std::vector<std::vector<int>> twins)
+FiberGroup::FiberGroup(FiberWorld& world, GroupKey key, std::vector<int> members, Twins twins)
     : world_(world),
       key_(std::move(key)),
       layout_(world.options().cluster, std::move(members)),
@@ -126,14 +125,9 @@ void FiberGroup::seat(const CollectiveOperation& split, const std::string& name,
   for (const auto& [color, chosen] : members_by_color(split.choices())) {
     if (color == kNoColor) continue;
     std::vector<int> members;
-    std::vector<std::vector<int>> twins(twins_.size());
-    for (const int member : chosen) {
-      members.push_back(world_rank(member));
-      for (std::size_t i = 0; i < twins.size(); ++i) {
-        twins[i].push_back(twins_[i][static_cast<std::size_t>(member)]);
-      }
-    }
-    FiberGroup& group = add_child(split, color, name, std::move(members), std::move(twins));
+    members.reserve(chosen.size());
+    for (const int member : chosen) members.push_back(world_rank(member));
+    FiberGroup& group = add_child(split, color, name, std::move(members), twins_.part(chosen));
     for (std::size_t i = 0; i < chosen.size(); ++i) {
       seating.seats[static_cast<std::size_t>(chosen[i])] = {&group, static_cast<int>(i)};
     }
@@ -159,8 +153,7 @@ void FiberGroup::seat_folded(const CollectiveOperation& split, const std::string
 }
 
 FiberGroup& FiberGroup::add_child(const CollectiveOperation& split, int color,
-                                  const std::string& name, std::vector<int> members,
-                                  std::vector<std::vector<int>> twins) {
+                                  const std::string& name, std::vector<int> members, Twins twins) {
   return world_.add_group({.id = id_of_child(id(), split.sequence(), color),
                            .path = path_of_child(path(), split.sequence()),
                            .name = name},

@@ -38,8 +38,7 @@ struct GroupKey {
 class FiberGroup {
  public:
   /// `twins`: groups without running ranks that this one represents, each in this one's order.
-  FiberGroup(FiberWorld& world, GroupKey key, std::vector<int> members,
-             std::vector<std::vector<int>> twins = {});
+  FiberGroup(FiberWorld& world, GroupKey key, std::vector<int> members, Twins twins = {});
 
   [[nodiscard]] FiberWorld& world() const { return world_; }
   [[nodiscard]] std::uint64_t id() const { return key_.id; }
@@ -56,7 +55,7 @@ class FiberGroup {
   [[nodiscard]] bool is_folded() const { return num_callers_ < size(); }
   /// The other members that a caller represents.
   [[nodiscard]] std::span<const int> stood_for(int member) const;
-  [[nodiscard]] const std::vector<std::vector<int>>& twins() const { return twins_; }
+  [[nodiscard]] const Twins& twins() const { return twins_; }
   /// World ranks of these members, or of all, ascending.
   [[nodiscard]] std::vector<int> world_ranks(const std::vector<int>& members) const;
   [[nodiscard]] std::vector<int> all_world_ranks() const;
@@ -130,12 +129,12 @@ class FiberGroup {
   void seat(const CollectiveOperation& split, const std::string& name, Seating& seating);
   void seat_folded(const CollectiveOperation& split, const std::string& name, Seating& seating);
   FiberGroup& add_child(const CollectiveOperation& split, int color, const std::string& name,
-                        std::vector<int> members, std::vector<std::vector<int>> twins);
+                        std::vector<int> members, Twins twins);
 
   FiberWorld& world_;
   GroupKey key_;
   GroupLayout layout_;
-  std::vector<std::vector<int>> twins_;
+  Twins twins_;
   int num_callers_ = 0;
   std::vector<std::vector<int>> stood_for_;  // By member; empty unless folded.
   std::size_t num_folded_splits_ = 0;

@@ -111,17 +111,26 @@ std::vector<std::unique_ptr<FiberStream>>& stray_streams() {
   return *streams;
 }
 
+// Empty: all ranks run.
+std::vector<int> representatives_of(const Fold* fold) {
+  std::vector<int> representatives;
+  if (fold == nullptr) return representatives;
+  for (int rank = 0; rank < fold->num_ranks(); ++rank) {
+    representatives.push_back(fold->representative_of(rank));
+  }
+  return representatives;
+}
+
 }  // namespace
 
 FiberWorld::FiberWorld(FiberOptions options)
-    : World(options.cluster),
+    : World(options.cluster, options.fold),
       options_(std::move(options)),
       network_(make_network_model(options_.cluster)),
       rules_(options_.cluster.device.stream_rules()),
       engine_(
           {.num_ranks = options_.cluster.num_ranks(),
-           .representative =
-               options_.fold == nullptr ? std::vector<int>() : options_.fold->representative,
+           .representative = representatives_of(options_.fold),
            .stack_bytes = options_.has_data ? kDataStackBytes : kMetaStackBytes,
            .interleaving_seed = options_.interleaving_seed,
            .launch_order = launch_order_of(options_, *network_),
@@ -154,14 +163,6 @@ FiberWorld::~FiberWorld() {
   }
 }
 
-// A rank that does not run computes as much as its representative.
-void FiberWorld::tell_stood_for() {
-  for (int rank = 0; rank < engine_.num_ranks(); ++rank) {
-    executed_flops_[static_cast<std::size_t>(rank)] =
-        executed_flops_[static_cast<std::size_t>(engine_.rank(rank).index())];
-  }
-}
-
 void FiberWorld::run(const RankBody& body) {
   std::vector<int> everyone(static_cast<std::size_t>(engine_.num_ranks()));
   std::iota(everyone.begin(), everyone.end(), 0);
@@ -169,18 +170,16 @@ void FiberWorld::run(const RankBody& body) {
   RankPrices prices(options_.cluster);
   engine_.run([&](RankState& rank) {
     FiberRuntime runtime(*this, prices.of(rank.index()), rank,
-                         executed_flops_[static_cast<std::size_t>(rank.index())]);
+                         executed_flops_[place_of(rank.index())]);
     FiberCommunicator communicator(world, rank.index());
     body(runtime, communicator);
     require_closed(rank);
   });
   require_waited();
   require_delivered();
-  tell_stood_for();
 }
 
-FiberGroup& FiberWorld::add_group(GroupKey key, std::vector<int> members,
-                                  std::vector<std::vector<int>> twins) {
+FiberGroup& FiberWorld::add_group(GroupKey key, std::vector<int> members, Twins twins) {
   return groups_.emplace_back(*this, std::move(key), std::move(members), std::move(twins));
 }
 
@@ -188,10 +187,7 @@ void FiberWorld::retire(std::unique_ptr<FiberStream> stream) {
   FiberGroup& group = stream->group();
   stream->for_each_member([&](int member, const TrafficCounters& counters) {
     group.add_counters(member, counters);
-    add_traffic(group.name(), group.world_rank(member), counters);
-    for (const std::vector<int>& twin : group.twins()) {
-      add_traffic(group.name(), twin[static_cast<std::size_t>(member)], counters);
-    }
+    add_traffic(group.name(), counters, 1 + static_cast<std::int64_t>(group.twins().size()));
   });
   if (!stream->has_handles()) return;
   stream->close();
@@ -210,20 +206,28 @@ void FiberWorld::require_device_memory() const {
                    "shard more, use smaller microbatches, or recompute activations");
 }
 
-void FiberWorld::for_each_link(const std::function<void(const LinkTraffic&)>& visit) const {
+void FiberWorld::for_equal_links(const std::function<void(const EqualLinks&)>& visit) const {
   for (const FiberGroup& group : groups_) {
-    const auto visit_link = [&](const std::vector<int>& ranks, std::pair<int, int> ends,
-                                const LinkCounts& counts) {
-      visit({.group = group.name(),
-             .from_rank = ranks[static_cast<std::size_t>(ends.first)],
-             .to_rank = ranks[static_cast<std::size_t>(ends.second)],
-             .counts = counts});
-    };
     for (const auto& [ends, counts] : group.links()) {
-      visit_link(group.layout().members, ends, counts);
-      for (const std::vector<int>& twin : group.twins()) visit_link(twin, ends, counts);
+      visit({.group = group.name(),
+             .members = group.layout().members,
+             .twins = group.twins(),
+             .from = ends.first,
+             .to = ends.second,
+             .counts = counts});
     }
   }
+}
+
+std::vector<std::int64_t> FiberWorld::sent_by_rank() const {
+  std::vector<std::int64_t> sent(static_cast<std::size_t>(num_ranks()));
+  for (const FiberGroup& group : groups_) {
+    for (int member = 0; member < group.size(); ++member) {
+      add_sent(group.counters(member).payload_sent, group.layout().members, group.twins(), member,
+               sent);
+    }
+  }
+  return sent;
 }
 
 // --- What is watched ---------------------------------------------------------------------------

@@ -73,7 +73,8 @@ class FiberWorld final : public World, private StallExplainer {
   [[nodiscard]] RankState& rank(int rank) override { return engine_.rank(rank); }
   [[nodiscard]] const RankState& rank(int rank) const override { return engine_.rank(rank); }
   [[nodiscard]] std::uint64_t trace_hash() const override { return engine_.trace_hash(); }
-  void for_each_link(const std::function<void(const LinkTraffic&)>& visit) const override;
+  void for_equal_links(const std::function<void(const EqualLinks&)>& visit) const override;
+  [[nodiscard]] std::vector<std::int64_t> sent_by_rank() const override;
 
   [[nodiscard]] const FiberOptions& options() const { return options_; }
   [[nodiscard]] Engine& engine() { return engine_; }
@@ -118,8 +119,7 @@ class FiberWorld final : public World, private StallExplainer {
   [[nodiscard]] bool sends_ahead(int rank, std::int64_t number) const;
   void note_open(FiberStream& stream);
   void note_closed(FiberStream& stream);
-  FiberGroup& add_group(GroupKey key, std::vector<int> members,
-                        std::vector<std::vector<int>> twins = {});
+  FiberGroup& add_group(GroupKey key, std::vector<int> members, Twins twins = {});
   /// An equal text that lives as long as the world.
   const char* keep_name(const std::string& name) { return names_.insert(name).first->c_str(); }
   /// Adds up a stream's counters when its communicator goes.
@@ -131,7 +131,6 @@ class FiberWorld final : public World, private StallExplainer {
   void require_closed(const RankState& rank);
   void require_waited() const;
   void require_delivered() const;
-  void tell_stood_for();
 
   FiberOptions options_;
   std::unique_ptr<NetworkModel> network_;

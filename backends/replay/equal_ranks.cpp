@@ -212,10 +212,11 @@ FoldedSplit folded_split(const RecordedGroups& recorded, const Classes& classes,
       if (group.split != split || has_running(group) != running) continue;
       if (running) {
         place_of.try_emplace(classes.of_group[i], folded.groups.size());
-        folded.groups.push_back(
-            {.color = group.members.front(), .members = group.members, .twins = {}});
+        folded.groups.push_back({.color = group.members.front(),
+                                 .members = group.members,
+                                 .twins = Twins(group.members)});
       } else {
-        folded.groups[place_of.at(classes.of_group[i])].twins.push_back(group.members);
+        folded.groups[place_of.at(classes.of_group[i])].twins.add(group.members);
       }
     }
   }
@@ -246,12 +247,12 @@ Fold share_equal_ranks(const RecordedGroups& recorded, const std::vector<int>& k
   const Classes classes = equal_classes(recorded, kinds);
   const std::vector<bool> runs = running_ranks(recorded, classes);
   std::vector<int> first(kinds.size(), -1);  // By class.
-  Fold fold;
-  for (std::size_t rank = 0; rank < kinds.size(); ++rank) {
-    int& of_class = first[static_cast<std::size_t>(classes.of_rank[rank])];
-    if (of_class < 0) of_class = static_cast<int>(rank);
-    fold.representative.push_back(runs[rank] ? static_cast<int>(rank) : of_class);
-  }
+  Fold fold = fold_ranks(static_cast<int>(kinds.size()), [&](int rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    int& of_class = first[static_cast<std::size_t>(classes.of_rank[index])];
+    if (of_class < 0) of_class = rank;
+    return runs[index] ? rank : of_class;
+  });
   if (!with_splits) return fold;
   for (const int split : recorded.splits_of_world) {
     fold.splits.push_back(folded_split(recorded, classes, runs, split));

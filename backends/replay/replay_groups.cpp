@@ -8,7 +8,7 @@
 namespace shardsim {
 
 ReplayGroup& ReplayWorld::add_group(std::uint64_t path, std::uint64_t id, const std::string& name,
-                                    std::vector<int> members, std::vector<std::vector<int>> twins) {
+                                    std::vector<int> members, Twins twins) {
   const auto running =
       static_cast<int>(std::ranges::count_if(members, [this](int member) { return runs(member); }));
   return groups_.emplace_back(cluster_, path, id, name, std::move(members), std::move(twins),
@@ -31,16 +31,14 @@ std::size_t num_splits_before(const RankProgram& program, std::size_t place) {
 ReplayGroup& ReplayWorld::add_child(ReplayGroup& parent, std::int64_t sequence,
                                     const ProgramGroup& made, const RankSpan& members,
                                     std::size_t split) {
-  const auto of = [&members](const std::vector<int>& ranks) {
-    std::vector<int> own;
-    own.reserve(static_cast<std::size_t>(members.size));
-    for (int i = 0; i < members.size; ++i) {
-      own.push_back(ranks.at(static_cast<std::size_t>(members.rank(i))));
-    }
-    return own;
-  };
+  std::vector<int> of_parent;
+  std::vector<int> ranks;
+  for (int i = 0; i < members.size; ++i) {
+    of_parent.push_back(members.rank(i));
+    ranks.push_back(parent.layout.members.at(static_cast<std::size_t>(of_parent.back())));
+  }
   const int color = members.rank(0);
-  std::vector<std::vector<int>> twins;
+  Twins twins;
   if (options_.fold != nullptr && options_.fold->splits.empty()) {
     // Nobody asks for traffic.
   } else if (options_.fold != nullptr && parent.id == 0) {
@@ -49,10 +47,10 @@ ReplayGroup& ReplayWorld::add_child(ReplayGroup& parent, std::int64_t sequence,
       if (group.color == color) twins = group.twins;
     }
   } else {
-    for (const std::vector<int>& twin : parent.twins) twins.push_back(of(twin));
+    twins = parent.twins.part(of_parent);
   }
   return add_group(path_of_child(parent.path, sequence), id_of_child(parent.id, sequence, color),
-                   made.name, of(parent.layout.members), std::move(twins));
+                   made.name, std::move(ranks), std::move(twins));
 }
 
 void ReplayWorld::open_stream(ReplayGang& gang, std::size_t place, std::size_t member,

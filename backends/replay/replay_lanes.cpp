@@ -226,8 +226,9 @@ void ReplayLanes::wait(ReplayGang& gang, const GangWork& work, bool is_transfer)
 }
 
 std::vector<Time> ReplayLanes::step_times() const {
-  const int ranks = cluster_->num_ranks();
-  std::vector<const Member*> members(static_cast<std::size_t>(ranks));
+  std::vector<int> ranks(static_cast<std::size_t>(cluster_->num_ranks()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<const Member*> members(ranks.size());
   for (const std::vector<Member>& gang : gangs_) {
     for (const Member& member : gang) members[static_cast<std::size_t>(member.rank)] = &member;
   }

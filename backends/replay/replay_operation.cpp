@@ -27,15 +27,15 @@ ReplayShape::ReplayShape(const ProgramCall& call, const std::vector<const Progra
 // --- Groups ------------------------------------------------------------------------------------
 
 ReplayGroup::ReplayGroup(const Cluster& cluster, std::uint64_t path, std::uint64_t id,
-                         const std::string& name, std::vector<int> members,
-                         std::vector<std::vector<int>> twins, int running)
+                         const std::string& name, std::vector<int> members, Twins twins,
+                         int running)
     : path(path),
       id(id),
       name(name),
       layout(cluster, std::move(members)),
       twins(std::move(twins)),
       num_running(running),
-      counters(layout.members.size()) {}
+      counters(layout.size()) {}
 
 const DoubleTree& ReplayGroup::double_tree() {
   if (!tree) tree.emplace(layout);
@@ -60,13 +60,16 @@ void ReplayGroup::settle(const Collectives& kind) {
   const Algorithm algorithm = kind.price.algorithm;
   const TrafficClass traffic = kind.call->record.traffic;
   const DoubleTree* const by_tree = algorithm == Algorithm::tree ? &double_tree() : nullptr;
-  const bool even = moves_evenly(*shape, algorithm);
   const bool leaves = traffic != TrafficClass::scalar && leaves_ring(*shape, algorithm);
-  Moved moved;
-  for (int member = 0; member < size(); ++member) {
-    if (member == 0 || !even) moved = moved_by(*shape, algorithm, by_tree, member);
-    add_moved(counters[static_cast<std::size_t>(member)], moved, traffic, kind.times);
-    if (leaves) add_off_ring(links(), *shape, member, kind.times);
+  int end = 0;
+  for (int member = 0; member < size(); member = end) {
+    end = moves_evenly_until(*shape, algorithm, member);
+    const Moved moved = moved_by(*shape, algorithm, by_tree, member);
+    counters.add(member, end,
+                 [&](TrafficCounters& own) { add_moved(own, moved, traffic, kind.times); });
+  }
+  for (int member = 0; leaves && member < size(); ++member) {
+    add_off_ring(links(), *shape, member, kind.times);
   }
 }
 
@@ -74,11 +77,13 @@ namespace {
 
 void count_messages(ReplayGroup& group, int source, int destination, bool sends,
                     const std::vector<ReplayGroup::Messages>& kinds) {
-  const auto member = static_cast<std::size_t>(sends ? source : destination);
+  const int member = sends ? source : destination;
   const bool moves = source != destination;
   for (const ReplayGroup::Messages& kind : kinds) {
     const Moved moved = moves ? one_message(sends, kind.bytes) : Moved();
-    add_moved(group.counters[member], moved, kind.traffic, kind.times, !kind.in_batch);
+    group.counters.add(member, member + 1, [&](TrafficCounters& own) {
+      add_moved(own, moved, kind.traffic, kind.times, !kind.in_batch);
+    });
     if (!moves || kind.traffic == TrafficClass::scalar) continue;
     group.links().add(sends, source, destination, kind.bytes, kind.times);
   }
@@ -88,8 +93,10 @@ void count_messages(ReplayGroup& group, int source, int destination, bool sends,
 
 void ReplayGroup::settle_counts() {
   for (const Collectives& kind : collectives) settle(kind);
-  for (std::size_t member = 0; member < num_batches.size(); ++member) {
-    add_moved(counters[member], {}, TrafficClass::payload, num_batches[member]);
+  for (int member = 0; member < static_cast<int>(num_batches.size()); ++member) {
+    const std::int64_t batches = num_batches[static_cast<std::size_t>(member)];
+    counters.add(member, member + 1,
+                 [&](TrafficCounters& own) { add_moved(own, {}, TrafficClass::payload, batches); });
   }
   for (std::size_t source = 0; source < channels.size(); ++source) {
     for (const Channel& channel : channels[source]) {

@@ -16,6 +16,7 @@
 #include "sim/hardware/collective.hpp"
 
 #include "backends/collective_shape.hpp"
+#include "backends/fold.hpp"
 #include "backends/group_traffic.hpp"
 #include "backends/program/program_tables.hpp"
 
@@ -87,7 +88,7 @@ struct ReplayOperation {
 struct ReplayGroup {
   /// `name` outlives it. `running`: how many members there are programs for.
   ReplayGroup(const Cluster& cluster, std::uint64_t path, std::uint64_t id, const std::string& name,
-              std::vector<int> members, std::vector<std::vector<int>> twins, int running);
+              std::vector<int> members, Twins twins, int running);
 
   /// Collectives with the same calls and one algorithm.
   struct Collectives {
@@ -117,8 +118,7 @@ struct ReplayGroup {
   std::uint64_t id;
   const std::string& name;
   GroupLayout layout;
-  /// As FoldedSplit::Group::twins: their traffic is this group's.
-  std::vector<std::vector<int>> twins;
+  Twins twins;  ///< Their traffic is this group's.
   int num_running;
   std::optional<DoubleTree> tree;
   int num_joined = 0;                      ///< Members that have formed it.
@@ -129,7 +129,7 @@ struct ReplayGroup {
   std::vector<std::vector<Channel>> channels;  ///< By source.
   std::vector<Collectives> collectives;
   std::vector<std::int64_t> num_batches;  ///< By member, or empty.
-  std::vector<TrafficCounters> counters;  ///< By member; what is not counted by kinds, until then.
+  MemberCounters counters;                ///< All else, until kinds are settled.
   std::unique_ptr<GroupLinks> off_ring;   ///< Null until something has left the ring.
   /// By sequence of a split and color.
   std::map<std::pair<std::int64_t, int>, ReplayGroup*> children;

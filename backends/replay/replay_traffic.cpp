@@ -68,29 +68,35 @@ void ReplayWorld::trace(ReplayGang& gang, const GangStream& stream,
 void ReplayWorld::retire() {
   for (ReplayGroup& group : groups_) {
     group.settle_counts();
-    for (int member = 0; member < group.size(); ++member) {
-      const auto index = static_cast<std::size_t>(member);
-      add_traffic(group.name, group.layout.members[index], group.counters[index]);
-      for (const std::vector<int>& twin : group.twins) {
-        add_traffic(group.name, twin[index], group.counters[index]);
-      }
-    }
+    add_traffic(group.name, group.counters.sum(),
+                1 + static_cast<std::int64_t>(group.twins.size()));
   }
 }
 
-void ReplayWorld::for_each_link(const std::function<void(const LinkTraffic&)>& visit) const {
+std::vector<std::int64_t> ReplayWorld::sent_by_rank() const {
+  std::vector<std::int64_t> sent(static_cast<std::size_t>(num_ranks()));
   for (const ReplayGroup& group : groups_) {
+    group.counters.for_each([&](int first, int end, const TrafficCounters& counters) {
+      for (int member = first; member < end; ++member) {
+        add_sent(counters.payload_sent, group.layout.members, group.twins, member, sent);
+      }
+    });
+  }
+  return sent;
+}
+
+void ReplayWorld::for_equal_links(const std::function<void(const EqualLinks&)>& visit) const {
+  for (const ReplayGroup& group : groups_) {
+    if (group.off_ring == nullptr && group.counters.has_no_links()) continue;
     const LinkTable links =
-        links_of(group.counters, group.off_ring.get(), group.tree ? &*group.tree : nullptr);
+        links_of(group.counters.each(), group.off_ring.get(), group.tree ? &*group.tree : nullptr);
     for (const auto& [ends, counts] : links) {
-      const auto visit_link = [&, from = static_cast<std::size_t>(ends.first),
-                               to = static_cast<std::size_t>(ends.second),
-                               &moved = counts](const std::vector<int>& ranks) {
-        visit(
-            {.group = group.name, .from_rank = ranks[from], .to_rank = ranks[to], .counts = moved});
-      };
-      visit_link(group.layout.members);
-      for (const std::vector<int>& twin : group.twins) visit_link(twin);
+      visit({.group = group.name,
+             .members = group.layout.members,
+             .twins = group.twins,
+             .from = ends.first,
+             .to = ends.second,
+             .counts = counts});
     }
   }
 }

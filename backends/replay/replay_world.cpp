@@ -15,27 +15,19 @@ namespace shardsim {
 // --- Ranks -------------------------------------------------------------------------------------
 
 ReplayWorld::ReplayWorld(ReplayOptions options, const RankPrograms& programs)
-    : World(options.cluster),
+    : World(options.cluster, options.fold),
       options_(std::move(options)),
       programs_(programs),
       network_(make_network_model(cluster_)),
       rules_(cluster_.device.stream_rules()),
       in_order_(network_->depends_on_order()),
       has_constant_prices_(!in_order_ && !network_->depends_on_start()),
-      gang_of_(static_cast<std::size_t>(num_ranks())),
+      gang_of_(running().size()),
       codes_(cluster_.device, programs, options_.codes, options_.hole_factor) {
-  for (int rank = 0; rank < num_ranks(); ++rank) {
-    const bool runs_itself = runs(rank);
-    if (runs_itself) states_.emplace_back(rank);
-    state_of_.push_back(runs_itself ? &states_.back() : nullptr);
-  }
-  for (int rank = 0; rank < num_ranks(); ++rank) {
-    if (options_.fold == nullptr) break;
-    const auto by = static_cast<std::size_t>(options_.fold->representative_of(rank));
-    represented_.resize(state_of_.size());
-    ++represented_[by];
-    if (runs(rank)) continue;
-    state_of_[static_cast<std::size_t>(rank)] = state_of_[by];
+  for (const int rank : running()) states_.emplace_back(rank);
+  if (options_.fold != nullptr) {
+    represented_.resize(running().size());
+    for (const int place : options_.fold->place_of) ++represented_[static_cast<std::size_t>(place)];
   }
   for (const int rank : options_.traced_ranks) this->rank(rank).start_trace();
 }
@@ -56,7 +48,7 @@ void ReplayWorld::use_code(ReplayGang& gang) {
 }
 
 const ProgramDigest* ReplayWorld::digest_of(int rank) const {
-  const ReplayGang* const gang = gang_of_[static_cast<std::size_t>(this->rank(rank).index())];
+  const ReplayGang* const gang = gang_of_[place_of(rank)];
   return gang == nullptr ? nullptr : gang->digest;
 }
 
@@ -70,14 +62,12 @@ const MemoryLedger& ReplayWorld::host_ledger(int rank) const {
   return digest == nullptr ? this->rank(rank).host_ledger() : digest->host_ledger();
 }
 
-RankState& ReplayWorld::rank(int rank) { return *state_of_[static_cast<std::size_t>(rank)]; }
-const RankState& ReplayWorld::rank(int rank) const {
-  return *state_of_[static_cast<std::size_t>(rank)];
-}
+RankState& ReplayWorld::rank(int rank) { return states_[place_of(rank)]; }
+const RankState& ReplayWorld::rank(int rank) const { return states_[place_of(rank)]; }
 
 std::uint64_t ReplayWorld::trace_hash() const {
   if (!options_.hashes_all) return trace_hash_of(states_);
-  std::vector<const RankHash*> hashes(state_of_.size());
+  std::vector<const RankHash*> hashes(static_cast<std::size_t>(num_ranks()));
   for (const RankState& state : states_) {
     hashes[static_cast<std::size_t>(state.index())] = &state.hash();
   }
@@ -89,9 +79,9 @@ std::uint64_t ReplayWorld::trace_hash() const {
     }
   }
   RollingHash hash;
-  for (std::size_t rank = 0; rank < hashes.size(); ++rank) {
-    hash.add(hashes[rank]->value());
-    hash.add(state_of_[rank]->now().picoseconds());
+  for (int rank = 0; rank < num_ranks(); ++rank) {
+    hash.add(hashes[static_cast<std::size_t>(rank)]->value());
+    hash.add(this->rank(rank).now().picoseconds());
   }
   return hash.value();
 }
@@ -127,8 +117,7 @@ void ReplayWorld::find_memory() {
 
 void ReplayWorld::ask_for_peaks() {
   for (const Watched& watched : watched_) {
-    const int runs_for = rank(watched.rank).index();
-    ReplayGang& gang = *gang_of_[static_cast<std::size_t>(runs_for)];
+    ReplayGang& gang = *gang_of_[place_of(watched.rank)];
     const std::set<std::size_t>& asked = asked_[&gang.program];
     const auto which = std::distance(asked.begin(), asked.find(watched.peak_step));
     const auto member = std::ranges::find(gang.ranks, &rank(watched.rank));
@@ -153,7 +142,7 @@ void ReplayWorld::answer(ReplayGang& gang) {
 void ReplayWorld::make_gangs() {
   std::map<std::pair<const RankProgram*, const std::vector<Price>*>, ReplayGang*> gangs;
   for (RankState& state : states_) {
-    const auto index = static_cast<std::size_t>(state.index());
+    const std::size_t place = place_of(state.index());
     const RankProgram& program = programs_.program_of(state.index());
     const std::vector<Price>& prices = codes_.prices(slowdown_of(state.index()));
     const bool watched = is_watched(state);
@@ -169,19 +158,18 @@ void ReplayWorld::make_gangs() {
       gang->ranks.push_back(&state);
     }
     if (!watched) gang->members.emplace_back();
-    gang_of_[index] = gang;
+    gang_of_[place] = gang;
     if (watched) {
       gang->allocations.resize(program.num_allocations);
       gang->marks.resize(program.num_allocations);
       continue;
     }
-    executed_flops_[index] = gang->digest->flops();
+    executed_flops_[place] = gang->digest->flops();
   }
   if (options_.hashes_all) {
-    std::vector<std::vector<int>> by(state_of_.size());  // By the rank that runs.
+    std::vector<std::vector<int>> by(running().size());
     for (int rank = 0; rank < num_ranks(); ++rank) {
-      const int runs_for = options_.fold->representative_of(rank);
-      if (runs_for != rank) by[static_cast<std::size_t>(runs_for)].push_back(rank);
+      if (!runs(rank)) by[place_of(rank)].push_back(rank);
     }
     for (ReplayGang& gang : gangs_) represent(gang, by);
   }
@@ -197,7 +185,7 @@ void ReplayWorld::make_gangs() {
 void ReplayWorld::represent(ReplayGang& gang, const std::vector<std::vector<int>>& by) {
   for (const RankState* state : gang.ranks) {
     std::vector<Represented>& others = gang.represented.emplace_back();
-    for (const int rank : by[static_cast<std::size_t>(state->index())]) {
+    for (const int rank : by[place_of(state->index())]) {
       others.push_back({.rank = rank});
       others.back().places.assign(gang.program.groups.size(), -1);
       others.back().places.front() = rank;
@@ -209,13 +197,13 @@ void ReplayWorld::represent(ReplayGang& gang, const std::vector<std::vector<int>
 std::int64_t ReplayWorld::num_represented(const ReplayGang& gang) const {
   std::int64_t sum = 0;
   for (const RankState* rank : gang.ranks) {
-    sum += represented_.empty() ? 1 : represented_[static_cast<std::size_t>(rank->index())];
+    sum += represented_.empty() ? 1 : represented_[place_of(rank->index())];
   }
   return sum;
 }
 
 void ReplayWorld::run() {
-  std::vector<int> everyone(state_of_.size());
+  std::vector<int> everyone(static_cast<std::size_t>(num_ranks()));
   std::iota(everyone.begin(), everyone.end(), 0);
   const RankProgram& any = programs_.programs.front();
   ReplayGroup& world = add_group(0, 0, any.groups.front().name, std::move(everyone), {});
@@ -245,9 +233,6 @@ void ReplayWorld::run() {
   }
   require_ended();
   retire();
-  for (std::size_t rank = 0; rank < state_of_.size(); ++rank) {
-    executed_flops_[rank] = executed_flops_[static_cast<std::size_t>(state_of_[rank]->index())];
-  }
 }
 
 void ReplayWorld::advance(ReplayGang& gang) {
@@ -343,7 +328,7 @@ void ReplayWorld::compute(ReplayGang& gang, std::uint32_t row) {
   const Price& price = gang.prices[row];
   add_operation(rank.hash(), op);
   rank.compute(op.name, price.device, price.host, rules_);
-  executed_flops_[static_cast<std::size_t>(rank.index())] += static_cast<double>(op.flops);
+  executed_flops_[place_of(rank.index())] += static_cast<double>(op.flops);
 }
 
 void ReplayWorld::pass_hole(ReplayGang& gang, std::uint32_t row) {

@@ -67,7 +67,8 @@ class ReplayWorld final : public World {
   [[nodiscard]] std::unique_ptr<WatchedMemory> watch_memory(int rank, std::int64_t capacity,
                                                             std::int64_t outside) override;
   [[nodiscard]] std::uint64_t trace_hash() const override;
-  void for_each_link(const std::function<void(const LinkTraffic&)>& visit) const override;
+  void for_equal_links(const std::function<void(const EqualLinks&)>& visit) const override;
+  [[nodiscard]] std::vector<std::int64_t> sent_by_rank() const override;
 
  private:
   // The memory of a rank that nobody traces is that of its program.
@@ -128,7 +129,7 @@ class ReplayWorld final : public World {
   static void trace(ReplayGang& gang, const GangStream& stream, const ReplayOperation& operation);
 
   ReplayGroup& add_group(std::uint64_t path, std::uint64_t id, const std::string& name,
-                         std::vector<int> members, std::vector<std::vector<int>> twins);
+                         std::vector<int> members, Twins twins);
   ReplayGroup& add_child(ReplayGroup& parent, std::int64_t sequence, const ProgramGroup& made,
                          const RankSpan& members, std::size_t split);
   // `place`: the program's group.
@@ -164,11 +165,10 @@ class ReplayWorld final : public World {
   StreamRules rules_;
   bool in_order_;                     // Launches come earliest start first.
   bool has_constant_prices_;          // For collectives.
-  std::deque<RankState> states_;      // Those that run.
-  std::vector<RankState*> state_of_;  // By rank.
-  std::vector<int> represented_;      // By rank that runs, in a fold: for how many, itself too.
+  std::deque<RankState> states_;      // By place of a rank that runs, as the next two.
+  std::vector<int> represented_;      // In a fold: for how many it runs, itself too.
+  std::vector<ReplayGang*> gang_of_;  // Null until it runs.
   std::deque<ReplayGang> gangs_;
-  std::vector<ReplayGang*> gang_of_;  // By rank; null until it runs.
   std::deque<ReplayGroup> groups_;
   ReplayCodes codes_;
   std::vector<Watched> watched_;

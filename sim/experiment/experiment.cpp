@@ -29,13 +29,13 @@ namespace {
               "use execution.fold \"off\", and please report this scenario");
 }
 
-// The communicator of all ranks, for a rank that does not run. It only records how the rank splits
-// it. The results of splits can be split and dropped.
+// The communicator of all ranks, for a rank that does not run. It only records the groups that the
+// rank forms of it. These groups can be split and dropped.
 class SplitRecorder final : public Communicator {
  public:
-  // `choices`: gets one entry per split, and outlives this; null: nothing is recorded.
-  SplitRecorder(int rank, int size, std::vector<SplitChoice>* choices)
-      : rank_(rank), size_(size), choices_(choices) {}
+  // `groups`: gets one entry per split, and outlives this; null: nothing is recorded.
+  SplitRecorder(int rank, int size, std::vector<RankSpan>* groups)
+      : rank_(rank), size_(size), groups_(groups) {}
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }
@@ -43,22 +43,20 @@ class SplitRecorder final : public Communicator {
     static const std::string kName = "world";
     return kName;
   }
-  [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key, const std::string& /*name*/,
-                                                    CallSite /*site*/) override {
-    if (choices_ != nullptr) choices_->push_back({color, key});
-    if (color == kNoColor) return nullptr;
-    return std::make_unique<SplitRecorder>(0, 1, nullptr);
-  }
   [[nodiscard]] std::unique_ptr<Communicator> subgroup(const RankSpan& members,
-                                                       const std::string& name,
-                                                       CallSite site) override {
-    if (members.size == 0) return split(kNoColor, 0, name, site);
-    const int member = members.member_of(rank_);
-    if (choices_ != nullptr) choices_->push_back({members.rank(0), member});
-    return std::make_unique<SplitRecorder>(member, members.size, nullptr);
+                                                       const std::string& /*name*/,
+                                                       CallSite /*site*/) override {
+    if (groups_ != nullptr) groups_->push_back(members);
+    if (members.size == 0) return nullptr;
+    return std::make_unique<SplitRecorder>(members.member_of(rank_), members.size, nullptr);
   }
 
-  // Both throw an internal Error.
+  // They throw an internal Error.
+  [[nodiscard]] std::unique_ptr<Communicator> split(int /*color*/, int /*key*/,
+                                                    const std::string& name,
+                                                    CallSite /*site*/) override {
+    refuse("a split by colors to " + name);
+  }
   Work post(const Call& call) override { refuse(call.record.name); }
   [[nodiscard]] Diagnosis diagnosis_of(const std::string& action,
                                        CallSite /*site*/) const override {
@@ -68,16 +66,31 @@ class SplitRecorder final : public Communicator {
  private:
   int rank_;
   int size_;
-  std::vector<SplitChoice>* choices_;
+  std::vector<RankSpan>* groups_;
 };
 
 // --- Folding -----------------------------------------------------------------------------------
 
 std::vector<int> first_alike(const ParallelPlan& plan) {
   const MeshShape& mesh = plan.options().mesh;
+  const std::vector<bool> has_marks = shards_with_marks(plan, WeightKind::dense);
+  const auto is_marked = [&](int dp_shard) {
+    for (int cp = 0; cp < mesh.cp; ++cp) {
+      const int shard = mesh.shard_of({.cp = cp, .dp_shard = dp_shard});
+      if (has_marks[static_cast<std::size_t>(shard)]) return true;
+    }
+    return false;
+  };
   std::map<std::vector<std::int64_t>, int> first;
   std::vector<int> alike;
+  int plain = -1;  // The first one without marks.
   for (int dp_shard = 0; dp_shard < mesh.dp_shard; ++dp_shard) {
+    const bool marked = is_marked(dp_shard);
+    if (!marked && plain >= 0) {
+      alike.push_back(alike[static_cast<std::size_t>(plain)]);
+      continue;
+    }
+    if (!marked) plain = dp_shard;
     std::vector<std::int64_t> signature;
     for (int cp = 0; cp < mesh.cp; ++cp) {
       const MeshPlace place{.cp = cp, .dp_shard = dp_shard};
@@ -91,10 +104,11 @@ std::vector<int> first_alike(const ParallelPlan& plan) {
 }
 
 // Ranks are alike where the same number of elements fills up each parameter.
-std::vector<int> first_tensor_alike(const ParallelPlan& plan) {
+std::vector<std::vector<int>> first_tensor_alike(const ParallelPlan& plan) {
   const MeshShape& mesh = plan.options().mesh;
-  std::vector<std::vector<std::int64_t>> filling(static_cast<std::size_t>(mesh.tp));
+  std::vector<std::vector<int>> alike(static_cast<std::size_t>(mesh.pp));
   for (int stage = 0; stage < mesh.pp; ++stage) {
+    std::vector<std::vector<std::int64_t>> filling(static_cast<std::size_t>(mesh.tp));
     for (const ParameterSpec& spec : plan.stage(stage).model->parameters()) {
       if (!spec.is_split_over(SplitRanks::tensor)) continue;
       for (int tp = 0; tp < mesh.tp; ++tp) {
@@ -102,10 +116,10 @@ std::vector<int> first_tensor_alike(const ParallelPlan& plan) {
             num_filling(spec, tp, 0, spec.shape.numel()));
       }
     }
-  }
-  std::vector<int> alike;
-  for (const auto& own : filling) {
-    alike.push_back(static_cast<int>(std::ranges::find(filling, own) - filling.begin()));
+    for (const auto& own : filling) {
+      alike[static_cast<std::size_t>(stage)].push_back(
+          static_cast<int>(std::ranges::find(filling, own) - filling.begin()));
+    }
   }
   return alike;
 }
@@ -149,38 +163,61 @@ std::string obstacle_in(const Experiment& experiment) {
   return "";
 }
 
-std::vector<int> representatives(const Experiment& experiment, bool folds_tp) {
+// Whether a rank's group has the members that `like` has around it.
+bool lies_like(const RankSpan& group, const RankSpan& like, int rank) {
+  if (group.size != like.size) return false;
+  if (group.size == 0) return true;
+  const RankSpan around = like.around(rank);
+  return group.rank(0) == around.rank(0) &&
+         group.rank(group.size - 1) == around.rank(group.size - 1);
+}
+
+Fold fold_of(const Experiment& experiment, bool folds_tp) {
   const MeshShape& mesh = experiment.plan().options().mesh;
   const std::vector<int>& alike = experiment.alike().first;
-  std::vector<int> representative;
-  representative.reserve(static_cast<std::size_t>(mesh.size()));
-  for (int rank = 0; rank < mesh.size(); ++rank) {
+  return fold_ranks(mesh.size(), [&](int rank) {
     MeshPlace place = mesh.place_of(rank);
     place.dp_shard = alike[static_cast<std::size_t>(place.dp_shard)];
     place.dp_replicate = 0;
     if (folds_tp) place.tp = 0;
-    representative.push_back(mesh.rank_of(place));
-  }
-  return representative;
+    return mesh.rank_of(place);
+  });
 }
 
-// The choices of every rank, by split of the world in program order.
-std::vector<std::vector<SplitChoice>> choices_of_all(const MeshShape& shape) {
-  std::vector<std::vector<SplitChoice>> choices;
-  std::vector<SplitChoice> own;
-  for (int rank = 0; rank < shape.size(); ++rank) {
-    own.clear();
-    SplitRecorder world(rank, shape.size(), &own);
-    const Mesh mesh(world, shape);
-    choices.resize(own.size());
-    for (std::size_t i = 0; i < own.size(); ++i) choices[i].push_back(own[i]);
+// The groups that a rank forms of the world, in program order.
+std::vector<RankSpan> groups_of(const MeshShape& shape, int rank) {
+  std::vector<RankSpan> groups;
+  SplitRecorder world(rank, shape.size(), &groups);
+  const Mesh mesh(world, shape);
+  return groups;
+}
+
+// By split of the world, the groups of all ranks that run. The last rank that each of them
+// represents shows that its groups lie like these.
+std::vector<std::vector<RankSpan>> groups_of_running(const MeshShape& shape, const Fold& fold) {
+  std::vector<int> last(fold.running);
+  for (int rank = 0; rank < fold.num_ranks(); ++rank) {
+    last[static_cast<std::size_t>(fold.place_of[static_cast<std::size_t>(rank)])] = rank;
   }
-  return choices;
+  std::vector<std::vector<RankSpan>> splits;
+  for (std::size_t place = 0; place < last.size(); ++place) {
+    const std::vector<RankSpan> own = groups_of(shape, fold.running[place]);
+    const std::vector<RankSpan> others = groups_of(shape, last[place]);
+    splits.resize(own.size());
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      if (!lies_like(others.at(i), own[i], last[place])) {
+        refuse_folded(
+            fmt::format("rank {} forms other groups than the one that stands for it", last[place]));
+      }
+      splits[i].push_back(own[i]);
+    }
+  }
+  return splits;
 }
 
 // The first rank that is not as fast as the one that would run in its place; -1 if there is none.
 int first_of_other_speed(const MachineFaults& faults, const Fold& fold) {
-  for (int rank = 0; rank < static_cast<int>(fold.representative.size()); ++rank) {
+  for (int rank = 0; rank < fold.num_ranks(); ++rank) {
     const int runs = fold.representative_of(rank);
     if (faults.slowdown_of(rank) == faults.slowdown_of(runs)) continue;
     return faults.slowdown_of(rank) > faults.slowdown_of(runs) ? rank : runs;
@@ -191,8 +228,8 @@ int first_of_other_speed(const MachineFaults& faults, const Fold& fold) {
 // Folds all ranks that are alike; `folds_tp` adds tensor-parallel ranks, which must be alike.
 Folding folding_with(const Experiment& experiment, bool folds_tp) {
   Folding found;
-  Fold fold{.representative = representatives(experiment, folds_tp), .splits = {}};
-  if (num_running(fold) == static_cast<int>(fold.representative.size())) {
+  Fold fold = fold_of(experiment, folds_tp);
+  if (fold.running.size() == fold.place_of.size()) {
     found.obstacle = "no two data ranks have shards alike (parallelism.zero_stage)";
     return found;
   }
@@ -211,8 +248,9 @@ Folding folding_with(const Experiment& experiment, bool folds_tp) {
       return found;
     }
   }
-  for (const std::vector<SplitChoice>& choices : choices_of_all(experiment.plan().options().mesh)) {
-    fold.splits.push_back(fold_split(fold, choices));
+  const MeshShape& mesh = experiment.plan().options().mesh;
+  for (const std::vector<RankSpan>& groups : groups_of_running(mesh, fold)) {
+    fold.splits.push_back(fold_split(fold, groups));
     if (twins_lie_alike(fold.splits.back(), experiment.cluster())) continue;
     found.obstacle = "replicas lie on nodes differently (system.gpus_per_node)";
     return found;
@@ -273,16 +311,10 @@ Experiment compile(Scenario scenario, const ScheduleEdit& edit) {
 
 // --- Folding -----------------------------------------------------------------------------------
 
-int num_running(const Fold& fold) {
-  int running = 0;
-  for (int rank = 0; rank < static_cast<int>(fold.representative.size()); ++rank) {
-    if (fold.runs(rank)) ++running;
-  }
-  return running;
-}
-
 bool AlikeRanks::all_tensor() const {
-  return std::ranges::all_of(tensor, [](int tp) { return tp == 0; });
+  return std::ranges::all_of(tensor, [](const std::vector<int>& of_stage) {
+    return std::ranges::all_of(of_stage, [](int tp) { return tp == 0; });
+  });
 }
 
 AlikeRanks alike_ranks_of(const ParallelPlan& plan) {

@@ -29,11 +29,15 @@ class Experiment;
 
 /// Ranks of a stage that have equal parts of everything.
 struct AlikeRanks {
-  std::vector<int> first;   ///< For each dp_shard, the first one with equal shards.
-  std::vector<int> tensor;  ///< For each tp, the first one with equal parts of each matrix.
+  std::vector<int> first;  ///< For each dp_shard, the first one with equal shards.
+  /// By stage, for each tp, the first one with equal parts of each of the stage's matrices.
+  std::vector<std::vector<int>> tensor;
   /// For each shard of experts' weights, the first that is equal; empty unless experts are apart.
   std::vector<int> experts;
 
+  [[nodiscard]] int first_tensor(const MeshPlace& place) const {
+    return tensor[static_cast<std::size_t>(place.pp)][static_cast<std::size_t>(place.tp)];
+  }
   /// All tensor-parallel ranks have equal parts.
   [[nodiscard]] bool all_tensor() const;
 };
@@ -46,9 +50,6 @@ struct Folding {
   std::string obstacle;
 };
 [[nodiscard]] Folding folding_of(const Experiment& experiment);
-
-/// Ranks that run themselves.
-[[nodiscard]] int num_running(const Fold& fold);
 
 // --- Experiments -------------------------------------------------------------------------------
 

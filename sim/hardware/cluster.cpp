@@ -1,7 +1,6 @@
 #include "sim/hardware/cluster.hpp"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 namespace shardsim {
@@ -21,33 +20,50 @@ int nics_beside(const Cluster& cluster, const std::vector<int>& gpus) {
   return count;
 }
 
+// Visits the members of each node by their places on it, ascending. Most groups have their members
+// in order: a list of ranks is made of others alone.
+template <class Visitor>
+void for_each_node(const Cluster& cluster, const std::vector<int>& members, const Visitor& visit) {
+  std::vector<int> in_order;
+  const bool is_sorted = std::ranges::is_sorted(members);
+  if (!is_sorted) {
+    in_order = members;
+    std::ranges::sort(in_order);
+  }
+  const std::vector<int>& ranks = is_sorted ? members : in_order;
+  std::vector<int> gpus;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const int node = cluster.node_of(ranks[i]);
+    gpus.push_back(ranks[i] - node * cluster.gpus_per_node);
+    if (i + 1 < ranks.size() && cluster.node_of(ranks[i + 1]) == node) continue;
+    visit(gpus);
+    gpus.clear();
+  }
+}
+
 }  // namespace
 
 GroupLayout::GroupLayout(const Cluster& cluster, std::vector<int> members_in)
     : members(std::move(members_in)) {
-  std::map<int, std::vector<int>> gpus_of_node;
   node.reserve(members.size());
-  for (const int rank : members) {
-    node.push_back(cluster.node_of(rank));
-    gpus_of_node[node.back()].push_back(rank % cluster.gpus_per_node);
-  }
+  for (const int rank : members) node.push_back(cluster.node_of(rank));
+  next_is_far.reserve(members.size());
   for (std::size_t i = 0; i < members.size(); ++i) {
-    next_is_far.push_back(node[i] != node[(i + 1) % members.size()]);
+    next_is_far.push_back(node[i] != node[i + 1 == members.size() ? 0 : i + 1]);
   }
-  num_nodes = static_cast<int>(gpus_of_node.size());
+  num_nodes = 0;
   rails = size();
   nics = cluster.nics();
-  for (auto& [_, gpus] : gpus_of_node) {
-    std::ranges::sort(gpus);
+  for_each_node(cluster, members, [&](const std::vector<int>& gpus) {
     const auto count = static_cast<int>(gpus.size());
+    ++num_nodes;
     rails = std::min(rails, count);
     max_per_node = std::max(max_per_node, count);
     nics = std::min(nics, nics_beside(cluster, gpus));
-  }
-  // Nodes are in order.
+  });
   if (num_nodes > 1) {
-    spans_pods =
-        cluster.pod_of(gpus_of_node.begin()->first) != cluster.pod_of(gpus_of_node.rbegin()->first);
+    const auto [first, last] = std::ranges::minmax(node);
+    spans_pods = cluster.pod_of(first) != cluster.pod_of(last);
   }
 }
 

@@ -121,7 +121,7 @@ ProgramReplay replay_programs_on(const ProgramSet& set, const ProgramReplayOptio
                 "correct what recorded them: every member of a group makes the same calls");
   }
   replay.last_rank =
-      last_rank(world.num_ranks(), [&world](int rank) { return world.rank(rank).now(); });
+      last_rank(world.running(), [&world](int rank) { return world.rank(rank).now(); });
   replay.whole = world.rank(replay.last_rank).now();
   for (int rank = 0; rank < world.num_ranks(); ++rank) {
     replay.peak_memory_bytes = std::max(replay.peak_memory_bytes, world.ledger(rank).peak());

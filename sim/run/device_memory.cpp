@@ -153,13 +153,14 @@ std::vector<int> rank_kinds(const Experiment& experiment, const Fold* fold) {
   // Stage, tp, cp and dp_shard.
   std::set<std::tuple<int, int, int, int, Surroundings>> seen;
   std::vector<int> ranks;
-  for (int rank = 0; rank < mesh.size(); ++rank) {
-    if (fold != nullptr && !fold->runs(rank)) continue;
+  const int count = fold == nullptr ? mesh.size() : static_cast<int>(fold->running.size());
+  for (int i = 0; i < count; ++i) {
+    const int rank = fold == nullptr ? i : fold->running[static_cast<std::size_t>(i)];
     if (!every_rank) {
       const MeshPlace place = mesh.place_of(rank);
       const AlikeRanks& alike = experiment.alike();
       const bool is_new =
-          seen.emplace(place.pp, alike.tensor[static_cast<std::size_t>(place.tp)], place.cp,
+          seen.emplace(place.pp, alike.first_tensor(place), place.cp,
                        alike.first[static_cast<std::size_t>(place.dp_shard)], surroundings(rank))
               .second;
       if (!is_new) continue;

@@ -74,7 +74,7 @@ void add_time(std::vector<Metric>& metrics, const Experiment& experiment, const 
   // The executed operations: with attention's scores, which a fused backward computes again, and
   // all requested recomputation.
   double executed = 0.0;
-  for (const double rank_flops : world.executed_flops()) executed += rank_flops;
+  for (int each = 0; each < world.num_ranks(); ++each) executed += world.executed_flops(each);
   executed /= ranks * static_cast<double>(scenario.execution.steps);
   metrics.push_back({metric::kHfu.name, peak > 0.0 ? rate(executed) / peak : 0.0});
   metrics.push_back(
@@ -89,13 +89,13 @@ void add_time(std::vector<Metric>& metrics, const Experiment& experiment, const 
 void add_pipeline_idle(std::vector<Metric>& metrics, const World& world, const RunRecord& record) {
   Time first = record.pipeline_span(0).begin;
   Time last;
-  for (int rank = 0; rank < world.num_ranks(); ++rank) {
+  for (const int rank : world.running()) {
     first = min(first, record.pipeline_span(rank).begin);
     last = max(last, record.pipeline_span(rank).end);
   }
   Time idle;
   Time idle_in_span;
-  for (int rank = 0; rank < world.num_ranks(); ++rank) {
+  for (const int rank : world.running()) {
     const PipelineSpan& span = record.pipeline_span(rank);
     idle = max(idle, last - first - span.busy);
     idle_in_span = max(idle_in_span, span.end - span.begin - span.busy);
@@ -109,7 +109,7 @@ void add_memory(std::vector<Metric>& metrics, const Experiment& experiment, cons
   std::int64_t peak = 0;
   std::int64_t host_peak = 0;
   MemoryUse most{};
-  for (int rank = 0; rank < world.num_ranks(); ++rank) {
+  for (const int rank : world.running()) {
     const MemoryLedger& ledger = world.ledger(rank);
     peak = std::max(peak, ledger.peak());
     host_peak = std::max(host_peak, world.host_ledger(rank).peak());
@@ -133,7 +133,7 @@ void add_traffic(std::vector<Metric>& metrics, const Experiment& experiment, con
     metrics.push_back({row.name, per_step(sum, experiment, record)});
   };
   const TrafficCounters total = world.total_traffic();
-  const auto& by_rank = world.sent_by_rank();
+  const std::vector<std::int64_t> by_rank = world.sent_by_rank();
   add(metric::kCommBytesSentTotal, total.payload_sent);
   add(metric::kCommBytesSentMaxRank, *std::ranges::max_element(by_rank));
   for (const auto& [axis, row] : kAxisMetrics) {
@@ -254,9 +254,9 @@ Check conservation_check(const World& world) {
   }
   std::int64_t num_links = 0;
   std::optional<LinkTraffic> leak;
-  world.for_each_link([&](const LinkTraffic& link) {
-    ++num_links;
-    if (link.counts.sent != link.counts.received && !leak) leak = link;
+  world.for_equal_links([&](const EqualLinks& links) {
+    num_links += links.size();
+    if (links.counts.sent != links.counts.received && !leak) leak = links.first();
   });
   if (leak) {
     return {

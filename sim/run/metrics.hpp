@@ -87,10 +87,7 @@ class RunRecord {
   };
 
  private:
-  // The place of the rank that runs for `rank`.
-  [[nodiscard]] std::size_t place_of(int rank) const {
-    return static_cast<std::size_t>(world_.rank(rank).index());
-  }
+  [[nodiscard]] std::size_t place_of(int rank) const { return world_.place_of(rank); }
   [[nodiscard]] RankMoment moment(int rank) const {
     const RankState& state = world_.rank(rank);
     return {state.now(), state.split(), world_.comm_busy(rank)};
@@ -100,7 +97,7 @@ class RunRecord {
   std::int64_t last_step_;
   std::vector<Oracle*> oracles_;
   bool knows_routing_;
-  std::vector<RankMoment> begin_;
+  std::vector<RankMoment> begin_;  // By place of a rank that runs, as the next two.
   std::vector<RankMoment> end_;
   std::vector<PipelineSpan> pipeline_;
   std::int64_t skipped_steps_ = 0;

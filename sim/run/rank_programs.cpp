@@ -68,7 +68,7 @@ class Classes {
     const int experts =
         alike.experts.empty() ? 0 : alike.experts[at(mesh_.shard_of(place, WeightKind::expert))];
     const auto [member, first] = routing_of(place);
-    return {place.pp, alike.tensor[at(place.tp)],
+    return {place.pp, alike.first_tensor(place),
             place.cp, alike.first[at(place.dp_shard)],
             experts,  member,
             first};
@@ -143,8 +143,9 @@ RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks, 
   std::size_t num_steps = 0;
   Recorder recorder(ranks);
   try {
-    for (int rank = 0; rank < ranks; ++rank) {
-      if (fold != nullptr && !fold->runs(rank)) continue;
+    const int count = fold == nullptr ? ranks : static_cast<int>(fold->running.size());
+    for (int i = 0; i < count; ++i) {
+      const int rank = fold == nullptr ? i : fold->running[static_cast<std::size_t>(i)];
       Members& own = members[classes.of(rank)];
       own.last = rank;
       if (own.first < 0) {

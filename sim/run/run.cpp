@@ -105,9 +105,7 @@ FiberOptions world_options(const Experiment& experiment, const RunHooks& hooks, 
 // host may be waited for without that.
 void note_host_times(const Experiment& experiment, const World& world) {
   bool waits = experiment.mesh().dp_replicate > 1 || experiment.mesh().cp > 1;
-  for (int rank = 0; !waits && rank < world.num_ranks(); ++rank) {
-    waits = world.rank(rank).split().host > Time();
-  }
+  for (const int rank : world.running()) waits |= world.rank(rank).split().host > Time();
   if (!waits) return;
   const Device& device = experiment.cluster().device;
   for (const Tracked<double>& time : {device.host_s_per_kernel, device.host_s_per_call}) {
@@ -322,11 +320,12 @@ const Fold* choose_fold(const Experiment& experiment, const RunHooks& hooks, Res
   const std::string obstacle = obstacle_of(experiment, hooks);
   if (obstacle.empty()) {
     const Fold& fold = *experiment.folding().fold;
-    require_few_enough(num_running(fold), ranks, "replicas own different shards");
+    require_few_enough(static_cast<int>(fold.running.size()), ranks,
+                       "replicas own different shards");
     result.assumptions.push_back(
         {fmt::format("{} of {} ranks were run; the others do the same as one of these, and are "
                      "counted with it",
-                     num_running(fold), ranks),
+                     static_cast<int>(fold.running.size()), ranks),
          "exact, as all nodes and links are alike: docs/decisions/0035-folding.md"});
     return &fold;
   }

@@ -13,17 +13,17 @@ RunRecord::RunRecord(const World& world, std::int64_t steps, std::vector<Oracle*
       last_step_(steps - 1),
       oracles_(std::move(oracles)),
       knows_routing_(knows_routing),
-      begin_(static_cast<std::size_t>(world.num_ranks())),
+      begin_(world.running().size()),
       end_(begin_.size()),
       pipeline_(begin_.size()) {}
 
 int RunRecord::last_rank() const {
-  return shardsim::last_rank(world_.num_ranks(),
+  return shardsim::last_rank(world_.running(),
                              [this](int rank) { return last_step_end(rank).clock; });
 }
 
 void RunRecord::note(int rank, const ProgramMark& mark) {
-  const auto index = static_cast<std::size_t>(rank);
+  const std::size_t index = place_of(rank);
   if (mark.kind == ProgramMark::Kind::decided) {
     if (rank != 0) return;
     if (mark.skipped) ++skipped_steps_;

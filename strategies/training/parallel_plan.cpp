@@ -332,4 +332,35 @@ std::vector<std::int64_t> shard_signature(const ParallelPlan& plan, int shard, W
   return signature;
 }
 
+std::vector<bool> shards_with_marks(const ParallelPlan& plan, WeightKind kind) {
+  const MeshShape& mesh = plan.options().mesh;
+  std::vector<bool> has_marks(static_cast<std::size_t>(mesh.num_shards(kind)));
+  if (plan.options().zero_stage == 0) return has_marks;
+  for (int stage = 0; stage < mesh.pp; ++stage) {
+    const Model& model = *plan.stage(stage).model;
+    const FlatLayout& layout = plan.layout(stage, kind);
+    for (int chunk = 0; chunk < static_cast<int>(layout.chunks().size()); ++chunk) {
+      const FlatChunk& flat = layout.chunk(chunk);
+      const std::int64_t part = flat.padded / layout.num_shards();
+      const auto mark = [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t at = begin; at < end; at = (at / part + 1) * part) {
+          has_marks[static_cast<std::size_t>(at / part)] = true;
+        }
+      };
+      layout.for_each_piece(chunk, 0, flat.padded,
+                            [&](int parameter, std::int64_t, std::int64_t count, std::int64_t at) {
+                              const ParameterSpec& spec = spec_of(model, parameter);
+                              const bool is_summed = mesh.tp > 1 && spec.sum_over_tp;
+                              if (spec.tied || is_summed) mark(at, at + count);
+                            });
+      if (mesh.dp_replicate == 1) continue;
+      if (flat.padding_at.empty()) mark(flat.numel, flat.padded);
+      for (const std::vector<ElementRange>& of_tp : flat.padding_at) {
+        for (const ElementRange& range : of_tp) mark(range.begin, range.end);
+      }
+    }
+  }
+  return has_marks;
+}
+
 }  // namespace shardsim

@@ -157,6 +157,11 @@ class ParallelPlan {
 [[nodiscard]] std::vector<std::int64_t> shard_signature(const ParallelPlan& plan, int shard,
                                                         WeightKind kind = WeightKind::dense);
 
+/// By shard, whether it has anything that its signature tells of: all that do not have one
+/// signature. It takes as long as the model is deep, however many shards there are. REQUIRES: as
+/// shard_signature.
+[[nodiscard]] std::vector<bool> shards_with_marks(const ParallelPlan& plan, WeightKind kind);
+
 /// Members in a step of an elastic training.
 [[nodiscard]] int members_at(const ParallelOptions& options, std::int64_t step);
 
