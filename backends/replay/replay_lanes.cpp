@@ -1,6 +1,7 @@
 #include "backends/replay/replay_lanes.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "sim/kernel/hash.hpp"
 #include "sim/kernel/last_rank.hpp"
