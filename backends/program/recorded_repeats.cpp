@@ -30,6 +30,8 @@ class RecordedRepeats::Reading {
     read_until(end());
     for (const Tensor& tensor : work.kept) text_.kept.push_back(output_of(tensor));
     text_.output = output_of(output);
+    // Answers that are given on are held until then.
+    if (frees_answers_ && text_.gives_answers) text_.can_repeat = false;
     if (!posted_.empty()) text_.can_repeat = false;  // Others wait for it.
     for (const auto& [_, source] : own_) {
       const bool is_own = source.kind == Source::Kind::made || source.kind == Source::Kind::kept;
@@ -71,6 +73,7 @@ class RecordedRepeats::Reading {
       if (found == own_.end()) continue;
       // What was an answer is theirs.
       if (found->second.kind != Source::Kind::answer) text_.can_repeat = false;
+      frees_answers_ = true;
       own_.erase(found);
     }
   }
@@ -147,6 +150,7 @@ class RecordedRepeats::Reading {
   const ProgramWriter& program_;
   std::size_t at_;
   Text text_;
+  bool frees_answers_ = false;
   std::map<std::uint32_t, Source> own_;            // By slot.
   std::map<std::uint32_t, std::uint32_t> posted_;  // By slot, which call.
 };
@@ -296,6 +300,8 @@ RecordedRepeats::Known& RecordedRepeats::known_of(const Work& work) {
   std::deque<Known>& alike = known_[work.key];
   const auto found = std::ranges::find_if(alike, has_sizes);
   if (found != alike.end()) return *found;
+  constexpr std::size_t kMostSizes = 16;
+  if (alike.size() == kMostSizes) throw RepeatsDiffer();
   Known& known = alike.emplace_back();
   for (const std::vector<Tensor>* tensors : given) {
     for (const Tensor& tensor : *tensors) known.given.push_back(size_of_tensor(tensor));

@@ -46,6 +46,7 @@ std::uint64_t hash_of_changes(const RankProgram& program) {
 }
 
 bool have_same_changes(const RankProgram& a, const RankProgram& b) {
+  if (a.tables != b.tables) return false;
   MemoryChanges of_a(a);
   MemoryChanges of_b(b);
   for (; !of_a.ended() && !of_b.ended(); ++of_a, ++of_b) {
@@ -90,8 +91,12 @@ ProgramMemories::Known& ProgramMemories::known_of(const RankProgram& program) {
 
 ProgramMemory ProgramMemories::find(const RankProgram& program, std::int64_t capacity,
                                     std::int64_t outside) {
-  const auto [found, is_new] = known_of(program).found.try_emplace({capacity, outside});
-  if (is_new) found->second = replay(program, capacity, outside);
+  Known& known = known_of(program);
+  const std::pair key(capacity, outside);
+  auto found = known.found.find(key);
+  if (found == known.found.end()) {
+    found = known.found.emplace(key, replay(program, capacity, outside)).first;
+  }
   MemoryChanges changes(program);
   for (std::size_t i = 0; i < found->second.peak_change; ++i) ++changes;
   return {found->second.use, changes.ended() ? 0 : changes.step()};

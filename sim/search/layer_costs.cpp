@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -51,12 +52,14 @@ class PresentParameters final : public Parameters {
 // Writes down when gradients are complete.
 class GradientTimes {
  public:
-  GradientTimes(const ProbeClock& clock, std::span<const int> parameters,
+  GradientTimes(ProbeClock& clock, std::span<const int> parameters,
                 std::vector<GradientTime>& gradients)
       : clock_(clock), parameters_(parameters), gradients_(gradients) {}
 
   void note(int index) {
     const auto place = std::ranges::find(parameters_, index) - parameters_.begin();
+    if (place == std::ssize(parameters_)) return;  // A run refuses it (E0618).
+    ++clock_.num_told;
     gradients_.push_back({.place = static_cast<std::size_t>(place),
                           .at = (clock_.now - begin_).picoseconds(),
                           .since = since_last()});
@@ -68,7 +71,7 @@ class GradientTimes {
   }
 
  private:
-  const ProbeClock& clock_;
+  ProbeClock& clock_;
   std::span<const int> parameters_;
   std::vector<GradientTime>& gradients_;
   Time begin_ = clock_.now;
@@ -205,9 +208,9 @@ class Probe {
     Tensor result = model_->backward(module, here, gradient, batch, saved);
     const std::int64_t taken = (clock_.now - begin).picoseconds();
     parameters_.on_ready = nullptr;
-    cost.waiting += (clock_.waited - waited).picoseconds();
-    cost.waiting_at_once += (clock_.waited_at_once - at_once).picoseconds();
     if (!splits) {
+      cost.waiting += (clock_.waited - waited).picoseconds();
+      cost.waiting_at_once += (clock_.waited_at_once - at_once).picoseconds();
       cost.backward = taken;
       cost.after_gradients = times.since_last();
       cost.transient = runtime_.ledger()->peak() - held;
@@ -217,6 +220,8 @@ class Probe {
     begin = clock_.now;
     model_->run_weight_gradients(later, context());
     cost.backward_weight = (clock_.now - begin).picoseconds();
+    cost.waiting += (clock_.waited - waited).picoseconds();
+    cost.waiting_at_once += (clock_.waited_at_once - at_once).picoseconds();
     return result;
   }
 
@@ -302,7 +307,7 @@ LayerCosts probe_layers(const Experiment& base, NetworkModel& network, const Lay
   // The smallest MLP that tp divides, and a floor under the experts.
   Probe(base, network, alone, without_experts(options, options.tensor_parallel)).run(other);
   costs.block = other.block;
-  costs.block.gradients.clear();
+  costs.block.stands_for_another = true;
   const double again = key.recompute == Recompute::full ? 1.0 : 0.0;
   costs.block.forward += expert_floor(base, key, 1.0);
   costs.block.backward += expert_floor(base, key, 2.0 + again);

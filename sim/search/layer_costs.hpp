@@ -26,6 +26,7 @@ struct GradientTime {
   std::size_t place = 0;   ///< The parameter's, among the module's.
   std::int64_t at = 0;     ///< Since the backward's begin.
   std::int64_t since = 0;  ///< Since the gradient before it, without waiting that may be hidden.
+                           ///< Whoever is told of a gradient may wait, too.
 };
 
 /// The cost of one module: times in picoseconds, sizes in bytes.
@@ -34,12 +35,13 @@ struct ModuleCost {
   std::int64_t backward = 0;         ///< B,
   std::int64_t backward_input = 0;   ///< or I
   std::int64_t backward_weight = 0;  ///< and W.
-  std::int64_t waiting = 0;          ///< For other ranks, in forward and backward:
+  std::int64_t waiting = 0;          ///< For other ranks, in forward and backward, W too:
   std::int64_t waiting_at_once = 0;  ///< the part beside which nothing can be computed.
   std::int64_t kept = 0;             ///< From forward to backward.
   std::int64_t transient = 0;        ///< On top of the memory held when its backward begins.
-  /// In their order. Empty where the module stands for another one.
+  /// In their order. A table of tokens that the head reads is the embedding's.
   std::vector<GradientTime> gradients = {};
+  bool stands_for_another = false;   ///< Its parameters are not those of the run.
   std::int64_t after_gradients = 0;  ///< As `since`, from the last of them to the end.
 
   /// As a schedule runs them. If it has both B and I + W, the parts add up to at most B.

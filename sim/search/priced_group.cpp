@@ -58,10 +58,13 @@ void PricedGroup::wait(void* operation) {
   const Posted& posted = *static_cast<const Posted*>(operation);
   const Time then = max(clock_.now, posted.end);
   clock_.waited += then - clock_.now;
-  if (posted.at == clock_.now) {
+  if (posted.at == clock_.now && posted.num_told == clock_.num_told) {
     clock_.waited_at_once += min(then - clock_.now, posted.duration);
   }
-  if (posted.counts) under_way_ += posted.duration;
+  if (posted.counts) {
+    under_way_.time += posted.duration;
+    ++under_way_.calls;
+  }
   clock_.now = then;
 }
 
@@ -71,7 +74,8 @@ Work PricedGroup::take(Time duration, const Call& call) {
       after == nullptr ? clock_.now : static_cast<const Posted*>(after->operation())->end;
   free_ = max(free_, ready) + duration;
   const bool counts = clock_.counts && call.kind == CallKind::collective;
-  return {*this, &calls_.emplace_back(Posted{clock_.now, free_, duration, counts})};
+  return {*this,
+          &calls_.emplace_back(Posted{clock_.now, free_, duration, clock_.num_told, counts})};
 }
 
 Time PricedGroup::duration_of(const Call& call) const {

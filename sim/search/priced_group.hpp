@@ -23,10 +23,16 @@ struct ProbeClock {
   Time now;
   Time waited;          ///< The part of it spent in communication,
   Time waited_at_once;  ///< and that in calls which nothing was computed beside, nor can be.
+  /// How often whoever has this clock was told something, in which it might have waited.
+  std::int64_t num_told = 0;
   /// While this is set, groups count how long the collectives that are posted are under way.
   bool counts = false;
+  struct UnderWay {
+    Time time;
+    std::int64_t calls = 0;
+  };
   /// Those that were waited for, by group: a group's collectives come one after the other.
-  std::deque<Time> under_way = {};
+  std::deque<UnderWay> under_way = {};
 };
 
 /// The compute stream and memory of that rank. The host costs nothing: it may be far ahead.
@@ -84,6 +90,7 @@ class PricedGroup final : public Communicator, private WorkOwner {
     Time at;
     Time end;
     Time duration;
+    std::int64_t num_told = 0;
     bool counts = false;
   };
   [[nodiscard]] Work take(Time duration, const Call& call);
@@ -98,9 +105,9 @@ class PricedGroup final : public Communicator, private WorkOwner {
   DoubleTree tree_;
   Algorithm algorithm_;
   std::string name_;
-  Time& under_way_;           // The clock's, of this group.
-  Time free_;                 // The time at which the stream is free.
-  std::deque<Posted> calls_;  // All of them: addresses stay.
+  ProbeClock::UnderWay& under_way_;  // The clock's, of this group.
+  Time free_;                        // The time at which the stream is free.
+  std::deque<Posted> calls_;         // All of them: addresses stay.
 };
 
 /// All ranks, seen by one of them. Its groups have the prices of their members' places on the

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <deque>
 #include <map>
-#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -102,11 +101,14 @@ class EndProbe {
   // W + N + (C - N) s / (1 + s), which grows with N; and N is at least what is waited for at once.
   [[nodiscard]] std::int64_t least_beside() const {
     if (!clock_.counts) return 0;
-    const Time under_way = *std::ranges::max_element(clock_.under_way);
-    const std::int64_t beside = std::max(under_way.picoseconds() - waiting_, std::int64_t{0});
-    const auto charge =
-        static_cast<std::int64_t>(static_cast<double>(beside) * slowdown_ / (1.0 + slowdown_));
-    return begin_ + computing_ + waiting_ + charge;
+    std::int64_t most = 0;
+    for (const ProbeClock::UnderWay& under_way : clock_.under_way) {
+      const std::int64_t beside = under_way.time.picoseconds() - waiting_;
+      const double charge = static_cast<double>(beside) * slowdown_ / (1.0 + slowdown_);
+      // A run rounds at each of them.
+      most = std::max(most, static_cast<std::int64_t>(charge) - under_way.calls);
+    }
+    return begin_ + computing_ + waiting_ + most;
   }
 
   // Counts one module's forward and backward.
@@ -137,7 +139,6 @@ class EndProbe {
   void run(const Action& action) {
     const ModuleRange modules = plan_.stage(mesh_.pp()).model->modules_of_chunk(action.chunk);
     const std::vector<const ModuleCost*> costs = stages_.modules_of(stage_of(action));
-    reported_.clear();
     if (action.kind == ActionKind::forward) {
       for (int i = 0; i < modules.count; ++i) {
         sync_->before_forward(modules.first + i);
@@ -157,24 +158,17 @@ class EndProbe {
   }
 
   void backward(ActionKind kind, int module, const ModuleCost& cost, const BackwardParts& parts) {
-    if (kind == ActionKind::backward_weight) return take(parts.weight, module);
+    if (kind == ActionKind::backward_weight) return take(parts.weight, cost, module);
     sync_->before_backward(module);
     if (kind == ActionKind::backward_input) {
       take(parts.input);
-    } else if (knows_gradients(module, cost, parts)) {
+    } else if (!cost.stands_for_another && cost.backward == parts.input + parts.weight) {
       take(cost, module);
     } else {
-      take(parts.input + parts.weight, module);
+      take(parts.input + parts.weight, cost, module);
     }
     sync_->after_backward(module);
     if (kind == ActionKind::backward) sync_->after_weight_gradients(module);
-  }
-
-  [[nodiscard]] bool knows_gradients(int module, const ModuleCost& cost,
-                                     const BackwardParts& parts) const {
-    const Model& model = *plan_.stage(mesh_.pp()).model;
-    return cost.gradients.size() == model.parameters_of(module).size() &&
-           cost.backward == parts.input + parts.weight;
   }
 
   // A backward whose gradients come at known times. If the synchronization waits, what was waited
@@ -189,33 +183,38 @@ class EndProbe {
     };
     for (const GradientTime& gradient : cost.gradients) {
       go_on(gradient.at, gradient.since);
-      const int parameter = parameters[gradient.place];
-      if (reported_.insert(parameter).second) sync_->gradient_ready(parameter);
+      sync_->gradient_ready(parameters[gradient.place]);
     }
     go_on(cost.backward, cost.after_gradients);
   }
 
-  // A module's gradients come at some time within it: at the earliest when it begins, in the order
-  // of their buckets. Experts and other weights do not wait for each other here.
-  void take(std::int64_t picoseconds, int module) {
+  // The gradients of a module come at some time within it: here when it begins, in the order of
+  // their buckets. Experts and other weights do not wait for each other here.
+  void take(std::int64_t picoseconds, const ModuleCost& cost, int module) {
     const Time begin = clock_.now;
     Time end = begin + Time::from_picoseconds(picoseconds);
     for (const WeightKind kind : {WeightKind::dense, WeightKind::expert}) {
       clock_.now = begin;
-      for (const int parameter : parameters_of(module, kind)) {
-        if (reported_.insert(parameter).second) sync_->gradient_ready(parameter);
-      }
+      for (const int parameter : gradients_of(module, cost, kind)) sync_->gradient_ready(parameter);
       end = max(end, clock_.now);
     }
     clock_.now = end;
   }
 
-  [[nodiscard]] std::vector<int> parameters_of(int module, WeightKind kind) const {
+  // Those parameters whose gradients the module completes: not all that it reads.
+  [[nodiscard]] std::vector<int> gradients_of(int module, const ModuleCost& cost,
+                                              WeightKind kind) const {
     const Model& model = *plan_.stage(mesh_.pp()).model;
+    const std::span<const int> parameters = model.parameters_of(module);
     std::vector<int> found;
-    for (const int parameter : model.parameters_of(module)) {
+    const auto add = [&](int parameter) {
       const bool is_expert = shape_.experts_apart() && spec_of(model, parameter).expert;
       if (is_expert == (kind == WeightKind::expert)) found.push_back(parameter);
+    };
+    if (cost.stands_for_another) {
+      for (const int parameter : parameters) add(parameter);
+    } else {
+      for (const GradientTime& gradient : cost.gradients) add(parameters[gradient.place]);
     }
     if (found.empty()) return found;
     const FlatLayout& layout = plan_.layout(mesh_.pp(), kind);
@@ -244,7 +243,6 @@ class EndProbe {
   std::unique_ptr<GradientSync> sync_;
   RankParallel parallel_;
   std::unique_ptr<TrainingSession> session_;
-  std::set<int> reported_;  // By this action: one that several modules read counts once.
 };
 
 }  // namespace

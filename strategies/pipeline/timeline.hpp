@@ -41,8 +41,8 @@ struct Timeline {
 /// overflows, CommunicationError if the schedule is wrong (validate.hpp).
 [[nodiscard]] Timeline timeline(const PipelineSchedule& schedule, const ScheduleCosts& costs);
 
-/// Plays a lowered schedule whose actions take what `compute` says, which may depend on when they
-/// start. Throws CommunicationError if the schedule is wrong.
+/// Plays a schedule whose actions take what `compute` says, which may depend on when they start.
+/// Throws CommunicationError if the schedule is wrong. Costs are not checked.
 void play_actions(const PipelineSchedule& schedule, const ProtocolCosts& costs);
 
 /// The most forwards of the rank whose activations are held at once, counted in chunks of

@@ -68,4 +68,42 @@ TEST_CASE("no simulation is faster or smaller than its bounds") {
   }
 }
 
+// Nothing hides a bound's error where the host costs nothing and layers and reductions are long.
+TEST_CASE("bounds hold where communication is as long as what it runs beside") {
+  const auto space = [](const char* tied, std::vector<std::string> fixed) {
+    SmallSpace made{
+        .name = "balanced",
+        .model = R"({"family": "llama", "num_layers": 6, "hidden_size": 2048,
+                     "ffn_hidden_size": 5632, "num_attention_heads": 16, "num_query_groups": 8,
+                     "vocab_size": 32000, "seq_len": 2048, "tied_embeddings": )" +
+                 std::string(tied) + "}",
+        .gpu = "h100",
+        .gpus = 8,
+        .batch = 32,
+        .overrides = {"system.host_us_per_kernel=0", "system.host_us_per_call=0",
+                      "parallelism.bucket_bytes=4000000000", "parallelism.reductions_in_flight=1"},
+        .fixed = {"zero_stage=2,3", "pp=1,2", "cp=1", "recompute=none", "micro_batch_size=1,4"}};
+    made.fixed.insert(made.fixed.end(), fixed.begin(), fixed.end());
+    return made;
+  };
+  for (const SmallSpace& each : {space("true", {"tp=1", "schedule=none,1f1b,interleaved_1f1b"}),
+                                 space("false", {"tp=2,4", "schedule=none,zb_h1,zb_v"})}) {
+    const Searched all = searched(each, /*prunes=*/false);
+    const Experiment base = compile(all.base.scenario);
+    BoundTable bounds(base);
+    StepEnds ends(all.base);
+    double closeness = 0.0;
+    for (const SimulatedPoint& point : all.outcome.simulated) {
+      INFO(each.fixed.back() << ": " << words_of(point.candidate));
+      const PipelineStages stages = bounds.stages_of(point.candidate);
+      const std::int64_t with_end =
+          ends.least_step(point.candidate, stages, bounds.play(point.candidate, stages).message);
+      CHECK(static_cast<double>(with_end) / kPicoseconds <= point.step_time_s);
+      closeness += static_cast<double>(with_end) / kPicoseconds / point.step_time_s;
+    }
+    REQUIRE(all.outcome.simulated.size() >= 10);
+    CHECK(closeness / static_cast<double>(all.outcome.simulated.size()) > 0.9);
+  }
+}
+
 }  // namespace shardsim::test
