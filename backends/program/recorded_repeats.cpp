@@ -71,7 +71,7 @@ class RecordedRepeats::Reading {
       if (step.kind != Kind::allocate && step.kind != Kind::release) continue;
       const auto found = own_.find(step.slot);
       if (found == own_.end()) continue;
-      // What was an answer is theirs.
+      // An answer is theirs.
       if (found->second.kind != Source::Kind::answer) text_.can_repeat = false;
       frees_answers_ = true;
       own_.erase(found);

@@ -91,7 +91,7 @@ class RecordedRepeats final : public Repeats {
   class Reading;
   class Writing;
 
-  // What is known of works with this key whose tensors have the same sizes. Throws RepeatsDiffer if
+  // The record of works with this key whose tensors have the same sizes. Throws RepeatsDiffer if
   // there are many sizes.
   [[nodiscard]] Known& known_of(const Work& work);
   [[nodiscard]] static bool is_checked(const Known& known, bool is_last);

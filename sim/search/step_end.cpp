@@ -232,7 +232,7 @@ class EndProbe {
   MeshShape shape_;
   std::map<int, std::int64_t> num_backwards_;  // By chunk.
   double slowdown_;
-  std::int64_t begin_ = 0;      // Of the first action,
+  std::int64_t begin_ = 0;      // The first action's,
   std::int64_t computing_ = 0;  // and from it on, the least time of computing, and of waiting
   std::int64_t waiting_ = 0;    // at once.
   ProbeClock clock_;

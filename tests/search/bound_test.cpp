@@ -26,7 +26,7 @@ TEST_CASE("no simulation is faster or smaller than its bounds") {
     double least_time = 1.0;
     double least_memory = 1.0;
     double mean_time = 0.0;
-    double shared_time = 0.0;  // Of layouts that reduce gradients of each microbatch.
+    double shared_time = 0.0;  // For layouts that reduce each microbatch's gradients.
     int num_shared = 0;
     double mean_memory = 0.0;
     for (const SimulatedPoint& point : all.outcome.simulated) {
