@@ -37,7 +37,8 @@ class OpenQueue {
   /// REQUIRES: not empty. Ties: least memory first, which fits soonest; then by index.
   [[nodiscard]] OpenLayouts pop();
   [[nodiscard]] bool empty() const { return heap_.empty(); }
-  [[nodiscard]] double least_key() const { return heap_.front().key; }
+  /// REQUIRES: not empty.
+  [[nodiscard]] Closeness closeness_of_least() const { return heap_.front().closeness; }
   [[nodiscard]] const std::vector<OpenLayouts>& entries() const { return heap_; }
   [[nodiscard]] std::vector<OpenLayouts> take_all();
 

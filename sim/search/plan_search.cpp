@@ -18,7 +18,7 @@ namespace shardsim {
 
 namespace {
 
-// Enough for the threads of a workstation, and few enough to simulate little in vain.
+// Enough for the threads of a workstation, and few enough to probe or simulate little in vain.
 constexpr std::size_t kBatch = 16;
 
 // The number of bounds between two reports of progress.
@@ -47,7 +47,7 @@ class Search {
   SearchOutcome run() {
     outcome_.num_candidates = space_.num_candidates();
     add_all();
-    if (!stops()) {
+    if (!is_over()) {
       // The best by the objective come first, then those that could be on the front, from the
       // corner on.
       visit(by_rank_);
@@ -55,7 +55,7 @@ class Search {
       is_ranked_ = true;
       visit(by_corner_);
       if (hooks_.prunes && found_.best() == nullptr) find_nearest_miss();
-      if (hooks_.prunes && !stops()) note_least_miss();
+      if (hooks_.prunes && !is_over()) note_least_miss();
     }
     finish();
     return std::move(outcome_);
@@ -63,14 +63,6 @@ class Search {
 
  private:
   // --- Candidates --------------------------------------------------------------------------------
-
-  // Whether the search is to end; once it is, it stays so.
-  bool stops() {
-    if (stop_ == SearchStop::none && hooks_.stop) {
-      if (const SearchStop asked = hooks_.stop(); asked != SearchStop::none) stop_ = asked;
-    }
-    return stop_ != SearchStop::none;
-  }
 
   void add_all() {
     LayoutPlace at;
@@ -83,7 +75,7 @@ class Search {
         for (at.schedule = 0; at.schedule < schedules; ++at.schedule) {
           if (num_added++ % kQuickAtATime == 0) {
             tell_progress();
-            if (stops()) return;
+            if (is_over()) return;
           }
           const Bound bound = bounds_.least(space_.candidate(at), smallest);
           add({.bound = bound,
@@ -151,19 +143,43 @@ class Search {
     return members;
   }
 
-  // Raises the bound of a candidate by the end of its step. One that cannot run keeps its bound:
-  // its run reports the error.
-  void add_end(OpenLayouts& entry) {
-    entry.closeness = Closeness::with_end;
+  // Raises the bounds of candidates by the ends of their steps. One that cannot run keeps its
+  // bound: its run reports the error. Those that a stop leaves out go back to the queue.
+  void add_ends(std::vector<OpenLayouts>& probed, OpenQueue& queue) {
+    std::vector<OpenLayouts> closer(probed);
+    std::vector<std::optional<Pipeline>> pipelines;
+    for (const OpenLayouts& entry : probed) pipelines.push_back(pipeline_of(entry));
+    const auto probe = [&](std::size_t i) {
+      if (!pipelines[i]) return;
+      const auto& [stages, message] = *pipelines[i];
+      const std::int64_t step =
+          ends_.least_step(space_.candidate(probed[i].place), stages, message);
+      closer[i].bound.step_ps = std::max(closer[i].bound.step_ps, step);
+    };
+    run_parallel(probed.size(), hooks_.jobs,
+                 {.body = probe,
+                  .finished =
+                      [&](std::size_t i) {
+                        closer[i].closeness = Closeness::with_end;
+                        tell_progress();
+                      },
+                  .stop = [this] { return is_over(); }});
+    for (const OpenLayouts& entry : closer) {
+      entry.closeness == Closeness::with_end ? add(entry, queue) : queue.push(entry);
+    }
+    probed.clear();
+  }
+
+  // With the time of a message.
+  using Pipeline = std::pair<PipelineStages, std::int64_t>;
+  [[nodiscard]] std::optional<Pipeline> pipeline_of(const OpenLayouts& entry) {
     const Candidate candidate = space_.candidate(entry.place);
     try {
-      const PipelineStages stages = bounds_.stages_of(candidate);
+      PipelineStages stages = bounds_.stages_of(candidate);
       const std::int64_t message = bounds_.play(candidate, stages).message;
-      entry.bound.step_ps =
-          std::max(entry.bound.step_ps, ends_.least_step(candidate, stages, message));
+      return Pipeline{std::move(stages), message};
     } catch (const UsageError&) {
-    } catch (const ScenarioError&) {
-    } catch (const CommunicationError&) {
+      return std::nullopt;
     }
   }
 
@@ -184,7 +200,15 @@ class Search {
   // front are put off.
   void visit(OpenQueue& queue) {
     std::vector<OpenLayouts> batch;
-    while (!queue.empty() && !stops()) {
+    std::vector<OpenLayouts> probed;
+    while (!is_over()) {
+      if (queue.empty() && probed.empty()) break;
+      const bool is_next_close =
+          !queue.empty() && queue.closeness_of_least() == Closeness::with_end;
+      if (!probed.empty() && (queue.empty() || is_next_close || probed.size() == kBatch)) {
+        add_ends(probed, queue);
+        continue;
+      }
       OpenLayouts entry = queue.pop();
       if (!stays_open(entry)) continue;
       if (hooks_.prunes && !is_ranked_ && found_.is_below_best(entry.bound)) {
@@ -193,35 +217,37 @@ class Search {
         expand(entry, queue);
         tell_progress();
       } else if (hooks_.prunes && entry.closeness == Closeness::one) {
-        add_end(entry);
-        add(entry, queue);
-        tell_progress();
+        probed.push_back(entry);
       } else {
         if (batch.empty() && !is_ranked_) least_key_ = entry.key;
         batch.push_back(entry);
         if (batch.size() == kBatch) simulate_batch(batch, queue);
       }
     }
+    for (const OpenLayouts& entry : probed) queue.push(entry);
     simulate_batch(batch, queue);
   }
 
   // --- Simulations -------------------------------------------------------------------------------
 
+  // Whether the search is to end; once it is, it stays so. From any thread.
+  bool is_over() {
+    if (stop_ != SearchStop::none) return true;
+    const SearchStop asked = hooks_.stop ? hooks_.stop() : SearchStop::none;
+    if (asked != SearchStop::none) stop_ = asked;
+    return asked != SearchStop::none;
+  }
+
   // Candidates whose simulation was abandoned go back to the queue.
   void simulate_batch(std::vector<OpenLayouts>& batch, OpenQueue& queue) {
     std::vector<std::optional<Simulation>> runs(batch.size());
-    const auto is_over = [this] {
-      if (stop_ != SearchStop::none) return true;
-      const SearchStop asked = hooks_.stop ? hooks_.stop() : SearchStop::none;
-      if (asked != SearchStop::none) stop_ = asked;
-      return asked != SearchStop::none;
-    };
+    const auto over = [this] { return is_over(); };
     run_parallel(batch.size(), hooks_.jobs,
                  {.body =
                       [&](std::size_t i) {
                         try {
                           runs[i] = simulate_layout(base_, batch[i].index,
-                                                    space_.candidate(batch[i].place), is_over);
+                                                    space_.candidate(batch[i].place), over);
                         } catch (const SimulationAbandoned&) {
                         }
                       },
@@ -232,7 +258,7 @@ class Search {
                         see(runs[i]->point);
                         tell_progress();
                       },
-                  .stop = is_over});
+                  .stop = over});
     for (std::size_t i = 0; i < batch.size(); ++i) {
       if (runs[i]) {
         settle(batch[i], *runs[i]);
@@ -275,7 +301,7 @@ class Search {
   // Takes groups of misses apart until the next miss is one candidate. False: there is none below
   // `least` bytes.
   bool next_miss(std::int64_t least, OpenLayouts& miss) {
-    while (!misses_.empty() && !stops()) {
+    while (!misses_.empty() && !is_over()) {
       miss = misses_.pop();
       if (miss.bound.device_bytes >= least) return false;
       if (miss.closeness != Closeness::group) return true;
@@ -296,7 +322,7 @@ class Search {
       std::int64_t least = std::numeric_limits<std::int64_t>::max();
       for (const auto& point : outcome_.simulated) least = std::min(least, point.device_bytes);
       while (batch.size() < kBatch && next_miss(least, miss)) batch.push_back(miss);
-      if (batch.empty() || stops()) return;
+      if (batch.empty() || is_over()) return;
       const std::size_t before =
           outcome_.simulated.size() + outcome_.num_refused + outcome_.num_failed;
       simulate_batch(batch, misses_);
@@ -342,7 +368,7 @@ class Search {
   const Experiment experiment_;  // The experiment of the base.
   const LayoutSpace space_;
   BoundTable bounds_;
-  StepEnds ends_;
+  StepEndPool ends_;
   FoundLayouts found_;
   OpenQueue by_rank_;
   OpenQueue by_corner_;

@@ -7,9 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "sim/kernel/error.hpp"
+
 #include "strategies/pipeline/timeline.hpp"
 #include "strategies/training/parallel_plan.hpp"
 
+#include "scenarios/scenario_error.hpp"
 #include "scenarios/stage_places.hpp"
 #include "sim/search/priced_group.hpp"
 
@@ -292,6 +295,37 @@ std::int64_t StepEnds::least_step(const Candidate& candidate, const PipelineStag
                 .message = message});
   std::int64_t least = 0;
   for (EndProbe& probe : probes) least = std::max(least, probe.end_step());
+  return least;
+}
+
+std::unique_ptr<StepEnds> StepEndPool::take() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      std::unique_ptr<StepEnds> ends = std::move(idle_.back());
+      idle_.pop_back();
+      return ends;
+    }
+  }
+  return std::make_unique<StepEnds>(base_);
+}
+
+void StepEndPool::put_back(std::unique_ptr<StepEnds> ends) {
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(ends));
+}
+
+std::int64_t StepEndPool::least_step(const Candidate& candidate, const PipelineStages& stages,
+                                     std::int64_t message) {
+  std::unique_ptr<StepEnds> ends = take();
+  std::int64_t least = 0;
+  try {
+    least = ends->least_step(candidate, stages, message);
+  } catch (const UsageError&) {
+  } catch (const ScenarioError&) {
+  } catch (const CommunicationError&) {
+  }
+  put_back(std::move(ends));
   return least;
 }
 

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 #include "sim/hardware/network_model.hpp"
 
@@ -38,6 +40,24 @@ class StepEnds {
   std::unique_ptr<NetworkModel> network_;
   // Candidates with the same weights on the same ranks synchronize alike.
   std::map<std::array<std::int64_t, 9>, std::unique_ptr<const Experiment>> experiments_;
+};
+
+/// The same for several threads: each call has a StepEnds of its own while it lasts.
+class StepEndPool {
+ public:
+  /// `base` outlives it.
+  explicit StepEndPool(const SearchBase& base) : base_(base) {}
+  /// As StepEnds::least_step; 0 for a candidate that cannot run.
+  [[nodiscard]] std::int64_t least_step(const Candidate& candidate, const PipelineStages& stages,
+                                        std::int64_t message);
+
+ private:
+  [[nodiscard]] std::unique_ptr<StepEnds> take();
+  void put_back(std::unique_ptr<StepEnds> ends);
+
+  const SearchBase& base_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<StepEnds>> idle_;
 };
 
 }  // namespace shardsim

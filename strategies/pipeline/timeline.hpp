@@ -42,7 +42,7 @@ struct Timeline {
 [[nodiscard]] Timeline timeline(const PipelineSchedule& schedule, const ScheduleCosts& costs);
 
 /// Plays a schedule whose actions take what `compute` says, which may depend on when they start.
-/// Throws CommunicationError if the schedule is wrong. Costs are not checked.
+/// REQUIRES: the schedule is valid, and costs are neither negative nor add up to more than 2^61.
 void play_actions(const PipelineSchedule& schedule, const ProtocolCosts& costs);
 
 /// The most forwards of the rank whose activations are held at once, counted in chunks of
