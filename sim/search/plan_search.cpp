@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <iterator>
 #include <limits>
 #include <span>
@@ -38,11 +39,12 @@ class Search {
         experiment_(compile(base.scenario)),
         space_(experiment_, base.fixed),
         bounds_(experiment_),
-        ends_(base),
         found_(experiment_, request),
         by_rank_([this](const Bound& bound) { return found_.objective_of(bound); }),
         by_corner_(corner_of),
-        misses_(bytes_of) {}
+        misses_(bytes_of) {
+    for (int job = 0; job < hooks.jobs; ++job) ends_.emplace_back(base);
+  }
 
   SearchOutcome run() {
     outcome_.num_candidates = space_.num_candidates();
@@ -149,21 +151,20 @@ class Search {
     std::vector<OpenLayouts> closer(probed);
     std::vector<std::optional<Pipeline>> pipelines;
     for (const OpenLayouts& entry : probed) pipelines.push_back(pipeline_of(entry));
-    const auto probe = [&](std::size_t i) {
+    const auto probe = [&](std::size_t i, StepEnds& ends) {
+      closer[i].closeness = Closeness::with_end;
       if (!pipelines[i]) return;
       const auto& [stages, message] = *pipelines[i];
-      const std::int64_t step =
-          ends_.least_step(space_.candidate(probed[i].place), stages, message);
+      const std::int64_t step = ends.least_step(space_.candidate(probed[i].place), stages, message);
       closer[i].bound.step_ps = std::max(closer[i].bound.step_ps, step);
     };
-    run_parallel(probed.size(), hooks_.jobs,
-                 {.body = probe,
-                  .finished =
-                      [&](std::size_t i) {
-                        closer[i].closeness = Closeness::with_end;
-                        tell_progress();
-                      },
-                  .stop = [this] { return is_over(); }});
+    const auto body = [&](std::size_t first) {
+      for (std::size_t i = first; i < probed.size() && !is_over(); i += ends_.size()) {
+        probe(i, ends_[first]);
+      }
+    };
+    run_parallel(ends_.size(), hooks_.jobs,
+                 {.body = body, .finished = [this](std::size_t) { tell_progress(); }, .stop = {}});
     for (const OpenLayouts& entry : closer) {
       entry.closeness == Closeness::with_end ? add(entry, queue) : queue.push(entry);
     }
@@ -368,7 +369,7 @@ class Search {
   const Experiment experiment_;  // The experiment of the base.
   const LayoutSpace space_;
   BoundTable bounds_;
-  StepEndPool ends_;
+  std::deque<StepEnds> ends_;  // One for each thread.
   FoundLayouts found_;
   OpenQueue by_rank_;
   OpenQueue by_corner_;

@@ -277,6 +277,17 @@ const Experiment& StepEnds::experiment_of(const Candidate& candidate) {
 
 std::int64_t StepEnds::least_step(const Candidate& candidate, const PipelineStages& stages,
                                   std::int64_t message) {
+  try {
+    return play(candidate, stages, message);
+  } catch (const UsageError&) {
+  } catch (const ScenarioError&) {
+  } catch (const CommunicationError&) {
+  }
+  return 0;
+}
+
+std::int64_t StepEnds::play(const Candidate& candidate, const PipelineStages& stages,
+                            std::int64_t message) {
   const Scenario& base = base_.scenario;
   const bool runs_all = candidate.zero_stage >= 2;
   const std::int64_t num_runs = candidate.num_microbatches * base.model.num_layers;
@@ -295,37 +306,6 @@ std::int64_t StepEnds::least_step(const Candidate& candidate, const PipelineStag
                 .message = message});
   std::int64_t least = 0;
   for (EndProbe& probe : probes) least = std::max(least, probe.end_step());
-  return least;
-}
-
-std::unique_ptr<StepEnds> StepEndPool::take() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!idle_.empty()) {
-      std::unique_ptr<StepEnds> ends = std::move(idle_.back());
-      idle_.pop_back();
-      return ends;
-    }
-  }
-  return std::make_unique<StepEnds>(base_);
-}
-
-void StepEndPool::put_back(std::unique_ptr<StepEnds> ends) {
-  const std::lock_guard lock(mutex_);
-  idle_.push_back(std::move(ends));
-}
-
-std::int64_t StepEndPool::least_step(const Candidate& candidate, const PipelineStages& stages,
-                                     std::int64_t message) {
-  std::unique_ptr<StepEnds> ends = take();
-  std::int64_t least = 0;
-  try {
-    least = ends->least_step(candidate, stages, message);
-  } catch (const UsageError&) {
-  } catch (const ScenarioError&) {
-  } catch (const CommunicationError&) {
-  }
-  put_back(std::move(ends));
   return least;
 }
 

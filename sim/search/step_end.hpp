@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <vector>
 
 #include "sim/hardware/network_model.hpp"
 
@@ -26,38 +24,21 @@ class StepEnds {
   explicit StepEnds(const SearchBase& base);
   ~StepEnds();
 
-  /// The least time of the candidate's step, in picoseconds. `stages`: its own. `message`: the
-  /// least time of one between them. Throws ScenarioError and UsageError for a candidate that
-  /// cannot run.
+  /// The least time of the candidate's step, in picoseconds; 0 for one that cannot run. `stages`:
+  /// its own. `message`: the least time of one between them.
   [[nodiscard]] std::int64_t least_step(const Candidate& candidate, const PipelineStages& stages,
                                         std::int64_t message);
 
  private:
   [[nodiscard]] const Experiment& experiment_of(const Candidate& candidate);
+  [[nodiscard]] std::int64_t play(const Candidate& candidate, const PipelineStages& stages,
+                                  std::int64_t message);
 
   const SearchBase& base_;
   std::unique_ptr<const Experiment> machine_;
   std::unique_ptr<NetworkModel> network_;
   // Candidates with the same weights on the same ranks synchronize alike.
   std::map<std::array<std::int64_t, 9>, std::unique_ptr<const Experiment>> experiments_;
-};
-
-/// The same for several threads: each call has a StepEnds of its own while it lasts.
-class StepEndPool {
- public:
-  /// `base` outlives it.
-  explicit StepEndPool(const SearchBase& base) : base_(base) {}
-  /// As StepEnds::least_step; 0 for a candidate that cannot run.
-  [[nodiscard]] std::int64_t least_step(const Candidate& candidate, const PipelineStages& stages,
-                                        std::int64_t message);
-
- private:
-  [[nodiscard]] std::unique_ptr<StepEnds> take();
-  void put_back(std::unique_ptr<StepEnds> ends);
-
-  const SearchBase& base_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<StepEnds>> idle_;
 };
 
 }  // namespace shardsim
