@@ -79,6 +79,7 @@ void ReplayLanes::make_member(const ReplayGang& gang, std::size_t member,
 
 void ReplayLanes::begin(const Cluster& cluster, std::deque<ReplayGang>& gangs, ReplayCodes& codes) {
   cluster_ = &cluster;
+  num_ranks_ = cluster.num_ranks();
   rules_ = cluster.device.stream_rules();
   gangs_.resize(gangs.size());
   for (const ReplayGang& gang : gangs) {
@@ -227,7 +228,7 @@ void ReplayLanes::wait(ReplayGang& gang, const GangWork& work, bool is_transfer)
 }
 
 std::vector<Time> ReplayLanes::step_times() const {
-  std::vector<int> ranks(static_cast<std::size_t>(cluster_->num_ranks()));
+  std::vector<int> ranks(static_cast<std::size_t>(num_ranks_));
   std::iota(ranks.begin(), ranks.end(), 0);
   std::vector<const Member*> members(ranks.size());
   for (const std::vector<Member>& gang : gangs_) {

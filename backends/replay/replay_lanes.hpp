@@ -102,7 +102,8 @@ class ReplayLanes {
 
   LaneOptions options_;
   StreamRules rules_;
-  const Cluster* cluster_ = nullptr;
+  const Cluster* cluster_ = nullptr;  // The world's: until it ends.
+  int num_ranks_ = 0;
   std::vector<std::vector<Member>> gangs_;
   std::deque<Times> times_;   // By number of the operation.
   std::vector<Time> prices_;  // By lane, of a stretch.
