@@ -68,7 +68,7 @@ class EndProbe {
     const bool gives_gradients = releases_activation(action.kind);
     const bool is_last = gives_gradients && ++num_backwards_[action.chunk] == num_microbatches;
     if (!runs_all && !is_last) {
-      take(least_time(action));
+      take(stages_.stages[stage_of(action)].costs.of(action.kind));
     } else {
       if (runs_all) begin_counting();
       if (gives_gradients) sync_->begin_weight_gradients(action.chunk, is_last);
@@ -122,20 +122,6 @@ class EndProbe {
 
   [[nodiscard]] std::size_t stage_of(const Action& action) const {
     return index_of(plan_.schedule().stage_of(mesh_.pp(), action.chunk));
-  }
-
-  [[nodiscard]] std::int64_t least_time(const Action& action) const {
-    const StageCosts& costs = stages_.stages[stage_of(action)].costs;
-    switch (action.kind) {
-      case ActionKind::forward:
-        return costs.forward;
-      case ActionKind::backward:
-        return costs.backward_input + costs.backward_weight;
-      case ActionKind::backward_input:
-        return costs.backward_input;
-      default:
-        return costs.backward_weight;
-    }
   }
 
   // Shows the synchronization the modules of an action, each for its least time.

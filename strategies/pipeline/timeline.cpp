@@ -57,19 +57,6 @@ void require_costs(const PipelineSchedule& schedule, const ScheduleCosts& costs)
   (void)checked_product(sum, schedule.shape.num_microbatches);
 }
 
-std::int64_t cost_of(ActionKind kind, const StageCosts& costs) {
-  switch (kind) {
-    case ActionKind::forward:
-      return costs.forward;
-    case ActionKind::backward:
-      return costs.backward_input + costs.backward_weight;
-    case ActionKind::backward_input:
-      return costs.backward_input;
-    default:
-      return costs.backward_weight;
-  }
-}
-
 // Raises `makespan` to the end of the rank's last compute action.
 RankTimeline measure(const std::vector<Action>& cells, const std::vector<ActionSpan>& spans,
                      std::int64_t& makespan) {
@@ -114,13 +101,26 @@ PictureRow draw_rank(const PipelineSchedule& schedule, const Timeline& times, in
 
 }  // namespace
 
+std::int64_t StageCosts::of(ActionKind kind) const {
+  switch (kind) {
+    case ActionKind::forward:
+      return forward;
+    case ActionKind::backward:
+      return backward_input + backward_weight;
+    case ActionKind::backward_input:
+      return backward_input;
+    default:
+      return backward_weight;
+  }
+}
+
 Timeline timeline(const PipelineSchedule& schedule, const ScheduleCosts& costs) {
   require_valid(schedule);
   require_costs(schedule, costs);
   const bool all_equal = costs.stages.size() == 1;
   const auto compute = [&](int rank, const Action& action, std::int64_t) {
     const int stage = schedule.stage_of(rank, action.chunk);
-    return cost_of(action.kind, costs.stages[all_equal ? 0 : index_of(stage)]);
+    return costs.stages[all_equal ? 0 : index_of(stage)].of(action.kind);
   };
   Timeline result;
   result.spans = play_protocol(schedule, {compute, costs.message});

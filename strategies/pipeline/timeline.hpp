@@ -15,6 +15,9 @@ struct StageCosts {
   std::int64_t forward = 1;          ///< F
   std::int64_t backward_input = 1;   ///< I
   std::int64_t backward_weight = 1;  ///< W
+
+  /// The time of a compute action.
+  [[nodiscard]] std::int64_t of(ActionKind kind) const;
 };
 
 struct ScheduleCosts {
