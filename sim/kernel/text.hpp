@@ -1,17 +1,26 @@
 #pragma once
 
 #include <charconv>
+#include <concepts>
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 #include <vector>
 
 // Takes texts apart: fields, numbers, and what a terminal would not take for plain text.
 namespace shardsim {
 
-/// The parts between all `separator`s; empty ones count, and there is at least one.
+/// The parts between all `separator`s; empty ones count, and there is at least one. They point into
+/// the text, which must therefore outlive them.
 [[nodiscard]] std::vector<std::string_view> split_at(std::string_view text, char separator);
+
+/// A string that nobody keeps would be gone before its parts are read.
+template <class Text>
+  requires std::same_as<std::remove_const_t<Text>, std::string>
+std::vector<std::string_view> split_at(Text&& text, char separator) = delete;
 
 /// The number that the text is, as std::from_chars reads it: no blanks and no plus. None if
 /// anything else is in it, or if the number does not fit.

@@ -191,8 +191,8 @@ class ChakraRankReader {
     totals_.recorded_s += seconds;
     if (made.kind != Kind::none) totals_.covered_s += seconds;
     made.host_ps = std::max<std::int64_t>(node.number(chakra::attribute_name::kHostTime, 0), 0);
-    for (const std::string_view word :
-         split_at(node.text(chakra::attribute_name::kHostWaits), ' ')) {
+    const std::string host_waits = node.text(chakra::attribute_name::kHostWaits);
+    for (const std::string_view word : split_at(host_waits, ' ')) {
       if (const auto count = parse_number<std::size_t>(word)) made.host_waits.push_back(*count);
     }
     switch (made.kind) {
