@@ -250,6 +250,7 @@ RankProgram Recorder::record(int rank, const RankBody& body) {
 
 RankProgram Recorder::record(int rank, const RankBody& body, bool repeats) {
   RankProgram program = begin(rank);
+  program.steps = std::exchange(spare_, {});
   program.steps.resize(most_steps_);  // Mostly as many as before.
   ProgramWriter writer(program, *tables_);
   Recording& recording = *recordings_.emplace_back(std::make_unique<Recording>(writer));

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/communicator.hpp"
@@ -142,6 +143,9 @@ class Recorder {
   /// Throws NotRecordable, and what the body throws.
   [[nodiscard]] RankProgram record(int rank, const RankBody& body);
 
+  /// Nobody needs the program any more: the next one is written where it was.
+  void reuse(RankProgram program) { spare_ = std::move(program.steps); }
+
   /// The program of a rank before its first step, for who writes it in another way.
   [[nodiscard]] RankProgram begin(int rank) const;
   [[nodiscard]] ProgramTables& tables() { return *tables_; }
@@ -154,6 +158,7 @@ class Recorder {
 
   int num_ranks_;
   std::size_t most_steps_ = 0;  // A program's so far.
+  std::vector<ProgramStep> spare_;
   std::shared_ptr<ProgramTables> tables_;
   std::vector<std::unique_ptr<Recording>> recordings_;  // Those whose programs left something.
 };

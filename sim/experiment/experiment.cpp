@@ -71,9 +71,10 @@ class SplitRecorder final : public Communicator {
 
 // --- Folding -----------------------------------------------------------------------------------
 
-std::vector<int> first_alike(const ParallelPlan& plan) {
+// For each dp_shard, the first one that has equal shards of a stage's weights.
+std::vector<int> first_alike(const ParallelPlan& plan, int stage) {
   const MeshShape& mesh = plan.options().mesh;
-  const std::vector<bool> has_marks = shards_with_marks(plan, WeightKind::dense);
+  const std::vector<bool> has_marks = shards_with_marks(plan, stage, WeightKind::dense);
   const auto is_marked = [&](int dp_shard) {
     for (int cp = 0; cp < mesh.cp; ++cp) {
       const int shard = mesh.shard_of({.cp = cp, .dp_shard = dp_shard});
@@ -93,45 +94,39 @@ std::vector<int> first_alike(const ParallelPlan& plan) {
     if (!marked) plain = dp_shard;
     std::vector<std::int64_t> signature;
     for (int cp = 0; cp < mesh.cp; ++cp) {
-      const MeshPlace place{.cp = cp, .dp_shard = dp_shard};
-      const std::vector<std::int64_t> of_shard = shard_signature(plan, mesh.shard_of(place));
-      signature.push_back(static_cast<std::int64_t>(of_shard.size()));
-      signature.insert(signature.end(), of_shard.begin(), of_shard.end());
+      const int shard = mesh.shard_of({.cp = cp, .dp_shard = dp_shard});
+      const std::vector<std::int64_t> own = shard_signature(plan, stage, shard, WeightKind::dense);
+      signature.push_back(static_cast<std::int64_t>(own.size()));
+      signature.insert(signature.end(), own.begin(), own.end());
     }
     alike.push_back(first.try_emplace(std::move(signature), dp_shard).first->second);
   }
   return alike;
 }
 
-// Ranks are alike where the same number of elements fills up each parameter.
-std::vector<std::vector<int>> first_tensor_alike(const ParallelPlan& plan) {
-  const MeshShape& mesh = plan.options().mesh;
-  std::vector<std::vector<int>> alike(static_cast<std::size_t>(mesh.pp));
-  for (int stage = 0; stage < mesh.pp; ++stage) {
-    std::vector<std::vector<std::int64_t>> filling(static_cast<std::size_t>(mesh.tp));
-    for (const ParameterSpec& spec : plan.stage(stage).model->parameters()) {
-      if (!spec.is_split_over(SplitRanks::tensor)) continue;
-      for (int tp = 0; tp < mesh.tp; ++tp) {
-        filling[static_cast<std::size_t>(tp)].push_back(
-            num_filling(spec, tp, 0, spec.shape.numel()));
-      }
+// For each tp, the first one where the same number of elements fills up each parameter.
+std::vector<int> first_tensor_alike(const ParallelPlan& plan, int stage) {
+  std::vector<std::vector<std::int64_t>> filling(static_cast<std::size_t>(plan.options().mesh.tp));
+  for (const ParameterSpec& spec : plan.stage(stage).model->parameters()) {
+    if (!spec.is_split_over(SplitRanks::tensor)) continue;
+    for (std::size_t tp = 0; tp < filling.size(); ++tp) {
+      filling[tp].push_back(num_filling(spec, static_cast<int>(tp), 0, spec.shape.numel()));
     }
-    for (const auto& own : filling) {
-      alike[static_cast<std::size_t>(stage)].push_back(
-          static_cast<int>(std::ranges::find(filling, own) - filling.begin()));
-    }
+  }
+  std::vector<int> alike;
+  for (const auto& own : filling) {
+    alike.push_back(static_cast<int>(std::ranges::find(filling, own) - filling.begin()));
   }
   return alike;
 }
 
-std::vector<int> first_experts_alike(const ParallelPlan& plan) {
-  const MeshShape& mesh = plan.options().mesh;
-  std::vector<int> alike;
-  if (!mesh.experts_apart()) return alike;
+std::vector<int> first_experts_alike(const ParallelPlan& plan, int stage) {
   std::map<std::vector<std::int64_t>, int> first;
-  for (int shard = 0; shard < mesh.num_shards(WeightKind::expert); ++shard) {
+  std::vector<int> alike;
+  for (int shard = 0; shard < plan.options().mesh.num_shards(WeightKind::expert); ++shard) {
     alike.push_back(
-        first.try_emplace(shard_signature(plan, shard, WeightKind::expert), shard).first->second);
+        first.try_emplace(shard_signature(plan, stage, shard, WeightKind::expert), shard)
+            .first->second);
   }
   return alike;
 }
@@ -174,7 +169,7 @@ bool lies_like(const RankSpan& group, const RankSpan& like, int rank) {
 
 Fold fold_of(const Experiment& experiment, bool folds_tp) {
   const MeshShape& mesh = experiment.plan().options().mesh;
-  const std::vector<int>& alike = experiment.alike().first;
+  const std::vector<int> alike = experiment.alike().first_shards();
   return fold_ranks(mesh.size(), [&](int rank) {
     MeshPlace place = mesh.place_of(rank);
     place.dp_shard = alike[static_cast<std::size_t>(place.dp_shard)];
@@ -317,9 +312,28 @@ bool AlikeRanks::all_tensor() const {
   });
 }
 
+std::vector<int> AlikeRanks::first_shards() const {
+  std::map<std::vector<int>, int> first;
+  std::vector<int> alike;
+  for (std::size_t dp_shard = 0; dp_shard < shards.front().size(); ++dp_shard) {
+    std::vector<int> of_stages;
+    for (const std::vector<int>& of_stage : shards) of_stages.push_back(of_stage[dp_shard]);
+    const auto own = static_cast<int>(dp_shard);
+    alike.push_back(first.try_emplace(std::move(of_stages), own).first->second);
+  }
+  return alike;
+}
+
 AlikeRanks alike_ranks_of(const ParallelPlan& plan) {
   ++derivations().alike;
-  return {first_alike(plan), first_tensor_alike(plan), first_experts_alike(plan)};
+  const MeshShape& mesh = plan.options().mesh;
+  AlikeRanks alike;
+  for (int stage = 0; stage < mesh.pp; ++stage) {
+    alike.shards.push_back(first_alike(plan, stage));
+    alike.tensor.push_back(first_tensor_alike(plan, stage));
+    if (mesh.experts_apart()) alike.experts.push_back(first_experts_alike(plan, stage));
+  }
+  return alike;
 }
 
 Folding folding_of(const Experiment& experiment) {

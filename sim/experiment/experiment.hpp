@@ -29,15 +29,27 @@ class Experiment;
 
 /// Ranks of a stage that have equal parts of everything.
 struct AlikeRanks {
-  std::vector<int> first;  ///< For each dp_shard, the first one with equal shards.
+  /// By stage, for each dp_shard, the first one with equal shards of the stage's weights.
+  std::vector<std::vector<int>> shards;
   /// By stage, for each tp, the first one with equal parts of each of the stage's matrices.
   std::vector<std::vector<int>> tensor;
-  /// For each shard of experts' weights, the first that is equal; empty unless experts are apart.
-  std::vector<int> experts;
+  /// By stage, for each shard of experts' weights, the first that is equal; empty unless experts
+  /// are apart.
+  std::vector<std::vector<int>> experts;
 
+  [[nodiscard]] int first_shard(const MeshPlace& place) const {
+    return shards[static_cast<std::size_t>(place.pp)][static_cast<std::size_t>(place.dp_shard)];
+  }
   [[nodiscard]] int first_tensor(const MeshPlace& place) const {
     return tensor[static_cast<std::size_t>(place.pp)][static_cast<std::size_t>(place.tp)];
   }
+  [[nodiscard]] int first_expert(const MeshPlace& place, const MeshShape& mesh) const {
+    if (experts.empty()) return 0;
+    return experts[static_cast<std::size_t>(place.pp)]
+                  [static_cast<std::size_t>(mesh.shard_of(place, WeightKind::expert))];
+  }
+  /// For each dp_shard, the first one whose shards of all stages are equal.
+  [[nodiscard]] std::vector<int> first_shards() const;
   /// All tensor-parallel ranks have equal parts.
   [[nodiscard]] bool all_tensor() const;
 };

@@ -159,10 +159,9 @@ std::vector<int> rank_kinds(const Experiment& experiment, const Fold* fold) {
     if (!every_rank) {
       const MeshPlace place = mesh.place_of(rank);
       const AlikeRanks& alike = experiment.alike();
-      const bool is_new =
-          seen.emplace(place.pp, alike.first_tensor(place), place.cp,
-                       alike.first[static_cast<std::size_t>(place.dp_shard)], surroundings(rank))
-              .second;
+      const bool is_new = seen.emplace(place.pp, alike.first_tensor(place), place.cp,
+                                       alike.first_shard(place), surroundings(rank))
+                              .second;
       if (!is_new) continue;
     }
     ranks.push_back(rank);

@@ -65,18 +65,17 @@ class Classes {
     if (!known_) return {rank};
     const MeshPlace place = mesh_.place_of(rank);
     const AlikeRanks& alike = experiment_.alike();
-    const int experts =
-        alike.experts.empty() ? 0 : alike.experts[at(mesh_.shard_of(place, WeightKind::expert))];
     const auto [member, first] = routing_of(place);
-    return {place.pp, alike.first_tensor(place),
-            place.cp, alike.first[at(place.dp_shard)],
-            experts,  member,
+    return {place.pp,
+            alike.first_tensor(place),
+            place.cp,
+            alike.first_shard(place),
+            alike.first_expert(place, mesh_),
+            member,
             first};
   }
 
  private:
-  [[nodiscard]] static std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
   // The place in an expert-parallel group, and the group's among the shares of a sequence, as far
   // as tokens that a rank sends and gets depend on them.
   [[nodiscard]] std::pair<int, int> routing_of(const MeshPlace& place) const {
@@ -107,10 +106,11 @@ RankProgram record(Recorder& recorder, const ParallelPlan& plan, int rank) {
 
 // The program among `programs` that is equal, or it is added.
 int place_of(RankProgram program, std::vector<RankProgram>& programs,
-             std::multimap<std::size_t, int>& by_length) {
+             std::multimap<std::size_t, int>& by_length, Recorder& recorder) {
   const auto [first, last] = by_length.equal_range(program.steps.size());
   for (auto found = first; found != last; ++found) {
     if (same_program(programs[static_cast<std::size_t>(found->second)], program)) {
+      recorder.reuse(std::move(program));
       return found->second;
     }
   }
@@ -150,7 +150,8 @@ RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks, 
       own.last = rank;
       if (own.first < 0) {
         own.first = rank;
-        own.program = place_of(record(recorder, plan, rank), programs.programs, by_length);
+        own.program =
+            place_of(record(recorder, plan, rank), programs.programs, by_length, recorder);
         const auto num_programs = static_cast<std::size_t>(own.program) + 1;
         if (num_programs > num_counted) {
           num_counted = num_programs;
@@ -170,10 +171,11 @@ RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks, 
     }
     for (const auto& [_, own] : members) {
       if (own.last == own.first) continue;
-      const std::string difference =
-          difference_of(programs.programs[static_cast<std::size_t>(own.program)],
-                        record(recorder, plan, own.last));
-      if (!difference.empty()) return {std::nullopt, difference};
+      RankProgram other = record(recorder, plan, own.last);
+      std::string difference =
+          difference_of(programs.programs[static_cast<std::size_t>(own.program)], other);
+      if (!difference.empty()) return {std::nullopt, std::move(difference)};
+      recorder.reuse(std::move(other));
     }
   } catch (const NotRecordable& refused) {
     return {std::nullopt, refused.reason};

@@ -138,36 +138,6 @@ PipelineSchedule lowered_schedule(const ParallelOptions& options) {
   return schedule.is_lowered() ? schedule : lower(schedule);
 }
 
-// Adds one pipeline rank's weights to a signature.
-void add_shard(const ParallelPlan& plan, int stage, int shard, WeightKind kind,
-               std::vector<std::int64_t>& signature) {
-  const MeshShape& mesh = plan.options().mesh;
-  const Model& model = *plan.stage(stage).model;
-  const FlatLayout& layout = plan.layout(stage, kind);
-  std::int64_t summed_over_tp = 0;
-  for (int chunk = 0; chunk < static_cast<int>(layout.chunks().size()); ++chunk) {
-    const FlatChunk& flat = layout.chunk(chunk);
-    const std::int64_t part = flat.padded / layout.num_shards();
-    const std::int64_t begin = shard * part;
-    const auto add_piece = [&](int parameter, std::int64_t first, std::int64_t count,
-                               std::int64_t) {
-      const ParameterSpec& spec = spec_of(model, parameter);
-      if (mesh.tp > 1 && spec.sum_over_tp) summed_over_tp += count;
-      if (!spec.tied) return;
-      signature.push_back(count);
-      for (int tp = 0; tp < mesh.tp; ++tp) {
-        signature.push_back(num_filling(spec, tp, first, count));
-      }
-    };
-    layout.for_each_piece(chunk, begin, begin + part, add_piece);
-    if (mesh.dp_replicate == 1) continue;
-    for (int tp = 0; tp < mesh.tp; ++tp) {
-      signature.push_back(flat.padding(tp, begin, begin + part));
-    }
-  }
-  signature.push_back(summed_over_tp);
-}
-
 }  // namespace
 
 RankParallel::RankParallel(const ModelOptions& options, Mesh& mesh) {
@@ -323,41 +293,62 @@ std::unique_ptr<TrainingSession> ParallelPlan::make_session(Runtime& runtime, Me
                                            options_.training, observer);
 }
 
-std::vector<std::int64_t> shard_signature(const ParallelPlan& plan, int shard, WeightKind kind) {
+std::vector<std::int64_t> shard_signature(const ParallelPlan& plan, int stage, int shard,
+                                          WeightKind kind) {
   std::vector<std::int64_t> signature;
   if (plan.options().zero_stage == 0) return signature;
-  for (int stage = 0; stage < plan.options().mesh.pp; ++stage) {
-    add_shard(plan, stage, shard, kind, signature);
+  const MeshShape& mesh = plan.options().mesh;
+  const Model& model = *plan.stage(stage).model;
+  const FlatLayout& layout = plan.layout(stage, kind);
+  std::int64_t summed_over_tp = 0;
+  for (int chunk = 0; chunk < static_cast<int>(layout.chunks().size()); ++chunk) {
+    const FlatChunk& flat = layout.chunk(chunk);
+    const std::int64_t part = flat.padded / layout.num_shards();
+    const std::int64_t begin = shard * part;
+    const auto add_piece = [&](int parameter, std::int64_t first, std::int64_t count,
+                               std::int64_t) {
+      const ParameterSpec& spec = spec_of(model, parameter);
+      if (mesh.tp > 1 && spec.sum_over_tp) summed_over_tp += count;
+      if (!spec.tied) return;
+      signature.push_back(count);
+      for (int tp = 0; tp < mesh.tp; ++tp) {
+        signature.push_back(num_filling(spec, tp, first, count));
+      }
+    };
+    layout.for_each_piece(chunk, begin, begin + part, add_piece);
+    if (mesh.dp_replicate == 1) continue;
+    for (int tp = 0; tp < mesh.tp; ++tp) {
+      signature.push_back(flat.padding(tp, begin, begin + part));
+    }
   }
+  signature.push_back(summed_over_tp);
   return signature;
 }
 
-std::vector<bool> shards_with_marks(const ParallelPlan& plan, WeightKind kind) {
+std::vector<bool> shards_with_marks(const ParallelPlan& plan, int stage, WeightKind kind) {
   const MeshShape& mesh = plan.options().mesh;
   std::vector<bool> has_marks(static_cast<std::size_t>(mesh.num_shards(kind)));
   if (plan.options().zero_stage == 0) return has_marks;
-  for (int stage = 0; stage < mesh.pp; ++stage) {
-    const Model& model = *plan.stage(stage).model;
-    const FlatLayout& layout = plan.layout(stage, kind);
-    for (int chunk = 0; chunk < static_cast<int>(layout.chunks().size()); ++chunk) {
-      const FlatChunk& flat = layout.chunk(chunk);
-      const std::int64_t part = flat.padded / layout.num_shards();
-      const auto mark = [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t at = begin; at < end; at = (at / part + 1) * part) {
-          has_marks[static_cast<std::size_t>(at / part)] = true;
-        }
-      };
-      layout.for_each_piece(chunk, 0, flat.padded,
-                            [&](int parameter, std::int64_t, std::int64_t count, std::int64_t at) {
-                              const ParameterSpec& spec = spec_of(model, parameter);
-                              const bool is_summed = mesh.tp > 1 && spec.sum_over_tp;
-                              if (spec.tied || is_summed) mark(at, at + count);
-                            });
-      if (mesh.dp_replicate == 1) continue;
-      if (flat.padding_at.empty()) mark(flat.numel, flat.padded);
-      for (const std::vector<ElementRange>& of_tp : flat.padding_at) {
-        for (const ElementRange& range : of_tp) mark(range.begin, range.end);
+  const Model& model = *plan.stage(stage).model;
+  const FlatLayout& layout = plan.layout(stage, kind);
+  for (int chunk = 0; chunk < static_cast<int>(layout.chunks().size()); ++chunk) {
+    const FlatChunk& flat = layout.chunk(chunk);
+    const std::int64_t part = flat.padded / layout.num_shards();
+    const auto mark = [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t at = begin; at < end; at = (at / part + 1) * part) {
+        has_marks[static_cast<std::size_t>(at / part)] = true;
       }
+    };
+    layout.for_each_piece(chunk, 0, flat.padded,
+                          [&](int parameter, std::int64_t, std::int64_t count, std::int64_t at) {
+                            const ParameterSpec& spec = spec_of(model, parameter);
+                            const bool is_summed = mesh.tp > 1 && spec.sum_over_tp;
+                            if (spec.tied || is_summed) mark(at, at + count);
+                          });
+    if (mesh.dp_replicate == 1) continue;
+    if (flat.padding_at.empty()) mark(flat.numel, flat.padded);
+    for (const std::vector<ElementRange>& of_tp : flat.padding_at) {
+      for (const ElementRange& range : of_tp) mark(range.begin, range.end);
     }
   }
   return has_marks;

@@ -148,19 +148,20 @@ class ParallelPlan {
   std::vector<std::unique_ptr<Stage>> stages_;
 };
 
-/// All properties of shard `shard` of one kind of weights that its owner's program depends on:
-/// ranks with equal signatures make the same calls, of the same sizes. Chunks are cut equally, with
-/// padding. A shard's content decides the rest: the number of elements that are summed over
-/// tensor-parallel ranks, the pieces of tied weights, and the padding if it is reduced over
-/// replicas. Add here whatever a new call takes from a shard's content. Empty if nothing is
+/// All properties of shard `shard` of a stage's weights of one kind that its owner's program
+/// depends on: ranks with equal signatures make the same calls, of the same sizes. Chunks are cut
+/// equally, with padding. A shard's content decides the rest: the number of elements that are
+/// summed over tensor-parallel ranks, the pieces of tied weights, and the padding if it is reduced
+/// over replicas. Add here whatever a new call takes from a shard's content. Empty if nothing is
 /// sharded. REQUIRES: 0 <= shard < mesh.num_shards(kind); experts apart for those of experts.
-[[nodiscard]] std::vector<std::int64_t> shard_signature(const ParallelPlan& plan, int shard,
-                                                        WeightKind kind = WeightKind::dense);
+[[nodiscard]] std::vector<std::int64_t> shard_signature(const ParallelPlan& plan, int stage,
+                                                        int shard, WeightKind kind);
 
 /// By shard, whether it has anything that its signature tells of: all that do not have one
-/// signature. It takes as long as the model is deep, however many shards there are. REQUIRES: as
+/// signature. It takes as long as the stage is deep, however many shards there are. REQUIRES: as
 /// shard_signature.
-[[nodiscard]] std::vector<bool> shards_with_marks(const ParallelPlan& plan, WeightKind kind);
+[[nodiscard]] std::vector<bool> shards_with_marks(const ParallelPlan& plan, int stage,
+                                                  WeightKind kind);
 
 /// Members in a step of an elastic training.
 [[nodiscard]] int members_at(const ParallelOptions& options, std::int64_t step);

@@ -32,15 +32,18 @@ TEST_CASE("shards without marks have the same signature, and those that differ h
     const Experiment experiment =
         compile(load_scenario_text(small_plan("llama"), "test.json", overrides));
     const ParallelPlan& plan = experiment.plan();
-    const std::vector<bool> has_marks = shards_with_marks(plan, WeightKind::dense);
-    REQUIRE(static_cast<int>(has_marks.size()) == experiment.mesh().num_shards());
-    std::optional<std::vector<std::int64_t>> without;
-    for (std::size_t shard = 0; shard < has_marks.size(); ++shard) {
-      std::vector<std::int64_t> signature = shard_signature(plan, static_cast<int>(shard));
-      ++(has_marks[shard] ? marked : plain);
-      if (has_marks[shard]) continue;
-      if (!without) without = signature;
-      CHECK(signature == *without);
+    for (int stage = 0; stage < experiment.mesh().pp; ++stage) {
+      const std::vector<bool> has_marks = shards_with_marks(plan, stage, WeightKind::dense);
+      REQUIRE(static_cast<int>(has_marks.size()) == experiment.mesh().num_shards());
+      std::optional<std::vector<std::int64_t>> without;
+      for (std::size_t shard = 0; shard < has_marks.size(); ++shard) {
+        const std::vector<std::int64_t> signature =
+            shard_signature(plan, stage, static_cast<int>(shard), WeightKind::dense);
+        ++(has_marks[shard] ? marked : plain);
+        if (has_marks[shard]) continue;
+        if (!without) without = signature;
+        CHECK(signature == *without);
+      }
     }
   }
   CHECK(marked >= 20);
