@@ -2,18 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
-#include <iterator>
 #include <limits>
 #include <span>
 #include <utility>
 
-#include "sim/kernel/error.hpp"
-
-#include "scenarios/scenario_error.hpp"
 #include "sim/console/parallel.hpp"
+#include "sim/search/layout_bounds.hpp"
 #include "sim/search/open_layouts.hpp"
-#include "sim/search/step_end.hpp"
 
 namespace shardsim {
 
@@ -38,13 +33,13 @@ class Search {
         hooks_(hooks),
         experiment_(compile(base.scenario)),
         space_(experiment_, base.fixed),
-        bounds_(experiment_),
+        bounds_(base, space_, hooks.jobs,
+                {.is_over = [this] { return is_over(); },
+                 .tell_progress = [this] { tell_progress(); }}),
         found_(experiment_, request),
         by_rank_([this](const Bound& bound) { return found_.objective_of(bound); }),
         by_corner_(corner_of),
-        misses_(bytes_of) {
-    for (int job = 0; job < hooks.jobs; ++job) ends_.emplace_back(base);
-  }
+        misses_(bytes_of) {}
 
   SearchOutcome run() {
     outcome_.num_candidates = space_.num_candidates();
@@ -71,7 +66,6 @@ class Search {
     std::size_t num_added = 0;
     for (at.block = 0; at.block < space_.blocks().size(); ++at.block) {
       const LayoutBlock& block = space_.blocks()[at.block];
-      const std::vector<DataChoice> smallest = smallest_choices(block.data);
       for (at.batch = 0; at.batch < block.batches.size(); ++at.batch) {
         const std::size_t schedules = block.batches[at.batch].schedules.size();
         for (at.schedule = 0; at.schedule < schedules; ++at.schedule) {
@@ -79,7 +73,7 @@ class Search {
             tell_progress();
             if (is_over()) return;
           }
-          const Bound bound = bounds_.least(space_.candidate(at), smallest);
+          const Bound bound = bounds_.least(at);
           add({.bound = bound,
                .place = at,
                .num_data = static_cast<std::uint32_t>(block.data.size()),
@@ -109,90 +103,35 @@ class Search {
     }
   }
 
-  // A candidate with an impossible schedule keeps its quick bound: its run reports the error.
-  [[nodiscard]] Bound tight_bound(const Candidate& candidate) {
-    try {
-      return bounds_.close(candidate);
-    } catch (const UsageError&) {
-      return bounds_.quick(candidate);
-    }
-  }
-
-  // Groups with the same ep, or where that is one, its candidates.
-  [[nodiscard]] std::vector<OpenLayouts> members_of(const OpenLayouts& group) {
-    const std::vector<DataChoice>& data = space_.blocks()[group.place.block].data;
-    const std::uint32_t end = group.place.data + group.num_data;
-    const bool has_one_ep = data[group.place.data].ep == data[end - 1].ep;
-    std::vector<OpenLayouts> members;
-    OpenLayouts member = group;
-    for (; member.place.data < end; member.place.data += member.num_data) {
-      const Candidate candidate = space_.candidate(member.place);
-      member.index = space_.index(member.place);
-      member.num_data = 1;
-      if (has_one_ep) {
-        member.closeness = Closeness::one;
-        member.bound = tight_bound(candidate);
-      } else {
-        while (member.place.data + member.num_data < end &&
-               data[member.place.data + member.num_data].ep == candidate.ep) {
-          ++member.num_data;
-        }
-        const auto of_ep = std::span(data).subspan(member.place.data, member.num_data);
-        member.bound = bounds_.least(candidate, smallest_choices(of_ep));
-      }
-      members.push_back(member);
-    }
-    return members;
-  }
-
-  // Raises the bounds of candidates by the ends of their steps. One that cannot run keeps its
-  // bound: its run reports the error. Those that a stop leaves out go back to the queue.
+  // Raises the bounds of candidates; those that a stop leaves out go back to the queue.
   void add_ends(std::vector<OpenLayouts>& probed, OpenQueue& queue) {
-    std::vector<OpenLayouts> closer(probed);
-    std::vector<std::optional<Pipeline>> pipelines;
-    for (const OpenLayouts& entry : probed) pipelines.push_back(pipeline_of(entry));
-    const auto probe = [&](std::size_t i, StepEnds& ends) {
-      closer[i].closeness = Closeness::with_end;
-      if (!pipelines[i]) return;
-      const auto& [stages, message] = *pipelines[i];
-      const std::int64_t step = ends.least_step(space_.candidate(probed[i].place), stages, message);
-      closer[i].bound.step_ps = std::max(closer[i].bound.step_ps, step);
-    };
-    const auto body = [&](std::size_t first) {
-      for (std::size_t i = first; i < probed.size() && !is_over(); i += ends_.size()) {
-        probe(i, ends_[first]);
-      }
-    };
-    run_parallel(ends_.size(), hooks_.jobs,
-                 {.body = body, .finished = [this](std::size_t) { tell_progress(); }, .stop = {}});
-    for (const OpenLayouts& entry : closer) {
+    bounds_.add_ends(probed);
+    for (const OpenLayouts& entry : probed) {
       entry.closeness == Closeness::with_end ? add(entry, queue) : queue.push(entry);
     }
     probed.clear();
   }
 
-  // With the time of a message.
-  using Pipeline = std::pair<PipelineStages, std::int64_t>;
-  [[nodiscard]] std::optional<Pipeline> pipeline_of(const OpenLayouts& entry) {
-    const Candidate candidate = space_.candidate(entry.place);
-    try {
-      PipelineStages stages = bounds_.stages_of(candidate);
-      const std::int64_t message = bounds_.play(candidate, stages).message;
-      return Pipeline{std::move(stages), message};
-    } catch (const UsageError&) {
-      return std::nullopt;
+  // Takes groups apart, as add_ends().
+  void expand(std::vector<OpenLayouts>& groups, OpenQueue& queue) {
+    const std::vector<std::vector<OpenLayouts>> parts = bounds_.parts_of(groups);
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      if (parts[i].empty()) queue.push(groups[i]);
+      add_parts(groups[i], parts[i], queue);
     }
+    groups.clear();
   }
 
-  void expand(const OpenLayouts& group, OpenQueue& queue) {
+  void add_parts(const OpenLayouts& group, const std::vector<OpenLayouts>& parts,
+                 OpenQueue& queue) {
     OpenLayouts missed = group;
     missed.bound.device_bytes = std::numeric_limits<std::int64_t>::max();
-    for (const OpenLayouts& member : members_of(group)) {
-      add(member, queue);
-      if (!hooks_.prunes || member.closeness == Closeness::group ||
-          found_.judge(member.bound) != BoundVerdict::too_large)
+    for (const OpenLayouts& part : parts) {
+      add(part, queue);
+      if (!hooks_.prunes || part.closeness == Closeness::group ||
+          found_.judge(part.bound) != BoundVerdict::too_large)
         continue;
-      missed.bound.device_bytes = std::min(missed.bound.device_bytes, member.bound.device_bytes);
+      missed.bound.device_bytes = std::min(missed.bound.device_bytes, part.bound.device_bytes);
     }
     if (missed.bound.device_bytes < std::numeric_limits<std::int64_t>::max()) misses_.push(missed);
   }
@@ -200,23 +139,28 @@ class Search {
   // Decides all candidates of a queue. Before the ranking is known, those that can only be on the
   // front are put off.
   void visit(OpenQueue& queue) {
-    std::vector<OpenLayouts> batch;
+    std::vector<OpenLayouts> groups;
     std::vector<OpenLayouts> probed;
+    std::vector<OpenLayouts> batch;
     while (!is_over()) {
-      if (queue.empty() && probed.empty()) break;
-      const bool is_next_close =
-          !queue.empty() && queue.closeness_of_least() == Closeness::with_end;
-      if (!probed.empty() && (queue.empty() || is_next_close || probed.size() == kBatch)) {
+      // Neighbours in the queue are bounded together, on all threads.
+      std::optional<Closeness> next;
+      if (!queue.empty()) next = queue.closeness_of_least();
+      if (!groups.empty() && (next != Closeness::group || groups.size() == kBatch)) {
+        expand(groups, queue);
+        continue;
+      }
+      if (!probed.empty() && (!next || next == Closeness::with_end || probed.size() == kBatch)) {
         add_ends(probed, queue);
         continue;
       }
+      if (!next) break;
       OpenLayouts entry = queue.pop();
       if (!stays_open(entry)) continue;
       if (hooks_.prunes && !is_ranked_ && found_.is_below_best(entry.bound)) {
         later_.push_back(entry);
       } else if (entry.closeness == Closeness::group) {
-        expand(entry, queue);
-        tell_progress();
+        groups.push_back(entry);
       } else if (hooks_.prunes && entry.closeness == Closeness::one) {
         probed.push_back(entry);
       } else {
@@ -225,7 +169,9 @@ class Search {
         if (batch.size() == kBatch) simulate_batch(batch, queue);
       }
     }
-    for (const OpenLayouts& entry : probed) queue.push(entry);
+    for (const auto& left : {groups, probed}) {
+      for (const OpenLayouts& entry : left) queue.push(entry);
+    }
     simulate_batch(batch, queue);
   }
 
@@ -306,9 +252,10 @@ class Search {
       miss = misses_.pop();
       if (miss.bound.device_bytes >= least) return false;
       if (miss.closeness != Closeness::group) return true;
-      for (const OpenLayouts& member : members_of(miss)) {
-        if (found_.judge(member.bound) != BoundVerdict::too_large) continue;
-        misses_.push(member);
+      const std::vector<OpenLayouts> parts = bounds_.parts_of(std::span(&miss, 1)).front();
+      if (parts.empty()) misses_.push(miss);  // Stopped.
+      for (const OpenLayouts& part : parts) {
+        if (found_.judge(part.bound) == BoundVerdict::too_large) misses_.push(part);
       }
     }
     return false;
@@ -368,8 +315,7 @@ class Search {
   const SearchHooks& hooks_;
   const Experiment experiment_;  // The experiment of the base.
   const LayoutSpace space_;
-  BoundTable bounds_;
-  std::deque<StepEnds> ends_;  // One for each thread.
+  LayoutBounds bounds_;
   FoundLayouts found_;
   OpenQueue by_rank_;
   OpenQueue by_corner_;
