@@ -19,8 +19,9 @@ namespace shardsim {
 
 /// A string that nobody keeps would be gone before its parts are read.
 template <class Text>
-  requires std::same_as<std::remove_const_t<Text>, std::string>
-std::vector<std::string_view> split_at(Text&& text, char separator) = delete;
+requires std::same_as<std::remove_const_t<Text>, std::string> std::vector<std::string_view>
+split_at(Text&& text, char separator)
+= delete;
 
 /// The number that the text is, as std::from_chars reads it: no blanks and no plus. None if
 /// anything else is in it, or if the number does not fit.

@@ -81,9 +81,9 @@ std::string repeated(const std::string& text, std::size_t times) {
   return result;
 }
 
-// Each takes less than 13 ms of processor time on a desk. Eight times that still catches a cost that
-// grows faster than the text, and spares slow machines. Sanitizers make it ten to fourteen times as
-// much.
+// Each takes less than 13 ms of processor time on a desk. Eight times that still catches a cost
+// that grows faster than the text, and spares slow machines. Sanitizers make it ten to fourteen
+// times as much.
 #ifdef SHARDSIM_SANITIZED
 constexpr double kBoundMilliseconds = 1000;
 #else
