@@ -16,7 +16,10 @@ namespace shardsim {
 class LayoutBounds::Prober {
  public:
   Prober(const SearchBase& base, const LayoutSpace& space)
-      : space_(space), experiment_(compile(base.scenario)), bounds_(experiment_), ends_(base) {}
+      : space_(space),
+        experiment_(compile(base.scenario)),
+        bounds_(experiment_),
+        ends_(base, experiment_) {}
 
   [[nodiscard]] Bound least(const LayoutPlace& place, std::span<const DataChoice> data) {
     return bounds_.least(space_.candidate(place), smallest_choices(data));

@@ -236,10 +236,8 @@ class EndProbe {
 
 }  // namespace
 
-StepEnds::StepEnds(const SearchBase& base)
-    : base_(base),
-      machine_(std::make_unique<const Experiment>(base.scenario)),
-      network_(make_network_model(machine_->cluster())) {}
+StepEnds::StepEnds(const SearchBase& base, const Experiment& machine)
+    : base_(base), machine_(machine), network_(make_network_model(machine.cluster())) {}
 
 StepEnds::~StepEnds() = default;
 
@@ -281,7 +279,7 @@ std::int64_t StepEnds::play(const Candidate& candidate, const PipelineStages& st
   const ParallelPlan& plan = experiment_of(candidate).plan();
   std::deque<EndProbe> probes;
   for (int rank = 0; rank < candidate.pp; ++rank) {
-    probes.emplace_back(*machine_, *network_, plan, stages, rank).begin_step();
+    probes.emplace_back(machine_, *network_, plan, stages, rank).begin_step();
   }
   play_actions(lowered_schedule(candidate),
                {.compute =

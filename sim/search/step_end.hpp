@@ -20,8 +20,8 @@ namespace shardsim {
 /// only take longer. For one thread.
 class StepEnds {
  public:
-  /// `base` outlives it.
-  explicit StepEnds(const SearchBase& base);
+  /// `machine`: the experiment of the base. Both outlive it.
+  StepEnds(const SearchBase& base, const Experiment& machine);
   ~StepEnds();
 
   /// The least time of the candidate's step, in picoseconds; 0 for one that cannot run. `stages`:
@@ -35,7 +35,7 @@ class StepEnds {
                                   std::int64_t message);
 
   const SearchBase& base_;
-  std::unique_ptr<const Experiment> machine_;
+  const Experiment& machine_;
   std::unique_ptr<NetworkModel> network_;
   // Candidates with the same weights on the same ranks synchronize alike.
   std::map<std::array<std::int64_t, 9>, std::unique_ptr<const Experiment>> experiments_;

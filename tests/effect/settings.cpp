@@ -236,6 +236,7 @@ const std::vector<Exception>& exceptions() {
   static const std::vector<Exception> kAll = {
       {"$schema", "names the schema for editors; no part of the program reads it"},
       {"schema_version", "has one value"},
+      {"execution.engine", "a replay has the results of a run, byte for byte"},
       {"name", "a title: reports show it, and nothing depends on it"},
       {"system.name", "a name for reports, and nothing depends on it"},
       {"system.source", "tells where numbers come from, and changes none"},

@@ -22,7 +22,7 @@ TEST_CASE("no simulation is faster or smaller than its bounds") {
     REQUIRE(all.outcome.simulated.size() > 50);
     const Experiment base = compile(all.base.scenario);
     BoundTable bounds(base);
-    StepEnds ends(all.base);
+    StepEnds ends(all.base, base);
     double least_time = 1.0;
     double least_memory = 1.0;
     double mean_time = 0.0;
@@ -91,7 +91,7 @@ TEST_CASE("bounds hold where communication is as long as what it runs beside") {
     const Searched all = searched(each, /*prunes=*/false);
     const Experiment base = compile(all.base.scenario);
     BoundTable bounds(base);
-    StepEnds ends(all.base);
+    StepEnds ends(all.base, base);
     double closeness = 0.0;
     for (const SimulatedPoint& point : all.outcome.simulated) {
       INFO(each.fixed.back() << ": " << words_of(point.candidate));

@@ -72,7 +72,7 @@ TEST_CASE("no drawn layout is faster or smaller than a bound of it") {
     const Experiment experiment = compile(base.scenario);
     const std::vector<Candidate> all = enumerate_candidates(experiment, base.fixed);
     BoundTable bounds(experiment);
-    StepEnds ends(base);
+    StepEnds ends(base, experiment);
     for (int i = 0; i < 4; ++i) {
       const Candidate& candidate = all[*rc::gen::inRange<std::size_t>(0, all.size())];
       const Simulation run = simulate_layout(base, 0, candidate);
