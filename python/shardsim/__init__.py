@@ -1,0 +1,1 @@
+"""shardsim for Python: shardsim.torch records PyTorch programs on virtual GPUs."""

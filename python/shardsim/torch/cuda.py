@@ -1,0 +1,202 @@
+"""torch.cuda on a CPU build, for the virtual device. install() must run before a script does."""
+
+import contextlib
+import types
+
+import torch
+
+# What programs ask of the GPU: name, compute capability, bytes of memory, multiprocessors.
+GPUS = {
+    "a100": ("NVIDIA A100-SXM4-80GB", (8, 0), 80 << 30, 108),
+    "h100": ("NVIDIA H100 80GB HBM3", (9, 0), 80 << 30, 132),
+    "h200": ("NVIDIA H200", (9, 0), 141 << 30, 132),
+    "b200": ("NVIDIA B200", (10, 0), 180 << 30, 148),
+}
+
+
+def make_stream(native):
+    class Stream(torch.Stream):
+        """A stream of the virtual device."""
+
+        def __new__(cls, device=None, priority=0, stream_id=None, **_):
+            if stream_id is None:
+                stream_id = native.new_stream()
+            return super().__new__(cls, stream_id=stream_id, device_index=0, device_type=1)
+
+        def wait_event(self, event):
+            event.wait(self)
+
+        def wait_stream(self, stream):
+            self.wait_event(stream.record_event())
+
+        def record_event(self, event=None):
+            event = event if event is not None else torch.cuda.Event()
+            event.record(self)
+            return event
+
+        def synchronize(self):
+            native.synchronize_stream(self.stream_id)
+
+        def query(self):
+            return True
+
+        @property
+        def cuda_stream(self):
+            return self.stream_id
+
+        def __enter__(self):
+            self._before = native.set_current_stream(self.stream_id)
+            return self
+
+        def __exit__(self, *_):
+            native.set_current_stream(self._before)
+
+    return Stream
+
+
+def make_event(native):
+    class Event:
+        """An event of the virtual device. It has no times: they are not known before the replay."""
+
+        def __init__(self, enable_timing=False, blocking=False, interprocess=False):
+            self.number = native.new_event()
+
+        def record(self, stream=None):
+            native.record_event(self.number, number_of(stream, native))
+
+        def wait(self, stream=None):
+            native.wait_event(self.number, number_of(stream, native))
+
+        def synchronize(self):
+            native.synchronize_event(self.number)
+
+        def query(self):
+            return True
+
+        def elapsed_time(self, _):
+            return 1.0
+
+    return Event
+
+
+def number_of(stream, native):
+    return native.current_stream() if stream is None else stream.stream_id
+
+
+def install_streams(native):
+    cuda = torch.cuda
+    cuda.Stream = make_stream(native)
+    cuda.Event = make_event(native)
+    cuda.current_stream = lambda *_: cuda.Stream(stream_id=native.current_stream())
+    cuda.default_stream = lambda *_: cuda.Stream(stream_id=0)
+    cuda.stream = lambda stream: stream if stream is not None else contextlib.nullcontext()
+    cuda.StreamContext = cuda.stream
+    cuda.set_stream = lambda stream: native.set_current_stream(stream.stream_id)
+    cuda.synchronize = lambda *_: torch.cuda.current_stream().synchronize()
+    torch.Tensor.record_stream = lambda self, stream: None
+
+
+def install_device(gpu, gpus_per_node, local_rank):
+    cuda = torch.cuda
+    name, capability, memory, processors = GPUS[gpu]
+    properties = types.SimpleNamespace(
+        name=name, major=capability[0], minor=capability[1], total_memory=memory,
+        multi_processor_count=processors, gcnArchName="", is_integrated=False)
+    current = [local_rank]
+
+    def set_device(device):
+        index = torch.device(device).index if not isinstance(device, int) else device
+        current[0] = index if index is not None else 0
+
+    cuda._lazy_init = lambda: None
+    cuda._is_in_bad_fork = lambda: False
+    cuda.is_available = lambda: True
+    cuda.is_initialized = lambda: True
+    cuda.device_count = lambda: gpus_per_node
+    cuda.current_device = lambda: 0  # All of a process is on one device, the first that it sees.
+    cuda.set_device = set_device
+    cuda.device = lambda device: contextlib.nullcontext()
+    cuda.get_device_properties = lambda *_: properties
+    cuda.get_device_capability = lambda *_: capability
+    cuda.get_device_name = lambda *_: name
+    cuda.is_bf16_supported = lambda *_, **__: True
+    cuda.manual_seed = lambda seed: None
+    cuda.manual_seed_all = lambda seed: None
+    cuda.get_rng_state = lambda *_: torch.zeros(16, dtype=torch.uint8)
+    cuda.set_rng_state = lambda *_: None
+    cuda.get_rng_state_all = lambda: [torch.zeros(16, dtype=torch.uint8)]
+    cuda.set_rng_state_all = lambda states: None
+
+
+def install_memory(native, total):
+    cuda = torch.cuda
+    cuda.memory_allocated = lambda *_: native.memory_now()
+    cuda.max_memory_allocated = lambda *_: native.memory_peak()
+    cuda.memory_reserved = lambda *_: native.memory_now()
+    cuda.max_memory_reserved = lambda *_: native.memory_peak()
+    cuda.reset_peak_memory_stats = lambda *_: native.reset_peak()
+    cuda.empty_cache = lambda: None
+    cuda.mem_get_info = lambda *_: (total - native.memory_now(), total)
+    cuda.memory_stats = lambda *_: {
+        "allocated_bytes.all.current": native.memory_now(),
+        "allocated_bytes.all.peak": native.memory_peak(),
+        "reserved_bytes.all.current": native.memory_now(),
+        "reserved_bytes.all.peak": native.memory_peak(),
+        "active_bytes.all.current": native.memory_now(),
+        "active_bytes.all.peak": native.memory_peak(),
+        "num_alloc_retries": 0, "num_ooms": 0}
+    resize = torch.UntypedStorage.resize_
+
+    def resize_storage(storage, size):
+        if storage.device.type != "cuda":
+            return resize(storage, size)
+        native.resize_storage(storage._cdata, size)
+        return storage
+
+    torch.UntypedStorage.resize_ = resize_storage
+
+
+def install_accelerator():
+    accelerator = torch.accelerator
+    torch._C._get_accelerator = lambda *_: torch.device("cuda")
+    accelerator.is_available = lambda: True
+    accelerator.device_count = torch.cuda.device_count
+    accelerator.current_accelerator = lambda *_, **__: torch.device("cuda")
+    accelerator.current_device_index = lambda: 0
+    accelerator.current_device_idx = lambda: 0
+    accelerator.set_device_index = lambda *_: None
+    accelerator.set_device_idx = lambda *_: None
+    accelerator.current_stream = torch.cuda.current_stream
+    accelerator.synchronize = torch.cuda.synchronize
+    torch.Tensor.pin_memory = lambda self, *_, **__: self
+    torch.Tensor.is_pinned = lambda self, *_, **__: False
+
+
+def install_attention():
+    """A CPU build chooses no fused attention for the device, so the choice is made here."""
+    functional = torch.nn.functional
+    other = functional.scaled_dot_product_attention
+
+    def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
+                  enable_gqa=False):
+        fused = (query.is_cuda and attn_mask is None and query.dtype in (torch.bfloat16, torch.float16)
+                 and query.size(-1) <= 256)
+        if not fused:
+            return other(query, key, value, attn_mask, dropout_p, is_causal, scale=scale,
+                         enable_gqa=enable_gqa)
+        if enable_gqa and query.size(-3) != key.size(-3):
+            repeats = query.size(-3) // key.size(-3)
+            key = key.repeat_interleave(repeats, -3)
+            value = value.repeat_interleave(repeats, -3)
+        return torch.ops.aten._scaled_dot_product_flash_attention(
+            query, key, value, dropout_p, is_causal, False, scale=scale)[0]
+
+    functional.scaled_dot_product_attention = attention
+
+
+def install(native, gpu, gpus_per_node, local_rank):
+    install_device(gpu, gpus_per_node, local_rank)
+    install_streams(native)
+    install_memory(native, GPUS[gpu][2])
+    install_accelerator()
+    install_attention()

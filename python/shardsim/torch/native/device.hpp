@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <ATen/ATen.h>
+#include <c10/core/Stream.h>
+
+#include "log.hpp"
+
+// A CUDA device without a GPU, on a CPU build of PyTorch: its tensors have shapes, strides and
+// addresses, and those of up to kSmallBytes have memory. Operators are written to the log.
+namespace shardsim_torch {
+
+// --- Memory ------------------------------------------------------------------------------------
+
+/// Storages up to here have memory: values that programs send each other through the device (sizes
+/// of objects, counts of tokens) stay what they are.
+inline constexpr std::size_t kSmallBytes = std::size_t{1} << 16U;
+
+/// Device memory of a size, from an address space without memory behind it.
+[[nodiscard]] c10::DataPtr allocate(std::size_t bytes);
+[[nodiscard]] at::Allocator* device_allocator();
+struct MemoryUse {
+  std::size_t now = 0;
+  std::size_t peak = 0;
+};
+[[nodiscard]] MemoryUse memory_use();
+void reset_peak();
+/// The allocation's number in the log; -1: there is none at the address.
+[[nodiscard]] std::int64_t number_of_allocation(const void* address);
+
+// --- Values ------------------------------------------------------------------------------------
+
+/// Whether a tensor has memory.
+[[nodiscard]] bool is_small(const at::Tensor& tensor);
+/// Whether its values are known: they came from the host, or were computed of such values.
+[[nodiscard]] bool is_known(const at::Tensor& tensor);
+void set_known(const at::Tensor& tensor);
+/// The same tensor, for operators of the host. REQUIRES: is_small().
+[[nodiscard]] at::Tensor on_host(const at::Tensor& tensor);
+
+// --- Streams -----------------------------------------------------------------------------------
+
+/// The calling thread's.
+[[nodiscard]] StreamNumber current_stream();
+/// Returns the one before.
+StreamNumber set_current_stream(StreamNumber stream);
+[[nodiscard]] StreamNumber new_stream();
+[[nodiscard]] std::int64_t new_event();
+[[nodiscard]] c10::Stream stream_of(StreamNumber number);
+
+// --- Places ------------------------------------------------------------------------------------
+
+/// The module that the calling thread is in, by its path; operators of backward are those of the
+/// module that called forward.
+void enter_module(const std::string& path);
+void leave_module();
+/// A part of a step that is neither forward nor backward; "" ends it.
+void set_phase(const std::string& phase);
+/// Module and phase of the operator that runs, as a row of the log.
+[[nodiscard]] std::int64_t current_place();
+/// File and line of the innermost Python code outside PyTorch, or "backward" in autograd's threads.
+[[nodiscard]] std::string python_site();
+
+}  // namespace shardsim_torch

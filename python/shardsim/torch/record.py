@@ -1,0 +1,174 @@
+"""Records the ranks of a script that stand for all of its world, and writes a file for each.
+
+usage: python3 -m shardsim.torch.record --world 64 --out folder train.py ARGS...
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+from shardsim.torch import classes
+
+TAIL = 25  # Lines of a rank's output that are shown where it fails.
+
+
+class Failed(Exception):
+    """A rank could not be recorded; the text says why."""
+
+
+def parsed(arguments):
+    parser = argparse.ArgumentParser(prog="shardsim torch", description=__doc__.splitlines()[0])
+    parser.add_argument("--world", type=int, required=True, help="number of ranks")
+    parser.add_argument("--ranks", default="auto",
+                        help="ranks to record: auto, all, or a list (0,8,16)")
+    parser.add_argument("--checks", type=int, default=2,
+                        help="ranks that are recorded to be compared, beside the first and the last")
+    parser.add_argument("--gpus-per-node", type=int, default=8)
+    parser.add_argument("--gpu", default="h100")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds for a rank to be recorded")
+    parser.add_argument("--out", required=True, help="the folder for the records")
+    parser.add_argument("script")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    return parser.parse_args(arguments)
+
+
+class Recording:
+    """One rank in a process of its own. Its output is kept beside its record."""
+
+    def __init__(self, options, rank, together=(), represent=None, port=0):
+        self.rank = rank
+        self.path = options.out / f"rank-{rank}.jsonl"
+        self.log = options.out / f"rank-{rank}.log"
+        command = [sys.executable, "-m", "shardsim.torch.launch", "--rank", str(rank),
+                   "--world", str(options.world), "--gpu", options.gpu,
+                   "--gpus-per-node", str(options.gpus_per_node), "--out", str(self.path)]
+        if len(together) > 1:
+            command += ["--recorded", ",".join(map(str, together)), "--represent", str(represent),
+                        "--port", str(port)]
+        environment = os.environ | {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
+        with open(self.log, "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen(
+                [*command, options.script, *options.arguments], stdout=log,
+                stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment)
+        self.end = time.monotonic() + options.limit
+
+    def wait(self):
+        """Raises Failed."""
+        try:
+            status = self.process.wait(max(self.end - time.monotonic(), 0.1))
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise Failed(f"rank {self.rank} did not end in time (--limit); its last lines:\n"
+                         + self.tail()) from None
+        if status != 0:
+            raise Failed(f"rank {self.rank} ended with {status}; its last lines:\n" + self.tail())
+
+    def tail(self):
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join("  " + line for line in lines[-TAIL:])
+
+
+def meeting_place():
+    """A store for the values that recorded ranks leave for each other. It outlives all of them."""
+    from torch.distributed import TCPStore  # Only pipelines and --ranks need it, and it takes long.
+
+    return TCPStore("localhost", 0, is_master=True, wait_for_workers=False, use_libuv=False)
+
+
+def record_each(options, ranks):
+    """Ranks that need nothing of each other, as many at a time as there are cores."""
+    jobs = len(os.sched_getaffinity(0))
+    waiting = list(ranks)
+    running = []
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                running.append(Recording(options, waiting.pop(0)))
+            running.pop(0).wait()
+    finally:
+        for recording in running:
+            recording.process.kill()
+
+
+def record_together(options, ranks, stands):
+    """Ranks that leave small values for each other."""
+    represent = options.out / "represent.txt"
+    represent.write_text(" ".join(map(str, stands)), encoding="utf-8")
+    store = meeting_place()
+    running = [Recording(options, rank, ranks, represent, store.port) for rank in ranks]
+    try:
+        for recording in running:
+            recording.wait()
+    finally:
+        for recording in running:
+            recording.process.kill()
+        represent.unlink()
+
+
+def record_auto(options):
+    """Rank 0 first: it knows all groups, and tells whether messages are sent."""
+    first = Recording(options, 0)
+    try:
+        first.wait()
+    except Failed:
+        # It may have waited for values of others, which are recorded next.
+        if not first.path.is_file():
+            raise
+        if not classes.Record(first.path).with_messages:
+            raise
+    record = classes.Record(first.path)
+    ranks, stands = classes.choose(record, options.checks)
+    if stands:
+        record_together(options, ranks, stands)
+    else:
+        record_each(options, [rank for rank in ranks if rank != 0])
+    return ranks
+
+
+def record(options):
+    """Returns the ranks that were recorded. Raises Failed."""
+    options.out = pathlib.Path(options.out)
+    options.out.mkdir(parents=True, exist_ok=True)
+    for old in options.out.glob("rank-*.*"):
+        old.unlink()
+    if options.ranks == "auto":
+        return record_auto(options)
+    if options.ranks == "all":
+        ranks = list(range(options.world))
+    elif re.fullmatch(r"\d+(,\d+)*", options.ranks):
+        ranks = sorted({int(rank) for rank in options.ranks.split(",")})
+        if ranks[-1] >= options.world:
+            raise Failed(f"there is no rank {ranks[-1]} in a world of {options.world} (--ranks)")
+    else:
+        raise Failed(f'--ranks is "{options.ranks}"; give auto, all, or a list: 0,8,16')
+    record_together(options, ranks,
+                    [rank if rank in ranks else ranks[0] for rank in range(options.world)])
+    return ranks
+
+
+def main():
+    options = parsed(sys.argv[1:])
+    if options.world < 1:
+        print("shardsim torch: --world is less than 1", file=sys.stderr)
+        return 64
+    if not os.path.isfile(options.script):
+        print(f"shardsim torch: there is no script {options.script}", file=sys.stderr)
+        return 66
+    try:
+        ranks = record(options)
+    except Failed as failed:
+        print(f"shardsim torch: {failed}", file=sys.stderr)
+        return 1
+    log = options.out / f"rank-{ranks[0]}.log"
+    with open(log, encoding="utf-8") as output:
+        shutil.copyfileobj(output, sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""Follows a training through its modules and optimizers: where operators belong, where steps end,
+and what parameters, gradients and optimizer states are."""
+
+import json
+
+import torch
+from torch.optim import optimizer as optimizers
+
+
+def storages_of(value):
+    """The addresses of a tensor's memory, of a DTensor's local part too."""
+    local = getattr(value, "_local_tensor", value)
+    if isinstance(local, torch.Tensor) and local.device.type == "cuda":
+        yield local.untyped_storage().data_ptr()
+
+
+class Steps:
+    def __init__(self, native):
+        self.native = native
+        self.number = 0
+        self.first = None  # The optimizer whose steps are those of the training.
+        self.categories = {}
+        self.names = {}
+        self.mark("step_begins")
+
+    def install(self):
+        modules = torch.nn.modules.module
+        modules.register_module_forward_pre_hook(self.enter)
+        modules.register_module_forward_hook(self.leave, always_call=True)
+        optimizers.register_optimizer_step_pre_hook(self.before_step)
+        optimizers.register_optimizer_step_post_hook(self.after_step)
+
+    def mark(self, kind):
+        self.native.mark(json.dumps({"kind": kind, "step": self.number}))
+
+    # --- Modules -------------------------------------------------------------------------------
+
+    def enter(self, module, _):
+        if module not in self.names:
+            self.names[module] = type(module).__name__
+            for path, child in module.named_modules():
+                self.names.setdefault(child, path or type(module).__name__)
+        self.native.enter_module(self.names[module])
+
+    def leave(self, *_):
+        self.native.leave_module()
+
+    # --- Optimizers ----------------------------------------------------------------------------
+
+    def before_step(self, optimizer, *_):
+        self.first = self.first or optimizer
+        self.native.set_phase("optimizer")
+
+    def after_step(self, optimizer, *_):
+        self.native.set_phase("")
+        self.categorize(optimizer)
+        if optimizer is not self.first:
+            return
+        self.mark("step_ends")
+        self.number += 1
+        self.mark("step_begins")
+
+    def categorize(self, optimizer):
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                self.put("params", parameter)
+                if parameter.grad is not None:
+                    self.put("grads", parameter.grad)
+        for state in optimizer.state.values():
+            for value in state.values():
+                self.put("optimizer", value)
+
+    def put(self, category, value):
+        for address in storages_of(value):
+            number = self.native.allocation_of(address)
+            if number >= 0:
+                self.categories.setdefault(number, category)
