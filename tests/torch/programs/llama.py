@@ -1,0 +1,196 @@
+"""Trains a small Llama by a strategy of PyTorch's own: an ordinary script, which knows nothing of
+shardsim. usage: llama.py STRATEGY [SCHEDULE]
+"""
+
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+
+VOCAB, HIDDEN, FFN, HEADS, LAYERS, LENGTH, BATCH = 512, 256, 688, 4, 4, 128, 4
+STEPS = 3
+BF16 = torch.bfloat16
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        for name in ("q", "k", "v", "out"):
+            setattr(self, name, nn.Linear(HIDDEN, HIDDEN, bias=False))
+
+    def forward(self, x):
+        def heads(y):
+            return y.view(*y.shape[:2], -1, HIDDEN // HEADS).transpose(1, 2)
+
+        y = F.scaled_dot_product_attention(heads(self.q(x)), heads(self.k(x)), heads(self.v(x)),
+                                           is_causal=True)
+        return self.out(y.transpose(1, 2).reshape(*x.shape[:2], -1))
+
+
+class FeedForward(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(HIDDEN, FFN, bias=False)
+        self.up = nn.Linear(HIDDEN, FFN, bias=False)
+        self.down = nn.Linear(FFN, HIDDEN, bias=False)
+
+    def forward(self, x):
+        return self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.ffn_norm = nn.RMSNorm(HIDDEN), nn.RMSNorm(HIDDEN)
+        self.attention, self.ffn = Attention(), FeedForward()
+
+    def forward(self, x):
+        x = x + self.attention(self.norm(x))
+        return x + self.ffn(self.ffn_norm(x))
+
+
+class Llama(nn.Module):
+    def __init__(self, layers=range(LAYERS), first=True, last=True):
+        super().__init__()
+        self.tokens = nn.Embedding(VOCAB, HIDDEN) if first else None
+        self.blocks = nn.ModuleList(Block() for _ in layers)
+        self.norm = nn.RMSNorm(HIDDEN) if last else None
+        self.head = nn.Linear(HIDDEN, VOCAB, bias=False) if last else None
+
+    def forward(self, x):
+        if self.tokens is not None:
+            x = self.tokens(x)
+        for block in self.blocks:
+            x = block(x)
+        return x if self.head is None else self.head(self.norm(x))
+
+
+def loss_of(logits, tokens):
+    return F.cross_entropy(logits.float().flatten(0, 1), tokens.flatten())
+
+
+def tokens_on(device):
+    return torch.randint(0, VOCAB, (BATCH, LENGTH)).to(device)
+
+
+def train(model, parameters, forward, clips=True):
+    optimizer = torch.optim.AdamW(parameters, lr=1e-3, fused=True)
+    for _ in range(STEPS):
+        forward().backward()
+        if clips:
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def train_whole(model, device):
+    train(model, model.parameters(), lambda: loss_of(model(tokens := tokens_on(device)), tokens))
+
+
+def ddp(device):
+    model = nn.parallel.DistributedDataParallel(Llama().to(device, BF16), device_ids=[device.index])
+    train_whole(model, device)
+
+
+def shard(model, mesh, reshard=True):
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    policy = MixedPrecisionPolicy(param_dtype=BF16, reduce_dtype=torch.float32)
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard)
+    return fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard)
+
+
+def fsdp2(device, reshard=True):
+    mesh = init_device_mesh("cuda", (dist.get_world_size(),))
+    train_whole(shard(Llama().to(device), mesh, reshard), device)
+
+
+def hsdp(device):
+    mesh = init_device_mesh("cuda", (2, dist.get_world_size() // 2),
+                            mesh_dim_names=("replicate", "shard"))
+    train_whole(shard(Llama().to(device), mesh), device)
+
+
+def tensor_parallel(device, sequence=False):
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel, parallelize_module)
+    from torch.distributed.tensor import Replicate, Shard
+
+    mesh = init_device_mesh("cuda", (dist.get_world_size(),))
+    model = Llama().to(device, BF16)
+    out = RowwiseParallel(output_layouts=Shard(1)) if sequence else RowwiseParallel()
+    for block in model.blocks:
+        plan = {f"attention.{name}": ColwiseParallel() for name in "qkv"}
+        plan |= {"ffn.gate": ColwiseParallel(), "ffn.up": ColwiseParallel(),
+                 "attention.out": out, "ffn.down": out}
+        if sequence:
+            gathered = PrepareModuleInput(input_layouts=(Shard(1),),
+                                          desired_input_layouts=(Replicate(),))
+            plan |= {"norm": SequenceParallel(), "ffn_norm": SequenceParallel(),
+                     "attention": gathered, "ffn": gathered}
+        parallelize_module(block, mesh, plan)
+    if sequence:
+        parallelize_module(model, mesh, {
+            "tokens": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
+            "norm": SequenceParallel(),
+            "head": ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate())})
+    # An optimizer takes parameters of one mesh, or none.
+    of_mesh = [p for p in model.parameters() if hasattr(p, "device_mesh")]
+    others = [p for p in model.parameters() if not hasattr(p, "device_mesh")]
+    groups = [{"params": group} for group in (of_mesh, others) if group]
+    train(model, groups, lambda: loss_of(model(tokens := tokens_on(device)), tokens), clips=False)
+
+
+def pipeline(device, name):
+    from torch.distributed import pipelining
+
+    stages = {"gpipe": 1, "1f1b": 1, "interleaved_1f1b": 2, "looped_bfs": 2,
+              "interleaved_zero_bubble": 2, "zbv": 2}[name]
+    kind = {"gpipe": "ScheduleGPipe", "1f1b": "Schedule1F1B",
+            "interleaved_1f1b": "ScheduleInterleaved1F1B", "looped_bfs": "ScheduleLoopedBFS",
+            "interleaved_zero_bubble": "ScheduleInterleavedZeroBubble",
+            "zbv": "ScheduleZBVZeroBubble"}[name]
+    world, rank = dist.get_world_size(), dist.get_rank()
+    total = world * stages
+    numbers = [rank] if stages == 1 else [rank, total - 1 - rank if name == "zbv" else rank + world]
+    layers = range(max(LAYERS // total, 1))
+    parts = [Llama(layers, n == 0, n == total - 1).to(device, BF16) for n in numbers]
+    made = [pipelining.PipelineStage(part, n, total, device) for part, n in zip(parts, numbers)]
+    schedule = getattr(pipelining.schedules, kind)(
+        made[0] if stages == 1 else made, 4, loss_fn=loss_of)
+    optimizer = torch.optim.AdamW([p for part in parts for p in part.parameters()], lr=1e-3)
+    for _ in range(STEPS):
+        tokens = tokens_on(device)
+        last = {"target": tokens, "losses": []} if total - 1 in numbers else {}
+        schedule.step(*([tokens] if 0 in numbers else []), **last)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+STRATEGIES = {
+    "ddp": ddp, "fsdp2": fsdp2, "fsdp2_no_reshard": lambda device: fsdp2(device, False),
+    "hsdp": hsdp, "tp": tensor_parallel, "tp_sp": lambda device: tensor_parallel(device, True),
+}
+
+
+def main():
+    torch.manual_seed(0)
+    dist.init_process_group("nccl")
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(device)
+    if sys.argv[1] == "pp":
+        pipeline(device, sys.argv[2])
+    else:
+        STRATEGIES[sys.argv[1]](device)
+    if dist.get_rank() == 0:
+        print(f"peak {torch.cuda.max_memory_allocated()} bytes")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
