@@ -38,6 +38,7 @@ class ProgramChecker {
     if (!works_.empty()) {
       refuse(fmt::format("work {} is never waited for", *works_.begin()), "add a w for each p");
     }
+    check_streams();
     return traffic_;
   }
 
@@ -154,6 +155,18 @@ class ProgramChecker {
       case Kind::join:
         check_join(step.row);
         break;
+      case Kind::use_stream:
+        check_number(step.row, "stream");
+        streams_.insert(stream_ = step.row);
+        break;
+      case Kind::record_event:
+        check_number(step.row, "event");
+        events_.insert(step.row);
+        break;
+      case Kind::wait_event:
+        require(events_.contains(step.row), fmt::format("event {} is not recorded", step.row),
+                "put its e before the b");
+        break;
       default:
         break;
     }
@@ -164,6 +177,21 @@ class ProgramChecker {
     require(is_free, fmt::format("{} {} is not {} yet", what, slot, ended), "take a free slot");
     require(slot <= at_, fmt::format("{} {} is a high number", what, slot),
             "take the lowest free slot");
+  }
+
+  // A replay has a place for each, and no step is there for more of them.
+  void check_number(std::uint32_t number, const char* what) const {
+    require(number <= program_.steps.size(), fmt::format("{} {} is a high number", what, number),
+            fmt::format("number each {} from 0 on", what));
+  }
+
+  void check_streams() const {
+    require(stream_ == 0, fmt::format("the program ends on stream {}", stream_),
+            "end with u0, after what stream 0 still has to wait for");
+    for (std::uint32_t stream = 0; stream < program_.num_streams; ++stream) {
+      require(streams_.contains(stream), fmt::format("no step goes to stream {}", stream),
+              "number the streams that are used from 0 on");
+    }
   }
 
   void check_join(std::uint32_t group) {
@@ -274,6 +302,9 @@ class ProgramChecker {
   std::vector<std::set<int>> peers_;  // By group, those that were looked at.
   std::set<std::uint32_t> works_;
   std::set<std::uint32_t> allocations_;
+  std::uint32_t stream_ = 0;               // In use.
+  std::set<std::uint32_t> streams_ = {0};  // Those that were used.
+  std::set<std::uint32_t> events_;         // Those that were recorded.
 };
 
 }  // namespace

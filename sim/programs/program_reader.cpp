@@ -188,7 +188,8 @@ class ProgramReader {
                                   static_cast<std::size_t>(std::find(begin, end, ' ') - begin));
       refuse(fmt::format("\"{}\" is no step", word.substr(0, 40)),
              "write c, h, t or m with a row, a or p with row:slot, r, f or w with a slot, j with a "
-             "group, or s; rows are counted from 0 in the order of the file");
+             "group, u with a stream, e or b with an event, or s; rows are counted from 0 in the "
+             "order of the file");
     };
     const auto number = [&] {
       std::uint32_t value = 0;
@@ -217,13 +218,21 @@ class ProgramReader {
       if (step.row >= rows->size()) bad();
       step.row = (*rows)[step.row];
     }
+    add_step(step);
+  }
+
+  // Numbers that are too high are refused when the steps are checked.
+  void add_step(const ProgramStep& step) {
+    using Kind = ProgramStep::Kind;
     RankProgram& program = set_.programs.programs.back();
     program.steps.push_back(step);
-    // Slots that are too high are refused when the steps are checked.
-    if (step.kind == Kind::post) program.num_works = std::max(program.num_works, step.slot + 1);
-    if (step.kind == Kind::allocate) {
-      program.num_allocations = std::max(program.num_allocations, step.slot + 1);
-    }
+    const auto count = [](std::uint32_t& so_far, std::uint32_t number) {
+      so_far = std::max(so_far, number + 1);
+    };
+    if (step.kind == Kind::post) count(program.num_works, step.slot);
+    if (step.kind == Kind::allocate) count(program.num_allocations, step.slot);
+    if (step.kind == Kind::use_stream) count(program.num_streams, step.row);
+    if (step.kind == Kind::record_event) count(program.num_events, step.row);
   }
 
   // By row of the file, that of the tables; null: the step names none.
