@@ -21,12 +21,13 @@ constexpr double kMostTraffic = 4e18;  // Bytes of all ranks together: 64 bits h
 class ProgramChecker {
  public:
   ProgramChecker(const RankProgram& program, std::vector<int> ranks, int num_ranks,
-                 const std::string& path)
+                 const std::string& path, std::size_t added)
       : program_(program),
         tables_(*program.tables),
         ranks_(std::move(ranks)),
         num_ranks_(num_ranks),
-        path_(path) {}
+        path_(path),
+        added_(added) {}
 
   // Bytes that one rank moves at most, as a float: the sum may be large.
   double check() {
@@ -47,7 +48,7 @@ class ProgramChecker {
 
   [[noreturn]] void refuse(const std::string& cause, const std::string& fix) const {
     const bool in_steps = !joined_.empty() && at_ < program_.steps.size();
-    const std::string at = in_steps ? fmt::format(", step {}", at_) : std::string();
+    const std::string at = in_steps ? fmt::format(", step {}", at_ - added_) : std::string();
     throw bad_program(fmt::format("{}: program of rank {}{}", path_, program_.rank, at), cause,
                       fix);
   }
@@ -294,6 +295,7 @@ class ProgramChecker {
   std::vector<int> ranks_;
   int num_ranks_;
   const std::string& path_;
+  std::size_t added_;
   std::size_t at_ = 0;
   std::size_t next_group_ = 1;
   bool follows_ = false;
@@ -309,7 +311,7 @@ class ProgramChecker {
 
 }  // namespace
 
-void check_programs(const RankPrograms& programs, const std::string& path) {
+void check_programs(const RankPrograms& programs, const std::string& path, std::size_t added) {
   std::vector<std::vector<int>> ranks(programs.programs.size());
   for (std::size_t rank = 0; rank < programs.of_rank.size(); ++rank) {
     ranks.at(static_cast<std::size_t>(programs.of_rank[rank])).push_back(static_cast<int>(rank));
@@ -318,7 +320,7 @@ void check_programs(const RankPrograms& programs, const std::string& path) {
   double traffic = 0.0;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const auto users = static_cast<double>(ranks[i].size());
-    ProgramChecker checker(programs.programs[i], std::move(ranks[i]), num_ranks, path);
+    ProgramChecker checker(programs.programs[i], std::move(ranks[i]), num_ranks, path, added);
     traffic += users * checker.check();
   }
   if (traffic < kMostTraffic) return;
