@@ -42,13 +42,26 @@ void DeviceStreams::waited(Time start, Time end, bool is_transfer, RankClock& cl
     // The clock in use has charged itself.
     if (i != in_use_) streams_[i].clock.charge(start, end, slowdown_, /*is_last=*/false);
   }
-  add({start, end}, clock);
+  add({start, end});
+  forget(clock);
 }
 
-// Forgets what no stream can meet any more.
-void DeviceStreams::add(const Collective& collective, RankClock& clock) {
-  const auto place = std::ranges::upper_bound(collectives_, collective.end, {}, &Collective::end);
-  collectives_.insert(place, collective);
+void DeviceStreams::add(Interval added) {
+  const auto first = std::ranges::lower_bound(collectives_, added.start, {}, &Interval::end);
+  auto last = first;
+  for (; last != collectives_.end() && last->start <= added.end; ++last) {
+    added.start = min(added.start, last->start);
+    added.end = max(added.end, last->end);
+  }
+  if (first == last) {
+    collectives_.insert(first, added);
+  } else {
+    *first = added;
+    collectives_.erase(first + 1, last);
+  }
+}
+
+void DeviceStreams::forget(RankClock& clock) {
   Time earliest = clock.now();  // Work of any stream begins then or later.
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     if (i != in_use_) earliest = min(earliest, max(streams_[i].clock.now(), clock.issued()));
@@ -61,9 +74,10 @@ void DeviceStreams::add(const Collective& collective, RankClock& clock) {
 
 void DeviceStreams::charge(RankClock& clock) {
   Stream& stream = streams_[in_use_];
-  for (auto last = collectives_.rbegin(); last != collectives_.rend(); ++last) {
-    if (last->end <= stream.charged) break;
-    clock.charge(last->start, last->end, slowdown_, /*is_last=*/false);
+  const Time now = clock.now();
+  auto beside = std::ranges::upper_bound(collectives_, stream.charged, {}, &Interval::end);
+  for (; beside != collectives_.end() && beside->start < now; ++beside) {
+    clock.charge(beside->start, beside->end, slowdown_, /*is_last=*/false);
   }
   stream.charged = clock.now();
 }

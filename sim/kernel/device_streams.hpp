@@ -45,19 +45,22 @@ class DeviceStreams {
     Time moment;
     std::optional<Time> communication;  // The stream's.
   };
-  struct Collective {
+  struct Interval {
     Time start;
     Time end;
   };
   [[nodiscard]] bool charges() const { return slowdown_ > 0.0; }
-  void add(const Collective& collective, RankClock& clock);
+  void add(Interval added);
+  // Drops what no stream can meet any more.
+  void forget(RankClock& clock);
 
   double slowdown_;
   bool host_waits_;
   std::uint32_t in_use_ = 0;
   std::vector<Stream> streams_;
   std::vector<Event> events_;
-  std::deque<Collective> collectives_;  // Those that a stream may still compute beside, by end.
+  // When collectives ran that a stream may still compute beside: in order, with gaps between them.
+  std::deque<Interval> collectives_;
 };
 
 }  // namespace shardsim

@@ -86,6 +86,23 @@ TEST_CASE("computing beside a collective is charged for on every stream, in any 
   }
 }
 
+TEST_CASE("collectives that overlap are one time in which others are slowed") {
+  RankClock clock;
+  DeviceStreams device(2, 0, kSlowed, clock);
+  device.use(1, clock);
+  communicate(device, clock, us(1), us(3));
+  communicate(device, clock, us(7), us(9));
+  communicate(device, clock, us(20), us(21));
+  communicate(device, clock, us(2), us(8));  // It fills the gap.
+  device.use(0, clock);
+  clock.compute(us(10));
+  device.charge(clock);
+  CHECK(clock.now() == us(10 + 8 * 0.5));
+  clock.compute(us(6));  // 14 .. 20
+  device.charge(clock);
+  CHECK(clock.now() == us(20));
+}
+
 TEST_CASE("what no stream can meet any more is forgotten, and nothing else") {
   RankClock clock;
   DeviceStreams device(2, 0, kSlowed, clock);
