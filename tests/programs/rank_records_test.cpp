@@ -342,39 +342,24 @@ TEST_CASE("records that are not well formed are refused with their place") {
   CHECK(contains(refusal(group_line("a", {0, 1}) + reduce_line("a"), "w0"),
                  "step 0: work 0 is not there"));
   CHECK(contains(refusal("", "u1"), "the program ends on stream 1"));
-  CHECK(contains(
-      merge_error_of("E1381",
-                     [] { return merge_records({record_of_rank(2, 1, reduce_line("b"), "")}); }),
-      "group \"b\" is not in the list of groups"));
-  TraceFile other = record_of_rank(2, 1, "", "");
+  const auto merge_refusal = [](const std::string& code, const std::vector<TraceFile>& files) {
+    return merge_error_of(code, [&] { return merge_records(files); });
+  };
+  const TraceFile good = record_of_rank(2, 1, "", "");
+  CHECK(contains(merge_refusal("E1381", {record_of_rank(2, 1, reduce_line("b"), "")}),
+                 "group \"b\" is not in the list of groups"));
+  TraceFile other = good;
   other.bytes.replace(other.bytes.find("{\"program\": {\"rank\": 1"), 22,
                       "{\"program\": {\"rank\": 0");
-  CHECK(contains(merge_error_of("E1378", [&] { return merge_records({other}); }),
-                 "a program of rank 0 is in the record of rank 1"));
-  CHECK(contains(
-      merge_error_of("E1378",
-                     [] { return read_program_file(record_of_rank(2, 1, "", "").bytes, "a"); }),
-      "a:1: this is the record of a single rank"));
-  CHECK(contains(
-      merge_error_of(
-          "E1378",
-          [] {
-            return merge_records({record_of_rank(2, 1, "", ""), record_of_rank(2, 1, "", "")});
-          }),
-      "rank 1 has a record already"));
-  CHECK(contains(
-      merge_error_of(
-          "E1378",
-          [] {
-            return merge_records({record_of_rank(2, 1, "", ""), record_of_rank(4, 0, "", "")});
-          }),
-      "its header says other ranks or settings"));
-  CHECK(contains(merge_error_of("E1378",
-                                [] {
-                                  return merge_records({record_of_rank(2, 1, "", ""),
-                                                        {0, "all.jsonl", small_program_file()}});
-                                }),
+  CHECK(
+      contains(merge_refusal("E1378", {other}), "a program of rank 0 is in the record of rank 1"));
+  CHECK(contains(merge_refusal("E1378", {good, good}), "rank 1 has a record already"));
+  CHECK(contains(merge_refusal("E1378", {good, record_of_rank(4, 0, "", "")}),
+                 "its header says other ranks or settings"));
+  CHECK(contains(merge_refusal("E1378", {good, {0, "all.jsonl", small_program_file()}}),
                  "all.jsonl:1: this is no record of a single rank"));
+  CHECK(contains(merge_error_of("E1378", [&] { return read_program_file(good.bytes, "a"); }),
+                 "a:1: this is the record of a single rank"));
 }
 
 TEST_CASE("the command replays a folder of records") {
