@@ -111,6 +111,12 @@ std::string describe(const RankProgram& program, const ProgramStep& step) {
       return concat("tally ", tables.tally(step.row).name);
     case Kind::mark:
       return describe(tables.mark(step.row));
+    case Kind::use_stream:
+      return concat("use stream ", step.row);
+    case Kind::record_event:
+      return concat("record event ", step.row);
+    case Kind::wait_event:
+      return concat("wait for event ", step.row);
   }
   return {};
 }

@@ -106,14 +106,17 @@ struct ProgramStep {
     post,         ///< A call, whose work has `slot` until it is waited for.
     wait,         ///< For that of `slot`.
     join,         ///< Forms a group, which all ranks of its parent do.
-    synchronize,  ///< The host waits for the compute stream.
+    synchronize,  ///< The host waits for the stream in use.
     tally,
     mark,
+    use_stream,    ///< Computing, posts and waits are those of another stream from here on.
+    record_event,  ///< All that the stream in use has to do so far.
+    wait_event,    ///< The stream in use waits for that.
   };
   Kind kind = Kind::compute;
   std::uint32_t slot = 0;
-  /// In the table of the kind: operations, holes, allocations, calls, tallies, marks; a group for
-  /// join.
+  /// In the table of the kind: operations, holes, allocations, calls, tallies, marks. The number of
+  /// a group, stream or event where that is meant.
   std::uint32_t row = 0;
 
   friend bool operator==(const ProgramStep&, const ProgramStep&) = default;
@@ -128,6 +131,10 @@ struct RankProgram {
   std::vector<ProgramStep> steps;
   std::uint32_t num_works = 0;        ///< Slots of works,
   std::uint32_t num_allocations = 0;  ///< and of allocations.
+  std::uint32_t num_streams = 1;      ///< It begins and ends on stream 0.
+  std::uint32_t num_events = 0;
+
+  [[nodiscard]] bool has_one_stream() const { return num_streams == 1 && num_events == 0; }
 };
 
 /// Whether two ranks do the same: equal steps, and groups of the same form around each.

@@ -94,6 +94,9 @@ class RecordedRepeats::Reading {
         return wait_of(step);
       case Kind::join:
       case Kind::mark:
+      case Kind::use_stream:
+      case Kind::record_event:
+      case Kind::wait_event:
         text_.can_repeat = false;
         break;
       case Kind::compute:

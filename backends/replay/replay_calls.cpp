@@ -280,6 +280,7 @@ void ReplayWorld::finish_wait(ReplayGang& gang, GangWork& work) {
       stream.streams[i].free = max(stream.streams[i].free, end);
     }
   }
+  if (!gang.devices.empty()) tell_streams(gang, stream, work);
   if (stream.last == &work) stream.last = nullptr;
   if (stream.track >= 0) trace(gang, stream, *work.operations.front());
   for (std::size_t i = 0; i < work.operations.size(); ++i) {

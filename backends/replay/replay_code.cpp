@@ -32,6 +32,10 @@ void add_hole(RankHash& hash, const ProgramHole& hole) {
   hash.add(hole.host.picoseconds());
 }
 
+void add_stream_step(RankHash& hash, const ProgramStep& step) {
+  hash.add(static_cast<std::uint64_t>(step.kind) << 32U | step.row);
+}
+
 void hash_call(RankHash& hash, std::uint64_t path, const ProgramCall& call) {
   if (call.kind == CallKind::collective) {
     add_call(hash, path, static_cast<unsigned>(call.collective), call.record, call.label_hash);
@@ -111,6 +115,11 @@ ProgramDigest::ProgramDigest(const RankProgram& program) {
       case Kind::tally:
         tallies_.push_back(step.row);
         break;
+      case Kind::use_stream:
+      case Kind::record_event:
+      case Kind::wait_event:
+        add_stream_step(hash_, step);
+        break;
       case Kind::follow:
       case Kind::synchronize:
       case Kind::mark:
@@ -120,6 +129,46 @@ ProgramDigest::ProgramDigest(const RankProgram& program) {
 }
 
 // --- Code --------------------------------------------------------------------------------------
+
+namespace {
+
+// By step: whether nobody waits for its event afterwards, before it is recorded again.
+std::vector<bool> last_uses(const std::vector<ProgramStep>& steps, std::uint32_t num_events) {
+  using Kind = ProgramStep::Kind;
+  std::vector<bool> is_last(steps.size());
+  std::vector<bool> is_awaited(num_events);
+  for (std::size_t at = steps.size(); at > 0; --at) {
+    const ProgramStep& step = steps[at - 1];
+    const bool waits = step.kind == Kind::wait_event;
+    if (!waits && step.kind != Kind::record_event) continue;
+    is_last[at - 1] = !is_awaited[step.row];
+    is_awaited[step.row] = waits;
+  }
+  return is_last;
+}
+
+// A recorder may take a new number for each event. Returns how many places they need at once.
+std::uint32_t share_event_places(std::vector<ProgramStep>& steps, std::uint32_t num_events) {
+  using Kind = ProgramStep::Kind;
+  const std::vector<bool> is_last = last_uses(steps, num_events);
+  std::vector<std::uint32_t> place_of(num_events);
+  std::vector<std::uint32_t> free;
+  std::uint32_t count = 0;
+  for (std::size_t at = 0; at < steps.size(); ++at) {
+    ProgramStep& step = steps[at];
+    if (step.kind != Kind::wait_event && step.kind != Kind::record_event) continue;
+    std::uint32_t& place = place_of[step.row];
+    if (step.kind == Kind::record_event) {
+      place = free.empty() ? count++ : free.back();
+      if (!free.empty()) free.pop_back();
+    }
+    if (is_last[at]) free.push_back(place);
+    step.row = place;
+  }
+  return count;
+}
+
+}  // namespace
 
 ReplayCode::ReplayCode(const RankProgram& program, const std::vector<Price>& prices,
                        const StreamRules& rules, const std::set<std::size_t>& asked) {
@@ -174,6 +223,7 @@ ReplayCode::ReplayCode(const RankProgram& program, const std::vector<Price>& pri
   }
   close();
   while (this->asked.size() < asked.size()) this->asked.push_back(steps.size());
+  if (program.num_events > 0) num_events = share_event_places(steps, program.num_events);
 }
 
 // --- All of a run ------------------------------------------------------------------------------

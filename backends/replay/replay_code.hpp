@@ -72,6 +72,8 @@ struct ReplayCode {
   std::vector<ProgramStep> steps;  ///< The row of `compute` is a stretch.
   std::vector<ClockStretch> stretches;
   std::vector<std::size_t> asked;  ///< Steps of the code that those that were asked for precede.
+  /// Events are numbered anew: one that nobody waits for any more leaves its place to others.
+  std::uint32_t num_events = 0;
 };
 
 /// Prices, digests and codes of the programs of a run, each made when it is first asked for.
@@ -110,6 +112,9 @@ class ReplayCodes {
 
 /// Adds the words of a hole to a rank's hash: its times are part of the program.
 void add_hole(RankHash& hash, const ProgramHole& hole);
+
+/// Adds the word of a step that is about streams and events.
+void add_stream_step(RankHash& hash, const ProgramStep& step);
 
 /// Adds the words of a call to a rank's hash; `path`: its group's.
 void hash_call(RankHash& hash, std::uint64_t path, const ProgramCall& call);

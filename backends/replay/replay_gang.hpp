@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/kernel/device_streams.hpp"
 #include "sim/kernel/rank_state.hpp"
 
 #include "sim/hardware/kernels/kernel_seconds.hpp"
@@ -71,9 +72,10 @@ struct ReplayGang {
 
   std::size_t number = 0;  ///< Its place among all.
   const RankProgram& program;
-  const std::vector<Price>& prices;  ///< By row of operations, at the ranks' speed.
-  std::vector<RankState*> ranks;     ///< By member, in ascending order.
-  std::vector<GangMember> members;   ///< With the code; else a rank's state is its own.
+  const std::vector<Price>& prices;    ///< By row of operations, at the ranks' speed.
+  std::vector<RankState*> ranks;       ///< By member, in ascending order.
+  std::vector<GangMember> members;     ///< With the code; else a rank's state is its own.
+  std::vector<DeviceStreams> devices;  ///< By member, or empty: the program has one stream.
   /// By member, or empty: nobody asks for hashes of ranks that do not run.
   std::vector<std::vector<Represented>> represented;
   /// For ranks whose memory and trace nobody watches. Null: there is one rank, and all its steps

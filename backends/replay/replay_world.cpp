@@ -158,6 +158,7 @@ void ReplayWorld::make_gangs() {
       gang->ranks.push_back(&state);
     }
     if (!watched) gang->members.emplace_back();
+    if (!program.has_one_stream()) add_device(*gang);
     gang_of_[place] = gang;
     if (watched) {
       gang->allocations.resize(program.num_allocations);
@@ -213,6 +214,9 @@ void ReplayWorld::run() {
   ask_for_peaks();
   if (options_.lanes != nullptr) {
     if (!has_constant_prices_) throw ReplayEnded{"prices depend on when operations start"};
+    if (!std::ranges::all_of(programs_.programs, &RankProgram::has_one_stream)) {
+      throw ReplayEnded{"draws of faults have one stream per device, and programs have several"};
+    }
     options_.lanes->begin(cluster_, gangs_, codes_);
   }
   for (ReplayGang& gang : gangs_) {
@@ -239,7 +243,9 @@ void ReplayWorld::advance(ReplayGang& gang) {
   const std::vector<ProgramStep>& steps = gang.steps();
   while (gang.next_step < steps.size()) {
     while (!gang.questions.empty() && gang.questions.back().step == gang.next_step) answer(gang);
-    if (!act(gang, steps[gang.next_step])) return;
+    const ProgramStep& step = steps[gang.next_step];
+    if (!gang.devices.empty()) charge_streams(gang, step);
+    if (!act(gang, step)) return;
     ++gang.next_step;
   }
   while (!gang.questions.empty()) answer(gang);
@@ -311,10 +317,12 @@ bool ReplayWorld::act(ReplayGang& gang, const ProgramStep& step) {
       break;
     }
     case Kind::mark:
-      if (options_.lanes != nullptr) options_.lanes->mark(gang, tables.mark(step.row));
-      if (!options_.on_mark) break;
-      settle_members(gang);
-      for (RankState* rank : gang.ranks) options_.on_mark(rank->index(), tables.mark(step.row));
+      mark(gang, tables.mark(step.row));
+      break;
+    case Kind::use_stream:
+    case Kind::record_event:
+    case Kind::wait_event:
+      act_on_streams(gang, step);
       break;
   }
   return true;

@@ -109,6 +109,15 @@ class ReplayWorld final : public World {
   // As FiberStream::order.
   void order(ReplayGang& gang, std::size_t member, GangStream& stream, ReplayOperation& operation);
   void order_freely(ReplayGang& gang, GangStream& stream, GangWork& work);
+
+  // Several streams of a device.
+  void add_device(ReplayGang& gang);
+  static void act_on_streams(ReplayGang& gang, const ProgramStep& step);
+  static void use_stream(ReplayGang& gang, std::uint32_t stream);
+  static void charge_streams(ReplayGang& gang, const ProgramStep& step);
+  static void tell_streams(ReplayGang& gang, const GangStream& stream, const GangWork& work);
+  void mark(ReplayGang& gang, const ProgramMark& mark);
+
   // False: not all of it is resolved, and the gang will be woken.
   static bool await(ReplayGang& gang, const GangWork& work);
   void finish_wait(ReplayGang& gang, GangWork& work);

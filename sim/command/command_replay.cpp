@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <ostream>
@@ -23,6 +24,7 @@
 #include "sim/programs/kineto_reader.hpp"
 #include "sim/programs/program_replay.hpp"
 #include "sim/programs/program_set.hpp"
+#include "sim/programs/rank_records.hpp"
 #include "sim/programs/trace_link.hpp"
 
 namespace shardsim {
@@ -60,6 +62,28 @@ std::optional<int> rank_in_name(const std::string& path) {
   return std::nullopt;
 }
 
+// Folders stand for the program files in them.
+std::vector<std::string> files_in(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    if (!std::filesystem::is_directory(path)) {
+      files.push_back(path);
+      continue;
+    }
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(path)) {
+      if (entry.path().extension() == ".jsonl") found.push_back(entry.path());
+    }
+    if (found.empty()) {
+      throw UsageError("E1378", "folder " + path + " has no program files",
+                       "give a folder with files NAME.jsonl, or the files themselves");
+    }
+    std::ranges::sort(found);
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
 // `num_ranks`: as many as the traces say; 0: they do not.
 ProgramSet linked(const ReplayArguments& arguments, TraceSet traces, int num_ranks = 0) {
   complete_ranks(traces, arguments.ranks > 0 ? arguments.ranks : num_ranks);
@@ -69,7 +93,7 @@ ProgramSet linked(const ReplayArguments& arguments, TraceSet traces, int num_ran
 
 ProgramSet read_programs(const ReplayArguments& arguments) {
   std::vector<TraceFile> files;
-  for (const std::string& path : arguments.files) {
+  for (const std::string& path : files_in(arguments.files)) {
     files.push_back({rank_in_name(path).value_or(static_cast<int>(files.size())), path,
                      read_regular_file(path, kMostFileBytes)});
   }
@@ -86,9 +110,11 @@ ProgramSet read_programs(const ReplayArguments& arguments) {
     TraceSet traces = read_kineto(files, num_ranks);
     return linked(arguments, std::move(traces), num_ranks);
   }
+  if (looks_like_record(first)) return merge_records(files);
   if (files.size() == 1) return read_program_file(first, files.front().path);
-  throw UsageError("E1378", "several files are given, which are no traces",
-                   "give one program file, or traces: NAME.RANK.et, or in the order of ranks");
+  throw UsageError("E1378", "several files are given, which are no traces, nor records of ranks",
+                   "give one program file, records of single ranks, or traces: NAME.RANK.et, or in "
+                   "the order of ranks");
 }
 
 // `shardsim replay FILE`: the time of recorded programs on a machine. Returns 0. Throws Error.
@@ -112,7 +138,8 @@ int command_replay(const ReplayArguments& arguments, const Console& console) {
 void add_replay_options(CLI::App& app, ReplayArguments& arguments) {
   constexpr double kMostFactor = 1000.0;
   app.add_option("files", arguments.files,
-                 "A file of programs, or traces: NAME.RANK.et, or in the order of ranks")
+                 "A file of programs, records of single ranks (or their folder), or traces: "
+                 "NAME.RANK.et, or in the order of ranks")
       ->required();
   app.add_option("--groups", arguments.groups,
                  "Groups of Chakra's traces (comm_groups.json beside them)");

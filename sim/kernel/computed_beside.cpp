@@ -38,6 +38,13 @@ Time ComputedBeside::take_from_last(Time start, Time end) {
   return until - from;
 }
 
+void ComputedBeside::forget(Time before) {
+  if (last_.end <= before) return clear();
+  const auto kept = std::ranges::partition_point(
+      earlier_, [before](const Interval& interval) { return interval.end <= before; });
+  earlier_.erase(earlier_.begin(), kept);
+}
+
 void ComputedBeside::drop_last() {
   last_ = earlier_.empty() ? kNone : earlier_.back();
   if (!earlier_.empty()) earlier_.pop_back();

@@ -26,6 +26,8 @@ class ComputedBeside {
     if (is_last && last_.end != kNone.end) clear();
     return {};
   }
+  /// Drops what ended by then.
+  void forget(Time before);
 
  private:
   struct Interval {

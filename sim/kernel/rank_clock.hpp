@@ -114,11 +114,23 @@ class StreamClock {
   /// Ends the communication that ran from `start` to `end`: computing during that time took longer
   /// by `share`. No moment of computing is charged twice.
   void end_beside(Time start, Time end, double share) {
-    const Time beside = parts_.computed.take(start, end, --parts_.num_beside == 0);
+    charge(start, end, share, --parts_.num_beside == 0);
+  }
+  /// Charges for what was computed beside a communication. `is_last`: as ComputedBeside::take.
+  void charge(Time start, Time end, double share, bool is_last) {
+    const Time beside = parts_.computed.take(start, end, is_last);
     if (beside == Time()) return;
     const Time lost = Time::from_seconds(beside.seconds() * share);
     parts_.clock += lost;
     if constexpr (kSplits) parts_.split.compute += lost;
+  }
+  /// No communication that is still to be waited for starts before.
+  void forget_beside(Time before) { parts_.computed.forget(before); }
+  /// The host has driven another stream of the device, and goes on with this one.
+  void take_over(const StreamClock& other) {
+    parts_.host = other.parts_.host;
+    parts_.num_beside = other.parts_.num_beside;
+    issue(Time());
   }
   /// The compute stream waits for an operation that ran from `start` to `end`.
   void advance_to(Time start, Time end) {

@@ -1,13 +1,17 @@
 #include "sim/kernel/rank_state.hpp"
 
+#include <algorithm>
 #include <string>
+
+#include "sim/kernel/error.hpp"
 
 namespace shardsim {
 
 Time RankState::compute(const char* name, Time price, Time host_time, const StreamRules& rules) {
   const Time begin = clock_.launch(host_time, price, rules);
   if (trace_ != nullptr) {
-    trace_->tracks.front().slices.push_back({.name = name, .begin = begin, .end = clock_.now()});
+    trace_->tracks[trace_->computing].slices.push_back(
+        {.name = name, .begin = begin, .end = clock_.now()});
   }
   return begin;
 }
@@ -18,6 +22,14 @@ void RankState::start_trace() {
   trace_->name = "rank " + std::to_string(index_);
   trace_->tracks.push_back({.name = "compute", .slices = {}});
   ledger_.set_listener(this);
+}
+
+void RankTrace::use_stream(std::uint32_t stream) {
+  const std::string wanted =
+      stream == 0 ? tracks.front().name : concat("compute on stream ", stream);
+  const auto found = std::ranges::find(tracks, wanted, &TraceTrack::name);
+  computing = static_cast<std::size_t>(found - tracks.begin());
+  if (found == tracks.end()) tracks.push_back({.name = wanted, .slices = {}});
 }
 
 void RankState::memory_changed(MemoryCategory category, std::int64_t bytes_now) {

@@ -40,7 +40,11 @@ struct RankTrace {
   int rank = 0;
   std::string name;                ///< "rank 5 (node 0, gpu 5)".
   std::vector<TraceTrack> tracks;  ///< The compute stream first.
+  std::size_t computing = 0;       ///< The track of the stream in use.
   std::vector<MemoryPoint> memory;
+
+  /// Each stream has a track, and stream 0 the first one.
+  void use_stream(std::uint32_t stream);
 };
 
 }  // namespace shardsim

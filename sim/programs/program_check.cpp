@@ -21,12 +21,13 @@ constexpr double kMostTraffic = 4e18;  // Bytes of all ranks together: 64 bits h
 class ProgramChecker {
  public:
   ProgramChecker(const RankProgram& program, std::vector<int> ranks, int num_ranks,
-                 const std::string& path)
+                 const std::string& path, std::size_t added)
       : program_(program),
         tables_(*program.tables),
         ranks_(std::move(ranks)),
         num_ranks_(num_ranks),
-        path_(path) {}
+        path_(path),
+        added_(added) {}
 
   // Bytes that one rank moves at most, as a float: the sum may be large.
   double check() {
@@ -38,6 +39,7 @@ class ProgramChecker {
     if (!works_.empty()) {
       refuse(fmt::format("work {} is never waited for", *works_.begin()), "add a w for each p");
     }
+    check_streams();
     return traffic_;
   }
 
@@ -46,7 +48,7 @@ class ProgramChecker {
 
   [[noreturn]] void refuse(const std::string& cause, const std::string& fix) const {
     const bool in_steps = !joined_.empty() && at_ < program_.steps.size();
-    const std::string at = in_steps ? fmt::format(", step {}", at_) : std::string();
+    const std::string at = in_steps ? fmt::format(", step {}", at_ - added_) : std::string();
     throw bad_program(fmt::format("{}: program of rank {}{}", path_, program_.rank, at), cause,
                       fix);
   }
@@ -154,6 +156,18 @@ class ProgramChecker {
       case Kind::join:
         check_join(step.row);
         break;
+      case Kind::use_stream:
+        check_number(step.row, "stream");
+        streams_.insert(stream_ = step.row);
+        break;
+      case Kind::record_event:
+        check_number(step.row, "event");
+        events_.insert(step.row);
+        break;
+      case Kind::wait_event:
+        require(events_.contains(step.row), fmt::format("event {} is not recorded", step.row),
+                "put its e before the b");
+        break;
       default:
         break;
     }
@@ -164,6 +178,21 @@ class ProgramChecker {
     require(is_free, fmt::format("{} {} is not {} yet", what, slot, ended), "take a free slot");
     require(slot <= at_, fmt::format("{} {} is a high number", what, slot),
             "take the lowest free slot");
+  }
+
+  // A replay has a place for each, and no step is there for more of them.
+  void check_number(std::uint32_t number, const char* what) const {
+    require(number <= program_.steps.size(), fmt::format("{} {} is a high number", what, number),
+            fmt::format("number each {} from 0 on", what));
+  }
+
+  void check_streams() const {
+    require(stream_ == 0, fmt::format("the program ends on stream {}", stream_),
+            "end with u0, after what stream 0 still has to wait for");
+    for (std::uint32_t stream = 0; stream < program_.num_streams; ++stream) {
+      require(streams_.contains(stream), fmt::format("no step goes to stream {}", stream),
+              "number the streams that are used from 0 on");
+    }
   }
 
   void check_join(std::uint32_t group) {
@@ -266,6 +295,7 @@ class ProgramChecker {
   std::vector<int> ranks_;
   int num_ranks_;
   const std::string& path_;
+  std::size_t added_;
   std::size_t at_ = 0;
   std::size_t next_group_ = 1;
   bool follows_ = false;
@@ -274,11 +304,14 @@ class ProgramChecker {
   std::vector<std::set<int>> peers_;  // By group, those that were looked at.
   std::set<std::uint32_t> works_;
   std::set<std::uint32_t> allocations_;
+  std::uint32_t stream_ = 0;               // In use.
+  std::set<std::uint32_t> streams_ = {0};  // Those that were used.
+  std::set<std::uint32_t> events_;         // Those that were recorded.
 };
 
 }  // namespace
 
-void check_programs(const RankPrograms& programs, const std::string& path) {
+void check_programs(const RankPrograms& programs, const std::string& path, std::size_t added) {
   std::vector<std::vector<int>> ranks(programs.programs.size());
   for (std::size_t rank = 0; rank < programs.of_rank.size(); ++rank) {
     ranks.at(static_cast<std::size_t>(programs.of_rank[rank])).push_back(static_cast<int>(rank));
@@ -287,7 +320,7 @@ void check_programs(const RankPrograms& programs, const std::string& path) {
   double traffic = 0.0;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const auto users = static_cast<double>(ranks[i].size());
-    ProgramChecker checker(programs.programs[i], std::move(ranks[i]), num_ranks, path);
+    ProgramChecker checker(programs.programs[i], std::move(ranks[i]), num_ranks, path, added);
     traffic += users * checker.check();
   }
   if (traffic < kMostTraffic) return;

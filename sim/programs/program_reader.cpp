@@ -1,3 +1,5 @@
+#include "sim/programs/program_reader.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -12,12 +14,38 @@
 
 #include "backends/program/program_tables.hpp"
 
-#include "scenarios/enumerations.hpp"
-
 #include "sim/programs/program_rows.hpp"
 #include "sim/programs/program_set.hpp"
+#include "sim/programs/trace_link.hpp"
 
 namespace shardsim {
+
+// --- Lines -------------------------------------------------------------------------------------
+
+bool ProgramLines::next(std::string_view& line) {
+  while (!text_.empty()) {
+    const std::size_t end = std::min(text_.find('\n'), text_.size());
+    line = text_.substr(0, end);
+    text_.remove_prefix(std::min(end + 1, text_.size()));
+    ++line_;
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+ProgramJson ProgramLines::object(std::string_view line) const {
+  ProgramJson json = ProgramJson::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.empty()) {
+    refuse("the line is no JSON object", "write one object in each line");
+  }
+  return json;
+}
+
+std::string ProgramLines::place() const { return fmt::format("{}:{}", path_, line_); }
+
+void ProgramLines::refuse(const std::string& cause, const std::string& fix) const {
+  throw bad_program(place(), cause, fix);
+}
 
 namespace {
 
@@ -25,43 +53,38 @@ namespace {
 // tables are not.
 class ProgramReader {
  public:
-  ProgramReader(std::string_view text, const std::string& path) : text_(text), path_(path) {}
+  ProgramReader(std::string_view text, const std::string& path) : lines_(text, path) {}
+  ProgramReader(std::string_view text, const std::string& path, const RecordScope& scope)
+      : lines_(text, path), scope_(&scope), tables_(scope.tables) {}
 
+  // Without what check_programs looks at.
   ProgramSet read() {
-    while (!text_.empty()) {
-      const std::size_t end = std::min(text_.find('\n'), text_.size());
-      const std::string_view line = text_.substr(0, end);
-      text_.remove_prefix(std::min(end + 1, text_.size()));
-      ++line_;
-      if (line.find_first_not_of(" \t\r") != std::string_view::npos) read_line(line);
-    }
+    std::string_view line;
+    while (lines_.next(line)) read_line(line);
     if (!has_header_) refuse("there is no header", "begin with {\"shardsim_program\": 1, ...}");
     if (set_.programs.programs.empty()) refuse("there is no program", "add {\"program\": ...}");
     const auto none = std::ranges::find(set_.programs.of_rank, -1);
-    if (none != set_.programs.of_rank.end()) {
+    if (none != set_.programs.of_rank.end() && scope_ == nullptr) {
       refuse(fmt::format("rank {} has no program", none - set_.programs.of_rank.begin()),
              "name each rank in \"ranks\" of one program");
     }
-    check_programs(set_.programs, path_);
     return std::move(set_);
   }
 
  private:
-  [[nodiscard]] std::string place() const { return fmt::format("{}:{}", path_, line_); }
+  [[nodiscard]] std::string place() const { return lines_.place(); }
   [[noreturn]] void refuse(const std::string& cause, const std::string& fix) const {
-    throw bad_program(place(), cause, fix);
+    lines_.refuse(cause, fix);
   }
 
   void read_line(std::string_view line) {
-    const ProgramJson json = ProgramJson::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || json.empty()) {
-      refuse("the line is no JSON object", "write one object in each line");
-    }
+    const ProgramJson json = lines_.object(line);
     if (!std::exchange(has_header_, true)) return read_header(json);
     if (json.size() != 1) refuse("the line has several keys", "write one row or program in each");
     const std::string& key = json.items().begin().key();
     const ProgramJson& value = json.front();
     if (key == "steps") return read_steps(value);
+    if (key == "group" && scope_ != nullptr) return;  // It was read before.
     ProgramFields fields(value, place());
     if (key == "program") {
       read_program(fields);
@@ -73,30 +96,15 @@ class ProgramReader {
 
   void read_header(const ProgramJson& json) {
     ProgramFields fields(json, place());
-    const ProgramJson* const version = fields.find(kProgramVersionKey);
-    if (version == nullptr || !version->is_number_integer() || *version != kProgramVersion) {
-      refuse("this is no program file of version 1",
-             "begin with {\"shardsim_program\": 1, ...}, or export it again");
+    ProgramHeader header = program_header_of(fields);
+    if (header.recorded && scope_ == nullptr) {
+      refuse("this is the record of a single rank", "give it to shardsim replay with others");
     }
-    if (fields.has("name")) set_.name = fields.text("name");
-    const std::int64_t ranks = fields.number("ranks", 1, kMostProgramRanks);
-    set_.programs.of_rank.assign(static_cast<std::size_t>(ranks), -1);
-    set_.programs.neighbours =
-        static_cast<int>(fields.number_or(1, "neighbours", 1, kMostProgramRanks));
-    set_.settings.buffered_sends = fields.truth("buffered_sends");
-    set_.settings.attention_drops = fields.truth("attention_drops");
-    set_.settings.overlap_is_recorded = fields.truth("overlap_is_recorded");
-    if (fields.has("all_reduce_algorithm")) {
-      set_.settings.all_reduce_algorithm =
-          fields.choice<Algorithm>("all_reduce_algorithm", kAllReduceNames);
-    }
-    if (const ProgramJson* const notes = fields.find("notes")) {
-      for (const ProgramJson& note : fields.array(*notes, "notes")) {
-        if (!note.is_string()) refuse("a note is no text", "write a list of texts");
-        set_.notes.push_back(note);
-      }
-    }
-    fields.end();
+    set_.name = std::move(header.name);
+    set_.settings = header.settings;
+    set_.notes = std::move(header.notes);
+    set_.programs.of_rank.assign(static_cast<std::size_t>(header.ranks), -1);
+    set_.programs.neighbours = header.neighbours;
   }
 
   void read_row(const std::string& key, ProgramFields& fields) {
@@ -120,7 +128,9 @@ class ProgramReader {
                             .on_host = fields.truth("on_host"),
                             .bytes = fields.number("bytes", 0, kMostProgramSize * kNumDTypes)}));
     } else if (key == "call") {
-      calls_.push_back(tables_->add(program_call_of(fields, text)));
+      ProgramCall call = program_call_of(fields, text);
+      call.group = read_group(fields);
+      calls_.push_back(tables_->add(std::move(call)));
     } else if (key == "tally") {
       text = fields.text("name");
       ProgramTally tally{text.c_str(), fields.number("first", 0, kMostTallyCounts),
@@ -135,6 +145,14 @@ class ProgramReader {
     }
   }
 
+  // The number of a call's group.
+  int read_group(ProgramFields& fields) const {
+    if (scope_ == nullptr) {
+      return static_cast<int>(fields.number("group", 0, kMostProgramRanks));
+    }
+    return scope_->groups.number_of(fields.text("group"), scope_->rank, place());
+  }
+
   void read_program(ProgramFields& fields) {
     const auto ranks = std::ssize(set_.programs.of_rank);
     RankProgram program{
@@ -142,6 +160,19 @@ class ProgramReader {
         .tables = tables_,
         .groups = {{.name = "world", .members = RankSpan::line(static_cast<int>(ranks))}},
         .steps = {}};
+    if (scope_ == nullptr) {
+      read_ranks(fields);
+      read_groups(fields, program);
+    } else if (program.rank != scope_->rank || !set_.programs.programs.empty()) {
+      refuse(fmt::format("a program of rank {} is in the record of rank {}", program.rank,
+                         scope_->rank),
+             "write one program, of the rank that the header says");
+    }
+    set_.programs.programs.push_back(std::move(program));
+  }
+
+  void read_ranks(ProgramFields& fields) {
+    const auto ranks = std::ssize(set_.programs.of_rank);
     const auto index = static_cast<int>(set_.programs.programs.size());
     for (const ProgramJson& run : fields.array(fields.at("ranks"), "ranks")) {
       if (!run.is_array() || run.size() != 2)
@@ -156,12 +187,14 @@ class ProgramReader {
         of_rank = index;
       }
     }
-    if (const ProgramJson* const groups = fields.find("groups")) {
-      for (const ProgramJson& group : fields.array(*groups, "groups")) {
-        program.groups.push_back(program_group_of(group, place()));
-      }
+  }
+
+  void read_groups(ProgramFields& fields, RankProgram& program) const {
+    const ProgramJson* const groups = fields.find("groups");
+    if (groups == nullptr) return;
+    for (const ProgramJson& group : fields.array(*groups, "groups")) {
+      program.groups.push_back(program_group_of(group, place()));
     }
-    set_.programs.programs.push_back(std::move(program));
   }
 
   void read_steps(const ProgramJson& value) {
@@ -188,7 +221,8 @@ class ProgramReader {
                                   static_cast<std::size_t>(std::find(begin, end, ' ') - begin));
       refuse(fmt::format("\"{}\" is no step", word.substr(0, 40)),
              "write c, h, t or m with a row, a or p with row:slot, r, f or w with a slot, j with a "
-             "group, or s; rows are counted from 0 in the order of the file");
+             "group, u with a stream, e or b with an event, or s; rows are counted from 0 in the "
+             "order of the file");
     };
     const auto number = [&] {
       std::uint32_t value = 0;
@@ -202,6 +236,9 @@ class ProgramReader {
     if (letter == std::string_view::npos) bad();
     ++at;
     ProgramStep step{.kind = static_cast<Kind>(letter)};
+    if (step.kind == Kind::join && scope_ != nullptr) {
+      refuse("a record joins a group", "leave j out: all groups are formed before the first step");
+    }
     if (step.kind == Kind::release || step.kind == Kind::follow || step.kind == Kind::wait) {
       step.slot = number();
     } else if (step.kind != Kind::synchronize) {
@@ -217,13 +254,21 @@ class ProgramReader {
       if (step.row >= rows->size()) bad();
       step.row = (*rows)[step.row];
     }
+    add_step(step);
+  }
+
+  // Numbers that are too high are refused when the steps are checked.
+  void add_step(const ProgramStep& step) {
+    using Kind = ProgramStep::Kind;
     RankProgram& program = set_.programs.programs.back();
     program.steps.push_back(step);
-    // Slots that are too high are refused when the steps are checked.
-    if (step.kind == Kind::post) program.num_works = std::max(program.num_works, step.slot + 1);
-    if (step.kind == Kind::allocate) {
-      program.num_allocations = std::max(program.num_allocations, step.slot + 1);
-    }
+    const auto count = [](std::uint32_t& so_far, std::uint32_t number) {
+      so_far = std::max(so_far, number + 1);
+    };
+    if (step.kind == Kind::post) count(program.num_works, step.slot);
+    if (step.kind == Kind::allocate) count(program.num_allocations, step.slot);
+    if (step.kind == Kind::use_stream) count(program.num_streams, step.row);
+    if (step.kind == Kind::record_event) count(program.num_events, step.row);
   }
 
   // By row of the file, that of the tables; null: the step names none.
@@ -247,9 +292,8 @@ class ProgramReader {
     }
   }
 
-  std::string_view text_;
-  const std::string& path_;
-  int line_ = 0;
+  ProgramLines lines_;
+  const RecordScope* scope_ = nullptr;  // Null: a file of all ranks.
   bool has_header_ = false;
   ProgramSet set_;
   std::shared_ptr<ProgramTables> tables_ = std::make_shared<ProgramTables>();
@@ -260,6 +304,25 @@ class ProgramReader {
   std::vector<std::uint32_t> tallies_;
   std::vector<std::uint32_t> marks_;
 };
+
+// Adds a group of a record to those that are known.
+void add_list(ProgramFields& fields, int num_ranks, GroupLists& groups) {
+  const std::string name = fields.text("name");
+  std::vector<int> members;
+  for (const ProgramJson& each : fields.array(fields.at("members"), "members")) {
+    members.push_back(static_cast<int>(fields.number(each, "members", 0, num_ranks - 1)));
+  }
+  fields.end();
+  if (members.empty()) fields.refuse("a group has no members", "leave it out");
+  if (name == kWholeWorld && std::ssize(members) == num_ranks) return;  // It needs no line.
+  if (name == kWholeWorld) {
+    fields.refuse("group \"world\" has not all ranks", "give the group another name");
+  }
+  const auto [found, is_new] = groups.try_emplace(name, members);
+  if (is_new || found->second == members) return;
+  fields.refuse("a group of this name has other members, in this record or in another",
+                "give each group a name of its own");
+}
 
 }  // namespace
 
@@ -274,7 +337,39 @@ bool looks_like_program_file(std::string_view text) {
 }
 
 ProgramSet read_program_file(std::string_view text, const std::string& path) {
-  return ProgramReader(text, path).read();
+  ProgramSet set = ProgramReader(text, path).read();
+  check_programs(set.programs, path);
+  return set;
+}
+
+// --- Records -----------------------------------------------------------------------------------
+
+ProgramHeader read_record_head(std::string_view text, const std::string& path, GroupLists& groups) {
+  ProgramLines lines(text, path);
+  std::string_view line;
+  if (!lines.next(line)) {
+    lines.refuse("there is no header", "begin with {\"shardsim_program\": 1, ...}");
+  }
+  const ProgramJson json = lines.object(line);
+  ProgramFields fields(json, lines.place());
+  ProgramHeader header = program_header_of(fields);
+  if (!header.recorded) {
+    fields.refuse("this is no record of a single rank",
+                  "give one file of all ranks, or records only: their header says \"recorded\"");
+  }
+  while (lines.next(line)) {
+    // Calls and programs have groups, too, and most of the text is steps.
+    if (line.find("\"group\"") == std::string_view::npos) continue;
+    const ProgramJson row = lines.object(line);
+    if (!row.contains("group")) continue;
+    ProgramFields group(row.front(), lines.place());
+    add_list(group, header.ranks, groups);
+  }
+  return header;
+}
+
+RankProgram read_record(std::string_view text, const std::string& path, const RecordScope& scope) {
+  return std::move(ProgramReader(text, path, scope).read().programs.programs.front());
 }
 
 }  // namespace shardsim

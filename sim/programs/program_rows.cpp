@@ -4,7 +4,39 @@
 
 #include "sim/hardware/software.hpp"
 
+#include "scenarios/enumerations.hpp"
+
 namespace shardsim {
+
+ProgramHeader program_header_of(ProgramFields& fields) {
+  const ProgramJson* const version = fields.find(kProgramVersionKey);
+  if (version == nullptr || !version->is_number_integer() || *version != kProgramVersion) {
+    fields.refuse("this is no program file of version 1",
+                  "begin with {\"shardsim_program\": 1, ...}, or export it again");
+  }
+  ProgramHeader header;
+  if (fields.has("name")) header.name = fields.text("name");
+  header.ranks = static_cast<int>(fields.number("ranks", 1, kMostProgramRanks));
+  header.neighbours = static_cast<int>(fields.number_or(1, "neighbours", 1, kMostProgramRanks));
+  header.settings.buffered_sends = fields.truth("buffered_sends");
+  header.settings.attention_drops = fields.truth("attention_drops");
+  header.settings.overlap_is_recorded = fields.truth("overlap_is_recorded");
+  if (fields.has("all_reduce_algorithm")) {
+    header.settings.all_reduce_algorithm =
+        fields.choice<Algorithm>("all_reduce_algorithm", kAllReduceNames);
+  }
+  if (const ProgramJson* const notes = fields.find("notes")) {
+    for (const ProgramJson& note : fields.array(*notes, "notes")) {
+      if (!note.is_string()) fields.refuse("a note is no text", "write a list of texts");
+      header.notes.push_back(note);
+    }
+  }
+  if (fields.has("recorded")) {
+    header.recorded = static_cast<int>(fields.number("recorded", 0, header.ranks - 1));
+  }
+  fields.end();
+  return header;
+}
 
 ComputeOp program_operation_of(ProgramFields& fields, const std::string& name) {
   ComputeOp op{.name = name.c_str(),
@@ -73,7 +105,6 @@ ProgramMessage message_of(const ProgramJson& json, const std::string& place) {
 
 ProgramCall program_call_of(ProgramFields& fields, std::string& label) {
   ProgramCall call;
-  call.group = static_cast<int>(fields.number("group", 0, kMostProgramRanks));
   take_kind(fields, call);
   CallRecord& record = call.record;
   record.dtype = fields.dtype();

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -140,11 +141,23 @@ class ProgramFields {
   std::size_t num_taken_ = 0;
 };
 
+/// The first line of a program file.
+struct ProgramHeader {
+  std::string name = {};
+  int ranks = 0;
+  int neighbours = 1;
+  ProgramSettings settings = {};
+  std::vector<std::string> notes = {};
+  std::optional<int> recorded = {};  ///< In the record of a single rank, whose it is.
+};
+[[nodiscard]] ProgramHeader program_header_of(ProgramFields& fields);
+
 /// `name` outlives the row.
 [[nodiscard]] ComputeOp program_operation_of(ProgramFields& fields, const std::string& name);
-/// `label` gets the call's, and outlives the row.
+/// `label` gets the call's, and outlives the row. The group is not looked at.
 [[nodiscard]] ProgramCall program_call_of(ProgramFields& fields, std::string& label);
 [[nodiscard]] ProgramMark program_mark_of(ProgramFields& fields);
 [[nodiscard]] ProgramGroup program_group_of(const ProgramJson& json, const std::string& place);
+[[nodiscard]] ProgramJson program_json_of(const ProgramGroup& group);
 
 }  // namespace shardsim

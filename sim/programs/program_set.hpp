@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,7 +69,7 @@ inline constexpr int kProgramVersion = 1;
 
 /// Finds what a replay could not go on with: rows and slots that are not there, groups that do not
 /// lie in their parents, calls that do not fit their groups. Throws bad_program; `path` is its
-/// place.
-void check_programs(const RankPrograms& programs, const std::string& path);
+/// place. `added`: so many steps at the beginning are not of the file.
+void check_programs(const RankPrograms& programs, const std::string& path, std::size_t added = 0);
 
 }  // namespace shardsim

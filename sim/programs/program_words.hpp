@@ -17,7 +17,7 @@ inline constexpr std::array kTrafficWords = {"payload", "scalar"};
 // In the order of CallKind, but for the first, which has the collective's name.
 inline constexpr std::array kMessageWords = {"", "send", "recv", "batch"};
 // In the order of ProgramStep::Kind.
-inline constexpr std::string_view kStepLetters = "charfpwjstm";
+inline constexpr std::string_view kStepLetters = "charfpwjstmueb";
 inline constexpr std::size_t kStepsInLine = 200;
 inline constexpr int kNumDTypes = 8;
 inline constexpr int kNumReduceOps = 5;

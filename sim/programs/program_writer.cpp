@@ -97,18 +97,6 @@ ProgramJson json_of(const ProgramSettings& settings) {
           {"overlap_is_recorded", settings.overlap_is_recorded}};
 }
 
-ProgramJson json_of(const ProgramGroup& group) {
-  ProgramJson json = {{"name", group.name}, {"parent", group.parent}};
-  const RankSpan& span = group.members;
-  json["size"] = span.size;
-  if (span.size == 0) return json;
-  json["base"] = span.base;
-  for (const RankSpan::Axis& axis : span.axes) json["axes"].push_back({axis.size, axis.stride});
-  json["first"] = span.first;
-  json["step"] = span.step;
-  return json;
-}
-
 std::string text_of(const ProgramStep& step) {
   using Kind = ProgramStep::Kind;
   const char letter = kStepLetters[static_cast<std::size_t>(step.kind)];
@@ -154,6 +142,18 @@ void write_steps(const RankProgram& program, std::string& text) {
 
 }  // namespace
 
+ProgramJson program_json_of(const ProgramGroup& group) {
+  ProgramJson json = {{"name", group.name}, {"parent", group.parent}};
+  const RankSpan& span = group.members;
+  json["size"] = span.size;
+  if (span.size == 0) return json;
+  json["base"] = span.base;
+  for (const RankSpan::Axis& axis : span.axes) json["axes"].push_back({axis.size, axis.stride});
+  json["first"] = span.first;
+  json["step"] = span.step;
+  return json;
+}
+
 std::string program_row_of(const ComputeOp& op) { return text_of(json_of(op)); }
 
 std::string program_row_of(const ProgramCall& call) {
@@ -190,7 +190,7 @@ std::string program_file_of(const ProgramSet& set) {
     const RankProgram& program = programs.programs[i];
     ProgramJson groups = ProgramJson::array();
     for (std::size_t group = 1; group < program.groups.size(); ++group) {
-      groups.push_back(json_of(program.groups[group]));
+      groups.push_back(program_json_of(program.groups[group]));
     }
     text += line_of("program", {{"rank", program.rank},
                                 {"ranks", ranks_of(programs.of_rank, static_cast<int>(i))},

@@ -46,7 +46,7 @@ std::string replay_text(const ProgramSet& set, const Cluster& cluster,
   if (computed > 0.0) {
     const double priced = 100.0 * replay.priced_s / computed;
     text += fmt::format("  computing is {:.1f} % priced by the machine, {:.1f} % as recorded\n",
-                        priced, 100.0 - priced);
+                        priced, 100.0 * replay.taken_over_s / computed);
   }
   for (const std::string& note : set.notes) {
     text += fmt::format("  note: {}\n", printable(note, 2 * kShownName));

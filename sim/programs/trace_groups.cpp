@@ -129,11 +129,20 @@ void TraceGroups::add(Group& group) {
   };
   auto split = std::ranges::find_if(splits_, has_room);
   if (split == splits_.end()) {
-    split = splits_.insert(split, {.groups = std::vector<const Group*>(
-                                       static_cast<std::size_t>(num_ranks_), nullptr)});
+    split = splits_.insert(split, empty_split());
   }
   group.number = 1 + static_cast<int>(split - splits_.begin());
-  for (const int rank : group.members) split->groups[static_cast<std::size_t>(rank)] = &group;
+  for (std::size_t place = 0; place < group.members.size(); ++place) {
+    const auto rank = static_cast<std::size_t>(group.members[place]);
+    split->groups[rank] = &group;
+    split->places[rank] = static_cast<int>(place);
+  }
+}
+
+TraceGroups::Split TraceGroups::empty_split() const {
+  const auto ranks = static_cast<std::size_t>(num_ranks_);
+  return {.groups = std::vector<const Group*>(ranks, nullptr),
+          .places = std::vector<int>(ranks, -1)};
 }
 
 // Groups of the world are told by their form. All others are cut out of a group that has all ranks,
@@ -151,14 +160,21 @@ void TraceGroups::form_all_first() {
     split.parent = (*some)->is_told ? 0 : 1;
   }
   const Group* const world = &groups_.at(kWholeWorld);
-  splits_.insert(splits_.begin(), {.groups = std::vector<const Group*>(
-                                       static_cast<std::size_t>(num_ranks_), world)});
+  splits_.insert(splits_.begin(),
+                 {.groups = std::vector<const Group*>(static_cast<std::size_t>(num_ranks_), world),
+                  .places = world->members});
 }
 
 RankSpan TraceGroups::joined(std::size_t split, int rank) const {
   const Group* const group = splits_[split].groups[static_cast<std::size_t>(rank)];
   if (group == nullptr) return RankSpan::none();
   return splits_[split].parent == 0 ? group->span.around(0) : group->span;
+}
+
+ProgramGroup TraceGroups::group_in(std::size_t split, int rank) const {
+  return {.parent = parent_of(split),
+          .name = fmt::format("split {}", split),
+          .members = joined(split, rank)};
 }
 
 int TraceGroups::number_of(const std::string& group, int rank, const std::string& place) const {
@@ -182,14 +198,20 @@ std::string TraceGroups::counterpart(const std::string& group, int rank) const {
   return own == nullptr ? std::string() : own->name;
 }
 
-int TraceGroups::num_equal_places(int rank, int other) const {
-  const auto place = [](const Split& split, int of) -> std::ptrdiff_t {
-    const Group* const group = split.groups[static_cast<std::size_t>(of)];
-    if (group == nullptr) return -1;
-    return std::ranges::find(group->members, of) - group->members.begin();
+int TraceGroups::place_in(int number, int rank) const {
+  if (number == 0) return rank;
+  return splits_[static_cast<std::size_t>(number) - 1].places[static_cast<std::size_t>(rank)];
+}
+
+std::size_t TraceGroups::most_alike(int rank, const std::vector<int>& others) const {
+  const auto num_equal_places = [&](int other) {
+    return std::ranges::count_if(splits_, [&](const Split& split) {
+      return split.places[static_cast<std::size_t>(rank)] ==
+             split.places[static_cast<std::size_t>(other)];
+    });
   };
-  return static_cast<int>(std::ranges::count_if(
-      splits_, [&](const Split& split) { return place(split, rank) == place(split, other); }));
+  return static_cast<std::size_t>(std::ranges::max_element(others, {}, num_equal_places) -
+                                  others.begin());
 }
 
 const std::vector<int>& TraceGroups::members_of(const std::string& group) const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/program/program.hpp"
 #include "backends/rank_span.hpp"
 
 // How the groups of a trace, which are lists of ranks, are formed by splits of the world.
@@ -33,13 +34,17 @@ class TraceGroups {
   /// The group that `rank` joins in a split, for a split of the world in the form in which all
   /// groups of its kind lie; none: it joins none of them.
   [[nodiscard]] RankSpan joined(std::size_t split, int rank) const;
+  /// The same as a group of the rank's program.
+  [[nodiscard]] ProgramGroup group_in(std::size_t split, int rank) const;
   /// The number of a group in the programs of its members: 0 is the world. Throws UsageError
   /// (E1381) where there is no such group, or `rank` is no member.
   [[nodiscard]] int number_of(const std::string& group, int rank, const std::string& place) const;
   /// The group that lies for `rank` as `group` does for its members; "" if there is none.
   [[nodiscard]] std::string counterpart(const std::string& group, int rank) const;
-  /// In so many splits both ranks have the same place in their groups.
-  [[nodiscard]] int num_equal_places(int rank, int other) const;
+  /// The place of `rank` in the group with this number in its program; -1: it joins none.
+  [[nodiscard]] int place_in(int number, int rank) const;
+  /// Which of the others has the place of `rank` in the most splits; the first of such.
+  [[nodiscard]] std::size_t most_alike(int rank, const std::vector<int>& others) const;
   [[nodiscard]] const std::vector<int>& members_of(const std::string& group) const;
 
  private:
@@ -54,8 +59,10 @@ class TraceGroups {
   std::map<std::string, Group> groups_;
   struct Split {
     int parent = 0;
-    std::vector<const Group*> groups;  // By rank, its group or null.
+    std::vector<const Group*> groups;  // By rank, its group or null,
+    std::vector<int> places;           // and its place there or -1.
   };
+  [[nodiscard]] Split empty_split() const;
   // Adds a group to the first split that has room for it.
   void add(Group& group);
   void form_all_first();

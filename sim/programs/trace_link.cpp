@@ -40,7 +40,7 @@ class RankLinker {
   void link() {
     ProgramJson groups = ProgramJson::array();
     for (std::size_t split = 0; split < groups_.num_splits(); ++split) {
-      groups.push_back(json_of(split));
+      groups.push_back(program_json_of(groups_.group_in(split, rank_)));
       step(fmt::format("j{}", split + 1));
     }
     for (at_ = 0; at_ < trace_.nodes.size(); ++at_) add(trace_.nodes[at_]);
@@ -55,19 +55,6 @@ class RankLinker {
     std::size_t posted_after = 0;  // Device nodes before it.
     std::size_t device = 0;        // The number of a device's node, from 1 on.
   };
-
-  [[nodiscard]] ProgramJson json_of(std::size_t split) const {
-    const RankSpan span = groups_.joined(split, rank_);
-    ProgramJson json = {{"name", fmt::format("split {}", split)},
-                        {"parent", groups_.parent_of(split)},
-                        {"size", span.size}};
-    if (span.size == 0) return json;
-    json["base"] = span.base;
-    for (const RankSpan::Axis& axis : span.axes) json["axes"].push_back({axis.size, axis.stride});
-    json["first"] = span.first;
-    json["step"] = span.step;
-    return json;
-  }
 
   void step(const std::string& word) { steps_ += (steps_.empty() ? "" : " ") + word; }
 

@@ -34,13 +34,6 @@ UsageError bad_ranks(const std::string& message) {
   return {"E1383", message, "give the traces of these ranks, too, and --ranks for their number"};
 }
 
-// The rank with a trace that is in the most places where `rank` is, the lowest of such.
-const TraceRank& model_of(int rank, const std::vector<TraceRank>& given,
-                          const TraceGroups& groups) {
-  return *std::ranges::max_element(
-      given, {}, [&](const TraceRank& trace) { return groups.num_equal_places(trace.rank, rank); });
-}
-
 TraceRank copy_for(int rank, const TraceRank& model, const TraceGroups& groups) {
   TraceRank copy = model;
   copy.rank = rank;
@@ -113,11 +106,13 @@ void complete_ranks(TraceSet& traces, int num_ranks) {
   const TraceGroups groups(traces.groups, num_ranks);
   const std::vector<TraceRank> given = std::move(traces.ranks);
   traces.ranks.clear();
+  std::vector<int> traced;
+  for (const TraceRank& trace : given) traced.push_back(trace.rank);
   auto next = given.begin();
   for (int rank = 0; rank < num_ranks; ++rank) {
     const bool is_given = next != given.end() && next->rank == rank;
-    traces.ranks.push_back(is_given ? *next++
-                                    : copy_for(rank, model_of(rank, given, groups), groups));
+    traces.ranks.push_back(
+        is_given ? *next++ : copy_for(rank, given[groups.most_alike(rank, traced)], groups));
   }
   traces.notes.push_back(
       fmt::format("{} of {} ranks have no trace: each does what the rank does that is in the same "

@@ -120,6 +120,8 @@ std::string difference_of(const ProgramSet& a, const ProgramSet& b) {
     if (mine.steps != theirs.steps) difference = "steps";
     if (mine.num_works != theirs.num_works) difference = "works";
     if (mine.num_allocations != theirs.num_allocations) difference = "allocations";
+    if (mine.num_streams != theirs.num_streams) difference = "streams";
+    if (mine.num_events != theirs.num_events) difference = "events";
   }
   return difference;
 }
