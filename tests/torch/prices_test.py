@@ -14,7 +14,7 @@ class PricesTest(unittest.TestCase):
         row = prices.row_of("aten::mm i:BFloat16[8,4;4,1] i:BFloat16[4,16;1,4] o:BFloat16[8,16;16,1]")
         self.assertEqual(row, {
             "name": "mm", "kind": "matmul", "dtype": "bf16", "flops": 2 * 8 * 4 * 16,
-            "bytes": 2 * (8 * 4 + 4 * 16 + 8 * 16), "family": "matrix product",
+            "bytes": 2 * (8 * 4 + 4 * 16 + 8 * 16), "family": "matrix_product",
             "shape": [8, 16, 4, 1]})
 
     def test_products_of_many_matrices_and_of_a_bias(self):
@@ -39,7 +39,7 @@ class PricesTest(unittest.TestCase):
         four = "i:BFloat16[1,1,4,8;32,32,8,1] " * 4
         row = prices.row_of(f"aten::_scaled_dot_product_flash_attention_backward {four}"
                             "o:BFloat16[1,1,4,8;32,32,8,1]")
-        self.assertEqual(row["family"], "attention backward")
+        self.assertEqual(row["family"], "attention_backward")
         self.assertEqual(row["flops"], 5 * 2 * 8 * 4 * 4)
 
     def test_an_expanded_tensor_is_read_once(self):

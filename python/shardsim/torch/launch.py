@@ -4,6 +4,7 @@ usage: python3 -m shardsim.torch.launch --rank 0 --world 64 --out rank-0.jsonl t
 """
 
 import argparse
+import datetime
 import gc
 import os
 import pathlib
@@ -52,7 +53,8 @@ def meet(native, options):
         return
     represent = [int(rank) for rank in pathlib.Path(options.represent).read_text().split()]
     store = torch.distributed.TCPStore(
-        "localhost", options.port, is_master=False, wait_for_workers=False, use_libuv=False)
+        "localhost", options.port, is_master=False, wait_for_workers=False, use_libuv=False,
+        timeout=datetime.timedelta(seconds=60))
     native.set_recorders(options.rank, represent, store)
 
 

@@ -80,7 +80,7 @@ def product_row(op, m, n, k, batch=1):
     floats = [tensor for tensor in op.tensors if tensor.dtype in TYPES]
     dtype = min(floats, key=lambda tensor: SIZES[tensor.dtype]).dtype if floats else "Float"
     return {"kind": "matmul", "dtype": TYPES[dtype], "flops": 2 * m * n * k * batch,
-            "bytes": op.bytes, "family": "matrix product", "shape": [m, n, k, batch]}
+            "bytes": op.bytes, "family": "matrix_product", "shape": [m, n, k, batch]}
 
 
 def mm(op):
@@ -129,7 +129,7 @@ def attention(op, backward):
     # Two products forward; backward computes the scores again, and has four more.
     flops = 2 * width * pairs * (5 if backward else 2)
     return {"kind": "matmul", "dtype": TYPES[query.dtype], "flops": flops, "bytes": op.bytes,
-            "family": "attention backward" if backward else "attention forward",
+            "family": "attention_backward" if backward else "attention_forward",
             "shape": [queries, keys, width, batch * heads]}
 
 
@@ -150,9 +150,9 @@ FAMILIES = {
     "index": "permutation", "index_put": "permutation", "index_select": "permutation",
     "index_add": "permutation", "gather": "permutation", "scatter_add": "permutation",
     "scatter": "permutation",
-    "_log_softmax": "cross entropy", "nll_loss_forward": "cross entropy",
-    "_log_softmax_backward_data": "cross entropy backward",
-    "nll_loss_backward": "cross entropy backward",
+    "_log_softmax": "cross_entropy", "nll_loss_forward": "cross_entropy",
+    "_log_softmax_backward_data": "cross_entropy_backward",
+    "nll_loss_backward": "cross_entropy_backward",
 }
 
 

@@ -2,6 +2,7 @@
 #include <torch/extension.h>
 
 #include "device.hpp"
+#include "exchange.hpp"
 #include "group.hpp"
 
 // The virtual device as a Python module.
