@@ -90,7 +90,9 @@ def run(options):
         traceback.print_exc()
         status = 1
     native.set_on(False)
-    program.write(options.out, native, groups, script.name, notes_of(native), training.categories)
+    # Of a rank that failed, groups and messages are still of use to whoever records the others.
+    out = options.out if status == 0 else options.out + program.PARTIAL
+    program.write(out, native, groups, script.name, notes_of(native), training.categories)
     return status
 
 

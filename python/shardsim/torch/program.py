@@ -9,6 +9,7 @@ from shardsim.torch import prices
 (OP, ALLOCATE, RELEASE, CALL, WAIT, RECORD, BLOCK, SYNCHRONIZE, SYNCHRONIZE_EVENT, READ,
  MARK) = range(11)
 STEPS_IN_LINE = 200
+PARTIAL = ".partial"  # Behind the name of a record whose rank failed.
 SCRATCH = "scratch"  # A stream on which only waiting happens.
 
 

@@ -13,6 +13,7 @@ import sys
 import time
 
 from shardsim.torch import classes
+from shardsim.torch.program import PARTIAL
 
 TAIL = 25  # Lines of a rank's output that are shown where it fails.
 
@@ -115,13 +116,16 @@ def record_auto(options):
     first = Recording(options, 0)
     try:
         first.wait()
+        record = classes.Record(first.path)
     except Failed:
         # It may have waited for values of others, which are recorded next.
-        if not first.path.is_file():
+        partial = pathlib.Path(str(first.path) + PARTIAL)
+        if not partial.is_file():
             raise
-        if not classes.Record(first.path).with_messages:
+        record = classes.Record(partial)
+        partial.unlink()
+        if not record.with_messages:
             raise
-    record = classes.Record(first.path)
     ranks, stands = classes.choose(record, options.checks)
     if stands:
         record_together(options, ranks, stands)

@@ -150,26 +150,16 @@ def pipeline(device, name):
     from torch.distributed import pipelining
 
     stages = {"gpipe": 1, "1f1b": 1, "interleaved_1f1b": 2, "looped_bfs": 2,
-              "interleaved_zero_bubble": 2, "zbv": 2}[name]
+              "interleaved_zero_bubble": 2}[name]
     kind = {"gpipe": "ScheduleGPipe", "1f1b": "Schedule1F1B",
             "interleaved_1f1b": "ScheduleInterleaved1F1B", "looped_bfs": "ScheduleLoopedBFS",
-            "interleaved_zero_bubble": "ScheduleInterleavedZeroBubble",
-            "zbv": "ScheduleZBVZeroBubble"}[name]
+            "interleaved_zero_bubble": "ScheduleInterleavedZeroBubble"}[name]
     world, rank = dist.get_world_size(), dist.get_rank()
     total = world * stages
-    numbers = [rank] if stages == 1 else [rank, total - 1 - rank if name == "zbv" else rank + world]
+    numbers = range(rank, total, world)
     layers = range(max(LAYERS // total, 1))
     parts = [Llama(layers, n == 0, n == total - 1).to(device, BF16) for n in numbers]
-    # Shapes are inferred, but for a V, whose neighbours PyTorch 2.6 does not find.
-    shapes = [{}] * len(parts)
-    if name == "zbv":
-        ids = torch.zeros(BATCH // 4, LENGTH, dtype=torch.long, device="meta")
-        rows = torch.zeros(BATCH // 4, LENGTH, HIDDEN, dtype=BF16, device="meta")
-        logits = torch.zeros(BATCH // 4, LENGTH, VOCAB, dtype=BF16, device="meta")
-        shapes = [{"input_args": (ids if n == 0 else rows,),
-                   "output_args": (logits if n == total - 1 else rows,)} for n in numbers]
-    made = [pipelining.PipelineStage(part, n, total, device, **shape)
-            for part, n, shape in zip(parts, numbers, shapes)]
+    made = [pipelining.PipelineStage(part, n, total, device) for part, n in zip(parts, numbers)]
     schedule = getattr(pipelining.schedules, kind)(
         made[0] if stages == 1 else made, 4, loss_fn=loss_of)
     optimizer = torch.optim.AdamW([p for part in parts for p in part.parameters()], lr=1e-3)
