@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -59,6 +60,7 @@ class RecordMerger {
   ProgramSet merge() {
     for (Record& record : records_) read(record);
     for (std::size_t i = 0; i < records_.size(); ++i) add_to_class(i);
+    choose_models();
     for (Record& record : records_) add_joins(record.program);
     std::vector<int> missing;
     for (int rank = 0; rank < num_ranks_; ++rank) {
@@ -150,23 +152,61 @@ class RecordMerger {
     return key;
   }
 
+  // Ranks in the same places whose records may differ: those that are equal are one variant.
+  struct Class {
+    std::vector<std::vector<std::size_t>> variants;  // Records; the first has the steps of all.
+    std::size_t num_records = 0;
+  };
+
   void add_to_class(std::size_t record) {
     Record& own = records_[record];
-    const auto [found, is_new] = classes_.try_emplace(key_of(own.rank()), record);
-    model_of_.push_back(found->second);
-    if (is_new) return;
-    const Record& model = records_[found->second];
-    if (own.program.steps == model.program.steps) {
-      own.program.steps = {};  // The model's are those of all.
+    Class& found = classes_[key_of(own.rank())];
+    ++found.num_records;
+    for (std::vector<std::size_t>& variant : found.variants) {
+      if (own.program.steps != records_[variant.front()].program.steps) continue;
+      own.program.steps = {};
+      model_of_.push_back(variant.front());
+      variant.push_back(record);
       return;
     }
+    found.variants.push_back({record});
+    model_of_.push_back(record);
+  }
+
+  // Ranks without a record do what most of those that were recorded do. The others, such as one
+  // that writes a log, stand for themselves.
+  void choose_models() {
+    for (const auto& [key, found] : classes_) {
+      const std::vector<std::size_t>& most =
+          *std::ranges::max_element(found.variants, {}, &std::vector<std::size_t>::size);
+      models_.insert(most.front());
+      if (found.variants.size() == 1) continue;
+      const RankProgram& model = records_[most.front()].program;
+      const bool is_most = 2 * most.size() > found.num_records;
+      for (const std::vector<std::size_t>& variant : found.variants) {
+        if (variant == most) continue;
+        const Record& other = records_[variant.front()];
+        const std::string difference = difference_of(model, other.program);
+        if (!is_most && num_alike(key) > found.num_records) refuse(other, difference);
+        set_.notes.push_back(fmt::format(
+            "rank {} does something else than most in the same places, and stands for {}: {}",
+            other.rank(), variant.size() == 1 ? "itself" : "those that do the same", difference));
+      }
+    }
+  }
+
+  [[nodiscard]] std::size_t num_alike(const std::vector<int>& key) const {
+    std::size_t count = 0;
+    for (int rank = 0; rank < num_ranks_; ++rank) count += key_of(rank) == key ? 1 : 0;
+    return count;
+  }
+
+  [[noreturn]] static void refuse(const Record& other, const std::string& difference) {
     throw UsageError(
-        "E1386",
-        fmt::format("records of ranks that are in the same places differ: {}",
-                    difference_of(model.program, own.program)),
-        fmt::format("find out why rank {} does something else; if it should, send a message that "
-                    "tells its place, or record all ranks",
-                    own.rank()));
+        "E1386", fmt::format("records of ranks that are in the same places differ: {}", difference),
+        fmt::format("find out why rank {} does something else; if it should, record more ranks, so "
+                    "that most are equal, or all",
+                    other.rank()));
   }
 
   [[nodiscard]] bool can_do(const Record& record, int rank) const {
@@ -185,7 +225,7 @@ class RecordMerger {
     std::vector<std::size_t> models;
     for (std::size_t i = 0; i < records_.size(); ++i) {
       if (records_[i].rank() == rank) return model_of_[i];
-      if (!can_do(records_[i], rank)) continue;
+      if (!models_.contains(model_of_[i]) || !can_do(records_[i], rank)) continue;
       ranks.push_back(records_[i].rank());
       models.push_back(model_of_[i]);
     }
@@ -242,9 +282,10 @@ class RecordMerger {
   GroupLists lists_;
   std::optional<TraceGroups> groups_;
   std::shared_ptr<ProgramTables> tables_ = std::make_shared<ProgramTables>();
-  std::vector<bool> has_messages_;                   // By number of the group.
-  std::map<std::vector<int>, std::size_t> classes_;  // By key, the first record.
-  std::vector<std::size_t> model_of_;                // By record, the first of its class.
+  std::vector<bool> has_messages_;             // By number of the group.
+  std::map<std::vector<int>, Class> classes_;  // By key.
+  std::vector<std::size_t> model_of_;          // By record, the first of its variant.
+  std::set<std::size_t> models_;               // Those that stand for ranks without a record.
   ProgramSet set_;
 };
 

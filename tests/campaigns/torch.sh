@@ -20,15 +20,18 @@ make_folder() {
   say "making a folder with Debian 13 and PyTorch 2.6 in $folder: 2 GB, about 4 minutes, once"
   mkdir -p "$(dirname "$folder")"
   rm -rf --one-file-system "$folder"
-  debootstrap --variant=minbase trixie "$folder" "$mirror" >"$folder.log" 2>&1 &&
-    unshare --mount bash -c '
-      mount --bind /proc "$1/proc"
-      chroot "$1" apt-get install -y -q --no-install-recommends "${@:2}"
-    ' folder "$folder" "${packages[@]}" >>"$folder.log" 2>&1 || {
+  # shellcheck disable=SC2016
+  if ! {
+    debootstrap --variant=minbase trixie "$folder" "$mirror" &&
+      unshare --mount bash -c '
+        mount --bind /proc "$1/proc"
+        chroot "$1" apt-get install -y -q --no-install-recommends "${@:2}"
+      ' folder "$folder" "${packages[@]}"
+  } >"$folder.log" 2>&1; then
     tail -n 20 "$folder.log" >&2
     say "the folder could not be made; the log is $folder.log"
     exit 70
-  }
+  fi
   touch "$folder/made"
 }
 

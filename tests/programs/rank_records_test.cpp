@@ -238,6 +238,21 @@ TEST_CASE("records of ranks in the same places that differ are an error with the
   CHECK(contains(error, fmt::format(" of ranks 0 and {} is compute ", other)));
 }
 
+TEST_CASE("a rank that does something else than most stands for itself, and a note says so") {
+  const ProgramSet whole = record_programs(plan_of_16());
+  TraceFile changed = Cut(whole, 0).file();
+  const std::size_t at = changed.bytes.find(" c", changed.bytes.find("\"steps\""));
+  changed.bytes.insert(at, changed.bytes.substr(at, changed.bytes.find(' ', at + 1) - at));
+  const ProgramSet set =
+      merge_records({changed, Cut(whole, 1).file(), Cut(whole, 2).file(), Cut(whole, 15).file()});
+  const auto steps_of = [&](int rank) { return set.programs.program_of(rank).steps; };
+  CHECK(steps_of(0).size() == steps_of(1).size() + 1);
+  CHECK(steps_of(3) == steps_of(1));
+  CHECK(std::ranges::count_if(set.notes, [](const std::string& note) {
+          return note.starts_with("rank 0 does something else than most in the same places");
+        }) == 1);
+}
+
 TEST_CASE("ranks do what the recorded rank in the most equal places does") {
   const std::string rows = group_line("pair a", {0, 1}) + group_line("pair b", {2, 3}) +
                            group_line("ends", {0, 2}) + group_line("rest", {1, 3});

@@ -30,8 +30,9 @@ def grid(pp, dp):
 class ClassesTest(unittest.TestCase):
     def test_without_messages_a_few_ranks_are_compared(self):
         ranks, stands = classes.choose(record(64, grid(1, 64)), checks=2)
-        self.assertEqual(stands, [])
         self.assertEqual(len(ranks), 4)
+        self.assertEqual([stands[rank] for rank in ranks], ranks)
+        self.assertEqual({stands[rank] for rank in range(64) if rank not in ranks}, {0})
         self.assertEqual((ranks[0], ranks[-1]), (0, 63))
         self.assertEqual(classes.choose(record(1, {}), checks=2)[0], [0])
 

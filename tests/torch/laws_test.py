@@ -142,6 +142,14 @@ class LawsTest(unittest.TestCase):
         self.assertEqual(said.returncode, 0, said.stderr)
         self.assertRegex(said.stdout, "2 of 8|6 of 8")
 
+    # --- Values --------------------------------------------------------------------------------
+
+    def test_values_are_those_of_the_script_or_are_listed(self):
+        rank, printed = record_rank(0, 2, PROGRAMS / "values.py")
+        self.assertEqual(printed.split(), ["7", "[2,", "3]", "1.0", "1.0", "False", "scaled"])
+        reads = [note for note in rank.header["notes"] if "values.py" in note]
+        self.assertEqual(len(reads), 3, rank.header["notes"])
+
     # --- From the script to the time of a step -------------------------------------------------
 
     def test_each_strategy_has_a_step_time_on_each_machine(self):
@@ -168,4 +176,7 @@ class LawsTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    if not HAS_TORCH:
+        print("PyTorch 2.6 is not installed here: ./dev torch")
+        sys.exit(77)
     unittest.main(verbosity=2)

@@ -60,6 +60,28 @@ class PricesTest(unittest.TestCase):
         row = prices.row_of("aten::copy_ i:Float[256;1]h o:Float[256;1] from_host=1")
         self.assertEqual((row["kind"], row["bytes"]), ("host_transfer", 1024))
 
+    def test_a_convolution_is_a_product_and_its_backward_one_or_two(self):
+        data, weight, out = ("Float[2,3,8,8;192,64,8,1]", "Float[5,3,3,3;27,9,3,1]",
+                             "Float[2,5,8,8;320,64,8,1]")
+        forward = prices.row_of(f"aten::convolution i:{data} i:{weight} o:{out}")
+        self.assertEqual(forward["flops"], 2 * 2 * 8 * 8 * 5 * 27)
+        backward = f"aten::convolution_backward i:{out} i:{data} i:{weight}"
+        self.assertEqual(prices.row_of(f"{backward} o:{weight} o:Float[5;1]")["flops"],
+                         forward["flops"])
+        self.assertEqual(prices.row_of(f"{backward} o:{data} o:{weight}")["flops"],
+                         2 * forward["flops"])
+
+    def test_a_loss_reads_one_logit_of_each_row(self):
+        forward = prices.row_of("aten::nll_loss_forward i:Float[16,1000;1000,1] i:Long[16;1] "
+                                "o:Float[;] o:Float[;]")
+        self.assertEqual(forward["bytes"], 16 * 4 + 16 * 8 + 2 * 4)
+
+    def test_a_fused_optimizer_only_reads_gradients(self):
+        row = prices.row_of("aten::_fused_adamw_ c:Float[4;1] c:Float[8;1] c:Float[4;1] c:Float[8;1] "
+                            "c:Float[4;1] c:Float[8;1] c:Float[4;1] c:Float[8;1] "
+                            "self#=2 grads#=2 exp_avgs#=2 exp_avg_sqs#=2")
+        self.assertEqual(row["bytes"], 7 * 4 * 12)
+
     def test_an_empty_tensor_moves_nothing(self):
         self.assertEqual(prices.row_of("aten::relu i:Float[0,8;8,1] o:Float[0,8;8,1]")["bytes"], 0)
 

@@ -65,9 +65,9 @@ class ProgramTest(unittest.TestCase):
         steps, _ = steps_of([(CALL, 0, 0, 1, GROUP), (WAIT, 0, 0, 1), (WAIT, 0, 0, 1), (OP, 0, 0)])
         self.assertEqual(steps, "p0:0 w0 c0")
 
-    def test_a_second_stream_waits_for_an_event_behind_the_first_wait(self):
+    def test_streams_that_wait_for_one_work_do_not_wait_for_each_other(self):
         steps, _ = steps_of([(CALL, 0, 0, 1, GROUP), (WAIT, 4, 0, 1), (WAIT, 0, 0, 1), (OP, 0, 0)])
-        self.assertEqual(steps, "p0:0 u1 w0 e0 u0 b0 c0")
+        self.assertEqual(steps, "p0:0 u1 w0 e0 u2 b0 u0 b0 c0")
 
     def test_an_event_in_a_groups_stream_is_its_last_work(self):
         steps, _ = steps_of([(CALL, 0, 0, 1, GROUP), (CALL, 0, 0, 2, GROUP), (RECORD, GROUP, 0, 9),
@@ -81,6 +81,9 @@ class ProgramTest(unittest.TestCase):
 
     def test_a_stream_that_did_nothing_is_not_waited_for(self):
         self.assertEqual(steps_of([(SYNCHRONIZE, 8), (OP, 0, 0)])[0], "c0")
+
+    def test_a_mark_in_another_stream_waits_for_it(self):
+        self.assertEqual(steps_of([(OP, 7, 0), (MARK, 7, 0)], marks=(END,))[0], "u1 c0 e0 u0 b0 m0")
 
     def test_a_step_that_does_not_end_has_no_mark(self):
         entries = [(MARK, 0, 0), (OP, 0, 0), (MARK, 0, 1), (MARK, 0, 2), (OP, 0, 1)]

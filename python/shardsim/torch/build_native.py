@@ -110,3 +110,18 @@ def load(torch):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def main():
+    import torch
+
+    try:
+        built(torch)
+    except CannotBuild as error:
+        print(f"shardsim: {error}", file=sys.stderr)
+        return 70
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

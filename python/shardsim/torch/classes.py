@@ -93,4 +93,4 @@ def choose(record, checks, seed=0):
     ranks = {record.rank, record.world - 1}
     others = [rank for rank in range(record.world) if rank not in ranks]
     ranks.update(random.Random(seed).sample(others, min(checks, len(others))))
-    return sorted(ranks), []
+    return sorted(ranks), [rank if rank in ranks else 0 for rank in range(record.world)]

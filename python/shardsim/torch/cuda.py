@@ -15,6 +15,8 @@ GPUS = {
 
 
 def make_stream(native):
+    before = []  # Streams in use around the innermost `with`.
+
     class Stream(torch.Stream):
         """A stream of the virtual device."""
 
@@ -45,11 +47,11 @@ def make_stream(native):
             return self.stream_id
 
         def __enter__(self):
-            self._before = native.set_current_stream(self.stream_id)
+            before.append(native.set_current_stream(self.stream_id))
             return self
 
         def __exit__(self, *_):
-            native.set_current_stream(self._before)
+            native.set_current_stream(before.pop())
 
     return Stream
 
@@ -87,12 +89,12 @@ def install_streams(native):
     cuda = torch.cuda
     cuda.Stream = make_stream(native)
     cuda.Event = make_event(native)
-    cuda.current_stream = lambda *_: cuda.Stream(stream_id=native.current_stream())
-    cuda.default_stream = lambda *_: cuda.Stream(stream_id=0)
+    cuda.current_stream = lambda *_, **__: cuda.Stream(stream_id=native.current_stream())
+    cuda.default_stream = lambda *_, **__: cuda.Stream(stream_id=0)
     cuda.stream = lambda stream: stream if stream is not None else contextlib.nullcontext()
     cuda.StreamContext = cuda.stream
     cuda.set_stream = lambda stream: native.set_current_stream(stream.stream_id)
-    cuda.synchronize = lambda *_: torch.cuda.current_stream().synchronize()
+    cuda.synchronize = lambda *_, **__: native.synchronize_device()
     torch.Tensor.record_stream = lambda self, stream: None
 
 
@@ -116,28 +118,28 @@ def install_device(gpu, gpus_per_node, local_rank):
     cuda.current_device = lambda: 0  # All of a process is on one device, the first that it sees.
     cuda.set_device = set_device
     cuda.device = lambda device: contextlib.nullcontext()
-    cuda.get_device_properties = lambda *_: properties
-    cuda.get_device_capability = lambda *_: capability
-    cuda.get_device_name = lambda *_: name
+    cuda.get_device_properties = lambda *_, **__: properties
+    cuda.get_device_capability = lambda *_, **__: capability
+    cuda.get_device_name = lambda *_, **__: name
     cuda.is_bf16_supported = lambda *_, **__: True
     cuda.manual_seed = lambda seed: None
     cuda.manual_seed_all = lambda seed: None
-    cuda.get_rng_state = lambda *_: torch.zeros(16, dtype=torch.uint8)
-    cuda.set_rng_state = lambda *_: None
+    cuda.get_rng_state = lambda *_, **__: torch.zeros(16, dtype=torch.uint8)
+    cuda.set_rng_state = lambda *_, **__: None
     cuda.get_rng_state_all = lambda: [torch.zeros(16, dtype=torch.uint8)]
     cuda.set_rng_state_all = lambda states: None
 
 
 def install_memory(native, total):
     cuda = torch.cuda
-    cuda.memory_allocated = lambda *_: native.memory_now()
-    cuda.max_memory_allocated = lambda *_: native.memory_peak()
-    cuda.memory_reserved = lambda *_: native.memory_now()
-    cuda.max_memory_reserved = lambda *_: native.memory_peak()
-    cuda.reset_peak_memory_stats = lambda *_: native.reset_peak()
+    cuda.memory_allocated = lambda *_, **__: native.memory_now()
+    cuda.max_memory_allocated = lambda *_, **__: native.memory_peak()
+    cuda.memory_reserved = lambda *_, **__: native.memory_now()
+    cuda.max_memory_reserved = lambda *_, **__: native.memory_peak()
+    cuda.reset_peak_memory_stats = lambda *_, **__: native.reset_peak()
     cuda.empty_cache = lambda: None
-    cuda.mem_get_info = lambda *_: (total - native.memory_now(), total)
-    cuda.memory_stats = lambda *_: {
+    cuda.mem_get_info = lambda *_, **__: (total - native.memory_now(), total)
+    cuda.memory_stats = lambda *_, **__: {
         "allocated_bytes.all.current": native.memory_now(),
         "allocated_bytes.all.peak": native.memory_peak(),
         "reserved_bytes.all.current": native.memory_now(),
@@ -158,14 +160,16 @@ def install_memory(native, total):
 
 def install_accelerator():
     accelerator = torch.accelerator
-    torch._C._get_accelerator = lambda *_: torch.device("cuda")
+    torch._C._get_accelerator = lambda *_, **__: torch.device("cuda")
     accelerator.is_available = lambda: True
     accelerator.device_count = torch.cuda.device_count
     accelerator.current_accelerator = lambda *_, **__: torch.device("cuda")
     accelerator.current_device_index = lambda: 0
     accelerator.current_device_idx = lambda: 0
-    accelerator.set_device_index = lambda *_: None
-    accelerator.set_device_idx = lambda *_: None
+    accelerator.set_device_index = lambda *_, **__: None
+    accelerator.set_device_idx = lambda *_, **__: None
+    if not hasattr(accelerator, "device_index"):  # PyTorch 2.7 has it, and scripts written for that.
+        accelerator.device_index = lambda index: contextlib.nullcontext()
     accelerator.current_stream = torch.cuda.current_stream
     accelerator.synchronize = torch.cuda.synchronize
     torch.Tensor.pin_memory = lambda self, *_, **__: self
@@ -179,17 +183,27 @@ def install_attention():
 
     def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
                   enable_gqa=False):
-        fused = (query.is_cuda and attn_mask is None and query.dtype in (torch.bfloat16, torch.float16)
-                 and query.size(-1) <= 256)
-        if not fused:
+        if not query.is_cuda or query.dim() != 4 or query.size(-1) > 256:
             return other(query, key, value, attn_mask, dropout_p, is_causal, scale=scale,
                          enable_gqa=enable_gqa)
         if enable_gqa and query.size(-3) != key.size(-3):
             repeats = query.size(-3) // key.size(-3)
             key = key.repeat_interleave(repeats, -3)
             value = value.repeat_interleave(repeats, -3)
-        return torch.ops.aten._scaled_dot_product_flash_attention(
-            query, key, value, dropout_p, is_causal, False, scale=scale)[0]
+        is_half = query.dtype in (torch.bfloat16, torch.float16)
+        if is_half and attn_mask is None and query.size(-1) == value.size(-1):
+            return torch.ops.aten._scaled_dot_product_flash_attention(
+                query, key, value, dropout_p, is_causal, False, scale=scale)[0]
+        # FlashAttention has no fp32, no masks and no values of another width.
+        if attn_mask is not None:
+            if attn_mask.dtype == torch.bool:
+                attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(
+                    attn_mask.logical_not(), float("-inf"))
+            attn_mask = attn_mask.expand(*query.shape[:3], key.size(2))
+        has_backward = torch.is_grad_enabled() and any(
+            tensor.requires_grad for tensor in (query, key, value))
+        return torch.ops.aten._scaled_dot_product_efficient_attention(
+            query, key, value, attn_mask, has_backward, dropout_p, is_causal, scale=scale)[0]
 
     functional.scaled_dot_product_attention = attention
 

@@ -10,6 +10,7 @@ import os
 import pathlib
 import runpy
 import sys
+import sysconfig
 import traceback
 
 import torch
@@ -26,6 +27,10 @@ def parsed(arguments):
     parser.add_argument("--gpus-per-node", type=int, default=8)
     parser.add_argument("--gpu", choices=sorted(cuda.GPUS), default="h100")
     parser.add_argument("--out", required=True, help="the file that is written")
+    parser.add_argument("--steps", type=int, default=0,
+                        help="end after so many steps of the optimizer (0: when the script ends)")
+    parser.add_argument("--limit", type=float, default=600.0,
+                        help="seconds to wait for another rank")
     parser.add_argument("--recorded", default="", help="all ranks that are recorded at the same time")
     parser.add_argument("--represent", default="",
                         help="by world rank, the recorded one that stands for it, as a file")
@@ -54,7 +59,7 @@ def meet(native, options):
     represent = [int(rank) for rank in pathlib.Path(options.represent).read_text().split()]
     store = torch.distributed.TCPStore(
         "localhost", options.port, is_master=False, wait_for_workers=False, use_libuv=False,
-        timeout=datetime.timedelta(seconds=60))
+        timeout=datetime.timedelta(seconds=options.limit))
     native.set_recorders(options.rank, represent, store)
 
 
@@ -74,7 +79,10 @@ def run(options):
     cuda.install(native, options.gpu, options.gpus_per_node, options.rank % options.gpus_per_node)
     groups = distributed.install(native, options.rank, options.world)
     meet(native, options)
-    training = steps.Steps(native)
+    native.set_library_folders([
+        str(pathlib.Path(torch.__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent),
+        sysconfig.get_path("stdlib")])
+    training = steps.Steps(native, options.steps)
     training.install()
     script = pathlib.Path(options.script)
     sys.path.insert(0, str(script.resolve().parent))

@@ -14,6 +14,7 @@ TYPES = {"Double": "fp64", "Float": "fp32", "BFloat16": "bf16", "Half": "fp16",
 SIZES = {"Double": 8, "Float": 4, "BFloat16": 2, "Half": 2, "Long": 8, "Int": 4, "Short": 2,
          "Char": 1, "Byte": 1, "Bool": 1, "Float8_e4m3fn": 1, "Float8_e5m2": 1,
          "ComplexFloat": 8, "ComplexDouble": 16, "UInt32": 4, "UInt64": 8, "UInt16": 2}
+FUSED_OPTIMIZERS = {"_fused_adam", "_fused_adamw", "_fused_sgd", "_fused_adagrad"}
 REPLACES = {"copy", "fill", "zero", "uniform", "normal", "_foreach_copy", "_foreach_zero"}
 TENSOR = re.compile(r"([ico]):(\w+)\[([-\d,]*);([-\d,]*)\](h?)")
 
@@ -53,7 +54,15 @@ class Operator(typing.NamedTuple):
     def bytes(self):
         """Read and written; what is changed is both, but for values that are replaced."""
         times = 1 if self.base_name in REPLACES else 2
-        return sum(tensor.bytes * (times if tensor.role == "c" else 1) for tensor in self.tensors)
+        moved = sum(tensor.bytes * (times if tensor.role == "c" else 1) for tensor in self.tensors)
+        if self.base_name in FUSED_OPTIMIZERS:  # Its second list is gradients, which it reads.
+            moved -= sum(tensor.bytes for tensor in self.gradients())
+        return moved
+
+    def gradients(self):
+        """Of a fused optimizer, whose lists are parameters, gradients and states."""
+        count = self.arguments["self#"]
+        return [tensor for tensor in self.tensors if tensor.role == "c"][count:2 * count]
 
     @property
     def base_name(self):
@@ -98,18 +107,23 @@ def bmm(op):
     return product_row(op, a.sizes[1], b.sizes[2], a.sizes[2], a.sizes[0])
 
 
+def convolution_row(op, data, result, weight):
+    """As a product: each element of the result takes a part of the weights; transposed, each element
+    of the data does."""
+    many = data if op.arguments.get("transposed") else result
+    inner = weight.elements // weight.sizes[0]
+    return product_row(op, many.elements // many.sizes[1], weight.sizes[0], inner)
+
+
 def convolution(op):
-    weight = op.inputs[1]
-    output = op.outputs[0]
-    inner = math.prod(weight.sizes[1:])
-    return product_row(op, output.elements // output.sizes[1], output.sizes[1], inner)
+    return convolution_row(op, op.inputs[0], op.outputs[0], op.inputs[1])
 
 
 def convolution_backward(op):
-    gradient, _, weight = op.inputs[:3]
-    inner = math.prod(weight.sizes[1:])
-    row = product_row(op, gradient.elements // gradient.sizes[1], gradient.sizes[1], inner)
-    row["flops"] *= len(op.outputs[:2])  # Of the input, and of the weight.
+    gradient, data, weight = op.inputs[:3]
+    row = convolution_row(op, data, gradient, weight)
+    # Of the input, if it needs one, and of the weight; that of the bias is no product.
+    row["flops"] *= sum(len(output.sizes) > 1 for output in op.outputs)
     return row
 
 
@@ -147,7 +161,7 @@ PRODUCTS = {
 # Those whose price is more than their bytes at full rate.
 FAMILIES = {
     "embedding": "permutation", "embedding_dense_backward": "permutation",
-    "index": "permutation", "index_put": "permutation", "index_select": "permutation",
+    "index": "permutation", "_index_put_impl": "permutation", "index_select": "permutation",
     "index_add": "permutation", "gather": "permutation", "scatter_add": "permutation",
     "scatter": "permutation",
     "_log_softmax": "cross_entropy", "nll_loss_forward": "cross_entropy",
@@ -158,8 +172,16 @@ FAMILIES = {
 
 def moved_bytes(op):
     """Of rows that an index names, only those move."""
-    if op.base_name in ("embedding", "index", "index_select", "gather"):
+    name = op.base_name
+    if name in ("embedding", "index", "index_select", "gather"):
         return sum(tensor.bytes for tensor in op.tensors[1:]) + op.outputs[0].bytes
+    if name in ("_index_put_impl", "index_add", "scatter_add") and op.tensors[0].role == "c":
+        values = max(op.tensors[1:], key=lambda tensor: tensor.bytes)
+        return sum(tensor.bytes for tensor in op.tensors[1:]) + 2 * values.bytes
+    if name == "nll_loss_forward":  # One of each row.
+        return op.bytes - op.inputs[0].bytes + op.inputs[1].elements * SIZES[op.inputs[0].dtype]
+    if name == "nll_loss_backward":  # It only looks at the shape of the second.
+        return op.bytes - op.inputs[1].bytes
     return op.bytes
 
 

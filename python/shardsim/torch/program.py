@@ -88,9 +88,9 @@ class Writer:
         self.events = {}
         self.stream = 0
         self.event_of_wait = {}  # By work that was waited for; None: nobody else waits for it.
+        self.group_of_work = {}
         self.unended = self.step_without_end()
         self.op_rows = {}
-        self.op_counts = collections.Counter()  # By row and place.
 
     def write(self):
         tables = {"op": self.native.ops(), "call": self.native.calls(),
@@ -98,7 +98,7 @@ class Writer:
         act = {OP: lambda e: self.compute(e, tables["op"]), ALLOCATE: self.allocate,
                RELEASE: self.release, CALL: lambda e: self.post(e, tables["call"]),
                WAIT: lambda e: self.await_work(e[3], e[1]), SYNCHRONIZE: self.synchronize,
-               MARK: lambda e: self.mark(tables["mark"][e[2]])}
+               MARK: lambda e: self.mark(e[1], tables["mark"][e[2]])}
         for at, entry in enumerate(self.entries):
             kind = entry[0]
             if kind in act:
@@ -148,15 +148,16 @@ class Writer:
             self.step("s")
 
     def await_work(self, work, stream):
-        """Streams that come after the first wait for an event behind its waiting."""
+        """A work is waited for once. If several streams do, they wait for an event that stands for
+        it, in a stream where only works of its group are waited for."""
+        many = len(self.waits.streams[work]) > 1
         if work not in self.event_of_wait:
-            self.use(stream)
+            self.use((SCRATCH, self.group_of_work[work]) if many else stream)
             self.step(f"w{self.works.put_back(work)}")
-            many = len(self.waits.streams[work]) > 1
             self.event_of_wait[work] = self.event(("work", work)) if many else None
             if many:
                 self.step(f"e{self.event_of_wait[work]}")
-        elif self.event_of_wait[work] is not None:
+        if many:
             self.use(stream)
             self.step(f"b{self.event_of_wait[work]}")
 
@@ -169,10 +170,9 @@ class Writer:
     # --- Work ----------------------------------------------------------------------------------
 
     def compute(self, entry, ops):
-        _, stream, row, _, _, place = entry
+        _, stream, row, *_ = entry
         if row not in self.op_rows:
             self.op_rows[row] = self.rows.number("operation", prices.row_of(ops[row]))
-        self.op_counts[self.op_rows[row], place] += 1
         self.use(stream)
         self.step(f"c{self.op_rows[row]}")
 
@@ -187,14 +187,20 @@ class Writer:
             self.step(f"r{self.allocations.put_back(entry[3])}")
 
     def post(self, entry, calls):
-        _, stream, row, number, _, _ = entry
+        _, stream, row, number, group, _ = entry
+        self.group_of_work[number] = group
         call = self.rows.number("call", json.loads(calls[row]))
         self.use(stream)
         self.step(f"p{call}:{self.works.take(number)}")
 
-    def mark(self, text):
+    def mark(self, stream, text):
         if text == self.unended:
             return
+        if stream != 0:  # Marks are moments of the first stream.
+            self.use(stream)
+            self.step(f"e{self.event('mark')}")
+            self.use(0)
+            self.step(f"b{self.event('mark')}")
         self.use(0)
         self.step(f"m{self.rows.number('mark', json.loads(text))}")
 

@@ -15,6 +15,7 @@ import time
 from shardsim.torch import classes
 from shardsim.torch.program import PARTIAL
 
+MOST_TOGETHER = 64
 TAIL = 25  # Lines of a rank's output that are shown where it fails.
 
 
@@ -29,6 +30,8 @@ def parsed(arguments):
                         help="ranks to record: auto, all, or a list (0,8,16)")
     parser.add_argument("--checks", type=int, default=2,
                         help="ranks that are recorded to be compared, beside the first and the last")
+    parser.add_argument("--steps", type=int, default=3,
+                        help="end after so many steps of the optimizer; 0: when the script ends")
     parser.add_argument("--gpus-per-node", type=int, default=8)
     parser.add_argument("--gpu", default="h100")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds for a rank to be recorded")
@@ -47,7 +50,8 @@ class Recording:
         self.log = options.out / f"rank-{rank}.log"
         command = [sys.executable, "-m", "shardsim.torch.launch", "--rank", str(rank),
                    "--world", str(options.world), "--gpu", options.gpu,
-                   "--gpus-per-node", str(options.gpus_per_node), "--out", str(self.path)]
+                   "--gpus-per-node", str(options.gpus_per_node), "--steps", str(options.steps),
+                   "--limit", str(options.limit / 2), "--out", str(self.path)]
         if len(together) > 1:
             command += ["--recorded", ",".join(map(str, together)), "--represent", str(represent),
                         "--port", str(port)]
@@ -58,16 +62,15 @@ class Recording:
                 stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment)
         self.end = time.monotonic() + options.limit
 
-    def wait(self):
+    def has_ended(self):
         """Raises Failed."""
-        try:
-            status = self.process.wait(max(self.end - time.monotonic(), 0.1))
-        except subprocess.TimeoutExpired:
-            self.process.kill()
+        status = self.process.poll()
+        if status is None and time.monotonic() > self.end:
             raise Failed(f"rank {self.rank} did not end in time (--limit); its last lines:\n"
-                         + self.tail()) from None
-        if status != 0:
+                         + self.tail())
+        if status:
             raise Failed(f"rank {self.rank} ended with {status}; its last lines:\n" + self.tail())
+        return status is not None
 
     def tail(self):
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -81,41 +84,44 @@ def meeting_place():
     return TCPStore("localhost", 0, is_master=True, wait_for_workers=False, use_libuv=False)
 
 
-def record_each(options, ranks):
-    """Ranks that need nothing of each other, as many at a time as there are cores."""
-    jobs = len(os.sched_getaffinity(0))
-    waiting = list(ranks)
-    running = []
+def wait_for(recordings):
+    """Until all have ended. Raises Failed for the first that fails; then the others end, too."""
+    running = list(recordings)
     try:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                running.append(Recording(options, waiting.pop(0)))
-            running.pop(0).wait()
+        while running:
+            running = [recording for recording in running if not recording.has_ended()]
+            time.sleep(0.02)
     finally:
         for recording in running:
             recording.process.kill()
+            recording.process.wait()
 
 
 def record_together(options, ranks, stands):
     """Ranks that leave small values for each other."""
+    if len(ranks) > MOST_TOGETHER:
+        raise Failed(f"{len(ranks)} ranks would run at the same time, one process each, and at most "
+                     f"{MOST_TOGETHER} may: name fewer (--ranks)")
     represent = options.out / "represent.txt"
     represent.write_text(" ".join(map(str, stands)), encoding="utf-8")
     store = meeting_place()
-    running = [Recording(options, rank, ranks, represent, store.port) for rank in ranks]
+    running = []
     try:
-        for recording in running:
-            recording.wait()
-    finally:
+        for rank in ranks:
+            running.append(Recording(options, rank, ranks, represent, store.port))
+    except OSError as error:
         for recording in running:
             recording.process.kill()
-        represent.unlink()
+        raise Failed(f"a process for rank {ranks[len(running)]} does not start: {error}") from None
+    wait_for(running)
+    represent.unlink()
 
 
 def record_auto(options):
     """Rank 0 first: it knows all groups, and tells whether messages are sent."""
     first = Recording(options, 0)
     try:
-        first.wait()
+        wait_for([first])
         record = classes.Record(first.path)
     except Failed:
         # It may have waited for values of others, which are recorded next.
@@ -127,10 +133,9 @@ def record_auto(options):
         if not record.with_messages:
             raise
     ranks, stands = classes.choose(record, options.checks)
-    if stands:
+    if len(ranks) > 1:
+        # Rank 0 once more: the others get what it sends them.
         record_together(options, ranks, stands)
-    else:
-        record_each(options, [rank for rank in ranks if rank != 0])
     return ranks
 
 
@@ -150,6 +155,7 @@ def record(options):
             raise Failed(f"there is no rank {ranks[-1]} in a world of {options.world} (--ranks)")
     else:
         raise Failed(f'--ranks is "{options.ranks}"; give auto, all, or a list: 0,8,16')
+    subprocess.run([sys.executable, "-m", "shardsim.torch.build_native"], check=True)
     record_together(options, ranks,
                     [rank if rank in ranks else ranks[0] for rank in range(options.world)])
     return ranks
@@ -169,7 +175,7 @@ def main():
         print(f"shardsim torch: {failed}", file=sys.stderr)
         return 1
     log = options.out / f"rank-{ranks[0]}.log"
-    with open(log, encoding="utf-8") as output:
+    with open(log, encoding="utf-8", errors="replace") as output:
         shutil.copyfileobj(output, sys.stderr)
     return 0
 

@@ -15,8 +15,9 @@ def storages_of(value):
 
 
 class Steps:
-    def __init__(self, native):
+    def __init__(self, native, most=0):
         self.native = native
+        self.most = most  # The script ends after so many steps; 0: by itself.
         self.number = 0
         self.first = None  # The optimizer whose steps are those of the training.
         self.categories = {}
@@ -58,6 +59,8 @@ class Steps:
             return
         self.mark("step_ends")
         self.number += 1
+        if self.number == self.most:
+            raise SystemExit(0)
         self.mark("step_begins")
 
     def categorize(self, optimizer):

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <c10/core/Stream.h>
@@ -37,7 +38,9 @@ void reset_peak();
 [[nodiscard]] bool is_small(const at::Tensor& tensor);
 /// Whether its values are known: they came from the host, or were computed of such values.
 [[nodiscard]] bool is_known(const at::Tensor& tensor);
+/// Says so, if the tensor is all of its memory, or the rest was known before.
 void set_known(const at::Tensor& tensor);
+void set_unknown(const at::Tensor& tensor);
 /// The same tensor, for operators of the host. REQUIRES: is_small().
 [[nodiscard]] at::Tensor on_host(const at::Tensor& tensor);
 
@@ -49,6 +52,8 @@ void set_known(const at::Tensor& tensor);
 StreamNumber set_current_stream(StreamNumber stream);
 [[nodiscard]] StreamNumber new_stream();
 [[nodiscard]] std::int64_t new_event();
+/// The host waits for all streams.
+void synchronize_device();
 [[nodiscard]] c10::Stream stream_of(StreamNumber number);
 
 // --- Places ------------------------------------------------------------------------------------
@@ -61,7 +66,9 @@ void leave_module();
 void set_phase(const std::string& phase);
 /// Module and phase of the operator that runs, as a row of the log.
 [[nodiscard]] std::int64_t current_place();
-/// File and line of the innermost Python code outside PyTorch, or "backward" in autograd's threads.
+/// File and line of the innermost Python code outside these folders, or "backward" in autograd's
+/// threads.
 [[nodiscard]] std::string python_site();
+void set_library_folders(std::vector<std::string> folders);
 
 }  // namespace shardsim_torch

@@ -51,8 +51,9 @@ void set_values(const at::Tensor& to, const at::Tensor& values) {
 }
 
 Fetch Exchange::all(const at::Tensor& tensor, std::function<void(const Values&)> use) {
-  if (!may_be_exchanged(tensor)) return nullptr;
+  // Counted whatever the size is: members may have other sizes.
   const std::string key = group_ + "/" + std::to_string(num_exchanges_++) + "/";
+  if (!may_be_exchanged(tensor)) return nullptr;
   const bool known = is_known(tensor) && is_small(tensor);
   const at::Tensor values = known ? on_host(tensor).clone() : at::Tensor();
   if (is_recorded_together()) {

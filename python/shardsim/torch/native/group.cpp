@@ -30,8 +30,10 @@ std::atomic<StreamNumber> next_group_stream = kGroupStreams;
 // for, as with NCCL: until then nothing waits for other ranks.
 class LoggedWork final : public c10d::Work {
  public:
-  LoggedWork(std::int64_t number, StreamNumber group_stream, const Tensors& results, Fetch fetch)
-      : number_(number), results_(results), fetch_(std::move(fetch)) {
+  // `group`: what fetches values, which must not go before.
+  LoggedWork(c10::intrusive_ptr<c10d::Backend> group, std::int64_t number,
+             StreamNumber group_stream, const Tensors& results, Fetch fetch)
+      : group_(std::move(group)), number_(number), results_(results), fetch_(std::move(fetch)) {
     std::vector<c10::Device> devices;
     for (const at::Tensor& tensor : results) {
       if (tensor.is_cuda()) devices = {c10::Device(c10::kCUDA, 0)};
@@ -65,6 +67,7 @@ class LoggedWork final : public c10d::Work {
     if (const Fetch fetch = std::exchange(fetch_, nullptr)) fetch();
   }
 
+  c10::intrusive_ptr<c10d::Backend> group_;
   std::int64_t number_;  // 0: it moves nothing on the device.
   Tensors results_;
   Fetch fetch_;
@@ -149,11 +152,11 @@ class Group final : public c10d::Backend {
   }
   WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::AllgatherOptions& options) override {
-    WorkPtr last;
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      last = _allgather_base(outputs[i], inputs[i], options);
-    }
-    return last;
+    const bool is_first = !coalesced_;
+    if (is_first) startCoalescing();
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      _allgather_base(outputs[i], inputs[i], options);
+    return is_first ? endCoalescing() : work(0, outputs, nullptr);
   }
   WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                     const c10d::AllgatherOptions&) override {
@@ -172,11 +175,11 @@ class Group final : public c10d::Backend {
   }
   WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::ReduceScatterOptions& options) override {
-    WorkPtr last;
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      last = _reduce_scatter_base(outputs[i], inputs[i], options);
-    }
-    return last;
+    const bool is_first = !coalesced_;
+    if (is_first) startCoalescing();
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      _reduce_scatter_base(outputs[i], inputs[i], options);
+    return is_first ? endCoalescing() : work(0, outputs, nullptr);
   }
   WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                          const c10d::ReduceScatterOptions& options) override {
@@ -196,8 +199,17 @@ class Group final : public c10d::Backend {
   WorkPtr scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                   const c10d::ScatterOptions& options) override {
     const auto root = static_cast<int>(options.rootRank);
-    if (!inputs.empty()) outputs.front().copy_(inputs.front()[place(getRank())]);
-    return post(outputs, CallText(name_, "scatter").parts(outputs.front(), getSize()).root(root));
+    for (int member = 0; !inputs.empty() && member < getSize(); ++member) {
+      const at::Tensor& part = inputs.front()[place(member)];
+      if (member != getRank()) {
+        exchange_.leave_message(part, member);
+      } else if (is_known(part) && is_small(part)) {
+        set_values(outputs.front(), on_host(part));
+      }
+    }
+    const Fetch fetch = inputs.empty() ? exchange_.message(outputs.front(), root) : nullptr;
+    return post(outputs, CallText(name_, "scatter").parts(outputs.front(), getSize()).root(root),
+                fetch);
   }
 
   WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& to,
@@ -264,16 +276,24 @@ class Group final : public c10d::Backend {
     return number;
   }
   WorkPtr work(std::int64_t number, const Tensors& results, Fetch fetch) {
-    return c10::make_intrusive<LoggedWork>(number, stream_, results, std::move(fetch));
+    return c10::make_intrusive<LoggedWork>(
+        c10::intrusive_ptr<c10d::Backend>::unsafe_reclaim_from_nonowning(this), number, stream_,
+        results, std::move(fetch));
   }
   // Calls with tensors of the host move nothing on the device.
   WorkPtr post(const Tensors& results, const CallText& call, Fetch fetch = nullptr) {
     const std::int64_t number = call.is_of_device() ? log(call.text()) : 0;
-    if (coalesced_ && number != 0) coalesced_->last_work = number;
-    return work(number, results, std::move(fetch));
+    // What is not fetched is not known.
+    for (const at::Tensor& tensor : results) set_unknown(tensor);
+    if (!coalesced_ || number == 0) return work(number, results, std::move(fetch));
+    coalesced_->last_work = number;
+    coalesced_->tensors.insert(coalesced_->tensors.end(), results.begin(), results.end());
+    if (fetch) coalesced_->fetches.push_back(std::move(fetch));
+    return work(number, results, nullptr);
   }
   WorkPtr post_message(const Tensors& tensors, const CallMessage& message, Fetch fetch) {
     if (!tensors.front().is_cuda()) return work(0, tensors, std::move(fetch));
+    if (!message.sends) set_unknown(tensors.front());
     if (coalesced_) {
       coalesced_->messages.push_back(message);
       coalesced_->tensors.insert(coalesced_->tensors.end(), tensors.begin(), tensors.end());

@@ -31,10 +31,10 @@ void Log::add_read(StreamNumber stream, const std::string& site) {
   entries_.push_back({.kind = EntryKind::read, .stream = stream, .row = sites_.row(site)});
 }
 
-void Log::add_mark(const std::string& text) {
+void Log::add_mark(StreamNumber stream, const std::string& text) {
   const std::lock_guard guard(mutex_);
   if (!is_on_) return;
-  entries_.push_back({.kind = EntryKind::mark, .row = marks_.row(text)});
+  entries_.push_back({.kind = EntryKind::mark, .stream = stream, .row = marks_.row(text)});
 }
 
 std::int64_t Log::where(const std::string& text) {

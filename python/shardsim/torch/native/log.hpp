@@ -66,7 +66,7 @@ class Log {
   void add_call(StreamNumber stream, const std::string& call, std::int64_t work,
                 StreamNumber group_stream);
   void add_read(StreamNumber stream, const std::string& site);
-  void add_mark(const std::string& text);
+  void add_mark(StreamNumber stream, const std::string& text);
   [[nodiscard]] std::int64_t where(const std::string& text);
   void set_on(bool is_on) {
     const std::lock_guard guard(mutex_);

@@ -155,8 +155,16 @@ bool is_known(const at::Tensor& tensor) {
 
 void set_known(const at::Tensor& tensor) {
   if (!tensor.is_cuda()) return;
+  const bool is_all = static_cast<std::size_t>(tensor.nbytes()) >= tensor.storage().nbytes();
   memory().visit(tensor.storage().data(), [&](Allocation* found) {
-    if (found != nullptr && found->has_memory) found->is_known = true;
+    if (found != nullptr && found->has_memory && is_all) found->is_known = true;
+  });
+}
+
+void set_unknown(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.is_cuda()) return;
+  memory().visit(tensor.storage().data(), [](Allocation* found) {
+    if (found != nullptr) found->is_known = false;
   });
 }
 

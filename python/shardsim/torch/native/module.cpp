@@ -58,10 +58,13 @@ PYBIND11_MODULE(native, module) {
   module.def("synchronize_event",
              [](std::int64_t event) { add(EntryKind::synchronize_event, 0, event); });
 
+  module.def("synchronize_device", &synchronize_device);
+  module.def("set_library_folders", &set_library_folders);
+
   module.def("enter_module", &enter_module);
   module.def("leave_module", &leave_module);
   module.def("set_phase", &set_phase);
-  module.def("mark", [](const std::string& text) { Log::get().add_mark(text); });
+  module.def("mark", [](const std::string& text) { Log::get().add_mark(current_stream(), text); });
 
   module.def("set_on", [](bool is_on) { Log::get().set_on(is_on); });
   module.def("entries", &entries);

@@ -80,6 +80,15 @@ const at::Tensor& resize_to(const at::Tensor& tensor, at::IntArrayRef sizes,
   return tensor;
 }
 
+at::Tensor& set_storage(at::Tensor& tensor, at::Storage storage, std::int64_t offset,
+                        at::IntArrayRef sizes, at::IntArrayRef strides) {
+  c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  impl->set_storage_keep_dtype(std::move(storage));
+  impl->set_storage_offset(offset);
+  impl->set_sizes_and_strides(sizes, strides);
+  return tensor;
+}
+
 // --- Values that the host reads ----------------------------------------------------------------
 
 // What the host reads of a tensor without data: nothing is infinite, and nothing is zero by chance.
@@ -117,6 +126,8 @@ at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   } else if (to.is_cpu()) {
     Log::get().add_read(current_stream(), python_site());
     to.fill_(declared_value(to.scalar_type()));
+  } else {
+    set_unknown(to);
   }
   return to;
 }
@@ -219,11 +230,24 @@ class Call {
     for (std::size_t i = 0; i < schema_.returns().size(); ++i) {
       results.push_back(made.empty() ? given_[*source_of(i)] : result_of(i, made[i]));
     }
+    forget_what_is_written();
     log(results);
     for (IValue& result : results) stack_.push_back(std::move(result));
   }
 
  private:
+  void forget_what_is_written() const {
+    for (std::size_t i = 0; i < given_.size(); ++i) {
+      if (writes(schema_.arguments()[i])) for_each_tensor(given_[i], set_unknown);
+    }
+    // Gradients without data are finite: a scaler of losses goes on.
+    if (schema_.name() != "aten::_amp_foreach_non_finite_check_and_unscale_") return;
+    const at::Tensor found = given_[1].toTensor();
+    if (!is_small(found)) return;
+    on_host(found).zero_();
+    set_known(found);
+  }
+
   template <class Change>
   std::vector<IValue> call(c10::DispatchKey key, c10::DeviceType device, Change&& change) {
     for (const IValue& value : given_) {
@@ -320,13 +344,15 @@ class Call {
   // --- On the host -----------------------------------------------------------------------------
 
   [[nodiscard]] bool can_run_on_host() const {
-    bool has_input = false;
+    // These need no input, and have the same value in each type.
+    const bool fills = schema_.name() == "aten::fill_" || schema_.name() == "aten::zero_";
+    bool has_input = fills;
     bool can = true;
     for (std::size_t i = 0; i < given_.size(); ++i) {
       const bool is_written = writes(schema_.arguments()[i]);
       for_each_tensor(given_[i], [&](const at::Tensor& tensor) {
         has_input = has_input || !is_written;
-        can = can && !at::isFloatingType(tensor.scalar_type()) &&
+        can = can && (fills || !at::isFloatingType(tensor.scalar_type())) &&
               (is_written ? is_small(tensor) : is_known(tensor) && is_small(tensor));
       });
     }
@@ -372,6 +398,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("view", view);
   library.impl("resize_", resize_to);
   library.impl("copy_", copy);
+  library.impl("set_.source_Storage_storage_offset", set_storage);
   library.impl("_local_scalar_dense", local_scalar_dense);
   library.impl("bincount", bincount);
   library.impl("histc", histc);
@@ -386,7 +413,8 @@ bool is_one_kernel(const std::string& name) {
                             "aten::_chunk_cat", "aten::split_with_sizes_copy"}) {
     if (name.rfind(begin, 0) == 0) return true;
   }
-  return false;
+  return name == "aten::convolution" || name == "aten::convolution_backward" ||
+         name == "aten::native_layer_norm" || name == "aten::native_group_norm";
 }
 
 TORCH_LIBRARY_IMPL(aten, CUDA, library_of_kernels) {

@@ -1,6 +1,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/SequenceNumber.h>
@@ -21,10 +22,14 @@ std::string phase;  // Python's main thread sets it.
 std::mutex forward_mutex;
 std::map<std::uint64_t, std::int64_t> forward_places;
 
-bool is_of_pytorch(const std::string& file) {
-  return file.find("/torch/") != std::string::npos || file.find("<frozen") == 0 ||
-         file.find("/shardsim/") != std::string::npos ||
-         file.find("/contextlib.py") != std::string::npos;
+std::vector<std::string> library_folders;
+
+bool is_of_library(const std::string& file) {
+  if (file.rfind("<", 0) == 0) return true;  // Frozen, or made at run time.
+  for (const std::string& folder : library_folders) {
+    if (file.rfind(folder, 0) == 0) return true;
+  }
+  return false;
 }
 
 std::string name_of(PyFrameObject* frame) {
@@ -36,6 +41,8 @@ std::string name_of(PyFrameObject* frame) {
 }
 
 }  // namespace
+
+void set_library_folders(std::vector<std::string> folders) { library_folders = std::move(folders); }
 
 void enter_module(const std::string& path) { modules.push_back(path); }
 void leave_module() {
@@ -67,7 +74,7 @@ std::string python_site() {
   PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
   while (frame != nullptr) {
     const std::string file = name_of(frame);
-    if (!is_of_pytorch(file)) {
+    if (!is_of_library(file)) {
       site = file + ":" + std::to_string(PyFrame_GetLineNumber(frame));
       Py_DECREF(frame);
       break;

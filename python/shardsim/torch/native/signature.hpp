@@ -8,7 +8,8 @@
 namespace shardsim_torch {
 
 /// An operator with all that its price depends on, as a text: name, then tensors it reads (i),
-/// changes (c) and makes (o), each as dtype[sizes;strides], and whole numbers among its arguments.
+/// changes (c) and makes (o), each as dtype[sizes;strides], whole numbers among its arguments, and
+/// the lengths (#) of lists.
 class Signature {
  public:
   explicit Signature(std::string name, const std::string& overload = "") : text_(std::move(name)) {
@@ -24,6 +25,9 @@ class Signature {
   void argument(const std::string& name, const c10::IValue& value) {
     if (value.isBool()) flag(name, value.toBool());
     if (value.isInt()) text_ += " " + name + "=" + std::to_string(value.toInt());
+    if (value.isTensorList()) {
+      text_ += " " + name + "#=" + std::to_string(value.toTensorList().size());
+    }
   }
   [[nodiscard]] const std::string& text() const { return text_; }
 

@@ -44,9 +44,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     Log::get().add({.kind = EntryKind::synchronize, .stream = stream.id()});
   }
   void synchronizeDevice(const c10::DeviceIndex) const override {
-    for (StreamNumber stream = next_stream - 1; stream >= 0; --stream) {
-      Log::get().add({.kind = EntryKind::synchronize, .stream = stream});
-    }
+    shardsim_torch::synchronize_device();
   }
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex,
@@ -80,6 +78,12 @@ StreamNumber set_current_stream(StreamNumber stream) {
 
 StreamNumber new_stream() { return next_stream++; }
 std::int64_t new_event() { return next_event++; }
+
+void synchronize_device() {
+  for (StreamNumber stream = next_stream - 1; stream >= 0; --stream) {
+    Log::get().add({.kind = EntryKind::synchronize, .stream = stream});
+  }
+}
 
 c10::Stream stream_of(StreamNumber number) {
   return c10::Stream(c10::Stream::UNSAFE, device(), number);
