@@ -20,7 +20,7 @@ NEXT = '{"kind": "step_begins", "step": 1}'
 def steps_of(entries, marks=(), category_of=None):
     """Entries are (kind, stream, row, number, amount)."""
     native = types.SimpleNamespace(
-        entries=lambda: [(*entry, *([0] * (6 - len(entry)))) for entry in entries],
+        entries=lambda: [(*entry, *([0] * (5 - len(entry)))) for entry in entries],
         ops=lambda: ["aten::relu i:Float[4;1] o:Float[4;1]", "aten::neg i:Float[8;1] o:Float[8;1]"],
         calls=lambda: ['{"group": "world", "kind": "barrier", "dtype": "int8", "count": 0}'],
         marks=lambda: list(marks), GROUP_STREAMS=GROUP)

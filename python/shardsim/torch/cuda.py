@@ -98,17 +98,12 @@ def install_streams(native):
     torch.Tensor.record_stream = lambda self, stream: None
 
 
-def install_device(gpu, gpus_per_node, local_rank):
+def install_device(gpu, gpus_per_node):
     cuda = torch.cuda
     name, capability, memory, processors = GPUS[gpu]
     properties = types.SimpleNamespace(
         name=name, major=capability[0], minor=capability[1], total_memory=memory,
         multi_processor_count=processors, gcnArchName="", is_integrated=False)
-    current = [local_rank]
-
-    def set_device(device):
-        index = torch.device(device).index if not isinstance(device, int) else device
-        current[0] = index if index is not None else 0
 
     cuda._lazy_init = lambda: None
     cuda._is_in_bad_fork = lambda: False
@@ -116,7 +111,7 @@ def install_device(gpu, gpus_per_node, local_rank):
     cuda.is_initialized = lambda: True
     cuda.device_count = lambda: gpus_per_node
     cuda.current_device = lambda: 0  # All of a process is on one device, the first that it sees.
-    cuda.set_device = set_device
+    cuda.set_device = lambda device: None
     cuda.device = lambda device: contextlib.nullcontext()
     cuda.get_device_properties = lambda *_, **__: properties
     cuda.get_device_capability = lambda *_, **__: capability
@@ -208,8 +203,8 @@ def install_attention():
     functional.scaled_dot_product_attention = attention
 
 
-def install(native, gpu, gpus_per_node, local_rank):
-    install_device(gpu, gpus_per_node, local_rank)
+def install(native, gpu, gpus_per_node):
+    install_device(gpu, gpus_per_node)
     install_streams(native)
     install_memory(native, GPUS[gpu][2])
     install_accelerator()

@@ -76,7 +76,7 @@ def notes_of(native):
 
 def run(options):
     native = build_native.load(torch)
-    cuda.install(native, options.gpu, options.gpus_per_node, options.rank % options.gpus_per_node)
+    cuda.install(native, options.gpu, options.gpus_per_node)
     groups = distributed.install(native, options.rank, options.world)
     meet(native, options)
     native.set_library_folders([

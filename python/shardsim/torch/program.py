@@ -55,7 +55,7 @@ class Waits:
         self.streams = collections.defaultdict(set)  # By work.
         last = {}
         events = {}
-        for kind, stream, _, number, amount, _ in entries:
+        for kind, stream, _, number, amount in entries:
             work = None
             if kind == CALL:
                 last[amount] = number
@@ -87,7 +87,7 @@ class Writer:
         self.streams = {0: 0}
         self.events = {}
         self.stream = 0
-        self.event_of_wait = {}  # By work that was waited for; None: nobody else waits for it.
+        self.waited = set()  # Works.
         self.group_of_work = {}
         self.unended = self.step_without_end()
         self.op_rows = {}
@@ -129,7 +129,7 @@ class Writer:
         return self.events.setdefault(key, len(self.events))
 
     def pass_event(self, entry, work):
-        kind, stream, _, number, _, _ = entry
+        kind, stream, _, number, _ = entry
         if kind == RECORD:
             if work is not None:
                 return  # It is the work that is waited for.
@@ -151,15 +151,15 @@ class Writer:
         """A work is waited for once. If several streams do, they wait for an event that stands for
         it, in a stream where only works of its group are waited for."""
         many = len(self.waits.streams[work]) > 1
-        if work not in self.event_of_wait:
+        if work not in self.waited:
+            self.waited.add(work)
             self.use((SCRATCH, self.group_of_work[work]) if many else stream)
             self.step(f"w{self.works.put_back(work)}")
-            self.event_of_wait[work] = self.event(("work", work)) if many else None
             if many:
-                self.step(f"e{self.event_of_wait[work]}")
+                self.step(f"e{self.event(('work', work))}")
         if many:
             self.use(stream)
-            self.step(f"b{self.event_of_wait[work]}")
+            self.step(f"b{self.event(('work', work))}")
 
     def synchronize(self, entry):
         if entry[1] not in self.streams:
@@ -177,7 +177,7 @@ class Writer:
         self.step(f"c{self.op_rows[row]}")
 
     def allocate(self, entry):
-        _, _, _, number, amount, _ = entry
+        _, _, _, number, amount = entry
         row = self.rows.number("allocation", {
             "category": self.category_of.get(number, "activations"), "bytes": amount})
         self.step(f"a{row}:{self.allocations.take(number)}")
@@ -187,7 +187,7 @@ class Writer:
             self.step(f"r{self.allocations.put_back(entry[3])}")
 
     def post(self, entry, calls):
-        _, stream, row, number, group, _ = entry
+        _, stream, row, number, group = entry
         self.group_of_work[number] = group
         call = self.rows.number("call", json.loads(calls[row]))
         self.use(stream)

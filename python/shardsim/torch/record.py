@@ -79,7 +79,7 @@ class Recording:
 
 def meeting_place():
     """A store for the values that recorded ranks leave for each other. It outlives all of them."""
-    from torch.distributed import TCPStore  # Only pipelines and --ranks need it, and it takes long.
+    from torch.distributed import TCPStore  # It takes seconds, and one rank needs none.
 
     return TCPStore("localhost", 0, is_master=True, wait_for_workers=False, use_libuv=False)
 
@@ -141,7 +141,6 @@ def record_auto(options):
 
 def record(options):
     """Returns the ranks that were recorded. Raises Failed."""
-    options.out = pathlib.Path(options.out)
     options.out.mkdir(parents=True, exist_ok=True)
     for old in options.out.glob("rank-*.*"):
         old.unlink()
@@ -163,6 +162,7 @@ def record(options):
 
 def main():
     options = parsed(sys.argv[1:])
+    options.out = pathlib.Path(options.out)
     if options.world < 1:
         print("shardsim torch: --world is less than 1", file=sys.stderr)
         return 64
@@ -172,6 +172,8 @@ def main():
     try:
         ranks = record(options)
     except Failed as failed:
+        for part in options.out.glob("rank-*.jsonl*"):
+            part.unlink()  # A replay would take it for all.
         print(f"shardsim torch: {failed}", file=sys.stderr)
         return 1
     log = options.out / f"rank-{ranks[0]}.log"

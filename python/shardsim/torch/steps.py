@@ -1,5 +1,5 @@
-"""Follows a training through its modules and optimizers: where operators belong, where steps end,
-and what parameters, gradients and optimizer states are."""
+"""Follows a training through its optimizers: where steps end, and what parameters, gradients and
+optimizer states are."""
 
 import json
 
@@ -21,39 +21,16 @@ class Steps:
         self.number = 0
         self.first = None  # The optimizer whose steps are those of the training.
         self.categories = {}
-        self.names = {}
         self.mark("step_begins")
 
     def install(self):
-        modules = torch.nn.modules.module
-        modules.register_module_forward_pre_hook(self.enter)
-        modules.register_module_forward_hook(self.leave, always_call=True)
-        optimizers.register_optimizer_step_pre_hook(self.before_step)
         optimizers.register_optimizer_step_post_hook(self.after_step)
 
     def mark(self, kind):
         self.native.mark(json.dumps({"kind": kind, "step": self.number}))
 
-    # --- Modules -------------------------------------------------------------------------------
-
-    def enter(self, module, _):
-        if module not in self.names:
-            self.names[module] = type(module).__name__
-            for path, child in module.named_modules():
-                self.names.setdefault(child, path or type(module).__name__)
-        self.native.enter_module(self.names[module])
-
-    def leave(self, *_):
-        self.native.leave_module()
-
-    # --- Optimizers ----------------------------------------------------------------------------
-
-    def before_step(self, optimizer, *_):
-        self.first = self.first or optimizer
-        self.native.set_phase("optimizer")
-
     def after_step(self, optimizer, *_):
-        self.native.set_phase("")
+        self.first = self.first or optimizer
         self.categorize(optimizer)
         if optimizer is not self.first:
             return

@@ -56,22 +56,22 @@ CallText::CallText(const std::string& group, const std::string& kind)
   if (kind == "barrier") text_ += R"(, "dtype": "int8", "count": 0)";
 }
 
-CallText& CallText::buffer(const std::vector<at::Tensor>& parts) {
-  std::int64_t elements = 0;
-  for (const at::Tensor& part : parts) elements += part.numel();
-  const auto [type, count] = type_and_count(parts.front().scalar_type(), elements);
+CallText& CallText::full_buffer(const at::Tensor& part, std::int64_t elements) {
+  const auto [type, count] = type_and_count(part.scalar_type(), elements);
   add("dtype", quoted(type));
   add("count", std::to_string(count));
-  is_of_device_ = parts.front().is_cuda();
+  is_of_device_ = part.is_cuda();
   return *this;
 }
 
+CallText& CallText::buffer(const std::vector<at::Tensor>& parts) {
+  std::int64_t elements = 0;
+  for (const at::Tensor& part : parts) elements += part.numel();
+  return full_buffer(parts.front(), elements);
+}
+
 CallText& CallText::parts(const at::Tensor& part, int count) {
-  const auto [type, elements] = type_and_count(part.scalar_type(), part.numel() * count);
-  add("dtype", quoted(type));
-  add("count", std::to_string(elements));
-  is_of_device_ = part.is_cuda();
-  return *this;
+  return full_buffer(part, part.numel() * count);
 }
 
 CallText& CallText::type(const at::Tensor& tensor) {

@@ -35,6 +35,7 @@ class CallText {
   [[nodiscard]] std::string text() const { return text_ + "}"; }
 
  private:
+  CallText& full_buffer(const at::Tensor& part, std::int64_t elements);
   void add(const std::string& key, const std::string& value) {
     text_ += ", \"" + key + "\": " + value;
   }

@@ -56,16 +56,8 @@ StreamNumber set_current_stream(StreamNumber stream);
 void synchronize_device();
 [[nodiscard]] c10::Stream stream_of(StreamNumber number);
 
-// --- Places ------------------------------------------------------------------------------------
+// --- Sites ---------------------------------------------------------------------------------------
 
-/// The module that the calling thread is in, by its path; operators of backward are those of the
-/// module that called forward.
-void enter_module(const std::string& path);
-void leave_module();
-/// A part of a step that is neither forward nor backward; "" ends it.
-void set_phase(const std::string& phase);
-/// Module and phase of the operator that runs, as a row of the log.
-[[nodiscard]] std::int64_t current_place();
 /// File and line of the innermost Python code outside these folders, or "backward" in autograd's
 /// threads.
 [[nodiscard]] std::string python_site();

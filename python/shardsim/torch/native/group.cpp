@@ -152,11 +152,8 @@ class Group final : public c10d::Backend {
   }
   WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::AllgatherOptions& options) override {
-    const bool is_first = !coalesced_;
-    if (is_first) startCoalescing();
-    for (std::size_t i = 0; i < outputs.size(); ++i)
-      _allgather_base(outputs[i], inputs[i], options);
-    return is_first ? endCoalescing() : work(0, outputs, nullptr);
+    return coalesced(outputs,
+                     [&](std::size_t i) { _allgather_base(outputs[i], inputs[i], options); });
   }
   WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                     const c10d::AllgatherOptions&) override {
@@ -175,11 +172,8 @@ class Group final : public c10d::Backend {
   }
   WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::ReduceScatterOptions& options) override {
-    const bool is_first = !coalesced_;
-    if (is_first) startCoalescing();
-    for (std::size_t i = 0; i < outputs.size(); ++i)
-      _reduce_scatter_base(outputs[i], inputs[i], options);
-    return is_first ? endCoalescing() : work(0, outputs, nullptr);
+    return coalesced(outputs,
+                     [&](std::size_t i) { _reduce_scatter_base(outputs[i], inputs[i], options); });
   }
   WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                          const c10d::ReduceScatterOptions& options) override {
@@ -274,6 +268,14 @@ class Group final : public c10d::Backend {
     ++num_calls_;
     Log::get().add_call(current_stream(), text, number, stream_);
     return number;
+  }
+  // Calls that are waited for at once, within others that are.
+  template <class Post>
+  WorkPtr coalesced(const Tensors& outputs, Post post) {
+    const bool is_first = !coalesced_;
+    if (is_first) startCoalescing();
+    for (std::size_t i = 0; i < outputs.size(); ++i) post(i);
+    return is_first ? endCoalescing() : work(0, outputs, nullptr);
   }
   WorkPtr work(std::int64_t number, const Tensors& results, Fetch fetch) {
     return c10::make_intrusive<LoggedWork>(

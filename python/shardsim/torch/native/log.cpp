@@ -7,11 +7,10 @@ Log& Log::get() {
   return log;
 }
 
-void Log::add_op(StreamNumber stream, const std::string& signature, std::int64_t where) {
+void Log::add_op(StreamNumber stream, const std::string& signature) {
   const std::lock_guard guard(mutex_);
   if (!is_on_) return;
-  entries_.push_back(
-      {.kind = EntryKind::op, .stream = stream, .row = ops_.row(signature), .where = where});
+  entries_.push_back({.kind = EntryKind::op, .stream = stream, .row = ops_.row(signature)});
 }
 
 void Log::add_call(StreamNumber stream, const std::string& call, std::int64_t work,
@@ -35,11 +34,6 @@ void Log::add_mark(StreamNumber stream, const std::string& text) {
   const std::lock_guard guard(mutex_);
   if (!is_on_) return;
   entries_.push_back({.kind = EntryKind::mark, .stream = stream, .row = marks_.row(text)});
-}
-
-std::int64_t Log::where(const std::string& text) {
-  const std::lock_guard guard(mutex_);
-  return places_.row(text);
 }
 
 }  // namespace shardsim_torch

@@ -15,7 +15,7 @@ using StreamNumber = std::int64_t;
 inline constexpr StreamNumber kGroupStreams = std::int64_t{1} << 32;
 
 enum class EntryKind : std::uint8_t {
-  op,                 // row: operator; where: module and phase.
+  op,                 // row: operator.
   allocate,           // number: of the allocation; amount: bytes.
   release,            // number: of the allocation.
   call,               // row: call; number: of its work; amount: the group's stream.
@@ -35,7 +35,6 @@ struct Entry {
   std::int64_t row = 0;
   std::int64_t number = 0;
   std::int64_t amount = 0;
-  std::int64_t where = 0;
 };
 
 /// Texts with numbers, in the order of their first use.
@@ -62,12 +61,11 @@ class Log {
     const std::lock_guard guard(mutex_);
     if (is_on_) entries_.push_back(entry);
   }
-  void add_op(StreamNumber stream, const std::string& signature, std::int64_t where);
+  void add_op(StreamNumber stream, const std::string& signature);
   void add_call(StreamNumber stream, const std::string& call, std::int64_t work,
                 StreamNumber group_stream);
   void add_read(StreamNumber stream, const std::string& site);
   void add_mark(StreamNumber stream, const std::string& text);
-  [[nodiscard]] std::int64_t where(const std::string& text);
   void set_on(bool is_on) {
     const std::lock_guard guard(mutex_);
     is_on_ = is_on;
@@ -79,7 +77,6 @@ class Log {
   [[nodiscard]] const Table& calls() const { return calls_; }
   [[nodiscard]] const Table& sites() const { return sites_; }
   [[nodiscard]] const Table& marks() const { return marks_; }
-  [[nodiscard]] const Table& places() const { return places_; }
 
  private:
   std::mutex mutex_;
@@ -89,7 +86,6 @@ class Log {
   Table calls_;
   Table sites_;
   Table marks_;
-  Table places_;
 };
 
 }  // namespace shardsim_torch

@@ -21,7 +21,7 @@ pybind11::list entries() {
   pybind11::list list;
   for (const Entry& entry : Log::get().entries()) {
     list.append(pybind11::make_tuple(static_cast<int>(entry.kind), entry.stream, entry.row,
-                                     entry.number, entry.amount, entry.where));
+                                     entry.number, entry.amount));
   }
   return list;
 }
@@ -61,9 +61,6 @@ PYBIND11_MODULE(native, module) {
   module.def("synchronize_device", &synchronize_device);
   module.def("set_library_folders", &set_library_folders);
 
-  module.def("enter_module", &enter_module);
-  module.def("leave_module", &leave_module);
-  module.def("set_phase", &set_phase);
   module.def("mark", [](const std::string& text) { Log::get().add_mark(current_stream(), text); });
 
   module.def("set_on", [](bool is_on) { Log::get().set_on(is_on); });
@@ -72,7 +69,6 @@ PYBIND11_MODULE(native, module) {
   module.def("calls", [] { return Log::get().calls().texts(); });
   module.def("sites", [] { return Log::get().sites().texts(); });
   module.def("marks", [] { return Log::get().marks().texts(); });
-  module.def("places", [] { return Log::get().places().texts(); });
 
   module.def(
       "set_recorders",

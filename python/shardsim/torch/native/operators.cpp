@@ -110,7 +110,7 @@ void log_copy(const at::Tensor& to, const at::Tensor& from) {
   signature.output(to);
   signature.flag("to_host", to.is_cpu());
   signature.flag("from_host", from.is_cpu());
-  Log::get().add_op(current_stream(), signature.text(), current_place());
+  Log::get().add_op(current_stream(), signature.text());
 }
 
 at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
@@ -150,7 +150,7 @@ at::Tensor uniform_counts(const at::Tensor& indices, std::int64_t bins, at::Scal
   Signature signature(name);
   signature.input(indices);
   signature.output(made);
-  Log::get().add_op(current_stream(), signature.text(), current_place());
+  Log::get().add_op(current_stream(), signature.text());
   return made;
 }
 
@@ -338,7 +338,7 @@ class Call {
         moves = true;
       });
     }
-    if (moves) Log::get().add_op(current_stream(), signature.text(), current_place());
+    if (moves) Log::get().add_op(current_stream(), signature.text());
   }
 
   // --- On the host -----------------------------------------------------------------------------

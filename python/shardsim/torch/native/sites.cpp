@@ -1,26 +1,15 @@
-#include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <ATen/SequenceNumber.h>
 #include <Python.h>
 #include <frameobject.h>
-#include <torch/csrc/autograd/function.h>
 
 #include "device.hpp"
 
 namespace shardsim_torch {
 
 namespace {
-
-thread_local std::vector<std::string> modules;
-std::string phase;  // Python's main thread sets it.
-
-// The module of each forward that autograd may go back through.
-std::mutex forward_mutex;
-std::map<std::uint64_t, std::int64_t> forward_places;
 
 std::vector<std::string> library_folders;
 
@@ -43,29 +32,6 @@ std::string name_of(PyFrameObject* frame) {
 }  // namespace
 
 void set_library_folders(std::vector<std::string> folders) { library_folders = std::move(folders); }
-
-void enter_module(const std::string& path) { modules.push_back(path); }
-void leave_module() {
-  if (!modules.empty()) modules.pop_back();
-}
-void set_phase(const std::string& name) { phase = name; }
-
-std::int64_t current_place() {
-  if (const auto node = torch::autograd::get_current_node()) {
-    const std::lock_guard guard(forward_mutex);
-    const auto found = forward_places.find(node->sequence_nr());
-    if (found != forward_places.end()) return found->second;
-    return Log::get().where("backward:");
-  }
-  const std::string module = modules.empty() ? "" : modules.back();
-  if (!phase.empty()) return Log::get().where(phase + ":" + module);
-  if (at::GradMode::is_enabled() || modules.empty()) {
-    // The node that this operator gets has the next number.
-    const std::lock_guard guard(forward_mutex);
-    forward_places[at::sequence_number::peek()] = Log::get().where("backward:" + module);
-  }
-  return Log::get().where("forward:" + module);
-}
 
 std::string python_site() {
   if (Py_IsInitialized() == 0) return "";
