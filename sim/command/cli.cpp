@@ -18,6 +18,7 @@
 #include "scenarios/scenario_error.hpp"
 #include "scenarios/source_text.hpp"
 #include "scenarios/suggest.hpp"
+#include "sim/command/program_words.hpp"
 #include "sim/command/verbs.hpp"
 
 namespace shardsim {
@@ -183,17 +184,22 @@ void declare_verbs(CLI::App& app, const std::vector<Verb>& verbs) {
   app.require_subcommand(1);
 }
 
-// "shardsim FILE" is "shardsim run FILE": put the verb in where the first word is none.
-std::vector<std::string> with_verb(int argc, const char* const* argv,
-                                   const std::vector<Verb>& verbs) {
-  std::vector<std::string> words(argv + 1, argv + argc);
-  if (!words.empty() && words.front() == "help") words.front() = "--help";
-  // The value of --color is no verb.
+// The first word that is no option. The value of --color is none, either.
+std::vector<std::string>::iterator first_word(std::vector<std::string>& words) {
   auto first = words.begin();
   while (first != words.end() && first->substr(0, 1) == "-") {
     const bool has_value = *first == "--color" && first + 1 != words.end();
     first += has_value ? 2 : 1;
   }
+  return first;
+}
+
+// "shardsim FILE" is "shardsim run FILE": put the verb in where the first word is none.
+std::vector<std::string> with_verb(int argc, const char* const* argv,
+                                   const std::vector<Verb>& verbs) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words.front() == "help") words.front() = "--help";
+  const auto first = first_word(words);
   const bool named =
       first != words.end() && std::ranges::find(verbs, *first, &Verb::name) != verbs.end();
   const bool global = std::all_of(words.begin(), words.end(), [](const std::string& word) {
@@ -201,6 +207,19 @@ std::vector<std::string> with_verb(int argc, const char* const* argv,
   });
   if (!named && !global) words.insert(words.begin(), "run");
   return words;
+}
+
+// Cuts off what belongs to a program that the verb starts, and returns it.
+std::vector<std::string> cut_passed_on(const CLI::App& app, const std::vector<Verb>& verbs,
+                                       std::vector<std::string>& words) {
+  const auto named = first_word(words);
+  if (named == words.end()) return {};
+  const auto verb = std::ranges::find(verbs, *named, &Verb::name);
+  if (verb == verbs.end() || !verb->starts_program) return {};
+  const std::vector<std::string> passed_on =
+      program_words(*app.get_subcommand(verb->name), {named + 1, words.end()});
+  words.resize(words.size() - passed_on.size());
+  return passed_on;
 }
 
 void add_color(CLI::App& app, std::string& color) {
@@ -287,11 +306,11 @@ int report(const Error& error, ErrorForm form, std::ostream& out, std::ostream& 
 
 std::vector<Verb> all_verbs() {
   return {
-      run_verb(),        demo_verb(),       init_verb(),   fix_verb(),       plan_verb(),
-      sweep_verb(),      merge_verb(),      diff_verb(),   import_verb(),    export_verb(),
-      replay_verb(),     presets_verb(),    schema_verb(), check_verb(),     schedule_verb(),
-      explain_verb(),    collective_verb(), doctor_verb(), calibrate_verb(), validate_verb(),
-      completion_verb(), man_verb(),
+      run_verb(),      demo_verb(),       init_verb(),       fix_verb(),    plan_verb(),
+      sweep_verb(),    merge_verb(),      diff_verb(),       import_verb(), export_verb(),
+      replay_verb(),   torch_verb(),      presets_verb(),    schema_verb(), check_verb(),
+      schedule_verb(), explain_verb(),    collective_verb(), doctor_verb(), calibrate_verb(),
+      validate_verb(), completion_verb(), man_verb(),
   };
 }
 
@@ -302,7 +321,8 @@ int run_command(int argc, const char* const* argv, std::ostream& out, std::ostre
   const std::vector<Verb> verbs = all_verbs();
   std::string color = "auto";
   build(app, verbs, color);
-  const std::vector<std::string> words = with_verb(argc, argv, verbs);
+  std::vector<std::string> words = with_verb(argc, argv, verbs);
+  const std::vector<std::string> passed_on = cut_passed_on(app, verbs, words);
   try {
     app.parse(
         std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the back.
@@ -315,6 +335,7 @@ int run_command(int argc, const char* const* argv, std::ostream& out, std::ostre
                         .err = err,
                         .color = color == "always" || (color == "auto" && terminal),
                         .words = {argv, argv + argc},
+                        .passed_on = passed_on,
                         .hooks = hooks};
   const auto asked = std::find_if(verbs.begin(), verbs.end(),
                                   [&](const Verb& verb) { return app.got_subcommand(verb.name); });

@@ -29,19 +29,13 @@ struct NamedKind {
 
 // The parser has only texts; the names of options give the kinds of their values.
 constexpr std::array kKinds = {
-    NamedKind{"", "--set", ValueKind::field},
-    NamedKind{"", "--model", ValueKind::model},
-    NamedKind{"", "--gpu", ValueKind::system},
-    NamedKind{"", "--system", ValueKind::system},
-    NamedKind{"presets", "name", ValueKind::preset},
-    NamedKind{"plan", "model", ValueKind::model},
-    NamedKind{"calibrate", "--out", ValueKind::file},
-    NamedKind{"plan", "--out", ValueKind::file},
-    NamedKind{"import", "--out", ValueKind::file},
-    NamedKind{"export", "--out", ValueKind::file},
-    NamedKind{"merge", "folder", ValueKind::folder},
-    NamedKind{"", "--out", ValueKind::folder},
-    NamedKind{"", "--folder", ValueKind::folder},
+    NamedKind{"", "--set", ValueKind::field},         NamedKind{"", "--model", ValueKind::model},
+    NamedKind{"", "--gpu", ValueKind::system},        NamedKind{"", "--system", ValueKind::system},
+    NamedKind{"presets", "name", ValueKind::preset},  NamedKind{"plan", "model", ValueKind::model},
+    NamedKind{"calibrate", "--out", ValueKind::file}, NamedKind{"plan", "--out", ValueKind::file},
+    NamedKind{"import", "--out", ValueKind::file},    NamedKind{"export", "--out", ValueKind::file},
+    NamedKind{"merge", "folder", ValueKind::folder},  NamedKind{"", "--out", ValueKind::folder},
+    NamedKind{"torch", "--ranks", ValueKind::number}, NamedKind{"", "--folder", ValueKind::folder},
     NamedKind{"init", "--from", ValueKind::preset},
 };
 
@@ -183,6 +177,14 @@ is dumb.
 .TP
 .B SHARDSIM_PRESETS
 The folder of the built\-in presets, instead of the one found beside the executable.
+.TP
+.B SHARDSIM_PYTHON
+The Python with which
+.B shardsim torch
+runs scripts, instead of python3.
+.TP
+.B SHARDSIM_PYTHON_PATH
+The folder of its package, instead of the one found beside the executable.
 .SH FILES
 Results go to standard output, everything else to standard error. Scenarios are JSON with comments;
 .B shardsim schema

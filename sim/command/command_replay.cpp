@@ -1,3 +1,5 @@
+#include "sim/command/command_replay.hpp"
+
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -30,19 +32,6 @@
 namespace shardsim {
 
 namespace {
-
-// The words of `shardsim replay`.
-struct ReplayArguments {
-  std::vector<std::string> files;
-  std::string groups;  // The list of a Chakra trace.
-  int ranks = 0;       // 0: one for each trace.
-  std::string system = "dgx-h100";
-  std::vector<std::string> overrides;  // As --set.
-  std::string output;                  // A program file.
-  double scale_recorded = 1.0;
-  bool json = false;
-  bool quiet = false;
-};
 
 constexpr std::size_t kMostFileBytes = std::size_t{1} << 30U;
 
@@ -91,6 +80,8 @@ ProgramSet linked(const ReplayArguments& arguments, TraceSet traces, int num_ran
   return link_traces(traces);
 }
 
+}  // namespace
+
 ProgramSet read_programs(const ReplayArguments& arguments) {
   std::vector<TraceFile> files;
   for (const std::string& path : files_in(arguments.files)) {
@@ -117,12 +108,7 @@ ProgramSet read_programs(const ReplayArguments& arguments) {
                    "the order of ranks");
 }
 
-// `shardsim replay FILE`: the time of recorded programs on a machine. Returns 0. Throws Error.
-int command_replay(const ReplayArguments& arguments, const Console& console) {
-  const ProgramSet set = read_programs(arguments);
-  if (!arguments.output.empty()) {
-    write_text(arguments.output, program_file_of(set), console.err);
-  }
+void print_replay(const ProgramSet& set, const ReplayArguments& arguments, const Console& console) {
   const Experiment machine = compile(scenario_of_system(arguments.system, arguments.overrides));
   Progress progress(console.err, !arguments.quiet);
   const ProgramReplayOptions options{.cluster = machine_for(set, machine),
@@ -132,6 +118,17 @@ int command_replay(const ReplayArguments& arguments, const Console& console) {
   progress.done();
   console.out << (arguments.json ? replay_json(set, options.cluster, replay)
                                  : replay_text(set, options.cluster, replay));
+}
+
+namespace {
+
+// `shardsim replay FILE`: the time of recorded programs on a machine. Returns 0. Throws Error.
+int command_replay(const ReplayArguments& arguments, const Console& console) {
+  const ProgramSet set = read_programs(arguments);
+  if (!arguments.output.empty()) {
+    write_text(arguments.output, program_file_of(set), console.err);
+  }
+  print_replay(set, arguments, console);
   return 0;
 }
 

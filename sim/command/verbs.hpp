@@ -25,7 +25,8 @@ struct Console {
   std::ostream& err;
   bool color = false;              ///< Whether `out` is a terminal that takes colours.
   std::vector<std::string> words;  ///< The command line itself, with which processes are started.
-  const RunHooks& hooks;           ///< Hooks for runs, in tests.
+  std::vector<std::string> passed_on;  ///< Of a verb that starts a program: that program's words.
+  const RunHooks& hooks;               ///< Hooks for runs, in tests.
 };
 
 /// The form in which a failure is printed; annotations are those of GitHub Actions.
@@ -40,6 +41,9 @@ struct Verb {
   std::string name;     ///< "sweep"
   std::string summary;  ///< A line of `shardsim --help`, without a full stop.
   VerbGroup group = VerbGroup::plan;
+  /// Whether it starts the program that its first word without an option names. All words after
+  /// that are the program's own, whatever they look like (Console::passed_on).
+  bool starts_program = false;
   /// Command lines and their purposes, the most useful first; --help shows them.
   std::vector<std::pair<std::string, std::string>> examples = {};
   /// Declares options and positional words, bound to the arguments.
@@ -96,6 +100,8 @@ template <class Arguments, class AddOptions, class Run>
 [[nodiscard]] Verb export_verb();
 /// `shardsim replay FILE`: replays recorded programs on another machine.
 [[nodiscard]] Verb replay_verb();
+/// `shardsim torch SCRIPT ARGS...`: records a PyTorch script without a GPU, and prices a step.
+[[nodiscard]] Verb torch_verb();
 /// `shardsim presets [NAME]`: lists models and systems, or shows one with its sources.
 [[nodiscard]] Verb presets_verb();
 /// `shardsim schema [scenario|result]`: prints the JSON Schema of what is read or written.

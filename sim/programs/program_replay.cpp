@@ -70,11 +70,8 @@ void add_computing(const ProgramSet& set, const ProgramReplayOptions& options,
 
 }  // namespace
 
-Cluster machine_for(const ProgramSet& set, const Experiment& machine) {
+Cluster machine_of_ranks(int ranks, const Experiment& machine) {
   Cluster cluster = machine.world().cluster;
-  const auto ranks = static_cast<int>(set.programs.of_rank.size());
-  cluster.device.attention_drops = set.settings.attention_drops;
-  if (set.settings.overlap_is_recorded) cluster.device.slowdown_beside_collectives = 0.0;
   if (cluster.num_ranks() == ranks) return cluster;
   if (cluster.faults != nullptr) {
     throw UsageError("E1380",
@@ -94,6 +91,13 @@ Cluster machine_for(const ProgramSet& set, const Experiment& machine) {
   }
   cluster.gpus_per_node = per_node;
   cluster.num_nodes = ranks / per_node;
+  return cluster;
+}
+
+Cluster machine_for(const ProgramSet& set, const Experiment& machine) {
+  Cluster cluster = machine_of_ranks(static_cast<int>(set.programs.of_rank.size()), machine);
+  cluster.device.attention_drops = set.settings.attention_drops;
+  if (set.settings.overlap_is_recorded) cluster.device.slowdown_beside_collectives = 0.0;
   return cluster;
 }
 

@@ -17,9 +17,12 @@
 // the machine; holes keep the time that was recorded.
 namespace shardsim {
 
-/// The machine of `machine`'s scenario for `set`: as many nodes as its ranks fill, and this
-/// training's kernels. Faults stay where the number of ranks is the scenario's own. Throws
-/// UsageError: E1087 where ranks do not lie evenly on nodes, E1380 where faults would be lost.
+/// The machine of `machine`'s scenario with as many nodes as these ranks fill. Faults stay where
+/// the number of ranks is the scenario's own. Throws UsageError: E1087 where ranks do not lie
+/// evenly on nodes, E1380 where faults would be lost.
+[[nodiscard]] Cluster machine_of_ranks(int ranks, const Experiment& machine);
+
+/// The same for `set`: its ranks, and this training's kernels.
 [[nodiscard]] Cluster machine_for(const ProgramSet& set, const Experiment& machine);
 
 struct ProgramReplay {

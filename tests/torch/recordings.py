@@ -1,6 +1,7 @@
 """Records programs and reads what was recorded, for the tests."""
 
 import collections
+import functools
 import json
 import os
 import pathlib
@@ -84,12 +85,17 @@ def run(command, **named):
                           **named)
 
 
+@functools.cache
+def gpu_facts():
+    return run([os.environ["SHARDSIM"], "torch", "--gpu-facts"]).stdout
+
+
 def record_rank(rank, world, script, *arguments, folder=None):
     """One rank alone. Returns its record and what it printed."""
     folder = pathlib.Path(folder or tempfile.mkdtemp())
     path = folder / f"rank-{rank}.jsonl"
     done = run([sys.executable, "-m", "shardsim.torch.launch", "--rank", str(rank), "--world",
-                str(world), "--out", str(path), str(script), *arguments])
+                str(world), "--gpu-facts", gpu_facts(), "--out", str(path), str(script), *arguments])
     if done.returncode != 0:
         raise AssertionError(done.stdout + done.stderr)
     return Record(path), done.stdout

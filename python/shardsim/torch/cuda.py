@@ -5,13 +5,7 @@ import types
 
 import torch
 
-# What programs ask of the GPU: name, compute capability, bytes of memory, multiprocessors.
-GPUS = {
-    "a100": ("NVIDIA A100-SXM4-80GB", (8, 0), 80 << 30, 108),
-    "h100": ("NVIDIA H100 80GB HBM3", (9, 0), 80 << 30, 132),
-    "h200": ("NVIDIA H200", (9, 0), 141 << 30, 132),
-    "b200": ("NVIDIA B200", (10, 0), 180 << 30, 148),
-}
+from shardsim.torch.facts import Unknown
 
 
 def make_stream(native):
@@ -98,24 +92,42 @@ def install_streams(native):
     torch.Tensor.record_stream = lambda self, stream: None
 
 
-def install_device(gpu, gpus_per_node):
+class Properties(types.SimpleNamespace):
+    """Of the GPU. What the machine does not say, a program asks in vain."""
+
+    def __getattr__(self, name):
+        if name in ("major", "minor"):
+            raise Unknown("compute capability")
+        if name == "multi_processor_count":
+            raise Unknown("multiprocessors")
+        raise AttributeError(name)
+
+
+def properties_of(facts):
+    known = {"name": facts["name"], "total_memory": facts["memory_bytes"], "gcnArchName": "",
+             "is_integrated": False}
+    if facts["compute_capability"] is not None:
+        known["major"], known["minor"] = facts["compute_capability"]
+    if facts["multiprocessors"] is not None:
+        known["multi_processor_count"] = facts["multiprocessors"]
+    return Properties(**known)
+
+
+def install_device(facts):
     cuda = torch.cuda
-    name, capability, memory, processors = GPUS[gpu]
-    properties = types.SimpleNamespace(
-        name=name, major=capability[0], minor=capability[1], total_memory=memory,
-        multi_processor_count=processors, gcnArchName="", is_integrated=False)
+    properties = properties_of(facts)
 
     cuda._lazy_init = lambda: None
     cuda._is_in_bad_fork = lambda: False
     cuda.is_available = lambda: True
     cuda.is_initialized = lambda: True
-    cuda.device_count = lambda: gpus_per_node
+    cuda.device_count = lambda: facts["gpus_per_node"]
     cuda.current_device = lambda: 0  # All of a process is on one device, the first that it sees.
     cuda.set_device = lambda device: None
     cuda.device = lambda device: contextlib.nullcontext()
     cuda.get_device_properties = lambda *_, **__: properties
-    cuda.get_device_capability = lambda *_, **__: capability
-    cuda.get_device_name = lambda *_, **__: name
+    cuda.get_device_capability = lambda *_, **__: (properties.major, properties.minor)
+    cuda.get_device_name = lambda *_, **__: properties.name
     cuda.is_bf16_supported = lambda *_, **__: True
     cuda.manual_seed = lambda seed: None
     cuda.manual_seed_all = lambda seed: None
@@ -203,9 +215,9 @@ def install_attention():
     functional.scaled_dot_product_attention = attention
 
 
-def install(native, gpu, gpus_per_node):
-    install_device(gpu, gpus_per_node)
+def install(native, facts):
+    install_device(facts)
     install_streams(native)
-    install_memory(native, GPUS[gpu][2])
+    install_memory(native, facts["memory_bytes"])
     install_accelerator()
     install_attention()

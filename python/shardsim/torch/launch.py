@@ -1,6 +1,7 @@
 """Runs one rank of an unmodified script on a virtual GPU, and writes what it did.
 
-usage: python3 -m shardsim.torch.launch --rank 0 --world 64 --out rank-0.jsonl train.py ARGS...
+usage: python3 -m shardsim.torch.launch --rank 0 --world 64 --gpu-facts JSON --out rank-0.jsonl
+       train.py ARGS...
 """
 
 import argparse
@@ -16,7 +17,7 @@ import traceback
 import torch
 import torch.distributed
 
-from shardsim.torch import build_native, cuda, distributed, program, steps
+from shardsim.torch import build_native, cuda, distributed, facts, program, steps
 
 
 def parsed(arguments):
@@ -24,8 +25,8 @@ def parsed(arguments):
                                      description=__doc__.splitlines()[0])
     parser.add_argument("--rank", type=int, required=True)
     parser.add_argument("--world", type=int, required=True)
-    parser.add_argument("--gpus-per-node", type=int, default=8)
-    parser.add_argument("--gpu", choices=sorted(cuda.GPUS), default="h100")
+    parser.add_argument("--gpu-facts", type=facts.parsed, required=True,
+                        help="what `shardsim torch --gpu-facts` prints")
     parser.add_argument("--out", required=True, help="the file that is written")
     parser.add_argument("--steps", type=int, default=0,
                         help="end after so many steps of the optimizer (0: when the script ends)")
@@ -42,7 +43,7 @@ def parsed(arguments):
 
 def set_environment(options):
     """As torchrun does."""
-    node = options.gpus_per_node
+    node = options.gpu_facts["gpus_per_node"]
     os.environ.update(
         RANK=str(options.rank), WORLD_SIZE=str(options.world), LOCAL_RANK=str(options.rank % node),
         LOCAL_WORLD_SIZE=str(min(node, options.world)), GROUP_RANK=str(options.rank // node),
@@ -76,7 +77,7 @@ def notes_of(native):
 
 def run(options):
     native = build_native.load(torch)
-    cuda.install(native, options.gpu, options.gpus_per_node)
+    cuda.install(native, options.gpu_facts)
     groups = distributed.install(native, options.rank, options.world)
     meet(native, options)
     native.set_library_folders([

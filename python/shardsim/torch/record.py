@@ -1,18 +1,22 @@
 """Records the ranks of a script that stand for all of its world, and writes a file for each.
 
 usage: python3 -m shardsim.torch.record --world 64 --out folder train.py ARGS...
+
+`shardsim torch` does this, and prices a step.
 """
 
 import argparse
+import importlib.util
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
 
-from shardsim.torch import classes
+from shardsim.torch import classes, facts
 from shardsim.torch.program import PARTIAL
 
 MOST_TOGETHER = 64
@@ -32,8 +36,11 @@ def parsed(arguments):
                         help="ranks that are recorded to be compared, beside the first and the last")
     parser.add_argument("--steps", type=int, default=3,
                         help="end after so many steps of the optimizer; 0: when the script ends")
-    parser.add_argument("--gpus-per-node", type=int, default=8)
-    parser.add_argument("--gpu", default="h100")
+    parser.add_argument("--gpu-facts", default="",
+                        help="what `shardsim torch --gpu-facts` prints (the command $SHARDSIM, or "
+                        "shardsim, is asked for it)")
+    parser.add_argument("--system", default="dgx-h100",
+                        help="the machine for which it is asked: a preset or a scenario's file")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds for a rank to be recorded")
     parser.add_argument("--out", required=True, help="the folder for the records")
     parser.add_argument("script")
@@ -49,16 +56,16 @@ class Recording:
         self.path = options.out / f"rank-{rank}.jsonl"
         self.log = options.out / f"rank-{rank}.log"
         command = [sys.executable, "-m", "shardsim.torch.launch", "--rank", str(rank),
-                   "--world", str(options.world), "--gpu", options.gpu,
-                   "--gpus-per-node", str(options.gpus_per_node), "--steps", str(options.steps),
-                   "--limit", str(options.limit / 2), "--out", str(self.path)]
+                   "--world", str(options.world), "--gpu-facts", options.gpu_facts,
+                   "--steps", str(options.steps), "--limit", str(options.limit / 2),
+                   "--out", str(self.path)]
         if len(together) > 1:
             command += ["--recorded", ",".join(map(str, together)), "--represent", str(represent),
                         "--port", str(port)]
         environment = os.environ | {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
         with open(self.log, "w", encoding="utf-8") as log:
             self.process = subprocess.Popen(
-                [*command, options.script, *options.arguments], stdout=log,
+                [*command, "--", options.script, *options.arguments], stdout=log,
                 stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment)
         self.end = time.monotonic() + options.limit
 
@@ -161,6 +168,7 @@ def record(options):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     options = parsed(sys.argv[1:])
     options.out = pathlib.Path(options.out)
     if options.world < 1:
@@ -169,12 +177,24 @@ def main():
     if not os.path.isfile(options.script):
         print(f"shardsim torch: there is no script {options.script}", file=sys.stderr)
         return 66
+    if importlib.util.find_spec("torch") is None:
+        print(f"shardsim torch: {sys.executable} has no PyTorch: install a CPU build of it, or set "
+              "SHARDSIM_PYTHON to a Python that has one", file=sys.stderr)
+        return 69
+    try:
+        if not options.gpu_facts:
+            options.gpu_facts = facts.asked_of_command(options.system)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"shardsim torch: {getattr(error, 'stderr', None) or error}", file=sys.stderr)
+        return 69
     try:
         ranks = record(options)
-    except Failed as failed:
+    except BaseException as error:
         for part in options.out.glob("rank-*.jsonl*"):
             part.unlink()  # A replay would take it for all.
-        print(f"shardsim torch: {failed}", file=sys.stderr)
+        if not isinstance(error, Failed):
+            raise
+        print(f"shardsim torch: {error}", file=sys.stderr)
         return 1
     log = options.out / f"rank-{ranks[0]}.log"
     with open(log, encoding="utf-8", errors="replace") as output:

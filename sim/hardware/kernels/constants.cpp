@@ -141,6 +141,16 @@ constexpr std::array<KernelConstants, 5> kConstants = {{
      .beside_communication = {0.189, kOverlap}},
 }};
 
+constexpr const char* kCapabilities = "NVIDIA, \"CUDA GPU Compute Capability\"";
+
+// In the order of kConstants.
+constexpr std::array<SourcedNumber, kConstants.size()> kComputeCapabilities = {
+    {{8.0, kCapabilities},    // a100-pcie
+     {8.0, kCapabilities},    // a100-sxm
+     {10.0, kCapabilities},   // b200-sxm
+     {9.0, kCapabilities},    // h100-sxm
+     {9.0, kCapabilities}}};  // h200-sxm
+
 }  // namespace
 
 std::array<NamedConstant, kKernelConstants> constants_of(const KernelConstants& of) {
@@ -168,6 +178,12 @@ const KernelConstants* find_kernel_constants(std::string_view name) {
     if (constants.name == name) return &constants;
   }
   return nullptr;
+}
+
+SourcedNumber compute_capability_of(std::string_view name) {
+  std::size_t row = 0;
+  while (kConstants.at(row).name != name) ++row;
+  return kComputeCapabilities.at(row);
 }
 
 }  // namespace shardsim

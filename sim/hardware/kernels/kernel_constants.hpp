@@ -58,4 +58,8 @@ inline constexpr std::size_t kKernelConstants = 15;
 /// Null if there is none of that name.
 [[nodiscard]] const KernelConstants* find_kernel_constants(std::string_view name);
 
+/// Compute capability as major.minor (9.0), by which programs choose their kernels. No price reads
+/// it. REQUIRES: the name of one of all_kernel_constants().
+[[nodiscard]] SourcedNumber compute_capability_of(std::string_view name);
+
 }  // namespace shardsim

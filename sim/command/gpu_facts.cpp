@@ -1,0 +1,28 @@
+#include "sim/command/gpu_facts.hpp"
+
+#include <cstdint>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/hardware/kernels/kernel_constants.hpp"
+
+namespace shardsim {
+
+std::string gpu_facts_json(const SystemSpec& system) {
+  const DeviceSpec& device = system.device;
+  nlohmann::ordered_json facts = {{"name", device.name},
+                                  {"memory_bytes", device.memory_bytes},
+                                  {"compute_capability", nullptr},
+                                  {"multiprocessors", nullptr},
+                                  {"gpus_per_node", system.gpus_per_node}};
+  if (const KernelConstants* kernels = find_kernel_constants(device.kernels)) {
+    constexpr double kMinors = 10.0;
+    const auto capability =
+        static_cast<std::int64_t>(kMinors * compute_capability_of(kernels->name).value + 0.5);
+    facts["compute_capability"] = {capability / 10, capability % 10};
+    facts["multiprocessors"] = static_cast<std::int64_t>(kernels->multiprocessors.value);
+  }
+  return facts.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace shardsim
