@@ -5,7 +5,7 @@
 
 #include "sim/programs/program_set.hpp"
 
-// What `shardsim replay` does, for verbs that record programs before.
+// The steps of `shardsim replay`, for verbs that record programs before.
 namespace shardsim {
 
 struct Console;

@@ -72,7 +72,7 @@ int command_torch(const TorchArguments& arguments, const Console& console) {
     return 0;
   }
   require_words(arguments);
-  // What the machine refuses is known before minutes are spent on records.
+  // A machine refuses ranks before minutes are spent on their records.
   static_cast<void>(machine_of_ranks(arguments.world, machine));
   std::optional<ScratchFolder> scratch;
   if (arguments.out.empty()) scratch.emplace();

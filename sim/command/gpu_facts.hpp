@@ -6,10 +6,10 @@
 
 namespace shardsim {
 
-/// What programs ask of their GPU (torch.cuda.get_device_properties), as one line of JSON: its
-/// name, bytes of memory, compute capability, multiprocessors, and how many a node has. The
-/// machine's description knows all but two, which belong to the GPU that device.kernels names: null
-/// where that is "none".
+/// The answers to programs that ask for their GPU (torch.cuda.get_device_properties), as one line
+/// of JSON: name, bytes of memory, compute capability, multiprocessors, and GPUs of a node. Compute
+/// capability and multiprocessors belong to the GPU that device.kernels names; they are null where
+/// that is "none".
 [[nodiscard]] std::string gpu_facts_json(const SystemSpec& system);
 
 }  // namespace shardsim

@@ -25,7 +25,7 @@ struct Console {
   std::ostream& err;
   bool color = false;              ///< Whether `out` is a terminal that takes colours.
   std::vector<std::string> words;  ///< The command line itself, with which processes are started.
-  std::vector<std::string> passed_on;  ///< Of a verb that starts a program: that program's words.
+  std::vector<std::string> passed_on;  ///< For the program that a verb starts (starts_program).
   const RunHooks& hooks;               ///< Hooks for runs, in tests.
 };
 

@@ -17,7 +17,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import recordings  # noqa: E402
-from recordings import PROGRAMS, record, record_rank, replay  # noqa: E402
+from recordings import PROGRAMS, record, record_rank, replay, torch_verb  # noqa: E402
 
 LLAMA = PROGRAMS / "llama.py"
 # Of programs/llama.py: vocabulary, width, width of the MLP, layers, tokens of a step.
@@ -164,6 +164,34 @@ class LawsTest(unittest.TestCase):
                     self.assertEqual(said.returncode, 0, said.stderr)
                     times.append(json.loads(said.stdout)["step_time_ps"])
                 self.assertGreater(times[0], times[1])
+
+    # --- The verb --------------------------------------------------------------------------------
+
+    def test_the_verb_records_and_prices_as_the_recorder_and_replay_do(self):
+        done = torch_verb("--world", "8", "--system", "dgx-a100", "--json", "--out", self.folder, LLAMA,
+                          "ddp")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = replay(self.folder, "--system", "dgx-a100", "--json")
+        self.assertEqual(done.stdout, said.stdout)
+        self.assertGreater(json.loads(done.stdout)["step_time_ps"], 0)
+        by_hand = record(8, self.folder / "by_hand", LLAMA, "ddp", options=("--system", "dgx-a100"))
+        self.assertEqual(by_hand.returncode, 0, by_hand.stderr)
+        for path in (self.folder / "by_hand").glob("*.jsonl"):
+            self.assertEqual(path.read_bytes(), (self.folder / path.name).read_bytes())
+
+    def test_the_verb_tells_a_script_its_gpu_and_its_words(self):
+        words = ("--world", "3", "[1,2]", "", "--", "-h")
+        done = torch_verb("--world", "8", "--system", "dgx-a100", "--set", "system.gpus_per_node=4",
+                          PROGRAMS / "gpu.py", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(str(["NVIDIA A100 SXM 80GB", (8, 0), 80 << 30, 108, 4, *words]), done.stderr)
+        self.assertIn("on 2 x 4 NVIDIA DGX A100", done.stdout)
+
+    def test_a_script_that_asks_what_the_machine_does_not_say_fails_with_the_reason(self):
+        done = torch_verb("--world", "8", "--set", "system.device.kernels=none", PROGRAMS / "gpu.py")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stdout, "")
+        self.assertIn("does not say its GPU's compute capability", done.stderr)
 
     # --- PT10: speed ---------------------------------------------------------------------------
 

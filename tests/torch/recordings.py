@@ -109,3 +109,7 @@ def record(world, folder, script, *arguments, options=()):
 
 def replay(*words):
     return run([os.environ["SHARDSIM"], "replay", *map(str, words)])
+
+
+def torch_verb(*words):
+    return run([os.environ["SHARDSIM"], "torch", *map(str, words)])
