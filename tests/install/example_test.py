@@ -102,6 +102,13 @@ class InstalledTest(unittest.TestCase):
         self.assertIn("llama3-8b", listed)
         self.assertIn("dgx-h100", listed)
 
+    def test_the_command_finds_its_python_part(self):
+        done = subprocess.run([self.prefix / "bin/shardsim", "torch", "--world", "8", "train.py"],
+                              cwd=self.scratch, stdin=subprocess.DEVNULL, capture_output=True, check=False,
+                              text=True, env={**os.environ, "SHARDSIM_PYTHON": sys.executable})
+        # The recorder says it.
+        self.assertEqual(done.stderr, "shardsim torch: there is no script train.py\n")
+
     def test_the_example_builds_with_meson_and_prints_what_its_page_shows(self):
         run("meson", "setup", "build", cwd=self.example, **self.environment)
         run("ninja", "-C", "build", "-j", "2", cwd=self.example)
