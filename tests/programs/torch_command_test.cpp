@@ -188,6 +188,9 @@ TEST_CASE("the facts of a GPU are those of the machine, as far as it says them")
                                       {"multiprocessors", 132},
                                       {"gpus_per_node", 8}}));
   CHECK(facts_of("dgx-a100")["compute_capability"] == json({8, 0}));
+  CHECK(facts_of("dgx-a100", {"system.device.kernels=a100-pcie"})["compute_capability"] ==
+        json({8, 0}));
+  CHECK(facts_of("dgx-h200")["compute_capability"] == json({9, 0}));
   CHECK(facts_of("dgx-b200")["compute_capability"] == json({10, 0}));
   CHECK(facts_of("dgx-b200")["multiprocessors"] == 148);
   const json other = facts_of("dgx-a100", {"system.device.kernels=none", "system.gpus_per_node=4",
