@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import time
@@ -31,6 +32,23 @@ HAS_TORCH = importlib.util.find_spec("torch") is not None and "SHARDSIM" in os.e
 
 def counted(record_, step=STEP):
     return collections.Counter(record_.calls(step))
+
+
+def soon(condition, seconds=120.0):
+    """The value of a condition when it is true; the last one if that takes too long."""
+    end = time.monotonic() + seconds
+    while not (value := condition()) and time.monotonic() < end:
+        time.sleep(0.05)
+    return value
+
+
+def is_gone(process):
+    """Whether it has ended, be it that nobody has asked for its status yet."""
+    stat = pathlib.Path("/proc", process, "stat")
+    try:
+        return stat.read_text(encoding="utf-8").rpartition(")")[2].split()[0] in "XZ"
+    except OSError:
+        return True
 
 
 @unittest.skipUnless(HAS_TORCH, "PyTorch 2.6 is not installed here: ./dev torch")
@@ -192,6 +210,18 @@ class LawsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stdout, "")
         self.assertIn("does not say its GPU's compute capability", done.stderr)
+
+    def test_no_rank_outlives_a_command_that_is_killed(self):
+        script, told = self.folder / "sleeps.py", self.folder / "rank"
+        script.write_text("import os, pathlib, sys, time\n"
+                          "pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))\n"
+                          "time.sleep(600)\n", encoding="utf-8")
+        with subprocess.Popen([os.environ["SHARDSIM"], "torch", "--world", "1", script, told],
+                              stderr=subprocess.DEVNULL) as verb:
+            rank = soon(lambda: told.is_file() and told.read_text(encoding="utf-8"))
+            verb.kill()
+        self.assertTrue(rank)
+        self.assertTrue(soon(lambda: is_gone(rank)))
 
     # --- PT10: speed ---------------------------------------------------------------------------
 

@@ -5,11 +5,13 @@ usage: python3 -m shardsim.torch.launch --rank 0 --world 64 --gpu-facts JSON --o
 """
 
 import argparse
+import ctypes
 import datetime
 import gc
 import os
 import pathlib
 import runpy
+import signal
 import sys
 import sysconfig
 import traceback
@@ -36,6 +38,8 @@ def parsed(arguments):
     parser.add_argument("--represent", default="",
                         help="by world rank, the recorded one that stands for it, as a file")
     parser.add_argument("--port", type=int, default=0, help="where recorded ranks meet")
+    parser.add_argument("--recorder", type=int, default=0,
+                        help="the process with which this one ends, however that one ends")
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     return parser.parse_args(arguments)
@@ -50,6 +54,14 @@ def set_environment(options):
         GROUP_WORLD_SIZE=str(-(-options.world // node)), MASTER_ADDR="localhost",
         MASTER_PORT="29500", TORCHELASTIC_RUN_ID="shardsim", ROLE_RANK=str(options.rank),
         ROLE_WORLD_SIZE=str(options.world))
+
+
+def end_with(parent):
+    """The kernel kills this process when its parent ends; one that has ended sends nothing more."""
+    set_parent_death_signal = 1
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def meet(native, options):
@@ -107,6 +119,8 @@ def run(options):
 
 def main():
     options = parsed(sys.argv[1:])
+    if options.recorder:
+        end_with(options.recorder)
     set_environment(options)
     try:
         status = run(options)

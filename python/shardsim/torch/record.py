@@ -58,7 +58,7 @@ class Recording:
         command = [sys.executable, "-m", "shardsim.torch.launch", "--rank", str(rank),
                    "--world", str(options.world), "--gpu-facts", options.gpu_facts,
                    "--steps", str(options.steps), "--limit", str(options.limit / 2),
-                   "--out", str(self.path)]
+                   "--recorder", str(os.getpid()), "--out", str(self.path)]
         if len(together) > 1:
             command += ["--recorded", ",".join(map(str, together)), "--represent", str(represent),
                         "--port", str(port)]
