@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/text.hpp"
 
 #include "scenarios/presets.hpp"
 #include "sim/command/command_replay.hpp"
@@ -18,12 +19,14 @@
 #include "sim/run/run.hpp"
 
 #include "sim/programs/program_replay.hpp"
+#include "sim/remote/torch_verify.hpp"
 
 namespace shardsim {
 
 namespace {
 
 constexpr int kDefaultSteps = 3;
+constexpr int kMostVerifiedRanks = 64;  // A process each.
 
 // The words of `shardsim torch`.
 struct TorchArguments {
@@ -35,6 +38,7 @@ struct TorchArguments {
   std::string out;                     // The folder of the records; empty: none is kept.
   std::string system = "dgx-h100";     // As `shardsim replay` takes it,
   std::vector<std::string> overrides;  // and its --set.
+  bool verify = false;
   bool asks_facts = false;
   bool json = false;
   bool quiet = false;
@@ -62,6 +66,52 @@ int record(const TorchArguments& arguments, const SystemSpec& system, const std:
   return run_to_end(python_command("shardsim.torch.record", words), console.err);
 }
 
+// How a rank that trains with data is started.
+ProcessCommand rank_command(const TorchArguments& arguments, const std::string& facts, int rank,
+                            const std::string& socket, const std::string& stack,
+                            const Console& console) {
+  std::vector<std::string> words = {"--rank",      std::to_string(rank),
+                                    "--world",     std::to_string(arguments.world),
+                                    "--steps",     std::to_string(arguments.steps),
+                                    "--gpu-facts", facts,
+                                    "--socket",    socket,
+                                    "--stack",     stack,
+                                    "--",          arguments.script};
+  words.insert(words.end(), console.passed_on.begin(), console.passed_on.end());
+  ProcessCommand command = python_command("shardsim.torch.verify", words);
+  command.environment.emplace_back("OMP_NUM_THREADS", "1");
+  return command;
+}
+
+// `shardsim torch --verify SCRIPT`. Returns 0, or the exit code of a build that failed. Throws
+// Error.
+int verify(const TorchArguments& arguments, const Experiment& machine, const Console& console) {
+  if (arguments.world > kMostVerifiedRanks) {
+    throw UsageError(
+        "E0905", concat("\"--verify\" runs a process for each rank, at most ", kMostVerifiedRanks),
+        "give a smaller --world, or record the script without --verify");
+  }
+  // Once, before all ranks want it at the same time.
+  const int exit_code = run_to_end(python_command("shardsim.torch.build_native", {}), console.err);
+  if (exit_code != 0) return exit_code;
+  const ScratchFolder scratch;
+  const std::string facts = gpu_facts_json(machine.scenario().system);
+  const TorchVerifyOptions options{
+      .cluster = machine_of_ranks(arguments.world, machine),
+      .script = arguments.script,
+      .folder = scratch.path(),
+      .command =
+          [&](int rank, const std::string& socket, const std::string& stack) {
+            return rank_command(arguments, facts, rank, socket, stack, console);
+          },
+      .limit_s = parse_number<double>(arguments.limit_s).value_or(0.0),
+      .output = arguments.quiet ? nullptr : &console.err};
+  const TorchVerification result = verify_torch(options);
+  console.out << (arguments.json ? verification_json(options, result)
+                                 : verification_text(options, result));
+  return 0;
+}
+
 // `shardsim torch SCRIPT`: records a PyTorch script and prices a step. Returns 0, or the exit code
 // of a recorder that failed. Throws Error.
 int command_torch(const TorchArguments& arguments, const Console& console) {
@@ -74,6 +124,7 @@ int command_torch(const TorchArguments& arguments, const Console& console) {
   require_words(arguments);
   // A machine refuses ranks before minutes are spent on their records.
   static_cast<void>(machine_of_ranks(arguments.world, machine));
+  if (arguments.verify) return verify(arguments, machine, console);
   std::optional<ScratchFolder> scratch;
   if (arguments.out.empty()) scratch.emplace();
   const std::string folder = scratch ? scratch->path() : arguments.out;
@@ -105,7 +156,10 @@ void add_torch_options(CLI::App& app, TorchArguments& arguments) {
   app.add_option("--steps", arguments.steps,
                  "End the script after so many steps of the optimizer (3); 0: it ends by itself")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--limit", arguments.limit_s, "Seconds for a rank to be recorded (600)")
+  app.add_flag("--verify", arguments.verify,
+               "Train with real numbers, each rank in a process: say what hangs or does not match");
+  app.add_option("--limit", arguments.limit_s,
+                 "Seconds for a rank to be recorded, or to be silent in --verify (600)")
       ->check(CLI::PositiveNumber);
   app.add_option("-o,--out", arguments.out, "Keep the records in this folder, for replays");
   app.add_flag("--gpu-facts", arguments.asks_facts,
@@ -123,7 +177,9 @@ Verb torch_verb() {
        .starts_program = true,
        .examples = {{"shardsim torch --world 64 train.py --lr 0.1", "a step of it on 8 DGX-H100"},
                     {"shardsim torch --world 64 --system dgx-b200 --out step train.py",
-                     "on B200; `shardsim replay step` prices the records again"}}},
+                     "on B200; `shardsim replay step` prices the records again"},
+                    {"shardsim torch --world 4 --verify train.py",
+                     "the script trains on 4 virtual ranks"}}},
       add_torch_options, command_torch);
 }
 

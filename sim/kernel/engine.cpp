@@ -148,9 +148,29 @@ bool Engine::advance() {
   if (failure_) return false;
   const bool has_choices = arbiter_ != nullptr && arbiter_->has_choices();
   if (has_choices && arbiter_->decide(next_start())) return true;
-  if (launches_.empty()) return false;
-  launch_next();
+  if (!launches_.empty()) {
+    launch_next();
+    return true;
+  }
+  if (ranks_outside_.empty()) return false;
+  try {
+    outside_->wait_for_ranks();
+  } catch (...) {
+    keep_first(Time(), -1, std::current_exception());
+    return false;
+  }
   return true;
+}
+
+void Engine::wait_outside(RankState& rank) {
+  if (cancelling_) throw RankCancelled();
+  ranks_outside_.push_back(&rank);
+  scheduler_->suspend();
+  if (cancelling_) throw RankCancelled();
+}
+
+void Engine::come_back(RankState& rank) {
+  if (std::erase(ranks_outside_, &rank) > 0) scheduler_->ready(*rank.fiber_);
 }
 
 void Engine::tell_progress() {
@@ -204,6 +224,8 @@ void Engine::cancel_all() {
     rank.blocked_on_ = nullptr;
     scheduler_->ready(*rank.fiber_);
   }
+  for (const RankState* rank : ranks_outside_) scheduler_->ready(*rank->fiber_);
+  ranks_outside_.clear();
 }
 
 void Engine::expect(const RankState& rank) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/kernel/diagnosis.hpp"
+#include "sim/kernel/engine_hooks.hpp"
 #include "sim/kernel/operation.hpp"
 #include "sim/kernel/rank_state.hpp"
 
@@ -24,29 +25,6 @@ class RankScheduler;
 /// Thrown into ranks that wait when the run ends early, so that their stacks unwind. Not derived
 /// from std::exception: strategies must not mistake it for a failure of their own.
 struct RankCancelled {};
-
-/// Says why nothing can go on; implemented by the backend, which knows what ranks wait for.
-class StallExplainer {
- public:
-  virtual ~StallExplainer() = default;
-  [[nodiscard]] virtual Diagnosis explain(const Engine& engine) = 0;
-  /// A rank has failed, and those that wait are about to be cancelled.
-  virtual void note_waiting(const Engine& /*engine*/) {}
-};
-
-/// Decides open choices of operations: which of several messages a receive takes.
-class Arbiter {
- public:
-  virtual ~Arbiter() = default;
-  /// Whether there is a choice. Without one `decide` does nothing and need not be called.
-  [[nodiscard]] bool has_choices() const { return num_choices_ > 0; }
-  /// Called when no rank is ready. `next`: start of the operation that would be launched now, if
-  /// there is one. Decides one thing and returns true, or leaves it at that.
-  virtual bool decide(std::optional<Time> next) = 0;
-
- protected:
-  int num_choices_ = 0;
-};
 
 /// The order in which operations that can start are launched.
 enum class LaunchOrder : std::uint8_t {
@@ -117,6 +95,11 @@ class Engine {
 
   void set_stall_explainer(StallExplainer* explainer) { explainer_ = explainer; }
   void set_arbiter(Arbiter* arbiter) { arbiter_ = arbiter; }
+  void set_outside(OutsideEvents* outside) { outside_ = outside; }
+  /// Suspends the calling rank until `come_back` is called for it. REQUIRES: called from its fiber,
+  /// and there is an OutsideEvents.
+  void wait_outside(RankState& rank);
+  void come_back(RankState& rank);
   /// Records a failure of `rank` (-1: of none) that it cannot throw; the run ends at the next
   /// occasion.
   void fail(Diagnosis diagnosis, int rank = -1);
@@ -173,6 +156,8 @@ class Engine {
   int failure_rank_ = -1;
   StallExplainer* explainer_ = nullptr;
   Arbiter* arbiter_ = nullptr;
+  OutsideEvents* outside_ = nullptr;
+  std::vector<RankState*> ranks_outside_;
   RollingHash drawn_;  // See LaunchOrder::drawn.
 };
 

@@ -10,7 +10,7 @@ EXPERIMENT_SEES = ("sim/kernel", "sim/hardware", "backends", "strategies", "scen
 RUN_SEES = EXPERIMENT_SEES + ("sim/harness", "sim/experiment")
 VERBS_SEE = RUN_SEES + ("sim/run", "sim/console")
 VERB_ROOMS = ("sim/real", "sim/explore", "sim/sweep", "sim/diff", "sim/collective", "sim/accuracy", "sim/search",
-              "sim/programs", "sim/export")
+              "sim/programs", "sim/remote", "sim/export")
 
 # An error code belongs to one of these; what stands above an experiment counts as the command.
 CODES_OF_THE_COMMAND = VERB_ROOMS + ("sim/run", "sim/verify", "sim/console", "sim/command")
@@ -36,6 +36,7 @@ LAYERS = {
     "sim/accuracy": VERBS_SEE + ("sim/collective",),
     "sim/search": VERBS_SEE + ("sim/collective",),
     "sim/programs": RUN_SEES + ("sim/run",),
+    "sim/remote": RUN_SEES + ("sim/programs",),
     "sim/export": VERBS_SEE + ("sim/collective", "sim/programs"),
     "sim/command": VERBS_SEE + VERB_ROOMS,
     "tests": VERBS_SEE + VERB_ROOMS + ("sim/verify", "sim/command"),

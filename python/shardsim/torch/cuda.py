@@ -183,10 +183,16 @@ def install_accelerator():
     torch.Tensor.is_pinned = lambda self, *_, **__: False
 
 
-def install_attention():
+def install_attention(with_data):
     """A CPU build chooses no fused attention for the device, so the choice is made here."""
     functional = torch.nn.functional
     other = functional.scaled_dot_product_attention
+
+    def in_steps(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
+                 enable_gqa=False):
+        """The host has no fused kernel whose backward the device could take."""
+        return torch.ops.aten._scaled_dot_product_attention_math(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)[0]
 
     def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
                   enable_gqa=False):
@@ -212,12 +218,12 @@ def install_attention():
         return torch.ops.aten._scaled_dot_product_efficient_attention(
             query, key, value, attn_mask, has_backward, dropout_p, is_causal, scale=scale)[0]
 
-    functional.scaled_dot_product_attention = attention
+    functional.scaled_dot_product_attention = in_steps if with_data else attention
 
 
-def install(native, facts):
+def install(native, facts, with_data=False):
     install_device(facts)
     install_streams(native)
     install_memory(native, facts["memory_bytes"])
     install_accelerator()
-    install_attention()
+    install_attention(with_data)

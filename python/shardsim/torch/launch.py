@@ -87,33 +87,48 @@ def notes_of(native):
             for site, count in sorted(reads.items())]
 
 
+def library_folders():
+    """The folders whose code is not the script's."""
+    return [str(pathlib.Path(torch.__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent),
+            sysconfig.get_path("stdlib")]
+
+
+def prepare(native, options):
+    """Sets all that the script finds. Returns the training's steps."""
+    native.set_library_folders(library_folders())
+    training = steps.Steps(native, options.steps)
+    training.install()
+    sys.path.insert(0, str(pathlib.Path(options.script).resolve().parent))
+    sys.argv = [options.script, *options.arguments]
+    return training
+
+
+def status_of(script, failed=lambda error: None):
+    """Runs it to its end. `failed` gets the exception that ended it, if one did."""
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
+    except BaseException as error:
+        traceback.print_exc()
+        failed(error)
+        return 1
+    return 0
+
+
 def run(options):
     native = build_native.load(torch)
     cuda.install(native, options.gpu_facts)
     groups = distributed.install(native, options.rank, options.world)
     meet(native, options)
-    native.set_library_folders([
-        str(pathlib.Path(torch.__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent),
-        sysconfig.get_path("stdlib")])
-    training = steps.Steps(native, options.steps)
-    training.install()
-    script = pathlib.Path(options.script)
-    sys.path.insert(0, str(script.resolve().parent))
-    sys.argv = [options.script, *options.arguments]
+    training = prepare(native, options)
     gc.collect()
     gc.disable()  # It would free tensors late, and at other moments each time.
-    status = 0
-    try:
-        runpy.run_path(options.script, run_name="__main__")
-    except SystemExit as exit_:
-        status = exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
-    except BaseException:
-        traceback.print_exc()
-        status = 1
+    status = status_of(options.script)
     native.set_on(False)
     # Of a rank that failed, groups and messages are still of use to whoever records the others.
     out = options.out if status == 0 else options.out + program.PARTIAL
-    program.write(out, native, groups, script.name, notes_of(native), training.categories)
+    program.write(out, native, groups, pathlib.Path(options.script).name, notes_of(native), training.categories)
     return status
 
 

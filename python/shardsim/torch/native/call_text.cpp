@@ -75,16 +75,33 @@ CallText& CallText::parts(const at::Tensor& part, int count) {
 }
 
 CallText& CallText::type(const at::Tensor& tensor) {
-  add("dtype", quoted(type_and_count(tensor.scalar_type(), 1).first));
+  const auto [type, bytes] = type_and_count(tensor.scalar_type(), 1);
+  add("dtype", quoted(type));
   add("count", "0");
+  elements_ = bytes;
   is_of_device_ = tensor.is_cuda();
+  return *this;
+}
+
+CallText& CallText::chunks(const std::vector<at::Tensor>& parts) {
+  std::vector<std::int64_t> counts;
+  bool differ = false;
+  for (const at::Tensor& part : parts) {
+    counts.push_back(type_and_count(part.scalar_type(), part.numel()).second);
+    differ = differ || counts.back() != counts.front();
+  }
+  if (differ) add("counts", list(counts));
   return *this;
 }
 
 CallText& CallText::counts(const std::vector<std::int64_t>& sent,
                            const std::vector<std::int64_t>& received) {
-  add("send_counts", list(sent));
-  add("recv_counts", list(received));
+  const auto scaled = [this](std::vector<std::int64_t> counts) {
+    for (std::int64_t& count : counts) count *= elements_;
+    return counts;
+  };
+  add("send_counts", list(scaled(sent)));
+  add("recv_counts", list(scaled(received)));
   return *this;
 }
 

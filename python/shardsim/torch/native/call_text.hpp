@@ -25,6 +25,8 @@ class CallText {
   /// The same, of so many equal parts.
   CallText& parts(const at::Tensor& part, int count);
   CallText& type(const at::Tensor& tensor);
+  /// Elements of each member's part, if they are not equal.
+  CallText& chunks(const std::vector<at::Tensor>& parts);
   CallText& counts(const std::vector<std::int64_t>& sent,
                    const std::vector<std::int64_t>& received);
   CallText& reduction(const c10d::ReduceOp& op);
@@ -42,6 +44,7 @@ class CallText {
 
   std::string text_;
   bool is_of_device_ = true;
+  std::int64_t elements_ = 1;  // Of the file's type, for one of the tensor's.
 };
 
 }  // namespace shardsim_torch

@@ -11,7 +11,8 @@
 #include "log.hpp"
 
 // A CUDA device without a GPU, on a CPU build of PyTorch: its tensors have shapes, strides and
-// addresses, and those of up to kSmallBytes have memory. Operators are written to the log.
+// addresses, and those of up to kSmallBytes have memory. Operators are written to the log. For a
+// rank that trains with data (remote.hpp) all tensors have memory, and the host computes.
 namespace shardsim_torch {
 
 // --- Memory ------------------------------------------------------------------------------------
@@ -58,8 +59,8 @@ void synchronize_device();
 
 // --- Sites ---------------------------------------------------------------------------------------
 
-/// File and line of the innermost Python code outside these folders, or "backward" in autograd's
-/// threads.
+/// File and line of the innermost Python code outside these folders; in autograd's threads, that of
+/// the script which waits for them, and "(backward)".
 [[nodiscard]] std::string python_site();
 void set_library_folders(std::vector<std::string> folders);
 

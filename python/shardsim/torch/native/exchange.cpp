@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "device.hpp"
+#include "remote.hpp"
 
 namespace shardsim_torch {
 
@@ -53,6 +54,7 @@ void set_values(const at::Tensor& to, const at::Tensor& values) {
 Fetch Exchange::all(const at::Tensor& tensor, std::function<void(const Values&)> use) {
   // Counted whatever the size is: members may have other sizes.
   const std::string key = group_ + "/" + std::to_string(num_exchanges_++) + "/";
+  if (with_data()) return nullptr;  // The values come from the call itself.
   if (!may_be_exchanged(tensor)) return nullptr;
   const bool known = is_known(tensor) && is_small(tensor);
   const at::Tensor values = known ? on_host(tensor).clone() : at::Tensor();
@@ -124,7 +126,7 @@ bool Exchange::is_recorded(int member) const {
 void Exchange::leave_message(const at::Tensor& tensor, int to) {
   const std::string key = group_ + "/" + std::to_string(rank_) + ">" + std::to_string(to) + "/" +
                           std::to_string(num_sent_[to]++);
-  if (!is_recorded(to) || !may_be_exchanged(tensor)) return;
+  if (with_data() || !is_recorded(to) || !may_be_exchanged(tensor)) return;
   recorders.store->set(key, known_bytes_of(tensor));
 }
 

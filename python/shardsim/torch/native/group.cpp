@@ -12,6 +12,9 @@
 #include "call_text.hpp"
 #include "device.hpp"
 #include "exchange.hpp"
+#include "order.hpp"
+#include "remote.hpp"
+#include "work.hpp"
 
 namespace shardsim_torch {
 
@@ -23,56 +26,6 @@ using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
 std::atomic<std::int64_t> next_work = 1;
 std::atomic<StreamNumber> next_group_stream = kGroupStreams;
-
-// --- Works -------------------------------------------------------------------------------------
-
-// The log says when the device waits for it. Small values of others are there when it was waited
-// for, as with NCCL: until then nothing waits for other ranks.
-class LoggedWork final : public c10d::Work {
- public:
-  // `group`: what fetches values, which must not go before.
-  LoggedWork(c10::intrusive_ptr<c10d::Backend> group, std::int64_t number,
-             StreamNumber group_stream, const Tensors& results, Fetch fetch)
-      : group_(std::move(group)), number_(number), results_(results), fetch_(std::move(fetch)) {
-    std::vector<c10::Device> devices;
-    for (const at::Tensor& tensor : results) {
-      if (tensor.is_cuda()) devices = {c10::Device(c10::kCUDA, 0)};
-    }
-    future_ = c10::make_intrusive<c10::ivalue::Future>(
-        c10::ListType::create(c10::TensorType::get()), devices);
-    // Who waits for the future waits for an event in the group's stream.
-    const c10::StreamGuard guard(stream_of(group_stream));
-    future_->markCompleted(c10::IValue(results));
-  }
-
-  bool isCompleted() override { return true; }
-  bool isSuccess() const override { return true; }
-  bool wait(std::chrono::milliseconds) override {
-    synchronize();
-    return true;
-  }
-  void synchronize() override {
-    fetch();
-    if (number_ == 0) return;
-    Log::get().add({.kind = EntryKind::wait, .stream = current_stream(), .number = number_});
-  }
-  std::vector<at::Tensor> result() override { return results_; }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
-    fetch();
-    return future_;
-  }
-
- private:
-  void fetch() {
-    if (const Fetch fetch = std::exchange(fetch_, nullptr)) fetch();
-  }
-
-  c10::intrusive_ptr<c10d::Backend> group_;
-  std::int64_t number_;  // 0: it moves nothing on the device.
-  Tensors results_;
-  Fetch fetch_;
-  c10::intrusive_ptr<c10::ivalue::Future> future_;
-};
 
 // --- Values ------------------------------------------------------------------------------------
 
@@ -103,6 +56,11 @@ class Group final : public c10d::Backend {
         exchange_(name_, rank, std::move(members)),
         stream_(next_group_stream++) {}
 
+  Group(const std::string& name, int rank, const std::vector<int>& members, Remote& remote)
+      : Group(name, rank, members) {
+    remote.form(name, members);
+  }
+
   const std::string getBackendName() const override { return "shardsim"; }
   void setSequenceNumberForGroup() override {}
   std::uint64_t getSequenceNumberForGroup() override { return num_calls_; }
@@ -115,12 +73,12 @@ class Group final : public c10d::Backend {
       for (const Fetch& each : fetches) each();
     };
     if (all.messages.empty()) return work(all.last_work, all.tensors, fetch);
-    return work(log(CallText(name_, "batch").messages(all.messages).text()), all.tensors, fetch);
+    return post_messages("batch", all.messages, all.tensors, fetch);
   }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
     const auto root = static_cast<int>(options.rootRank);
-    return post(tensors, CallText(name_, "broadcast").buffer(tensors).root(root),
+    return post(CallText(name_, "broadcast").buffer(tensors).root(root), tensors, tensors,
                 exchange_.each(tensors, [root](const at::Tensor& tensor, const Values& values) {
                   set_values(tensor, values[place(root)]);
                 }));
@@ -137,7 +95,8 @@ class Group final : public c10d::Backend {
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override {
     const auto root = static_cast<int>(options.rootRank);
     const ReduceOp op = options.reduceOp;
-    return post(tensors, CallText(name_, "reduce").buffer(tensors).reduction(op).root(root),
+    return post(CallText(name_, "reduce").buffer(tensors).reduction(op).root(root), tensors,
+                tensors,
                 exchange_.each(tensors, [=, this](const at::Tensor& tensor, const Values& values) {
                   if (root == getRank()) set_values(tensor, reduced(values, op));
                 }));
@@ -145,7 +104,7 @@ class Group final : public c10d::Backend {
 
   WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
                           const c10d::AllgatherOptions&) override {
-    return post({output}, CallText(name_, "all_gather").buffer({output}),
+    return post(CallText(name_, "all_gather").buffer({output}), {input}, {output},
                 exchange_.all(input, [output](const Values& values) {
                   set_values(output, at::cat(flat(values)));
                 }));
@@ -158,14 +117,15 @@ class Group final : public c10d::Backend {
   WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                     const c10d::AllgatherOptions&) override {
     TORCH_CHECK(outputs.size() == 1, "shardsim: an all_gather has one input on each rank");
-    return post(outputs.front(), CallText(name_, "all_gather").buffer(outputs.front()),
-                gathered(outputs.front(), inputs.front()));
+    const Tensors& parts = outputs.front();
+    return post(CallText(name_, "all_gather").buffer(parts).chunks(parts), inputs, parts,
+                gathered(parts, inputs.front()));
   }
 
   WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                const c10d::ReduceScatterOptions& options) override {
     const ReduceOp op = options.reduceOp;
-    return post({output}, CallText(name_, "reduce_scatter").buffer({input}).reduction(op),
+    return post(CallText(name_, "reduce_scatter").buffer({input}).reduction(op), {input}, {output},
                 exchange_.all(input, [=, this](const Values& values) {
                   set_values(output, chunk(reduced(values, op), getRank()));
                 }));
@@ -177,18 +137,18 @@ class Group final : public c10d::Backend {
   }
   WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                          const c10d::ReduceScatterOptions& options) override {
+    const Tensors& parts = inputs.front();
     return post(
-        outputs,
-        CallText(name_, "reduce_scatter").buffer(inputs.front()).reduction(options.reduceOp));
+        CallText(name_, "reduce_scatter").buffer(parts).reduction(options.reduceOp).chunks(parts),
+        parts, outputs);
   }
 
   WorkPtr gather(std::vector<Tensors>& outputs, Tensors& inputs,
                  const c10d::GatherOptions& options) override {
     const auto root = static_cast<int>(options.rootRank);
     const Tensors results = outputs.empty() ? Tensors() : outputs.front();
-    return post(results.empty() ? inputs : results,
-                CallText(name_, "gather").parts(inputs.front(), getSize()).root(root),
-                gathered(results, inputs.front()));
+    return post(CallText(name_, "gather").parts(inputs.front(), getSize()).root(root), inputs,
+                results, gathered(results, inputs.front()));
   }
   WorkPtr scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                   const c10d::ScatterOptions& options) override {
@@ -202,8 +162,8 @@ class Group final : public c10d::Backend {
       }
     }
     const Fetch fetch = inputs.empty() ? exchange_.message(outputs.front(), root) : nullptr;
-    return post(outputs, CallText(name_, "scatter").parts(outputs.front(), getSize()).root(root),
-                fetch);
+    return post(CallText(name_, "scatter").parts(outputs.front(), getSize()).root(root),
+                inputs.empty() ? Tensors() : inputs.front(), outputs, fetch);
   }
 
   WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& to,
@@ -219,14 +179,16 @@ class Group final : public c10d::Backend {
         set_values(output, at::cat(flat(parts)));
       });
     }
-    return post({output}, CallText(name_, "all_to_all").type(input).counts(sent, received), fetch);
+    return post(CallText(name_, "all_to_all").type(input).counts(sent, received), {input}, {output},
+                fetch);
   }
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions&) override {
     std::vector<std::int64_t> sent;
     std::vector<std::int64_t> received;
     for (const at::Tensor& tensor : inputs) sent.push_back(tensor.numel());
     for (const at::Tensor& tensor : outputs) received.push_back(tensor.numel());
-    return post(outputs, CallText(name_, "all_to_all").type(inputs.front()).counts(sent, received));
+    return post(CallText(name_, "all_to_all").type(inputs.front()).counts(sent, received), inputs,
+                outputs);
   }
 
   WorkPtr send(Tensors& tensors, int to, int) override {
@@ -242,7 +204,10 @@ class Group final : public c10d::Backend {
   }
 
   WorkPtr barrier(const c10d::BarrierOptions&) override {
-    const std::int64_t number = log(CallText(name_, "barrier").text());
+    if (Remote* const remote = Remote::get()) {
+      remote->wait(remote->post(CallText(name_, "barrier").text(), {}), {});
+    }
+    const std::int64_t number = log(CallText(name_, "barrier").text(), {}, {});
     // Its host waits.
     Log::get().add({.kind = EntryKind::wait, .stream = current_stream(), .number = number});
     Log::get().add({.kind = EntryKind::synchronize, .stream = current_stream()});
@@ -263,11 +228,21 @@ class Group final : public c10d::Backend {
 
   // --- The log ---------------------------------------------------------------------------------
 
-  std::int64_t log(const std::string& text) {
+  std::int64_t log(const std::string& text, const Tensors& sent, const Tensors& results) {
     const std::int64_t number = next_work++;
     ++num_calls_;
-    Log::get().add_call(current_stream(), text, number, stream_);
+    if (with_data()) {
+      Order::get().post(number, current_stream(), stream_, sent, results, name_of_call(text));
+    } else {
+      Log::get().add_call(current_stream(), text, number, stream_);
+    }
     return number;
+  }
+  // "all_reduce of group 1".
+  std::string name_of_call(const std::string& text) const {
+    constexpr std::string_view kKey = "\"kind\": \"";
+    const std::size_t begin = text.find(kKey) + kKey.size();
+    return text.substr(begin, text.find('"', begin) - begin) + " of group " + name_;
   }
   // Calls that are waited for at once, within others that are.
   template <class Post>
@@ -278,13 +253,14 @@ class Group final : public c10d::Backend {
     return is_first ? endCoalescing() : work(0, outputs, nullptr);
   }
   WorkPtr work(std::int64_t number, const Tensors& results, Fetch fetch) {
-    return c10::make_intrusive<LoggedWork>(
-        c10::intrusive_ptr<c10d::Backend>::unsafe_reclaim_from_nonowning(this), number, stream_,
-        results, std::move(fetch));
+    return make_work(c10::intrusive_ptr<c10d::Backend>::unsafe_reclaim_from_nonowning(this), number,
+                     stream_, results, std::move(fetch));
   }
   // Calls with tensors of the host move nothing on the device.
-  WorkPtr post(const Tensors& results, const CallText& call, Fetch fetch = nullptr) {
-    const std::int64_t number = call.is_of_device() ? log(call.text()) : 0;
+  WorkPtr post(const CallText& call, const Tensors& sent, const Tensors& results,
+               Fetch fetch = nullptr) {
+    fetch = performed(call, sent, results, std::move(fetch));
+    const std::int64_t number = call.is_of_device() ? log(call.text(), sent, results) : 0;
     // What is not fetched is not known.
     for (const at::Tensor& tensor : results) set_unknown(tensor);
     if (!coalesced_ || number == 0) return work(number, results, std::move(fetch));
@@ -294,7 +270,7 @@ class Group final : public c10d::Backend {
     return work(number, results, nullptr);
   }
   WorkPtr post_message(const Tensors& tensors, const CallMessage& message, Fetch fetch) {
-    if (!tensors.front().is_cuda()) return work(0, tensors, std::move(fetch));
+    if (!tensors.front().is_cuda() && !with_data()) return work(0, tensors, std::move(fetch));
     if (!message.sends) set_unknown(tensors.front());
     if (coalesced_) {
       coalesced_->messages.push_back(message);
@@ -302,14 +278,32 @@ class Group final : public c10d::Backend {
       if (fetch) coalesced_->fetches.push_back(std::move(fetch));
       return work(0, tensors, nullptr);
     }
-    const CallText call = CallText(name_, message.sends ? "send" : "recv").messages({message});
-    return work(log(call.text()), tensors, std::move(fetch));
+    return post_messages(message.sends ? "send" : "recv", {message}, tensors, std::move(fetch));
+  }
+  WorkPtr post_messages(const char* kind, const std::vector<CallMessage>& messages,
+                        const Tensors& tensors, Fetch fetch) {
+    const CallText call = CallText(name_, kind).messages(messages);
+    Tensors sent;
+    Tensors received;
+    for (const CallMessage& each : messages) (each.sends ? sent : received).push_back(each.tensor);
+    fetch = performed(call, sent, received, std::move(fetch));
+    return work(log(call.text(), sent, received), tensors, std::move(fetch));
+  }
+  // How the results come: with data they are the call's own.
+  static Fetch performed(const CallText& call, const Tensors& sent, const Tensors& results,
+                         Fetch fetch) {
+    Remote* const remote = Remote::get();
+    if (remote == nullptr) return fetch;
+    const std::int64_t number = remote->post(call.text(), sent);
+    return [=] { remote->wait(number, results); };
   }
 
   // --- Values of others ------------------------------------------------------------------------
 
   WorkPtr all_reduce(Tensors& tensors, const ReduceOp& op) {
-    return post(tensors, CallText(name_, "all_reduce").buffer(tensors).reduction(op),
+    TORCH_CHECK(!with_data() || op != ReduceOp::PREMUL_SUM,
+                "shardsim: a reduction with a factor cannot be verified yet");
+    return post(CallText(name_, "all_reduce").buffer(tensors).reduction(op), tensors, tensors,
                 exchange_.each(tensors, [op](const at::Tensor& tensor, const Values& values) {
                   set_values(tensor, reduced(values, op));
                 }));
@@ -352,6 +346,9 @@ class Group final : public c10d::Backend {
 
 c10::intrusive_ptr<c10d::Backend> make_group(const std::string& name, int rank,
                                              const std::vector<int>& members) {
+  if (Remote* const remote = Remote::get()) {
+    return c10::make_intrusive<Group>(name, rank, members, *remote);
+  }
   return c10::make_intrusive<Group>(name, rank, members);
 }
 

@@ -1,10 +1,19 @@
 #include "log.hpp"
 
+#include "order.hpp"
+#include "remote.hpp"
+
 namespace shardsim_torch {
 
 Log& Log::get() {
   static Log log;
   return log;
+}
+
+void Log::add(Entry entry) {
+  if (with_data()) return Order::get().see(entry);
+  const std::lock_guard guard(mutex_);
+  if (is_on_) entries_.push_back(entry);
 }
 
 void Log::add_op(StreamNumber stream, const std::string& signature) {

@@ -57,10 +57,7 @@ class Log {
  public:
   static Log& get();
 
-  void add(Entry entry) {
-    const std::lock_guard guard(mutex_);
-    if (is_on_) entries_.push_back(entry);
-  }
+  void add(Entry entry);
   void add_op(StreamNumber stream, const std::string& signature);
   void add_call(StreamNumber stream, const std::string& call, std::int64_t work,
                 StreamNumber group_stream);

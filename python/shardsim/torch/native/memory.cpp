@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 
 #include "device.hpp"
+#include "order.hpp"
+#include "remote.hpp"
 
 namespace shardsim_torch {
 
@@ -34,7 +36,7 @@ class DeviceMemory final : public at::Allocator {
     std::int64_t number = 0;
     {
       const std::lock_guard guard(mutex_);
-      const bool has_memory = bytes > 0 && bytes <= kSmallBytes;
+      const bool has_memory = bytes > 0 && (with_data() || bytes <= kSmallBytes);
       address = has_memory ? std::calloc(1, bytes) : take(bytes);
       number = next_number_++;
       live_[address] = {bytes, number, has_memory};
@@ -63,6 +65,7 @@ class DeviceMemory final : public at::Allocator {
       use_.now -= gone.bytes;
       if (gone.has_memory) std::free(address);
     }
+    if (with_data()) Order::get().forget(address);
     if (gone.bytes > 0) {
       Log::get().add(
           {.kind = EntryKind::release, .stream = current_stream(), .number = gone.number});
@@ -141,11 +144,11 @@ std::int64_t number_of_allocation(const void* address) {
 bool is_small(const at::Tensor& tensor) {
   if (tensor.is_cpu()) return true;
   const std::size_t bytes = tensor.storage().nbytes();
-  return bytes > 0 && bytes <= kSmallBytes;
+  return bytes > 0 && (with_data() || bytes <= kSmallBytes);
 }
 
 bool is_known(const at::Tensor& tensor) {
-  if (tensor.is_cpu()) return true;
+  if (tensor.is_cpu() || with_data()) return true;
   bool known = false;
   memory().visit(tensor.storage().data(), [&](const Allocation* found) {
     known = found != nullptr && found->has_memory && found->is_known;

@@ -4,14 +4,16 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/EmptyTensor.h>
-#include <ATen/InferSize.h>
-#include <ATen/TensorUtils.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
 #include "device.hpp"
+#include "host_call.hpp"
+#include "ivalues.hpp"
+#include "order.hpp"
+#include "remote.hpp"
 #include "signature.hpp"
+#include "tensors.hpp"
 
 // Operators of the virtual device: the meta device's kernels say the shapes of their results, whose
 // memory is allocated here. Small whole numbers whose values are known are computed on the host.
@@ -22,183 +24,7 @@ namespace {
 using c10::IValue;
 using Stack = torch::jit::Stack;
 
-// --- Tensors without operators -----------------------------------------------------------------
-
-at::Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype,
-                 std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>,
-                 std::optional<at::MemoryFormat> format) {
-  return at::detail::empty_generic(sizes, device_allocator(),
-                                   c10::DispatchKeySet(c10::DispatchKey::CUDA),
-                                   c10::dtype_or_default(dtype), format);
-}
-
-at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides,
-                         std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
-                         std::optional<at::Device>, std::optional<bool>) {
-  return at::detail::empty_strided_generic(sizes, strides, device_allocator(),
-                                           c10::DispatchKeySet(c10::DispatchKey::CUDA),
-                                           c10::dtype_or_default(dtype));
-}
-
-at::Tensor alias_of(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef strides,
-                    std::int64_t offset, caffe2::TypeMeta dtype) {
-  auto made = at::detail::make_tensor<c10::TensorImpl>(
-      c10::TensorImpl::VIEW, c10::Storage(tensor.storage()), tensor.key_set(), dtype);
-  made.unsafeGetTensorImpl()->set_storage_offset(offset);
-  made.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
-  return made;
-}
-
-at::Tensor strided_view(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef strides,
-                        std::optional<std::int64_t> offset) {
-  return alias_of(tensor, sizes, strides, offset.value_or(tensor.storage_offset()), tensor.dtype());
-}
-
-at::Tensor reshape_alias(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef strides) {
-  return strided_view(tensor, sizes, strides, tensor.storage_offset());
-}
-
-at::Tensor view(const at::Tensor& tensor, at::IntArrayRef asked) {
-  const auto sizes = at::infer_size_dv(asked, tensor.numel());
-  const auto strides = at::detail::computeStride(tensor.sizes(), tensor.strides(), sizes);
-  TORCH_CHECK(strides,
-              "view size is not compatible with input tensor's size and stride (at least one "
-              "dimension spans across two contiguous subspaces). Use .reshape(...) instead.");
-  return strided_view(tensor, sizes, *strides, tensor.storage_offset());
-}
-
-const at::Tensor& resize_to(const at::Tensor& tensor, at::IntArrayRef sizes,
-                            std::optional<at::MemoryFormat>) {
-  std::size_t bytes = tensor.element_size();
-  for (const std::int64_t size : sizes) bytes *= static_cast<std::size_t>(size);
-  c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
-  if (storage->nbytes() < bytes) {
-    storage->set_data_ptr(allocate(bytes));
-    storage->set_nbytes(bytes);
-  }
-  tensor.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
-  return tensor;
-}
-
-at::Tensor& set_storage(at::Tensor& tensor, at::Storage storage, std::int64_t offset,
-                        at::IntArrayRef sizes, at::IntArrayRef strides) {
-  c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
-  impl->set_storage_keep_dtype(std::move(storage));
-  impl->set_storage_offset(offset);
-  impl->set_sizes_and_strides(sizes, strides);
-  return tensor;
-}
-
-// --- Values that the host reads ----------------------------------------------------------------
-
-// What the host reads of a tensor without data: nothing is infinite, and nothing is zero by chance.
-at::Scalar declared_value(at::ScalarType type) {
-  if (type == at::kBool) return {false};
-  return at::isFloatingType(type) ? at::Scalar(1.0) : at::Scalar(1);
-}
-
-at::Scalar local_scalar_dense(const at::Tensor& tensor) {
-  Log::get().add({.kind = EntryKind::synchronize, .stream = current_stream()});
-  if (is_known(tensor)) return on_host(tensor).item();
-  Log::get().add_read(current_stream(), python_site());
-  return declared_value(tensor.scalar_type());
-}
-
-void log_copy(const at::Tensor& to, const at::Tensor& from) {
-  Signature signature("aten::copy_");
-  signature.input(from);
-  signature.output(to);
-  signature.flag("to_host", to.is_cpu());
-  signature.flag("from_host", from.is_cpu());
-  Log::get().add_op(current_stream(), signature.text());
-}
-
-at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
-  TORCH_CHECK(at::is_expandable_to(from.sizes(), to.sizes()), "The size of tensor a ", to.sizes(),
-              " must match the size of tensor b ", from.sizes());
-  log_copy(to, from);
-  if (to.is_cpu() && !non_blocking) {
-    Log::get().add({.kind = EntryKind::synchronize, .stream = current_stream()});
-  }
-  if (is_known(from) && is_small(to)) {
-    on_host(to).copy_(on_host(from));
-    set_known(to);
-  } else if (to.is_cpu()) {
-    Log::get().add_read(current_stream(), python_site());
-    to.fill_(declared_value(to.scalar_type()));
-  } else {
-    set_unknown(to);
-  }
-  return to;
-}
-
-// --- Counts of tokens --------------------------------------------------------------------------
-
-// Indices without data are uniform: their counts differ by one at most, and add up.
-at::Tensor uniform_counts(const at::Tensor& indices, std::int64_t bins, at::ScalarType type,
-                          const char* name) {
-  at::Tensor counts = at::empty({bins}, at::kLong);
-  auto* const values = counts.data_ptr<std::int64_t>();
-  for (std::int64_t i = 0; i < bins; ++i) {
-    values[i] = indices.numel() / bins + (i < indices.numel() % bins ? 1 : 0);
-  }
-  at::Tensor made = empty({bins}, type, {}, {}, {}, {});
-  if (is_small(made)) {
-    on_host(made).copy_(counts);
-    set_known(made);
-  }
-  Signature signature(name);
-  signature.input(indices);
-  signature.output(made);
-  Log::get().add_op(current_stream(), signature.text());
-  return made;
-}
-
-at::Tensor bincount(const at::Tensor& indices, const std::optional<at::Tensor>&,
-                    std::int64_t minlength) {
-  return uniform_counts(indices, std::max<std::int64_t>(minlength, 1), at::kLong, "aten::bincount");
-}
-
-at::Tensor histc(const at::Tensor& indices, std::int64_t bins, const at::Scalar&,
-                 const at::Scalar&) {
-  return uniform_counts(indices, bins, indices.scalar_type(), "aten::histc");
-}
-
 // --- All others --------------------------------------------------------------------------------
-
-template <class Visit>
-void for_each_tensor(const IValue& value, Visit&& visit) {
-  if (value.isTensor()) {
-    if (value.toTensor().defined()) visit(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const at::Tensor& tensor : value.toTensorVector()) {
-      if (tensor.defined()) visit(tensor);
-    }
-  } else if (value.isOptionalTensorList()) {
-    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
-      if (tensor && tensor->defined()) visit(*tensor);
-    }
-  }
-}
-
-// The same value with other tensors.
-template <class Change>
-IValue changed(const IValue& value, Change&& change) {
-  if (value.isTensor()) return value.toTensor().defined() ? change(value.toTensor()) : value;
-  if (value.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(change(tensor));
-    return list;
-  }
-  if (value.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> list;
-    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
-      list.push_back(tensor ? std::optional<at::Tensor>(change(*tensor)) : std::nullopt);
-    }
-    return list;
-  }
-  return value;
-}
 
 bool writes(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
@@ -223,6 +49,10 @@ class Call {
   }
 
   void run() {
+    if (with_data()) {
+      check_order();
+      return run_on_host();
+    }
     if (can_run_on_host()) return run_on_host();
     std::vector<IValue> made;
     if (!changes_only()) made = made_on_meta();
@@ -249,11 +79,11 @@ class Call {
   }
 
   template <class Change>
-  std::vector<IValue> call(c10::DispatchKey key, c10::DeviceType device, Change&& change) {
+  std::vector<IValue> call_meta(Change&& change) {
     for (const IValue& value : given_) {
-      stack_.push_back(value.isDevice() ? IValue(c10::Device(device)) : changed(value, change));
+      stack_.push_back(value.isDevice() ? IValue(c10::Device(c10::kMeta)) : changed(value, change));
     }
-    op_.callBoxedForDispatchKey(key, stack_);
+    op_.callBoxedForDispatchKey(c10::DispatchKey::Meta, stack_);
     const auto begin = stack_.end() - static_cast<std::ptrdiff_t>(schema_.returns().size());
     std::vector<IValue> made(begin, stack_.end());
     stack_.erase(begin, stack_.end());
@@ -264,7 +94,7 @@ class Call {
     using c10::DispatchKey;
     const bool is_foreach = schema_.name().rfind("aten::_foreach_", 0) == 0;
     const bool has_kernel = op_.hasKernelForDispatchKey(DispatchKey::Meta);
-    if (!is_foreach || has_kernel) return call(DispatchKey::Meta, c10::kMeta, on_meta);
+    if (!is_foreach || has_kernel) return call_meta(on_meta);
     // The meta device does not know all that make a tensor for each of a list.
     const bool reduces =
         schema_.name() == "aten::_foreach_norm" || schema_.name() == "aten::_foreach_max";
@@ -305,7 +135,7 @@ class Call {
       const IValue& argument = given_[*source];
       if (made.isTensor() && argument.isTensor() &&
           argument.toTensor().sizes() != made.toTensor().sizes()) {
-        resize_to(argument.toTensor(), made.toTensor().sizes(), {});
+        resize_tensor(argument.toTensor(), made.toTensor().sizes());
       }
       return argument;
     }
@@ -315,7 +145,7 @@ class Call {
         return alias_of(given_[*source].toTensor(), tensor.sizes(), tensor.strides(),
                         tensor.storage_offset(), tensor.dtype());
       }
-      return empty_strided(tensor.sizes(), tensor.strides(), tensor.scalar_type(), {}, {}, {});
+      return new_tensor(tensor.sizes(), tensor.strides(), tensor.scalar_type());
     });
   }
 
@@ -360,26 +190,27 @@ class Call {
   }
 
   void run_on_host() {
-    const std::vector<IValue> made = call(c10::DispatchKey::CPU, c10::kCPU, on_host);
-    std::vector<IValue> results;
-    for (std::size_t i = 0; i < made.size(); ++i) {
-      const std::optional<std::size_t> source = source_of(i);
-      if (source && writes(schema_.arguments()[*source])) {
-        for_each_tensor(given_[*source], set_known);
-        results.push_back(given_[*source]);
-        continue;
-      }
-      results.push_back(changed(made[i], [](const at::Tensor& tensor) {
-        if (!tensor.defined()) return tensor;
-        at::Tensor own = empty(tensor.sizes(), tensor.scalar_type(), {}, {}, {}, {});
-        if (!is_small(own)) return own;
-        on_host(own).copy_(tensor);
-        set_known(own);
-        return own;
-      }));
-    }
-    log(results);
+    std::vector<IValue> results = computed_on_host(op_, given_);
+    if (!with_data()) log(results);
     for (IValue& result : results) stack_.push_back(std::move(result));
+  }
+
+  void check_order() const {
+    for (std::size_t i = 0; i < given_.size(); ++i) {
+      const bool is_written = writes(schema_.arguments()[i]);
+      if (only_views() && !is_written) continue;
+      for_each_tensor(given_[i], [&](const at::Tensor& tensor) {
+        if (tensor.is_cuda()) Order::get().touch(tensor, is_written, current_stream());
+      });
+    }
+  }
+  // Nothing is read: all results lie in arguments.
+  [[nodiscard]] bool only_views() const {
+    for (std::size_t i = 0; i < schema_.returns().size(); ++i) {
+      const auto* const alias = schema_.returns()[i].alias_info();
+      if (alias == nullptr || alias->isWrite()) return false;
+    }
+    return !schema_.returns().empty();
   }
 
   const c10::OperatorHandle& op_;
@@ -390,19 +221,6 @@ class Call {
 
 void run_any(const c10::OperatorHandle& op, Stack* stack) { Call(op, *stack).run(); }
 
-TORCH_LIBRARY_IMPL(aten, CUDA, library) {
-  library.impl("empty.memory_format", empty);
-  library.impl("empty_strided", empty_strided);
-  library.impl("as_strided", strided_view);
-  library.impl("_reshape_alias", reshape_alias);
-  library.impl("view", view);
-  library.impl("resize_", resize_to);
-  library.impl("copy_", copy);
-  library.impl("set_.source_Storage_storage_offset", set_storage);
-  library.impl("_local_scalar_dense", local_scalar_dense);
-  library.impl("bincount", bincount);
-  library.impl("histc", histc);
-}
 TORCH_LIBRARY_IMPL(_, CUDA, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_any>());
 }

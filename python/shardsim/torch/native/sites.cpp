@@ -29,15 +29,10 @@ std::string name_of(PyFrameObject* frame) {
   return name;
 }
 
-}  // namespace
-
-void set_library_folders(std::vector<std::string> folders) { library_folders = std::move(folders); }
-
-std::string python_site() {
-  if (Py_IsInitialized() == 0) return "";
-  const PyGILState_STATE state = PyGILState_Ensure();
+// The innermost frame of a thread that is outside these folders.
+std::string site_of(PyThreadState* thread) {
   std::string site;
-  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
+  PyFrameObject* frame = PyThreadState_GetFrame(thread);
   while (frame != nullptr) {
     const std::string file = name_of(frame);
     if (!is_of_library(file)) {
@@ -49,8 +44,30 @@ std::string python_site() {
     Py_DECREF(frame);
     frame = back;
   }
+  return site;
+}
+
+// Autograd's threads have no frames: the script's own thread waits for them meanwhile.
+std::string site_of_script() {
+  PyThreadState* thread = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+  while (thread != nullptr && PyThreadState_Next(thread) != nullptr) {
+    thread = PyThreadState_Next(thread);  // The last one is the first that was made.
+  }
+  const std::string site = thread == nullptr ? "" : site_of(thread);
+  return site.empty() ? "backward" : site + " (backward)";
+}
+
+}  // namespace
+
+void set_library_folders(std::vector<std::string> folders) { library_folders = std::move(folders); }
+
+std::string python_site() {
+  if (Py_IsInitialized() == 0) return "";
+  const PyGILState_STATE state = PyGILState_Ensure();
+  std::string site = site_of(PyThreadState_Get());
+  if (site.empty()) site = site_of_script();
   PyGILState_Release(state);
-  return site.empty() ? "backward" : site;
+  return site;
 }
 
 }  // namespace shardsim_torch
