@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import tempfile
 
-SOURCES = ("log", "memory", "streams", "sites", "operators", "call_text", "exchange", "group", "module")
+SOURCES = ("log", "memory", "streams", "places", "sites", "operators", "call_text", "exchange", "group", "module")
 FOLDER = pathlib.Path(__file__).resolve().parent / "native"
 
 

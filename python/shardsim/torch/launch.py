@@ -16,7 +16,7 @@ import traceback
 import torch
 import torch.distributed
 
-from shardsim.torch import build_native, cuda, distributed, program, steps
+from shardsim.torch import build_native, cuda, distributed, modules, program, steps
 
 
 def parsed(arguments):
@@ -84,6 +84,7 @@ def run(options):
         sysconfig.get_path("stdlib")])
     training = steps.Steps(native, options.steps)
     training.install()
+    modules.Modules(native).install()
     script = pathlib.Path(options.script)
     sys.path.insert(0, str(script.resolve().parent))
     sys.argv = [options.script, *options.arguments]

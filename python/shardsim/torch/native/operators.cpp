@@ -104,13 +104,17 @@ at::Scalar local_scalar_dense(const at::Tensor& tensor) {
   return declared_value(tensor.scalar_type());
 }
 
+void log_op(const Signature& signature) {
+  Log::get().add_op(current_stream(), signature.text(), current_place());
+}
+
 void log_copy(const at::Tensor& to, const at::Tensor& from) {
   Signature signature("aten::copy_");
   signature.input(from);
   signature.output(to);
   signature.flag("to_host", to.is_cpu());
   signature.flag("from_host", from.is_cpu());
-  Log::get().add_op(current_stream(), signature.text());
+  log_op(signature);
 }
 
 at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
@@ -150,7 +154,7 @@ at::Tensor uniform_counts(const at::Tensor& indices, std::int64_t bins, at::Scal
   Signature signature(name);
   signature.input(indices);
   signature.output(made);
-  Log::get().add_op(current_stream(), signature.text());
+  log_op(signature);
   return made;
 }
 
@@ -338,7 +342,7 @@ class Call {
         moves = true;
       });
     }
-    if (moves) Log::get().add_op(current_stream(), signature.text());
+    if (moves) log_op(signature);
   }
 
   // --- On the host -----------------------------------------------------------------------------
