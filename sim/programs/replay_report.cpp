@@ -4,6 +4,7 @@
 #include "reports/units.hpp"
 #include "scenarios/source_text.hpp"
 
+#include "sim/programs/kernel_report.hpp"
 #include "sim/programs/program_replay.hpp"
 
 namespace shardsim {
@@ -24,8 +25,8 @@ std::string row(const char* name, Time time) {
 
 }  // namespace
 
-std::string replay_text(const ProgramSet& set, const Cluster& cluster,
-                        const ProgramReplay& replay) {
+std::string replay_text(const ProgramSet& set, const Cluster& cluster, const ProgramReplay& replay,
+                        const KernelReport& kernels) {
   std::string text = fmt::format(
       "{}: {} of {} ranks on {}\n", printable(set.name.empty() ? "programs" : set.name, kShownName),
       set.programs.programs.size() == 1 ? std::string("1 program")
@@ -48,14 +49,15 @@ std::string replay_text(const ProgramSet& set, const Cluster& cluster,
     text += fmt::format("  computing is {:.1f} % priced by the machine, {:.1f} % as recorded\n",
                         priced, 100.0 * replay.taken_over_s / computed);
   }
+  text += kernels_text(kernels);
   for (const std::string& note : set.notes) {
     text += fmt::format("  note: {}\n", printable(note, 2 * kShownName));
   }
   return text;
 }
 
-std::string replay_json(const ProgramSet& set, const Cluster& cluster,
-                        const ProgramReplay& replay) {
+std::string replay_json(const ProgramSet& set, const Cluster& cluster, const ProgramReplay& replay,
+                        const KernelReport& kernels) {
   const nlohmann::ordered_json json = {{"name", set.name},
                                        {"machine", cluster.name},
                                        {"nodes", cluster.num_nodes},
@@ -73,6 +75,7 @@ std::string replay_json(const ProgramSet& set, const Cluster& cluster,
                                        {"memory_peak_bytes", replay.peak_memory_bytes},
                                        {"compute_priced_s", replay.priced_s},
                                        {"compute_as_recorded_s", replay.taken_over_s},
+                                       {"kernels", kernels_json(kernels)},
                                        {"notes", set.notes}};
   constexpr int kIndent = 2;
   return json.dump(kIndent, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
