@@ -30,10 +30,12 @@ double percent(Time part, Time all) {
   return all > Time() ? 100.0 * part.seconds() / all.seconds() : 0.0;
 }
 
+// The end of a name tells more than its begin.
 std::string in_width(const std::string& name, std::size_t indent) {
-  const std::string text = std::string(indent, ' ') + printable(name, kShownKernelName);
-  if (text.size() <= kNameWidth) return text;
-  return text.substr(0, kNameWidth - 3) + "...";
+  const std::string text = printable(name, kShownKernelName);
+  const std::size_t width = kNameWidth - std::min(indent, kNameWidth / 2);
+  return std::string(kNameWidth - width, ' ') +
+         (text.size() <= width ? text : "..." + text.substr(text.size() + 3 - width));
 }
 
 // --- Operators ---------------------------------------------------------------------------------
