@@ -128,7 +128,6 @@ class ModuleTable {
     for (const KernelsOfModule& row : report.modules) {
       recomputes_ = recomputes_ || row.phase == Phase::recomputation;
       if (row.path.empty()) outside_.phases.at(static_cast<std::size_t>(row.phase)) += row.sum.time;
-      optimizer_ += row.phase == Phase::optimizer ? row.sum.time : Time();
     }
   }
 
@@ -139,6 +138,7 @@ class ModuleTable {
     text += fmt::format("{:>12}{:>12}{:>10}\n", "backward", "all", "share");
     const ModuleSums sums = sums_of(report_);
     std::vector<std::string> above;
+    Time shown;
     for (const std::string& path : top_of(sums)) {
       while (!above.empty() && !is_part(path, above.back())) above.pop_back();
       const std::string name = above.empty() ? path : path.substr(above.back().size() + 1);
@@ -146,11 +146,15 @@ class ModuleTable {
       const std::string count =
           sum.modules.size() > 1 ? fmt::format(" ({})", sum.modules.size()) : std::string();
       text += row(in_width(name + count, 2 * above.size()), sum, sum.all());
+      if (above.empty()) shown += sum.all();
       above.push_back(path);
     }
-    const Time outside = outside_.all() - outside_.of(Phase::optimizer);
+    const Time optimizer = outside_.of(Phase::optimizer);
+    const Time outside = outside_.all() - optimizer;
+    const Time others = report_.all.time - shown - outside_.all();
+    if (others > Time()) text += row("other modules", {}, others);
     if (outside > Time()) text += row("in no module", outside_, outside);
-    if (optimizer_ > Time()) text += row("optimizer", {}, optimizer_);
+    if (optimizer > Time()) text += row("optimizer", {}, optimizer);
     return text;
   }
 
@@ -168,7 +172,6 @@ class ModuleTable {
 
   const KernelReport& report_;
   ModuleSum outside_;
-  Time optimizer_;
   bool recomputes_ = false;
 };
 

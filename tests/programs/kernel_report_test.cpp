@@ -146,6 +146,29 @@ TEST_CASE("layers of one kind are one row of a report") {
   CHECK(time == json["time_ps"]);
 }
 
+TEST_CASE("what the table of modules leaves out is one row of it") {
+  std::string places;
+  std::string steps;
+  for (int i = 0; i < 14; ++i) {
+    places += R"({"place": {"module": "part)" + std::to_string(i) + R"("}})" + "\n";
+    steps += "c0:" + std::to_string(i) + " ";
+  }
+  std::string text = kPlainFile;
+  text.insert(text.find("{\"program\""), places);
+  text.replace(text.find("c0 c0"), 5, steps + "c0 c0");
+  const std::string shown = kernels_text(reported(text.c_str(), 0.0).kernels);
+  INFO(shown);
+  const auto share_in = [&](const std::string& row) {
+    const std::size_t at = shown.find("\n  " + row + " ");
+    if (at == std::string::npos) return std::string("none");
+    const std::size_t end = shown.find(" %", at);
+    return shown.substr(end - 4, 4);
+  };
+  CHECK(share_in("part0") == " 6.2");  // One of sixteen.
+  CHECK(share_in("other modules") == "12.5");
+  CHECK(share_in("in no module") == "12.5");
+}
+
 TEST_CASE("the command shows the kernels, and modules with their parts") {
   const TemporaryFolder folder;
   write(folder / "kernels.program.jsonl", kKernelsFile);
