@@ -2,8 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 #include <tuple>
 #include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/kernel/text.hpp"
 
 #include "backends/program/program_tables.hpp"
 #include "backends/replay/replay_code.hpp"
@@ -115,6 +120,31 @@ KernelReport kernels_of(const ProgramSet& set, const ProgramReplayOptions& optio
   report.rank = replay.last_rank;
   report.slower = replay.split.compute - report.streams.front().time;
   return report;
+}
+
+std::string folded(const std::string& path) {
+  std::string text;
+  for (const std::string_view word : split_at(std::string_view(path), '.')) {
+    const bool is_number =
+        !word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos;
+    text += fmt::format("{}{}", text.empty() ? "" : ".", is_number ? "*" : word);
+  }
+  return text;
+}
+
+std::vector<KernelsOfLayers> layers_of(const KernelReport& report) {
+  std::map<std::pair<std::string, ProgramPlace::Phase>, KernelsOfLayers> found;
+  for (const KernelsOfModule& row : report.modules) {
+    KernelsOfLayers& layers = found[{folded(row.path), row.phase}];
+    ++layers.modules;
+    layers.sum.kernels += row.sum.kernels;
+    layers.sum.time += row.sum.time;
+  }
+  std::vector<KernelsOfLayers> rows;
+  for (auto& [key, layers] : found) {
+    rows.push_back({key.first, key.second, layers.modules, layers.sum});
+  }
+  return rows;
 }
 
 }  // namespace shardsim

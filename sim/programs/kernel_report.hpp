@@ -5,19 +5,17 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "sim/kernel/time.hpp"
 
 #include "backends/program/program.hpp"
 
 #include "sim/programs/program_replay.hpp"
 
-// What the computing of one rank goes to, as its kernels are priced: by operator, by module and by
-// stream. Each of the three adds up to the same time.
+// The computing of one rank, as its kernels are priced: by operator, by module and by stream. Each
+// of the three adds up to the same time.
 namespace shardsim {
 
-/// What a price was made of.
+/// The source of a price.
 enum class KernelPrice : std::uint8_t {
   family,     ///< The kernels of its family.
   flops,      ///< A product of unknown shape.
@@ -55,9 +53,9 @@ struct KernelsOfModule {
 struct KernelReport {
   int rank = 0;
   KernelTime all;
-  Time by_bytes;  ///< What of it is priced by bytes alone.
-  /// What stream 0 computes longer than its kernels' prices: beside collectives, and by faults that
-  /// are drawn.
+  Time by_bytes;  ///< The part of it that is priced by bytes alone.
+  /// Stream 0 computes so much longer than its kernels' prices: beside collectives, and by faults
+  /// that are drawn.
   Time slower;
   std::vector<KernelsOfOperator> operators;  ///< The longest first.
   std::vector<KernelsOfModule> modules;      ///< By path.
@@ -73,8 +71,16 @@ struct KernelReport {
 /// A path in which numbers of layers are "*".
 [[nodiscard]] std::string folded(const std::string& path);
 
-/// The top rows for people, and all rows.
+/// The same modules of several layers.
+struct KernelsOfLayers {
+  std::string path;  ///< Folded.
+  ProgramPlace::Phase phase = ProgramPlace::Phase::none;
+  std::int64_t modules = 0;
+  KernelTime sum;
+};
+[[nodiscard]] std::vector<KernelsOfLayers> layers_of(const KernelReport& report);
+
+/// The top rows for people.
 [[nodiscard]] std::string kernels_text(const KernelReport& report);
-[[nodiscard]] nlohmann::ordered_json kernels_json(const KernelReport& report);
 
 }  // namespace shardsim

@@ -5,7 +5,6 @@
 #include <tuple>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "sim/kernel/text.hpp"
 
@@ -14,7 +13,7 @@
 
 #include "sim/programs/kernel_report.hpp"
 
-// Kernels of a rank for people and for programs.
+// Kernels of a rank for people.
 namespace shardsim {
 
 namespace {
@@ -188,16 +187,6 @@ std::string streams_text(const KernelReport& report) {
 
 }  // namespace
 
-std::string folded(const std::string& path) {
-  std::string text;
-  for (const std::string_view word : split_at(std::string_view(path), '.')) {
-    const bool is_number =
-        !word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos;
-    text += fmt::format("{}{}", text.empty() ? "" : ".", is_number ? "*" : word);
-  }
-  return text;
-}
-
 std::string kernels_text(const KernelReport& report) {
   if (report.all.kernels == 0) return {};
   std::string text = fmt::format(
@@ -212,45 +201,6 @@ std::string kernels_text(const KernelReport& report) {
                         format_seconds(report.slower.seconds()));
   }
   return text;
-}
-
-nlohmann::ordered_json kernels_json(const KernelReport& report) {
-  using Json = nlohmann::ordered_json;
-  const auto with = [](Json row, const KernelTime& sum) {
-    row["kernels"] = sum.kernels;
-    row["time_ps"] = sum.time.picoseconds();
-    return row;
-  };
-  Json json = with({{"rank", report.rank}}, report.all);
-  json["by_bytes_ps"] = report.by_bytes.picoseconds();
-  json["slower_ps"] = report.slower.picoseconds();
-  json["operators"] = Json::array();
-  for (const KernelsOfOperator& row : report.operators) {
-    json["operators"].push_back(
-        with({{"operator", row.name}, {"priced_by", name_of(row.price)}}, row.sum));
-  }
-  struct Folded {
-    std::int64_t modules = 0;
-    KernelTime sum = {};
-  };
-  std::map<std::pair<std::string, Phase>, Folded> modules;
-  for (const KernelsOfModule& row : report.modules) {
-    Folded& sum = modules[{folded(row.path), row.phase}];
-    ++sum.modules;
-    sum.sum.kernels += row.sum.kernels;
-    sum.sum.time += row.sum.time;
-  }
-  json["modules"] = Json::array();
-  for (const auto& [key, sum] : modules) {
-    json["modules"].push_back(
-        with({{"module", key.first}, {"phase", name_of(key.second)}, {"modules", sum.modules}},
-             sum.sum));
-  }
-  json["streams"] = Json::array();
-  for (std::size_t stream = 0; stream < report.streams.size(); ++stream) {
-    json["streams"].push_back(with({{"stream", stream}}, report.streams[stream]));
-  }
-  return json;
 }
 
 }  // namespace shardsim

@@ -23,6 +23,33 @@ std::string row(const char* name, Time time) {
                      time.picoseconds());
 }
 
+nlohmann::ordered_json kernels_json(const KernelReport& report) {
+  using Json = nlohmann::ordered_json;
+  const auto with = [](Json row, const KernelTime& sum) {
+    row["kernels"] = sum.kernels;
+    row["time_ps"] = sum.time.picoseconds();
+    return row;
+  };
+  Json json = with({{"rank", report.rank}}, report.all);
+  json["by_bytes_ps"] = report.by_bytes.picoseconds();
+  json["slower_ps"] = report.slower.picoseconds();
+  json["operators"] = Json::array();
+  for (const KernelsOfOperator& row : report.operators) {
+    json["operators"].push_back(
+        with({{"operator", row.name}, {"priced_by", name_of(row.price)}}, row.sum));
+  }
+  json["modules"] = Json::array();
+  for (const KernelsOfLayers& row : layers_of(report)) {
+    json["modules"].push_back(with(
+        {{"module", row.path}, {"phase", name_of(row.phase)}, {"modules", row.modules}}, row.sum));
+  }
+  json["streams"] = Json::array();
+  for (std::size_t stream = 0; stream < report.streams.size(); ++stream) {
+    json["streams"].push_back(with({{"stream", stream}}, report.streams[stream]));
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string replay_text(const ProgramSet& set, const Cluster& cluster, const ProgramReplay& replay,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -122,14 +123,14 @@ TraceGroups::TraceGroups(const std::map<std::string, std::vector<int>>& groups, 
 // All members of a parent join its groups by one name.
 std::string TraceGroups::name_of(const Split& split) {
   const Group* first = nullptr;
-  std::set<const Group*> groups;
+  std::set<std::string_view> names;
   for (const Group* const group : split.groups) {
     if (group == nullptr) continue;
     if (first == nullptr) first = group;
-    groups.insert(group);
+    names.insert(group->name);
   }
   const std::string name = printable(first->name, kMostGroupName);
-  return groups.size() == 1 ? name : fmt::format("{} and {} like it", name, groups.size() - 1);
+  return names.size() == 1 ? name : fmt::format("{} and {} like it", name, names.size() - 1);
 }
 
 // Splits of one kind of groups have one form, so that equal ranks have equal programs.

@@ -1,5 +1,6 @@
 #include "sim/programs/kernel_report.hpp"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,7 @@
 #include "tests/programs/programs_fixture.hpp"
 #include "tests/temporary_folder.hpp"
 
-// What the computing of a rank goes to: each of the tables adds up to all of it.
+// The computing of a rank: each of the tables adds up to all of it.
 namespace shardsim::test {
 namespace {
 
@@ -132,18 +133,16 @@ TEST_CASE("layers of one kind are one row of a report") {
   CHECK(folded("layers.17.mlp.0") == "layers.*.mlp.*");
   CHECK(folded("h2.norm") == "h2.norm");
   CHECK(folded("") == "");
-  const nlohmann::json json = kernels_json(reported(kKernelsFile, 0.0).kernels);
-  const nlohmann::json& rows = json["modules"];
+  const KernelReport report = reported(kKernelsFile, 0.0).kernels;
+  const std::vector<KernelsOfLayers> rows = layers_of(report);
   CHECK(rows.size() == 5);
-  std::int64_t time = 0;
-  for (const nlohmann::json& row : rows) {
-    time += row["time_ps"].get<std::int64_t>();
-    if (row["module"] == "layers.*.mlp" && row["phase"] == "forward") {
-      CHECK(row["modules"] == 2);
-      CHECK(row["kernels"] == 4);
-    }
-  }
-  CHECK(time == json["time_ps"]);
+  CHECK(total(rows, [](const KernelsOfLayers& row) { return row.sum; }).time == report.all.time);
+  const auto forward = std::ranges::find_if(rows, [](const KernelsOfLayers& row) {
+    return row.path == "layers.*.mlp" && row.phase == ProgramPlace::Phase::forward;
+  });
+  REQUIRE(forward != rows.end());
+  CHECK(forward->modules == 2);
+  CHECK(forward->sum.kernels == 4);
 }
 
 TEST_CASE("what the table of modules leaves out is one row of it") {
@@ -183,6 +182,15 @@ TEST_CASE("the command shows the kernels, and modules with their parts") {
   CHECK(contains(text.out, "computing by stream: 0: "));
   const Printed json = shardsim({"replay", folder / "kernels.program.jsonl", "-q", "--json"});
   const nlohmann::json found = nlohmann::json::parse(json.out);
+  const nlohmann::json& modules = found["kernels"]["modules"];
+  CHECK(modules.size() == 5);
+  for (const char* rows : {"operators", "modules", "streams"}) {
+    std::int64_t time = 0;
+    for (const nlohmann::json& row : found["kernels"][rows]) {
+      time += row["time_ps"].get<std::int64_t>();
+    }
+    CHECK(time == found["kernels"]["time_ps"]);
+  }
   CHECK(found["kernels"]["streams"][0]["time_ps"].get<std::int64_t>() +
             found["kernels"]["slower_ps"].get<std::int64_t>() ==
         found["compute_ps"]);

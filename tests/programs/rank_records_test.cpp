@@ -18,7 +18,7 @@
 
 #include "sim/programs/program_replay.hpp"
 #include "tests/app/command_fixture.hpp"
-#include "tests/backends/fiber_fixture.hpp"
+#include "tests/programs/hand_records.hpp"
 #include "tests/programs/programs_fixture.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -152,32 +152,6 @@ std::string merge_error_of(const std::string& code, const Make& make) {
   return "none";
 }
 
-// --- Records by hand ---------------------------------------------------------------------------
-
-std::string group_line(const std::string& name, const std::vector<int>& members) {
-  return fmt::format(R"({{"group": {{"name": "{}", "members": [{}]}}}})", name,
-                     fmt::join(members, ", ")) +
-         "\n";
-}
-
-std::string reduce_line(const std::string& name) {
-  return R"({"call": {"group": ")" + name +
-         R"(", "kind": "all_reduce", "dtype": "fp32", "count": 1000, "reduction": "sum"}})" + "\n";
-}
-
-TraceFile record_of_rank(int ranks, int rank, const std::string& rows, const std::string& steps) {
-  return {0, fmt::format("rank{}.jsonl", rank),
-          fmt::format(R"({{"shardsim_program": 1, "name": "hand", "ranks": {}, "recorded": {}}})",
-                      ranks, rank) +
-              "\n" + rows + fmt::format(R"({{"program": {{"rank": {}}}}})", rank) + "\n" +
-              fmt::format(R"({{"steps": "{}"}})", steps) + "\n"};
-}
-
-ProgramReplay merged_replay(const ProgramSet& set) {
-  return replay_programs_on(
-      set, {.cluster = test_cluster(static_cast<int>(set.programs.of_rank.size()))});
-}
-
 }  // namespace
 
 TEST_CASE("records of some ranks of a plan make the step of all ranks") {
@@ -292,45 +266,6 @@ TEST_CASE("groups that do not lie alike have programs of their own, with equal s
   files.erase(files.begin());
   CHECK(contains(merge_error_of("E1383", [&] { return merge_records(files); }),
                  "what ranks 0, 3 do"));
-}
-
-TEST_CASE("records with modules are merged whatever the order of their rows is") {
-  const std::string hole = R"({"hole": {"name": "work", "device_ps": 1000}})"
-                           "\n";
-  const auto place = [](const std::string& module) {
-    return R"({"place": {"module": ")" + module + R"(", "phase": "backward"}})" + "\n";
-  };
-  const std::string ab = hole + place("a") + place("b");
-  const std::string ba = hole + place("b") + place("a");
-  const ProgramSet set = merge_records(
-      {record_of_rank(4, 0, ab, "h0:0 h0:1 h0"), record_of_rank(4, 2, ba, "h0:1 h0:0 h0")});
-  CHECK(set.programs.programs.size() == 1);
-  CHECK(difference_of(read_program_file(program_file_of(set), "test.jsonl"), set) == "");
-  const std::string error = merge_error_of("E1386", [&] {
-    return merge_records({record_of_rank(4, 0, ab, "h0:0"), record_of_rank(4, 2, ba, "h0:0")});
-  });
-  INFO(error);
-  CHECK(contains(error, "of the host in a (backward) and hole work"));
-  CHECK(contains(error, "of the host in b (backward)"));
-}
-
-TEST_CASE("groups of records have their names where their calls do not fit together") {
-  const std::string rows = group_line("left", {0, 1}) + group_line("right", {2, 3});
-  const std::string other =
-      R"({"call": {"group": "left", "kind": "barrier", "dtype": "int8", "count": 0}})"
-      "\n";
-  std::vector<TraceFile> files = {record_of_rank(4, 0, rows + reduce_line("left"), "p0:0 w0"),
-                                  record_of_rank(4, 1, rows + other, "p0:0 w0")};
-  for (const int rank : {2, 3}) {
-    files.push_back(record_of_rank(4, rank, rows + reduce_line("right"), "p0:0 w0"));
-  }
-  try {
-    merged_replay(merge_records(files));
-    FAIL("it has an end");
-  } catch (const Error& error) {
-    CHECK(error.code() == "E1379");
-    CHECK(contains(error.what(), "calls of group left and 1 like it differ"));
-  }
 }
 
 TEST_CASE("a few records are enough for 1,024 ranks") {
