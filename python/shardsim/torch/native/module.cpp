@@ -61,7 +61,8 @@ PYBIND11_MODULE(native, module) {
   module.def("synchronize_device", &synchronize_device);
   module.def("set_library_folders", &set_library_folders);
 
-  module.def("module_number", [](const std::string& path) { return Log::get().module_number(path); });
+  module.def("module_number",
+             [](const std::string& path) { return Log::get().module_number(path); });
   module.def("enter_module", &enter_module);
   module.def("enter_optimizer", &enter_optimizer);
   module.def("leave", &leave);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -53,9 +54,9 @@ class Nodes {
   std::int64_t module_of(const Node& node) {
     const std::lock_guard guard(mutex_);
     const std::vector<Run>& runs = of_thread_[node.thread_id()];
-    const auto after = std::upper_bound(
-        runs.begin(), runs.end(), node.sequence_nr(),
-        [](std::uint64_t number, const Run& run) { return number < run.first; });
+    const auto after =
+        std::upper_bound(runs.begin(), runs.end(), node.sequence_nr(),
+                         [](std::uint64_t number, const Run& run) { return number < run.first; });
     return after == runs.begin() ? 0 : (after - 1)->module;
   }
 
