@@ -43,6 +43,16 @@ std::string describe(const ProgramCall& call, const ProgramGroup& group) {
   return text;
 }
 
+// " in blocks.0 (backward)".
+std::string describe_place(const ProgramTables& tables, const ProgramStep& step) {
+  if (step.slot == 0) return {};
+  const ProgramPlace& place = tables.place(step.slot - 1);
+  std::string text;
+  if (*place.module != '\0') text += concat(" in ", place.module);
+  if (place.phase != ProgramPlace::Phase::none) text += concat(" (", name_of(place.phase), ")");
+  return text;
+}
+
 std::string describe(const ProgramMark& mark) {
   static constexpr const char* kNames[] = {"step begins", "pipeline begins", "pipeline ends",
                                            "step is decided", "step ends"};
@@ -50,6 +60,11 @@ std::string describe(const ProgramMark& mark) {
 }
 
 }  // namespace
+
+const char* name_of(ProgramPlace::Phase phase) {
+  static constexpr const char* kNames[] = {"", "forward", "recomputation", "backward", "optimizer"};
+  return kNames[static_cast<std::size_t>(phase)];
+}
 
 bool same_program(const RankProgram& a, const RankProgram& b) {
   const auto [group, step] = first_difference(a, b);
@@ -80,12 +95,12 @@ std::string describe(const RankProgram& program, const ProgramStep& step) {
     case Kind::compute: {
       const ComputeOp& op = tables.operation(step.row);
       return concat("compute ", op.name, " ", std::string(name_of(op.dtype)), " ", op.flops,
-                    " flops ", op.bytes, " bytes");
+                    " flops ", op.bytes, " bytes", describe_place(tables, step));
     }
     case Kind::hole: {
       const ProgramHole& hole = tables.hole(step.row);
       return concat("hole ", hole.name, " of ", hole.device.picoseconds(), " ps after ",
-                    hole.host.picoseconds(), " ps of the host");
+                    hole.host.picoseconds(), " ps of the host", describe_place(tables, step));
     }
     case Kind::allocate: {
       const ProgramAllocation& allocation = tables.allocation(step.row);

@@ -48,6 +48,19 @@ struct ProgramHole {
   friend auto operator<=>(const ProgramHole&, const ProgramHole&) = default;
 };
 
+/// Where operations belong in what was recorded. Nothing but reports depends on it.
+struct ProgramPlace {
+  enum class Phase : std::uint8_t { none, forward, recomputation, backward, optimizer };
+  const char* module = "";  ///< Its path, a text of the tables; "" for what is in none.
+  Phase phase = Phase::none;
+
+  friend auto operator<=>(const ProgramPlace&, const ProgramPlace&) = default;
+};
+
+/// "forward"; "" for none.
+[[nodiscard]] const char* name_of(ProgramPlace::Phase phase);
+inline constexpr std::size_t kNumPhases = 5;
+
 /// Runtime::tally.
 struct ProgramTally {
   const char* name = "";  ///< A text of the tables.
@@ -114,6 +127,7 @@ struct ProgramStep {
     wait_event,    ///< The stream in use waits for that.
   };
   Kind kind = Kind::compute;
+  /// For an operation or a hole, 1 + the row of its place; 0: it has none.
   std::uint32_t slot = 0;
   /// In the table of the kind: operations, holes, allocations, calls, tallies, marks. The number of
   /// a group, stream or event where that is meant.

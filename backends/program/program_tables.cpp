@@ -190,6 +190,13 @@ std::uint32_t ProgramTables::add(ProgramCall call) {
   return number;
 }
 
+std::uint32_t ProgramTables::add(ProgramPlace place) {
+  place.module = keep(place.module);
+  RollingHash hash;
+  hash.add(word(place.module) ^ static_cast<std::uint64_t>(place.phase) << 48U);
+  return add_row(place, places_, place_index_, hash, std::equal_to<>());
+}
+
 std::uint32_t ProgramTables::add(ProgramHole hole) {
   hole.name = keep(hole.name);
   RollingHash hash;

@@ -58,12 +58,14 @@ class ProgramTables {
   [[nodiscard]] const ProgramTally& tally(std::uint32_t row) const { return tallies_[row]; }
   [[nodiscard]] const ProgramMark& mark(std::uint32_t row) const { return marks_[row]; }
   [[nodiscard]] const ProgramHole& hole(std::uint32_t row) const { return holes_[row]; }
+  [[nodiscard]] const ProgramPlace& place(std::uint32_t row) const { return places_[row]; }
   [[nodiscard]] std::size_t num_operations() const { return operations_.size(); }
   [[nodiscard]] std::size_t num_holes() const { return holes_.size(); }
   [[nodiscard]] std::size_t num_allocations() const { return allocations_.size(); }
   [[nodiscard]] std::size_t num_calls() const { return calls_.size(); }
   [[nodiscard]] std::size_t num_tallies() const { return tallies_.size(); }
   [[nodiscard]] std::size_t num_marks() const { return marks_.size(); }
+  [[nodiscard]] std::size_t num_places() const { return places_.size(); }
 
   // Each returns the number of an equal row, new or not.
   std::uint32_t add(const ComputeOp& op);
@@ -73,6 +75,7 @@ class ProgramTables {
   /// `group`: the program's.
   std::uint32_t add(int group, const Call& call);
   std::uint32_t add(ProgramHole hole);
+  std::uint32_t add(ProgramPlace place);
   /// A call that nobody makes now: of a file, or of another tables' program. Its hashes are those
   /// of its label and counts, whatever it says.
   std::uint32_t add(ProgramCall call);
@@ -86,6 +89,7 @@ class ProgramTables {
   std::deque<ProgramCall> calls_;
   std::deque<ProgramTally> tallies_;
   std::deque<ProgramMark> marks_;
+  std::deque<ProgramPlace> places_;
   std::set<std::string, std::less<>> texts_;
   std::deque<std::pair<const char*, const char*>> kept_;  // By address, and the equal text.
   RowIndex operation_index_;
@@ -94,6 +98,7 @@ class ProgramTables {
   RowIndex call_index_;
   RowIndex tally_index_;
   RowIndex mark_index_;
+  RowIndex place_index_;
   RowIndex kept_index_;
 };
 

@@ -82,7 +82,7 @@ ReplayOperation& ReplayWorld::open_collective(GangStream& stream, const GangStre
   }
   ReplayOperation& operation = *group.forming[index];
   if (operation.call != &call && !same_call(operation.call->record, call.record)) {
-    throw ReplayEnded{"calls of " + group.name + " differ"};
+    throw ReplayEnded{"calls of group " + group.name + " differ"};
   }
   operation.num_arrived += part.num_members;
   if (operation.num_arrived == group.num_running) {
@@ -161,7 +161,7 @@ ReplayOperation& ReplayWorld::post_message(ReplayGang& gang, std::size_t member,
     const CallRecord record = record_of(message, call);
     const CallRecord first = record_of(*transfer->message, *transfer->call);
     if (!same_message(message.sends ? record : first, message.sends ? first : record)) {
-      throw ReplayEnded{"a message of " + transfer->group->name + " differs on both sides"};
+      throw ReplayEnded{"a message of group " + transfer->group->name + " differs on both sides"};
     }
   } else {
     transfer = &open(ReplayOperation::Kind::transfer, stream.group_of(member));

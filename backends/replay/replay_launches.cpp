@@ -116,7 +116,7 @@ Time ReplayWorld::transfer_price(const ReplayOperation& message, Time start) {
 CollectivePrice ReplayWorld::price_of(const ReplayOperation& operation) {
   ReplayGroup& group = *operation.group;
   const ReplayShape shape(*operation.call, operation.calls, group.size());
-  if (!pairs_agree(shape->pairs)) throw ReplayEnded{"counts of " + group.name + " differ"};
+  if (!pairs_agree(shape->pairs)) throw ReplayEnded{"counts of group " + group.name + " differ"};
   const DoubleTree* const tree = shape->row->reduces_to_all() ? &group.double_tree() : nullptr;
   return network_->collective(request_of(*shape, group.layout, tree, options_.all_reduce_algorithm),
                               operation.start);

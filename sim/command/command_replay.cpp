@@ -23,6 +23,7 @@
 #include "sim/run/run.hpp"
 
 #include "sim/programs/chakra_reader.hpp"
+#include "sim/programs/kernel_report.hpp"
 #include "sim/programs/kineto_reader.hpp"
 #include "sim/programs/program_replay.hpp"
 #include "sim/programs/program_set.hpp"
@@ -116,8 +117,9 @@ void print_replay(const ProgramSet& set, const ReplayArguments& arguments, const
                                      .on_progress = [&progress] { progress.tick(); }};
   const ProgramReplay replay = replay_programs_on(set, options);
   progress.done();
-  console.out << (arguments.json ? replay_json(set, options.cluster, replay)
-                                 : replay_text(set, options.cluster, replay));
+  const KernelReport kernels = kernels_of(set, options, replay);
+  console.out << (arguments.json ? replay_json(set, options.cluster, replay, kernels)
+                                 : replay_text(set, options.cluster, replay, kernels));
 }
 
 namespace {

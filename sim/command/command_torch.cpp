@@ -106,7 +106,13 @@ int verify(const TorchArguments& arguments, const Experiment& machine, const Con
           },
       .limit_s = parse_number<double>(arguments.limit_s).value_or(0.0),
       .output = arguments.quiet ? nullptr : &console.err};
-  const TorchVerification result = verify_torch(options);
+  TorchVerification result;
+  try {
+    result = verify_torch(options);
+  } catch (const CommunicationError& error) {
+    console.err << error.diagnosis().to_text();
+    return static_cast<int>(ExitCode::communication);
+  }
   console.out << (arguments.json ? verification_json(options, result)
                                  : verification_text(options, result));
   return 0;

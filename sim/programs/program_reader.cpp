@@ -139,9 +139,11 @@ class ProgramReader {
       tallies_.push_back(tables_->add(std::move(tally)));
     } else if (key == "mark") {
       marks_.push_back(tables_->add(program_mark_of(fields)));
+    } else if (key == "place") {
+      places_.push_back(tables_->add(program_place_of(fields, text)));
     } else {
       refuse(fmt::format("a line is called \"{}\"", key),
-             "write operation, hole, allocation, call, tally, mark, program or steps");
+             "write operation, hole, allocation, call, tally, mark, place, program or steps");
     }
   }
 
@@ -220,9 +222,10 @@ class ProgramReader {
       const std::string_view word(begin,
                                   static_cast<std::size_t>(std::find(begin, end, ' ') - begin));
       refuse(fmt::format("\"{}\" is no step", word.substr(0, 40)),
-             "write c, h, t or m with a row, a or p with row:slot, r, f or w with a slot, j with a "
-             "group, u with a stream, e or b with an event, or s; rows are counted from 0 in the "
-             "order of the file");
+             "write c or h with a row or row:place, t or m with a row, a or p with row:slot, r, f "
+             "or w "
+             "with a slot, j with a group, u with a stream, e or b with an event, or s; rows are "
+             "counted from 0 in the order of the file");
     };
     const auto number = [&] {
       std::uint32_t value = 0;
@@ -248,6 +251,12 @@ class ProgramReader {
       if (at == end || *at != ':') bad();
       ++at;
       step.slot = number();
+    }
+    if ((step.kind == Kind::compute || step.kind == Kind::hole) && at != end && *at == ':') {
+      ++at;
+      const std::uint32_t place = number();
+      if (place >= places_.size()) bad();
+      step.slot = places_[place] + 1;
     }
     if (at != end && *at != ' ') bad();
     if (const std::vector<std::uint32_t>* const rows = rows_of(step.kind)) {
@@ -303,6 +312,7 @@ class ProgramReader {
   std::vector<std::uint32_t> calls_;
   std::vector<std::uint32_t> tallies_;
   std::vector<std::uint32_t> marks_;
+  std::vector<std::uint32_t> places_;
 };
 
 // Adds a group of a record to those that are known.

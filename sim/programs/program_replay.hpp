@@ -50,10 +50,12 @@ struct ProgramReplayOptions {
 [[nodiscard]] ProgramReplay replay_programs_on(const ProgramSet& set,
                                                const ProgramReplayOptions& options);
 
+struct KernelReport;  // kernel_report.hpp
+
 /// For people, and one JSON object.
 [[nodiscard]] std::string replay_text(const ProgramSet& set, const Cluster& cluster,
-                                      const ProgramReplay& replay);
+                                      const ProgramReplay& replay, const KernelReport& kernels);
 [[nodiscard]] std::string replay_json(const ProgramSet& set, const Cluster& cluster,
-                                      const ProgramReplay& replay);
+                                      const ProgramReplay& replay, const KernelReport& kernels);
 
 }  // namespace shardsim

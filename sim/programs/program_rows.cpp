@@ -171,6 +171,18 @@ ProgramGroup program_group_of(const ProgramJson& json, const std::string& place)
   return group;
 }
 
+ProgramPlace program_place_of(ProgramFields& fields, std::string& module) {
+  ProgramPlace place;
+  if (fields.has("module")) module = fields.text("module");
+  place.module = module.c_str();
+  if (fields.has("phase")) {
+    const auto phase = [](std::size_t i) { return static_cast<ProgramPlace::Phase>(i + 1); };
+    place.phase = phase(
+        fields.choice("phase", kNumPhases - 1, [&](std::size_t i) { return name_of(phase(i)); }));
+  }
+  return place;
+}
+
 ProgramMark program_mark_of(ProgramFields& fields) {
   ProgramMark mark{.kind = fields.choice<ProgramMark::Kind>("kind", kMarkWords),
                    .step = fields.number("step", 0, kMostTrainingSteps),

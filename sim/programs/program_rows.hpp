@@ -157,6 +157,8 @@ struct ProgramHeader {
 /// `label` gets the call's, and outlives the row. The group is not looked at.
 [[nodiscard]] ProgramCall program_call_of(ProgramFields& fields, std::string& label);
 [[nodiscard]] ProgramMark program_mark_of(ProgramFields& fields);
+/// `module` outlives the row.
+[[nodiscard]] ProgramPlace program_place_of(ProgramFields& fields, std::string& module);
 [[nodiscard]] ProgramGroup program_group_of(const ProgramJson& json, const std::string& place);
 [[nodiscard]] ProgramJson program_json_of(const ProgramGroup& group);
 

@@ -90,6 +90,13 @@ ProgramJson json_of(const ProgramMark& mark) {
   return json;
 }
 
+ProgramJson json_of(const ProgramPlace& place) {
+  ProgramJson json = ProgramJson::object();
+  if (*place.module != '\0') json["module"] = place.module;
+  if (place.phase != ProgramPlace::Phase::none) json["phase"] = name_of(place.phase);
+  return json;
+}
+
 ProgramJson json_of(const ProgramSettings& settings) {
   return {{"buffered_sends", settings.buffered_sends},
           {"all_reduce_algorithm", program_word_of(kAllReduceNames, settings.all_reduce_algorithm)},
@@ -110,6 +117,10 @@ std::string text_of(const ProgramStep& step) {
       return fmt::format("{}{}", letter, step.slot);
     case Kind::synchronize:
       return {letter};
+    case Kind::compute:
+    case Kind::hole:
+      if (step.slot > 0) return fmt::format("{}{}:{}", letter, step.row, step.slot - 1);
+      return fmt::format("{}{}", letter, step.row);
     default:
       return fmt::format("{}{}", letter, step.row);
   }
@@ -186,6 +197,7 @@ std::string program_file_of(const ProgramSet& set) {
   write("call", tables.num_calls(), [&](Row i) { return tables.call(i); });
   write("tally", tables.num_tallies(), [&](Row i) { return tables.tally(i); });
   write("mark", tables.num_marks(), [&](Row i) { return tables.mark(i); });
+  write("place", tables.num_places(), [&](Row i) { return tables.place(i); });
   for (std::size_t i = 0; i < programs.programs.size(); ++i) {
     const RankProgram& program = programs.programs[i];
     ProgramJson groups = ProgramJson::array();

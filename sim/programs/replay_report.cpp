@@ -4,6 +4,7 @@
 #include "reports/units.hpp"
 #include "scenarios/source_text.hpp"
 
+#include "sim/programs/kernel_report.hpp"
 #include "sim/programs/program_replay.hpp"
 
 namespace shardsim {
@@ -22,10 +23,37 @@ std::string row(const char* name, Time time) {
                      time.picoseconds());
 }
 
+nlohmann::ordered_json kernels_json(const KernelReport& report) {
+  using Json = nlohmann::ordered_json;
+  const auto with = [](Json row, const KernelTime& sum) {
+    row["kernels"] = sum.kernels;
+    row["time_ps"] = sum.time.picoseconds();
+    return row;
+  };
+  Json json = with({{"rank", report.rank}}, report.all);
+  json["by_bytes_ps"] = report.by_bytes.picoseconds();
+  json["slower_ps"] = report.slower.picoseconds();
+  json["operators"] = Json::array();
+  for (const KernelsOfOperator& row : report.operators) {
+    json["operators"].push_back(
+        with({{"operator", row.name}, {"priced_by", name_of(row.price)}}, row.sum));
+  }
+  json["modules"] = Json::array();
+  for (const KernelsOfLayers& row : layers_of(report)) {
+    json["modules"].push_back(with(
+        {{"module", row.path}, {"phase", name_of(row.phase)}, {"modules", row.modules}}, row.sum));
+  }
+  json["streams"] = Json::array();
+  for (std::size_t stream = 0; stream < report.streams.size(); ++stream) {
+    json["streams"].push_back(with({{"stream", stream}}, report.streams[stream]));
+  }
+  return json;
+}
+
 }  // namespace
 
-std::string replay_text(const ProgramSet& set, const Cluster& cluster,
-                        const ProgramReplay& replay) {
+std::string replay_text(const ProgramSet& set, const Cluster& cluster, const ProgramReplay& replay,
+                        const KernelReport& kernels) {
   std::string text = fmt::format(
       "{}: {} of {} ranks on {}\n", printable(set.name.empty() ? "programs" : set.name, kShownName),
       set.programs.programs.size() == 1 ? std::string("1 program")
@@ -48,14 +76,15 @@ std::string replay_text(const ProgramSet& set, const Cluster& cluster,
     text += fmt::format("  computing is {:.1f} % priced by the machine, {:.1f} % as recorded\n",
                         priced, 100.0 * replay.taken_over_s / computed);
   }
+  text += kernels_text(kernels);
   for (const std::string& note : set.notes) {
     text += fmt::format("  note: {}\n", printable(note, 2 * kShownName));
   }
   return text;
 }
 
-std::string replay_json(const ProgramSet& set, const Cluster& cluster,
-                        const ProgramReplay& replay) {
+std::string replay_json(const ProgramSet& set, const Cluster& cluster, const ProgramReplay& replay,
+                        const KernelReport& kernels) {
   const nlohmann::ordered_json json = {{"name", set.name},
                                        {"machine", cluster.name},
                                        {"nodes", cluster.num_nodes},
@@ -73,6 +102,7 @@ std::string replay_json(const ProgramSet& set, const Cluster& cluster,
                                        {"memory_peak_bytes", replay.peak_memory_bytes},
                                        {"compute_priced_s", replay.priced_s},
                                        {"compute_as_recorded_s", replay.taken_over_s},
+                                       {"kernels", kernels_json(kernels)},
                                        {"notes", set.notes}};
   constexpr int kIndent = 2;
   return json.dump(kIndent, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -66,9 +68,10 @@ UsageError bad_groups(const std::string& message) {
   return {"E1381", message, "correct the list of groups that belongs to the traces"};
 }
 
+constexpr std::size_t kMostGroupName = 60;
+
 std::string shown(const std::string& group) {
-  constexpr std::size_t kMost = 60;
-  return "group \"" + printable(group, kMost) + "\"";
+  return "group \"" + printable(group, kMostGroupName) + "\"";
 }
 
 }  // namespace
@@ -114,6 +117,20 @@ TraceGroups::TraceGroups(const std::map<std::string, std::vector<int>>& groups, 
     add(group);
   }
   form_all_first();
+  for (Split& split : splits_) split.name = name_of(split);
+}
+
+// All members of a parent join its groups by one name.
+std::string TraceGroups::name_of(const Split& split) {
+  const Group* first = nullptr;
+  std::set<std::string_view> names;
+  for (const Group* const group : split.groups) {
+    if (group == nullptr) continue;
+    if (first == nullptr) first = group;
+    names.insert(group->name);
+  }
+  const std::string name = printable(first->name, kMostGroupName);
+  return names.size() == 1 ? name : fmt::format("{} and {} like it", name, names.size() - 1);
 }
 
 // Splits of one kind of groups have one form, so that equal ranks have equal programs.
@@ -141,7 +158,8 @@ void TraceGroups::add(Group& group) {
 
 TraceGroups::Split TraceGroups::empty_split() const {
   const auto ranks = static_cast<std::size_t>(num_ranks_);
-  return {.groups = std::vector<const Group*>(ranks, nullptr),
+  return {.name = {},
+          .groups = std::vector<const Group*>(ranks, nullptr),
           .places = std::vector<int>(ranks, -1)};
 }
 
@@ -161,7 +179,8 @@ void TraceGroups::form_all_first() {
   }
   const Group* const world = &groups_.at(kWholeWorld);
   splits_.insert(splits_.begin(),
-                 {.groups = std::vector<const Group*>(static_cast<std::size_t>(num_ranks_), world),
+                 {.name = {},
+                  .groups = std::vector<const Group*>(static_cast<std::size_t>(num_ranks_), world),
                   .places = world->members});
 }
 
@@ -172,9 +191,7 @@ RankSpan TraceGroups::joined(std::size_t split, int rank) const {
 }
 
 ProgramGroup TraceGroups::group_in(std::size_t split, int rank) const {
-  return {.parent = parent_of(split),
-          .name = fmt::format("split {}", split),
-          .members = joined(split, rank)};
+  return {.parent = parent_of(split), .name = splits_[split].name, .members = joined(split, rank)};
 }
 
 int TraceGroups::number_of(const std::string& group, int rank, const std::string& place) const {

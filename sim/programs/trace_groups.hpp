@@ -59,10 +59,12 @@ class TraceGroups {
   std::map<std::string, Group> groups_;
   struct Split {
     int parent = 0;
+    std::string name;                  // That of its group with the lowest rank, and how many more.
     std::vector<const Group*> groups;  // By rank, its group or null,
     std::vector<int> places;           // and its place there or -1.
   };
   [[nodiscard]] Split empty_split() const;
+  [[nodiscard]] static std::string name_of(const Split& split);
   // Adds a group to the first split that has room for it.
   void add(Group& group);
   void form_all_first();

@@ -196,9 +196,9 @@ void RemoteRank::wait_for_rest() {
 }
 
 void RemoteRank::fail(const RemoteMessage& message) const {
+  run_.ranks.show_last_lines(rank_.index());
   throw Error(ExitCode::check_failed, "E1395",
-              concat(message.name, message.site.empty() ? "" : " at " + message.site,
-                     run_.ranks.last_lines(rank_.index())),
+              concat(message.name, message.site.empty() ? "" : " at " + message.site),
               "mend the script: a rank of a cluster would end here, and the others would wait");
 }
 

@@ -213,14 +213,15 @@ void RemoteRanks::read_all(int milliseconds) {
 
 // --- What goes wrong ---------------------------------------------------------------------------
 
-std::string RemoteRanks::last_lines(int rank) const {
+void RemoteRanks::show_last_lines(int rank) const {
   const std::string printed = places_[static_cast<std::size_t>(rank)]->printed.str();
+  if (options_.output == nullptr || printed.empty()) return;
   std::vector<std::string_view> lines = split_at(std::string_view(printed), '\n');
-  if (!lines.empty() && lines.back().empty()) lines.pop_back();
+  if (lines.back().empty()) lines.pop_back();
   const std::size_t first = lines.size() > kShownLines ? lines.size() - kShownLines : 0;
-  std::string text;
-  for (std::size_t i = first; i < lines.size(); ++i) text += concat("\n  ", lines[i]);
-  return text;
+  for (std::size_t i = first; i < lines.size(); ++i) {
+    *options_.output << "[rank " << rank << "] " << lines[i] << "\n";
+  }
 }
 
 void RemoteRanks::refuse_ended(int rank) {
@@ -229,9 +230,10 @@ void RemoteRanks::refuse_ended(int rank) {
   const double until = monotonic_seconds() + kGraceSeconds;
   while (!launcher_.end_of(place.process) && monotonic_seconds() < until) launcher_.poll(0.02);
   const std::optional<ProcessEnd>& end = launcher_.end_of(place.process);
+  show_last_lines(rank);
   throw Error(ExitCode::backend_failed, "E1393",
               concat("the process ", end ? end->describe() : "has closed its socket",
-                     " before its script had ended", last_lines(rank)),
+                     " before its script had ended"),
               "see what it has printed; a script must not call os._exit");
 }
 
@@ -246,6 +248,8 @@ void RemoteRanks::refuse_silent(int rank) {
     stack = text_of(path);
   }
   const std::string line = script_line(stack);
+  show_last_lines(rank);
+  if (options_.output != nullptr) *options_.output << stack;
   throw RankFailed(rank, Error(ExitCode::communication, "E1394",
                                concat("it has neither called nor ended for ",
                                       std::to_string(static_cast<int>(options_.limit_s)), " s",

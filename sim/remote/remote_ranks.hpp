@@ -27,7 +27,7 @@ struct RemoteRanksOptions {
   std::function<ProcessCommand(int rank)> command;
   /// A rank that neither calls nor ends for so long is silent.
   double limit_s = 300.0;
-  /// Gets the lines that rank 0 prints; those of others are kept for errors.
+  /// Gets the lines that rank 0 prints, and the last ones of a rank that fails; null: nothing.
   std::ostream* output = nullptr;
 };
 
@@ -47,8 +47,8 @@ class RemoteRanks final : public OutsideEvents {
 
   void wait_for_ranks() override;
 
-  /// The last lines that the rank's process has printed, indented.
-  [[nodiscard]] std::string last_lines(int rank) const;
+  /// Shows the last lines that the rank's process has printed, if they were not shown before.
+  void show_last_lines(int rank) const;
 
  private:
   struct Place;

@@ -124,15 +124,15 @@ TEST_CASE("dependencies of a foreign trace become waits, follows and works of th
     const ForeignTrace trace =
         ForeignTrace().compute(5).all_reduce(64, {0}, "1").compute(7, {0}).compute(9, {1});
     CHECK(steps_of(imported(twice(trace), groups)) ==
-          "hole node 0 of 5000000; post work 0 split 0: all_reduce sum int8 x 64; "
+          "hole node 0 of 5000000; post work 0 1: all_reduce sum int8 x 64; "
           "hole node 2 of 7000000; wait for work 0; hole node 3 of 9000000");
   }
   SECTION("communication follows communication of another group") {
     const ForeignTrace trace =
         ForeignTrace().compute(5).all_reduce(64, {0}, "1").all_reduce(32, {1}, "2").compute(9);
     CHECK(steps_of(imported(twice(trace), groups)) ==
-          "hole node 0 of 5000000; post work 0 split 0: all_reduce sum int8 x 64; "
-          "follow work 0; post work 1 split 1: all_reduce sum int8 x 32; hole node 3 of 9000000; "
+          "hole node 0 of 5000000; post work 0 1: all_reduce sum int8 x 64; "
+          "follow work 0; post work 1 2: all_reduce sum int8 x 32; hole node 3 of 9000000; "
           "wait for work 0; wait for work 1");
   }
   SECTION("the host waits for what it depends on") {

@@ -77,8 +77,8 @@ TEST_CASE("a profiler's trace becomes kernels, collectives and gaps of the host"
   CHECK(set.programs.of_rank == std::vector<int>{0, 0});  // Both do the same.
   CHECK(words_of(set, 1) ==
         std::vector<std::string>{
-            "join split 0",
-            "post work 0 split 0: all_gather int8 x 2097152",
+            "join 0 [0, 1]",
+            "post work 0 0 [0, 1]: all_gather int8 x 2097152",
             "hole Memcpy HtoD (Pinned -> Device) of 4500000 ps after 0 ps of the host",
             "wait for work 0",
             "synchronize",
@@ -90,7 +90,7 @@ TEST_CASE("a profiler's trace becomes kernels, collectives and gaps of the host"
             "the host",
             "synchronize",
             "hole idle of 0 ps after 250000 ps of the host",
-            "post work 0 split 0: reduce_scatter sum int8 x 2097152",
+            "post work 0 0 [0, 1]: reduce_scatter sum int8 x 2097152",
             "hole idle of 0 ps after 1000000 ps of the host",
             "hole nvjet_tst_128x128_64x4 of 100000000 ps after 0 ps of the host",
             "synchronize",
@@ -98,7 +98,7 @@ TEST_CASE("a profiler's trace becomes kernels, collectives and gaps of the host"
             "hole void at::native::multi_tensor_apply_kernel of 10000000 ps after 0 ps of the host",
             "synchronize",
             "hole idle of 0 ps after 10000000 ps of the host",
-            "post work 1 split 0: all_reduce sum int8 x 4",
+            "post work 1 0 [0, 1]: all_reduce sum int8 x 4",
             "wait for work 1",
             "hole void at::native::multi_tensor_apply_kernel of 5000000 ps after 0 ps of the host",
             "wait for work 0"});

@@ -129,6 +129,8 @@ TEST_CASE("a program that a replay could not go on with is refused with its step
   };
   CHECK(refusal("c0 c1") == "test.jsonl:10: \"c1\" is no step");
   CHECK(refusal("c0 x1") == "test.jsonl:10: \"x1\" is no step");
+  CHECK(refusal("c0:0") == "test.jsonl:10: \"c0:0\" is no step");
+  CHECK(refusal("c0: h0") == "test.jsonl:10: \"c0:\" is no step");
   CHECK(refusal("j1 p0") == "test.jsonl:10: \"p0\" is no step");
   CHECK(refusal("p0:0 w0") == ", step 0: group 1 is not joined");
   CHECK(refusal("j2") == ", step 0: group 2 is joined before 1");

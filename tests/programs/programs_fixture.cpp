@@ -38,6 +38,10 @@ bool same(const ProgramAllocation& a, const ProgramAllocation& b) { return a == 
 
 bool same(const ProgramMark& a, const ProgramMark& b) { return a == b; }
 
+bool same(const ProgramPlace& a, const ProgramPlace& b) {
+  return same_text_of(a.module, b.module) && a.phase == b.phase;
+}
+
 bool same(const ProgramTally& a, const ProgramTally& b) {
   return same_text_of(a.name, b.name) && a.first == b.first && a.amounts == b.amounts;
 }
@@ -81,7 +85,9 @@ std::string difference_of(const ProgramTables& a, const ProgramTables& b) {
       rows("tally", a.num_tallies(), b.num_tallies(),
            [&](Row row) { return same(a.tally(row), b.tally(row)); }),
       rows("mark", a.num_marks(), b.num_marks(),
-           [&](Row row) { return same(a.mark(row), b.mark(row)); })};
+           [&](Row row) { return same(a.mark(row), b.mark(row)); }),
+      rows("place", a.num_places(), b.num_places(),
+           [&](Row row) { return same(a.place(row), b.place(row)); })};
   for (const std::string& difference : differences) {
     if (!difference.empty()) return difference;
   }

@@ -18,7 +18,7 @@
 
 #include "sim/programs/program_replay.hpp"
 #include "tests/app/command_fixture.hpp"
-#include "tests/backends/fiber_fixture.hpp"
+#include "tests/programs/hand_records.hpp"
 #include "tests/programs/programs_fixture.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -150,32 +150,6 @@ std::string merge_error_of(const std::string& code, const Make& make) {
     return std::string(error.what()) + " | " + error.fix();
   }
   return "none";
-}
-
-// --- Records by hand ---------------------------------------------------------------------------
-
-std::string group_line(const std::string& name, const std::vector<int>& members) {
-  return fmt::format(R"({{"group": {{"name": "{}", "members": [{}]}}}})", name,
-                     fmt::join(members, ", ")) +
-         "\n";
-}
-
-std::string reduce_line(const std::string& name) {
-  return R"({"call": {"group": ")" + name +
-         R"(", "kind": "all_reduce", "dtype": "fp32", "count": 1000, "reduction": "sum"}})" + "\n";
-}
-
-TraceFile record_of_rank(int ranks, int rank, const std::string& rows, const std::string& steps) {
-  return {0, fmt::format("rank{}.jsonl", rank),
-          fmt::format(R"({{"shardsim_program": 1, "name": "hand", "ranks": {}, "recorded": {}}})",
-                      ranks, rank) +
-              "\n" + rows + fmt::format(R"({{"program": {{"rank": {}}}}})", rank) + "\n" +
-              fmt::format(R"({{"steps": "{}"}})", steps) + "\n"};
-}
-
-ProgramReplay merged_replay(const ProgramSet& set) {
-  return replay_programs_on(
-      set, {.cluster = test_cluster(static_cast<int>(set.programs.of_rank.size()))});
 }
 
 }  // namespace

@@ -153,7 +153,7 @@ TEST_CASE("replay: members of an all_to_all with counts of their own move what t
     };
   };
   CHECK(difference(test_cluster(4), body(0)) == "");
-  CHECK(ending(4, body(1)) == "counts of world differ");
+  CHECK(ending(4, body(1)) == "counts of group world differ");
 }
 
 TEST_CASE("replay: what only a run can explain ends it") {
@@ -164,11 +164,11 @@ TEST_CASE("replay: what only a run can explain ends it") {
   CHECK(ending(2, [](Runtime& runtime, Communicator& world) {
           const Tensor buffer = bytes(runtime, 8 + world.rank());
           world.all_reduce(buffer, ReduceOp::sum).wait();
-        }) == "calls of world differ");
+        }) == "calls of group world differ");
   CHECK(ending(2, [](Runtime& runtime, Communicator& world) {
           const Tensor buffer = bytes(runtime, 8 + world.rank());
           (world.rank() == 0 ? world.send(buffer, 1) : world.recv(buffer, 0)).wait();
-        }) == "a message of world differs on both sides");
+        }) == "a message of group world differs on both sides");
   CHECK(ending(3, [](Runtime&, Communicator& world) {
           if (world.rank() < 2) world.barrier().wait();
         }) == "some ranks wait for ever");

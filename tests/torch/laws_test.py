@@ -168,6 +168,46 @@ class LawsTest(unittest.TestCase):
         reads = [note for note in rank.header["notes"] if "values.py" in note]
         self.assertEqual(len(reads), 3, rank.header["notes"])
 
+    # --- Modules -------------------------------------------------------------------------------
+
+    def test_operators_of_fsdp2_have_their_modules(self):
+        rank, _ = record_rank(0, 8, LLAMA, "fsdp2")
+        places = rank.places(STEP)
+        # In no module are: the copy of the tokens, the loss and its first gradient.
+        self.assertEqual([name for phase, module, name in places
+                          if phase == "forward" and not module],
+                         ["copy", "copy", "_log_softmax", "nll_loss_forward", "fill"])
+        backward = [module for phase, module, _ in places if phase == "backward"]
+        self.assertGreater(len(backward), 200)
+        self.assertGreaterEqual(sum(map(bool, backward)) / len(backward), 0.95)
+        self.assertEqual({name for phase, _, name in places if phase == "optimizer"},
+                         {"_fused_adamw", "_foreach_add"})
+        # Layers do the same, each in its own modules.
+        products = collections.Counter((phase, module) for phase, module, name in places
+                                       if name == "mm")
+        expected = {("forward", "head"): 1, ("backward", "head"): 2}
+        for layer in range(LAYERS):
+            for part in ("attention.q", "attention.k", "attention.v", "attention.out", "ffn.gate",
+                         "ffn.up", "ffn.down"):
+                module = f"blocks.{layer}.{part}"
+                expected |= {("forward", module): 1, ("backward", module): 2}
+        self.assertEqual(products, expected)
+
+    def test_what_backward_computes_again_has_its_modules_too(self):
+        for kind in ("reentrant", "other"):
+            with self.subTest(kind):
+                rank, _ = record_rank(0, 1, PROGRAMS / "recomputed.py", kind)
+                places = rank.places(STEP)
+                products = collections.Counter((phase, module) for phase, module, name in places
+                                               if name == "mm")
+                again = {(phase, module) for phase, module, _ in places if phase == "recomputation"}
+                self.assertEqual(products[("recomputation", "blocks.1.attention.q")], 1)
+                self.assertEqual(products[("backward", "blocks.1.attention.q")], 2)
+                self.assertEqual(products[("forward", "blocks.1.attention.q")], 1)
+                self.assertTrue(all(module.startswith("blocks.") for _, module in again))
+        rank, _ = record_rank(0, 1, PROGRAMS / "recomputed.py", "compiled")
+        self.assertIn(("forward", "blocks.0.ffn.up", "mm"), rank.places(STEP))
+
     # --- From the script to the time of a step -------------------------------------------------
 
     def test_each_strategy_has_a_step_time_on_each_machine(self):

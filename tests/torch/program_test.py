@@ -23,7 +23,7 @@ def steps_of(entries, marks=(), category_of=None):
         entries=lambda: [(*entry, *([0] * (5 - len(entry)))) for entry in entries],
         ops=lambda: ["aten::relu i:Float[4;1] o:Float[4;1]", "aten::neg i:Float[8;1] o:Float[8;1]"],
         calls=lambda: ['{"group": "world", "kind": "barrier", "dtype": "int8", "count": 0}'],
-        marks=lambda: list(marks), GROUP_STREAMS=GROUP)
+        marks=lambda: list(marks), modules=lambda: ["blocks.0", "blocks.1"], GROUP_STREAMS=GROUP)
     writer = program.Writer(native, category_of or {})
     writer.write()
     return " ".join(writer.steps), writer
@@ -38,6 +38,17 @@ class ProgramTest(unittest.TestCase):
     def test_a_stream_waits_for_an_event_of_another(self):
         steps, _ = steps_of([(OP, 0, 0), (RECORD, 0, 0, 5), (BLOCK, 3, 0, 5), (OP, 3, 1)])
         self.assertEqual(steps, "c0 e0 u1 b0 c1 u0")
+
+    def test_an_operator_has_the_row_of_its_module_and_phase(self):
+        block_0, block_1, optimizer = (module * 5 + phase for module, phase in ((1, 1), (2, 3), (0, 4)))
+        steps, writer = steps_of([(OP, 0, 0, block_0), (OP, 0, 1, block_1), (OP, 0, 0, block_0),
+                                  (OP, 0, 0, optimizer), (OP, 0, 0)])
+        self.assertEqual(steps, "c0:0 c1:1 c0:0 c0:2 c0")
+        # A row for each place, however often something is done there.
+        self.assertEqual([line for line in writer.rows.lines if "place" in line], [
+            '{"place": {"phase": "forward", "module": "blocks.0"}}',
+            '{"place": {"phase": "backward", "module": "blocks.1"}}',
+            '{"place": {"phase": "optimizer"}}'])
 
     def test_an_event_that_was_never_recorded_is_none(self):
         self.assertEqual(steps_of([(BLOCK, 0, 0, 5), (OP, 0, 0)])[0], "c0")

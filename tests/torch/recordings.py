@@ -63,6 +63,17 @@ class Record:
                 found.append((call["kind"], count * SIZES[call["dtype"]], call["dtype"], members))
         return found
 
+    def places(self, step=None):
+        """(phase, module, name) of each operation."""
+        found = []
+        for word in self.of_step(step):
+            if word[0] == "c":
+                row, _, place = word[1:].partition(":")
+                where = self.tables["place"][int(place)] if place else {}
+                found.append((where.get("phase", ""), where.get("module", ""),
+                              self.tables["operation"][int(row)]["name"]))
+        return found
+
     def operations(self, step=None):
         return [row["name"] for row in self.rows("c", "operation", step)]
 

@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import tempfile
 
-SOURCES = ("log", "memory", "streams", "sites", "tensors", "host_call", "operators",
+SOURCES = ("log", "memory", "streams", "places", "sites", "tensors", "host_call", "operators",
            "values", "call_text", "exchange", "remote", "order", "work", "group", "module")
 FOLDER = pathlib.Path(__file__).resolve().parent / "native"
 

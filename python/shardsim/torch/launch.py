@@ -19,7 +19,7 @@ import traceback
 import torch
 import torch.distributed
 
-from shardsim.torch import build_native, cuda, distributed, facts, program, steps
+from shardsim.torch import build_native, cuda, distributed, facts, modules, program, steps
 
 
 def parsed(arguments):
@@ -54,6 +54,8 @@ def set_environment(options):
         GROUP_WORLD_SIZE=str(-(-options.world // node)), MASTER_ADDR="localhost",
         MASTER_PORT="29500", TORCHELASTIC_RUN_ID="shardsim", ROLE_RANK=str(options.rank),
         ROLE_WORLD_SIZE=str(options.world))
+    # What torch.compile makes of a program is not known: it is recorded as it is without.
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"
 
 
 def end_with(parent):
@@ -122,6 +124,7 @@ def run(options):
     groups = distributed.install(native, options.rank, options.world)
     meet(native, options)
     training = prepare(native, options)
+    modules.Modules(native).install()
     gc.collect()
     gc.disable()  # It would free tensors late, and at other moments each time.
     status = status_of(options.script)

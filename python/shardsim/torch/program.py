@@ -9,6 +9,7 @@ from shardsim.torch import prices
 (OP, ALLOCATE, RELEASE, CALL, WAIT, RECORD, BLOCK, SYNCHRONIZE, SYNCHRONIZE_EVENT, READ,
  MARK) = range(11)
 STEPS_IN_LINE = 200
+PHASES = ("", "forward", "recomputation", "backward", "optimizer")  # native/device.hpp
 PARTIAL = ".partial"  # Behind the name of a record whose rank failed.
 SCRATCH = "scratch"  # A stream on which only waiting happens.
 
@@ -91,6 +92,7 @@ class Writer:
         self.group_of_work = {}
         self.unended = self.step_without_end()
         self.op_rows = {}
+        self.place_marks = {0: ""}  # By place; it is behind the operation's row.
 
     def write(self):
         tables = {"op": self.native.ops(), "call": self.native.calls(),
@@ -169,12 +171,21 @@ class Writer:
 
     # --- Work ----------------------------------------------------------------------------------
 
+    def place_mark(self, place):
+        if place not in self.place_marks:
+            number, phase = divmod(place, len(PHASES))
+            row = {"phase": PHASES[phase]} if phase else {}
+            if number:
+                row["module"] = self.native.modules()[number - 1]
+            self.place_marks[place] = f":{self.rows.number('place', row)}"
+        return self.place_marks[place]
+
     def compute(self, entry, ops):
-        _, stream, row, *_ = entry
+        _, stream, row, place, _ = entry
         if row not in self.op_rows:
             self.op_rows[row] = self.rows.number("operation", prices.row_of(ops[row]))
         self.use(stream)
-        self.step(f"c{self.op_rows[row]}")
+        self.step(f"c{self.op_rows[row]}{self.place_mark(place)}")
 
     def allocate(self, entry):
         _, _, _, number, amount = entry

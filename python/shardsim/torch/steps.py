@@ -1,6 +1,7 @@
 """Follows a training through its optimizers: where steps end, and what parameters, gradients and
 optimizer states are."""
 
+import functools
 import json
 
 import torch
@@ -24,12 +25,28 @@ class Steps:
         self.mark("step_begins")
 
     def install(self):
+        optimizers.register_optimizer_step_pre_hook(self.before_step)
         optimizers.register_optimizer_step_post_hook(self.after_step)
+        zero = optimizers.Optimizer.zero_grad
+
+        @functools.wraps(zero)
+        def zero_grad(optimizer, *arguments, **named):
+            self.native.enter_optimizer()
+            try:
+                return zero(optimizer, *arguments, **named)
+            finally:
+                self.native.leave()
+
+        optimizers.Optimizer.zero_grad = zero_grad
 
     def mark(self, kind):
         self.native.mark(json.dumps({"kind": kind, "step": self.number}))
 
+    def before_step(self, *_):
+        self.native.enter_optimizer()
+
     def after_step(self, optimizer, *_):
+        self.native.leave()
         self.first = self.first or optimizer
         self.categorize(optimizer)
         if optimizer is not self.first:

@@ -57,6 +57,25 @@ StreamNumber set_current_stream(StreamNumber stream);
 void synchronize_device();
 [[nodiscard]] c10::Stream stream_of(StreamNumber number);
 
+// --- Places ------------------------------------------------------------------------------------
+
+/// In the order in which the record's writer knows them. `none` is neither forward nor backward:
+/// gradients are clipped, averages of parameters kept.
+enum class Phase : std::uint8_t { none, forward, recomputation, backward, optimizer };
+inline constexpr std::int64_t kPhases = 5;
+
+/// A module and a phase as one number. Modules are counted from 1; 0 is none.
+[[nodiscard]] constexpr std::int64_t place_of(std::int64_t module, Phase phase) {
+  return module * kPhases + static_cast<std::int64_t>(phase);
+}
+
+/// The calling thread is in the module, or in the step of an optimizer, until it leaves.
+void enter_module(std::int64_t module);
+void enter_optimizer();
+void leave();
+/// That of the operator that runs.
+[[nodiscard]] std::int64_t current_place();
+
 // --- Sites ---------------------------------------------------------------------------------------
 
 /// File and line of the innermost Python code outside these folders; in autograd's threads, that of

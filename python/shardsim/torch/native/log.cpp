@@ -16,10 +16,11 @@ void Log::add(Entry entry) {
   if (is_on_) entries_.push_back(entry);
 }
 
-void Log::add_op(StreamNumber stream, const std::string& signature) {
+void Log::add_op(StreamNumber stream, const std::string& signature, std::int64_t place) {
   const std::lock_guard guard(mutex_);
   if (!is_on_) return;
-  entries_.push_back({.kind = EntryKind::op, .stream = stream, .row = ops_.row(signature)});
+  entries_.push_back(
+      {.kind = EntryKind::op, .stream = stream, .row = ops_.row(signature), .number = place});
 }
 
 void Log::add_call(StreamNumber stream, const std::string& call, std::int64_t work,

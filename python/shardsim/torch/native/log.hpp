@@ -15,7 +15,7 @@ using StreamNumber = std::int64_t;
 inline constexpr StreamNumber kGroupStreams = std::int64_t{1} << 32;
 
 enum class EntryKind : std::uint8_t {
-  op,                 // row: operator.
+  op,                 // row: operator; number: its place.
   allocate,           // number: of the allocation; amount: bytes.
   release,            // number: of the allocation.
   call,               // row: call; number: of its work; amount: the group's stream.
@@ -58,7 +58,7 @@ class Log {
   static Log& get();
 
   void add(Entry entry);
-  void add_op(StreamNumber stream, const std::string& signature);
+  void add_op(StreamNumber stream, const std::string& signature, std::int64_t place);
   void add_call(StreamNumber stream, const std::string& call, std::int64_t work,
                 StreamNumber group_stream);
   void add_read(StreamNumber stream, const std::string& site);
@@ -74,6 +74,12 @@ class Log {
   [[nodiscard]] const Table& calls() const { return calls_; }
   [[nodiscard]] const Table& sites() const { return sites_; }
   [[nodiscard]] const Table& marks() const { return marks_; }
+  /// Names of modules, whose numbers are one more than their rows.
+  [[nodiscard]] const Table& modules() const { return modules_; }
+  std::int64_t module_number(const std::string& path) {
+    const std::lock_guard guard(mutex_);
+    return modules_.row(path) + 1;
+  }
 
  private:
   std::mutex mutex_;
@@ -83,6 +89,7 @@ class Log {
   Table calls_;
   Table sites_;
   Table marks_;
+  Table modules_;
 };
 
 }  // namespace shardsim_torch

@@ -62,6 +62,11 @@ PYBIND11_MODULE(native, module) {
   module.def("synchronize_device", &synchronize_device);
   module.def("set_library_folders", &set_library_folders);
 
+  module.def("module_number",
+             [](const std::string& path) { return Log::get().module_number(path); });
+  module.def("enter_module", &enter_module);
+  module.def("enter_optimizer", &enter_optimizer);
+  module.def("leave", &leave);
   module.def("mark", [](const std::string& text) { Log::get().add_mark(current_stream(), text); });
 
   module.def("set_on", [](bool is_on) { Log::get().set_on(is_on); });
@@ -69,6 +74,7 @@ PYBIND11_MODULE(native, module) {
   module.def("ops", [] { return Log::get().ops().texts(); });
   module.def("calls", [] { return Log::get().calls().texts(); });
   module.def("sites", [] { return Log::get().sites().texts(); });
+  module.def("modules", [] { return Log::get().modules().texts(); });
   module.def("marks", [] { return Log::get().marks().texts(); });
 
   module.def(

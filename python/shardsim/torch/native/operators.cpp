@@ -168,7 +168,7 @@ class Call {
         moves = true;
       });
     }
-    if (moves) Log::get().add_op(current_stream(), signature.text());
+    if (moves) log_op(signature);
   }
 
   // --- On the host -----------------------------------------------------------------------------

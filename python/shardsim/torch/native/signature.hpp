@@ -5,6 +5,8 @@
 
 #include <ATen/ATen.h>
 
+#include "device.hpp"
+
 namespace shardsim_torch {
 
 /// An operator with all that its price depends on, as a text: name, then tensors it reads (i),
@@ -53,5 +55,10 @@ class Signature {
 
   std::string text_;
 };
+
+/// Writes it to the log, for the stream and the place at which the thread is.
+inline void log_op(const Signature& signature) {
+  Log::get().add_op(current_stream(), signature.text(), current_place());
+}
 
 }  // namespace shardsim_torch

@@ -37,7 +37,7 @@ void log_copy(const at::Tensor& to, const at::Tensor& from) {
   signature.output(to);
   signature.flag("to_host", to.is_cpu());
   signature.flag("from_host", from.is_cpu());
-  Log::get().add_op(current_stream(), signature.text());
+  log_op(signature);
 }
 
 at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
@@ -82,7 +82,7 @@ at::Tensor uniform_counts(const at::Tensor& indices, std::int64_t bins, at::Scal
   Signature signature(name);
   signature.input(indices);
   signature.output(made);
-  Log::get().add_op(current_stream(), signature.text());
+  log_op(signature);
   return made;
 }
 
