@@ -78,6 +78,11 @@ class Llama(nn.Module):
         return x if self.head is None else self.head(self.norm(x))
 
 
+def made_on(device, *parts):
+    with device:  # A large one would not fit the host.
+        return Llama(*parts)
+
+
 def loss_of(logits, tokens):
     return F.cross_entropy(logits.float().flatten(0, 1), tokens.flatten())
 
@@ -101,7 +106,7 @@ def train_whole(model, device):
 
 
 def ddp(device):
-    model = nn.parallel.DistributedDataParallel(Llama().to(device, BF16), device_ids=[device.index])
+    model = nn.parallel.DistributedDataParallel(made_on(device).to(BF16), device_ids=[device.index])
     train_whole(model, device)
 
 
@@ -119,13 +124,13 @@ def shard(model, mesh, reshard=True, units=False):
 
 def fsdp2(device, **options):
     mesh = init_device_mesh("cuda", (dist.get_world_size(),))
-    train_whole(shard(Llama().to(device), mesh, **options), device)
+    train_whole(shard(made_on(device), mesh, **options), device)
 
 
 def hsdp(device):
     mesh = init_device_mesh("cuda", (2, dist.get_world_size() // 2),
                             mesh_dim_names=("replicate", "shard"))
-    train_whole(shard(Llama().to(device), mesh), device)
+    train_whole(shard(made_on(device), mesh), device)
 
 
 def tensor_parallel(device, sequence=False):
@@ -134,7 +139,7 @@ def tensor_parallel(device, sequence=False):
     from torch.distributed.tensor import Replicate, Shard
 
     mesh = init_device_mesh("cuda", (dist.get_world_size(),))
-    model = Llama().to(device, BF16)
+    model = made_on(device).to(BF16)
     out = RowwiseParallel(output_layouts=Shard(1)) if sequence else RowwiseParallel()
     for block in model.blocks:
         plan = {f"attention.{name}": ColwiseParallel() for name in "qkv"}
@@ -170,7 +175,7 @@ def pipeline(device, name):
     total = world * stages
     numbers = range(rank, total, world)
     layers = range(max(LAYERS // total, 1))
-    parts = [Llama(layers, n == 0, n == total - 1).to(device, BF16) for n in numbers]
+    parts = [made_on(device, layers, n == 0, n == total - 1).to(BF16) for n in numbers]
     made = [pipelining.PipelineStage(part, n, total, device) for part, n in zip(parts, numbers)]
     one = kind in ("ScheduleGPipe", "Schedule1F1B")  # They take one stage, the others a list.
     schedule = getattr(pipelining.schedules, kind)(made[0] if one else made, 4, loss_fn=loss_of)
