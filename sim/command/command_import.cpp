@@ -17,6 +17,7 @@
 #include "sim/console/output_format.hpp"
 #include "sim/console/output_paths.hpp"
 #include "sim/console/whole_file.hpp"
+
 #include "sim/programs/import_torch.hpp"
 
 namespace shardsim {

@@ -74,8 +74,8 @@ void write_pipeline(const RecognisedLayout& layout, Import& import) {
     import.derive(seen("stages of a rank", layout.vpp), "parallelism.vpp",
                   std::int64_t{layout.vpp});
   }
-  const bool is_even = std::ranges::adjacent_find(layout.layers, std::not_equal_to<>()) ==
-                       layout.layers.end();
+  const bool is_even =
+      std::ranges::adjacent_find(layout.layers, std::not_equal_to<>()) == layout.layers.end();
   if (!is_even && layout.vpp == 1) {
     import.derive({"blocks of each stage", ""}, "parallelism.stage_layers", layout.layers);
   } else if (!is_even) {
@@ -86,8 +86,7 @@ void write_pipeline(const RecognisedLayout& layout, Import& import) {
                 "it is that of no schedule here: give parallelism.schedule_file, as PyTorch's "
                 "pipelining writes it; the default stands in for it");
   } else {
-    import.derive({"order of forwards and backwards", ""}, "parallelism.schedule",
-                  layout.schedule);
+    import.derive({"order of forwards and backwards", ""}, "parallelism.schedule", layout.schedule);
   }
 }
 
@@ -168,8 +167,8 @@ void import_torch(const ImportRequest& request, Import& import) {
   const StepFacts facts = step_facts_of(set, 0);
   const RecognisedBlock block = recognise_block(facts);
   const RecognisedLayout layout = recognise_layout(set, facts, block);
-  import_system(request,
-                {static_cast<std::int64_t>(set.programs.of_rank.size()), "recorded ranks"}, import);
+  import_system(request, {static_cast<std::int64_t>(set.programs.of_rank.size()), "recorded ranks"},
+                import);
   write_model(block, layout, import);
   write_layout(layout, import);
   write_training(facts, block, layout, import);

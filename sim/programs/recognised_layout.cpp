@@ -79,9 +79,9 @@ class LayoutReader {
       const std::size_t backward = rank.count(StepWork::attention_backward);
       layout_.recomputes = forward == 2 * backward;
       if ((forward != backward && !layout_.recomputes) || backward % microbatches != 0) {
-        throw no_such_training(fmt::format(
-            "rank {} has {} attentions forward and {} backward in {} microbatches", rank.rank,
-            forward, backward, microbatches));
+        throw no_such_training(
+            fmt::format("rank {} has {} attentions forward and {} backward in {} microbatches",
+                        rank.rank, forward, backward, microbatches));
       }
       layout_.layers.push_back(static_cast<std::int64_t>(backward / microbatches));
     }
@@ -151,9 +151,9 @@ class LayoutReader {
     } else if (sums_for_all(call)) {
       take(replicas_);
     } else {
-      throw no_such_training(fmt::format(
-          "{} of {} elements over group {}, which is of no strategy here", call.record.name,
-          call.record.count, group.name));
+      throw no_such_training(
+          fmt::format("{} of {} elements over group {}, which is of no strategy here",
+                      call.record.name, call.record.count, group.name));
     }
   }
 
@@ -174,9 +174,10 @@ class LayoutReader {
       ++calls.gathers;
       calls.gathers_in_forward |= i < first_backward_;
     }
-    return std::ranges::max_element(by_size, {}, [](const auto& entry) {
-             return entry.second.gathers + entry.second.sums;
-           })->second;
+    return std::ranges::max_element(
+               by_size, {},
+               [](const auto& entry) { return entry.second.gathers + entry.second.sums; })
+        ->second;
   }
 
   void read_data_parallel() {
@@ -225,7 +226,7 @@ class LayoutReader {
   const StepFacts& first_;
   const RecognisedBlock& block_;
   int world_;
-  std::vector<StepFacts> ranks_;  // Of the pipeline, in the order of stages.
+  std::vector<StepFacts> ranks_;  // The pipeline, in the order of stages.
   bool is_v_ = false;             // The last stage is on the first rank.
   std::size_t first_backward_ = 0;
   std::optional<std::size_t> tensor_;  // Groups of the first rank.

@@ -22,8 +22,8 @@ struct RecognisedLayout {
   std::optional<DType> reduced;  ///< The type of gradients on their way; none: they stay.
   int pp = 1;
   int vpp = 1;
-  std::string schedule = {};  ///< "": none of those here.
-  std::vector<std::int64_t> layers = {};  ///< Of each pipeline rank.
+  std::string schedule = {};              ///< "": none of those here.
+  std::vector<std::int64_t> layers = {};  ///< By pipeline rank.
   std::int64_t vocabulary = 0;
   std::int64_t microbatches = 1;
   bool recomputes = false;

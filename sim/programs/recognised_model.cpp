@@ -12,7 +12,8 @@ namespace {
 std::vector<KernelShape> products_before(const StepFacts& facts, std::size_t at, std::size_t most) {
   std::vector<KernelShape> found;
   for (std::size_t i = at; i-- > 0 && found.size() < most;) {
-    if (facts.events[i].kind == StepWork::product) found.insert(found.begin(), facts.events[i].shape);
+    if (facts.events[i].kind == StepWork::product)
+      found.insert(found.begin(), facts.events[i].shape);
   }
   return found;
 }
@@ -49,8 +50,8 @@ void read_feed_forward(const std::vector<KernelShape>& after, RecognisedBlock& b
   const auto leads = [&](const KernelShape& in, const KernelShape& out) {
     return in.k == block.hidden && out.k == in.n && out.n == block.hidden;
   };
-  const bool goes_out = !after.empty() && after[0].k == block.heads * block.head_size &&
-                        after[0].n == block.hidden;
+  const bool goes_out =
+      !after.empty() && after[0].k == block.heads * block.head_size && after[0].n == block.hidden;
   if (goes_out && after.size() == kGated && leads(after[1], after[3]) &&
       leads(after[2], after[3])) {
     block.is_gated = true;
@@ -80,9 +81,10 @@ RecognisedBlock recognise_block(const StepFacts& facts) {
   const std::vector<KernelShape> after = products_after(facts, at, 4);
   RecognisedBlock block{.head_size = attention.k, .seq_len = attention.n};
   if (attention.m != attention.n) {
-    throw no_such_training(fmt::format("attention of {} queries and {} keys: context parallelism "
-                                       "is not recognised",
-                                       attention.m, attention.n));
+    throw no_such_training(
+        fmt::format("attention of {} queries and {} keys: context parallelism "
+                    "is not recognised",
+                    attention.m, attention.n));
   }
   const std::int64_t tokens = before.empty() ? 0 : before.back().m;
   if (tokens == 0 || block.seq_len == 0 || tokens % block.seq_len != 0 ||
@@ -104,7 +106,8 @@ std::int64_t recognise_vocabulary(const StepFacts& facts, const RecognisedBlock&
   const std::int64_t keys = block.groups * block.head_size;
   for (const StepEvent& event : facts.events) {
     const KernelShape& shape = event.shape;
-    if (event.kind != StepWork::product || shape.m != block.tokens || shape.k != block.hidden) continue;
+    if (event.kind != StepWork::product || shape.m != block.tokens || shape.k != block.hidden)
+      continue;
     const bool is_of_block = shape.n == queries || shape.n == keys || shape.n == block.ffn ||
                              shape.n == queries + 2 * keys || shape.n == block.hidden;
     if (!is_of_block) return shape.n;

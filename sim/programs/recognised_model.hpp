@@ -13,13 +13,13 @@ namespace shardsim {
 /// Sizes of one rank's part: tensor parallelism cuts heads, feed-forward and vocabulary.
 struct RecognisedBlock {
   std::int64_t hidden = 0;
-  std::int64_t heads = 0;   ///< Of this rank.
-  std::int64_t groups = 0;  ///< Of keys and values.
+  std::int64_t heads = 0;   ///< This rank's.
+  std::int64_t groups = 0;  ///< Heads of keys and values.
   std::int64_t head_size = 0;
-  std::int64_t ffn = 0;     ///< Of this rank.
-  bool is_gated = false;    ///< Two products side by side, as in Llama.
+  std::int64_t ffn = 0;   ///< This rank's.
+  bool is_gated = false;  ///< Two products side by side, as in Llama.
   std::int64_t seq_len = 0;
-  std::int64_t tokens = 0;  ///< Of a microbatch.
+  std::int64_t tokens = 0;  ///< Those of a microbatch.
 };
 
 /// E1390: no scenario says this. `what` completes "this training is none that a scenario says: ".

@@ -37,8 +37,7 @@ std::string letters_of(const std::vector<Action>& actions, std::int64_t blocks) 
 // Whole backwards make gradients of weights before they come to attention.
 bool splits_backward(const StepFacts& last, const RecognisedBlock& block) {
   const std::size_t end = last.next(StepWork::attention_backward, 0);
-  return std::none_of(last.events.begin(),
-                      last.events.begin() + static_cast<std::ptrdiff_t>(end),
+  return std::none_of(last.events.begin(), last.events.begin() + static_cast<std::ptrdiff_t>(end),
                       [&](const StepEvent& event) { return is_weight_gradient(event, block); });
 }
 

@@ -16,11 +16,10 @@ std::vector<StepGroup> groups_at(const RankProgram& program, int rank) {
     const RankSpan span = made.members_for(rank);
     for (int i = 0; i < span.size; ++i) {
       const int member = span.rank(i);
-      group.members.push_back(
-          made.parent <= 0
-              ? member
-              : groups[static_cast<std::size_t>(made.parent)].members.at(
-                    static_cast<std::size_t>(member)));
+      group.members.push_back(made.parent <= 0
+                                  ? member
+                                  : groups[static_cast<std::size_t>(made.parent)].members.at(
+                                        static_cast<std::size_t>(member)));
     }
   }
   return groups;
@@ -68,9 +67,8 @@ StepFacts step_facts_of(const ProgramSet& set, int rank) {
     const ProgramStep& step = program.steps[i];
     if (step.kind == ProgramStep::Kind::post) {
       const ProgramCall& call = program.tables->call(step.row);
-      facts.events.push_back({.kind = StepWork::call,
-                              .call = &call,
-                              .group = static_cast<std::size_t>(call.group)});
+      facts.events.push_back(
+          {.kind = StepWork::call, .call = &call, .group = static_cast<std::size_t>(call.group)});
     }
     if (step.kind != ProgramStep::Kind::compute) continue;
     const ComputeOp& op = program.tables->operation(step.row);

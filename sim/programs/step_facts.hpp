@@ -17,9 +17,9 @@ enum class StepWork : std::uint8_t { product, attention, attention_backward, cal
 
 struct StepEvent {
   StepWork kind = StepWork::product;
-  KernelShape shape = {};             ///< Of a kernel.
-  const ProgramCall* call = nullptr;  ///< Of a call.
-  std::size_t group = 0;              ///< Among `groups`, of a call.
+  KernelShape shape = {};             ///< A kernel's.
+  const ProgramCall* call = nullptr;  ///< A call's.
+  std::size_t group = 0;              ///< Among `groups`: where the call is made.
 };
 
 /// A group of the rank, by world ranks.
@@ -37,7 +37,7 @@ struct StepFacts {
   std::vector<StepGroup> groups;
   std::vector<StepEvent> events;
   std::set<std::string> operations;    ///< Names of all kernels.
-  std::optional<DType> product_dtype;  ///< Of the first product.
+  std::optional<DType> product_dtype;  ///< The first product's.
 
   [[nodiscard]] std::size_t count(StepWork kind) const;
   /// The first event of a kind at or behind a place; events.size(): there is none.
