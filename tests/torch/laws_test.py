@@ -164,6 +164,14 @@ class LawsTest(unittest.TestCase):
         reads = [note for note in rank.header["notes"] if "values.py" in note]
         self.assertEqual(len(reads), 3, rank.header["notes"])
 
+    # --- Kernels -------------------------------------------------------------------------------
+
+    def test_what_cuda_has_one_kernel_for_is_one(self):
+        rank, _ = record_rank(0, 4, LLAMA, "tp")
+        counts = collections.Counter(rank.operations(STEP))
+        self.assertEqual((counts["silu"], counts["silu_backward"], counts["sigmoid"]),
+                         (LAYERS, LAYERS, 0))
+
     # --- From the script to the time of a step -------------------------------------------------
 
     def test_each_strategy_has_a_step_time_on_each_machine(self):

@@ -1,10 +1,11 @@
 """The step time of programs that PyTorch trains by its own strategies, and of scenarios of the same
 model and strategy on the same machine, with what each step goes to.
 
-usage: step_times.py [--host US] [small/STRATEGY|8b/STRATEGY ...]
+usage: step_times.py [--host US] [--kernels] [small/STRATEGY|8b/STRATEGY ...]
 """
 
 import argparse
+import collections
 import json
 import os
 import pathlib
@@ -13,7 +14,6 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-import own_strategies  # noqa: E402
 from own_strategies import MODEL, STEP, STRATEGIES, Program, own_program, recorded  # noqa: E402
 from recordings import replay  # noqa: E402
 
@@ -25,7 +25,7 @@ SIZES = {"small": (MODEL, 4, {}),
          "8b": (MODEL_8B, 1, {"fsdp2": 64, "fsdp2_units": 64, "fsdp2_no_reshard": 64, "hsdp": 64,
                               "ddp": 64, "tp": 8, "tp_sp": 8})}
 ROWS = [f"small/{name}" for name in STRATEGIES] + [
-    f"8b/{name}" for name in ("ddp", "fsdp2_units", "hsdp", "tp_sp", "1f1b", "interleaved_1f1b")]
+    f"8b/{name}" for name in ("ddp", "fsdp2_units", "hsdp", "tp", "tp_sp", "1f1b", "interleaved_1f1b")]
 SOFTWARE = "system.software=torchtitan-2024"  # Kernel by kernel, as the script.
 
 
@@ -36,14 +36,13 @@ def is_kind(row, kind):
     return kind == ("attention" if family.startswith("attention") else "others")
 
 
-def alone(operations, kind, folder, options):
-    """Seconds of a rank's kernels of one kind, one after another, with nothing beside them."""
-    rows = [row for row in operations if is_kind(row, kind)]
-    lines = [{"shardsim_program": 1, "name": kind, "ranks": 1}]
+def alone(rows, folder, options):
+    """Seconds of kernels, one after another, with nothing beside them."""
+    lines = [{"shardsim_program": 1, "name": "kernels", "ranks": 1}]
     lines += [{"operation": row} for row in rows]
     lines += [{"program": {"rank": 0, "ranks": [[0, 1]]}},
               {"steps": " ".join(f"c{i}" for i in range(len(rows)))}]
-    path = folder / f"{kind}.jsonl"
+    path = folder / "kernels.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     return replayed(path, [*options, "--set", "system.host_us_per_kernel=0"])["compute_ps"] / 1e12
 
@@ -55,19 +54,27 @@ def replayed(path, options):
     return json.loads(done.stdout)
 
 
-def parts(path, operations_of, folder, options):
+def parts(path, operations_of, folder, options, shows_names):
     """What a step goes to on the rank that ends last, in seconds."""
     said = replayed(path, options)
     operations = operations_of(said["last_rank"])
-    found = {kind: alone(operations, kind, folder, options)
-             for kind in ("products", "attention", "others")}
+    of_kind = {kind: [row for row in operations if is_kind(row, kind)]
+               for kind in ("products", "attention", "others")}
+    found = {kind: alone(rows, folder, options) for kind, rows in of_kind.items()}
+    if shows_names:
+        by_name = collections.defaultdict(list)
+        for row in of_kind["others"]:
+            by_name[row["name"]].append(row)
+        seconds = {name: alone(rows, folder, options) for name, rows in by_name.items()}
+        for name, each in sorted(seconds.items(), key=lambda item: -item[1]):
+            print(f"  {printed(each):>9} ms in {len(by_name[name]):5} {name}", file=sys.stderr)
     found["slower beside"] = said["compute_ps"] / 1e12 - sum(found.values())
     found |= {"host": said["host_ps"] / 1e12, "exposed": said["exposed_comm_ps"] / 1e12,
               "waiting": said["bubble_ps"] / 1e12}
     return said["step_time_ps"] / 1e12, found, said["memory_peak_bytes"]
 
 
-def compared(row, host, folder):
+def compared(row, host, folder, shows_names):
     """(ours, theirs), as `parts` has them."""
     size, name = row.split("/")
     model, batch, ranks = SIZES[size]
@@ -86,7 +93,7 @@ def compared(row, host, folder):
                f"system.host_us_per_call={host}"]
     theirs = parts(next(iter(records.values())).path.parent,
                    lambda rank: records[rank if rank in records else 0].rows("c", "operation", STEP),
-                   folder, options)
+                   folder, options, shows_names)
     data = world // split.get("tp", 1) // split.get("pp", 1)
     per_node = min(world, 8)
     path = own_program(name, folder, model=model | {"num_layers": layers},
@@ -96,7 +103,7 @@ def compared(row, host, folder):
                            {} if words[0] == "pp" else {"micro_batch_size": batch}))
     own = Program(path)
     ours = parts(path, lambda rank: own.rows(rank, "c", "operation"), folder,
-                 ["--set", SOFTWARE, *options])
+                 ["--set", SOFTWARE, *options], shows_names)
     return ours, theirs
 
 
@@ -107,6 +114,8 @@ def printed(seconds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--host", default="0", help="microseconds of the host for each kernel")
+    parser.add_argument("--kernels", action="store_true",
+                        help="list the others, PyTorch's first, on standard error")
     parser.add_argument("rows", nargs="*", default=ROWS)
     options = parser.parse_args()
     kinds = ["products", "attention", "others", "slower beside", "host", "exposed", "waiting"]
@@ -114,7 +123,7 @@ def main():
     print("|---|---|" + "---:|" * (len(kinds) + 2))
     for row in options.rows:
         with tempfile.TemporaryDirectory() as folder:
-            both = compared(row, options.host, pathlib.Path(folder))
+            both = compared(row, options.host, pathlib.Path(folder), options.kernels)
         for side, (step, found, memory) in zip(("here", "PyTorch"), both):
             print(f"| {row if side == 'here' else f'{100 * (both[0][0] / step - 1):+.1f} %'} | "
                   f"{side} | {printed(step)} | "
