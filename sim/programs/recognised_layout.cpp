@@ -129,8 +129,8 @@ class LayoutReader {
       if (event.call == nullptr || event.group != *tensor_) return false;
       const std::int64_t count = event.call->record.count;
       return (sums_for_all(*event.call) && count == block_.tokens) ||
-             (gathers_for_all(*event.call) &&
-              count == block_.tokens * layout_.vocabulary * layout_.tp);
+             (gathers_for_all(*event.call) && count % layout_.tp == 0 &&
+              count / layout_.tp == block_.tokens * layout_.vocabulary);
     });
     if (is_cut) layout_.vocabulary *= layout_.tp;
   }

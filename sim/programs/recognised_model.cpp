@@ -1,5 +1,6 @@
 #include "sim/programs/recognised_model.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include <fmt/format.h>
@@ -63,6 +64,25 @@ void read_feed_forward(const std::vector<KernelShape>& after, RecognisedBlock& b
   block.ffn = after[1].n;
 }
 
+// Sizes that no training has would overflow products of them.
+void require_sizes(const KernelShape& attention, const std::vector<KernelShape>& before,
+                   const std::vector<KernelShape>& after) {
+  constexpr std::int64_t kMostColumns = std::int64_t{1} << 24;
+  constexpr std::int64_t kMostRows = std::int64_t{1} << 31;
+  bool fits = attention.k > 0 && attention.k <= kMostColumns && attention.batch <= kMostRows &&
+              attention.n <= kMostRows;
+  for (const auto* products : {&before, &after}) {
+    for (const KernelShape& shape : *products) {
+      fits = fits && shape.m <= kMostRows && shape.n <= kMostRows && shape.k <= kMostRows;
+    }
+  }
+  if (!fits || (!before.empty() && std::max(before.back().n, before.back().k) > kMostColumns)) {
+    throw no_such_training(
+        "its first attention, or a product beside it, has sizes that no "
+        "scenario can have");
+  }
+}
+
 }  // namespace
 
 UsageError no_such_training(const std::string& what) {
@@ -86,6 +106,7 @@ RecognisedBlock recognise_block(const StepFacts& facts) {
                     "is not recognised",
                     attention.m, attention.n));
   }
+  require_sizes(attention, before, after);
   const std::int64_t tokens = before.empty() ? 0 : before.back().m;
   if (tokens == 0 || block.seq_len == 0 || tokens % block.seq_len != 0 ||
       attention.batch % (tokens / block.seq_len) != 0) {

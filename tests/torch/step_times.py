@@ -25,7 +25,8 @@ SIZES = {"small": (MODEL, 4, {}),
          "8b": (MODEL_8B, 1, {"fsdp2": 64, "fsdp2_units": 64, "fsdp2_no_reshard": 64, "hsdp": 64,
                               "ddp": 64, "tp": 8, "tp_sp": 8})}
 ROWS = [f"small/{name}" for name in STRATEGIES] + [
-    f"8b/{name}" for name in ("ddp", "fsdp2_units", "hsdp", "tp", "tp_sp", "1f1b", "interleaved_1f1b")]
+    f"8b/{name}" for name in ("ddp", "fsdp2_units", "hsdp", "tp", "tp_sp", "1f1b",
+                              "interleaved_1f1b")]
 SOFTWARE = "system.software=torchtitan-2024"  # Kernel by kernel, as the script.
 
 
@@ -92,7 +93,7 @@ def compared(row, host, folder, shows_names):
     options = ["--set", f"system.host_us_per_kernel={host}", "--set",
                f"system.host_us_per_call={host}"]
     theirs = parts(next(iter(records.values())).path.parent,
-                   lambda rank: records[rank if rank in records else 0].rows("c", "operation", STEP),
+                   lambda rank: records.get(rank, records[0]).rows("c", "operation", STEP),
                    folder, options, shows_names)
     data = world // split.get("tp", 1) // split.get("pp", 1)
     per_node = min(world, 8)
