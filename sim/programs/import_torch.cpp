@@ -29,6 +29,21 @@ ProgramSet read_set(const std::vector<std::string>& paths) {
 
 ForeignValue seen(const char* what, std::int64_t number) { return {what, std::to_string(number)}; }
 
+// Where one rank has all parameters, its gradients tell how many tables of the vocabulary there
+// are.
+void write_tie(const RecognisedBlock& block, const RecognisedLayout& layout, Import& import) {
+  if (layout.num_reduced == 0 || layout.tp > 1 || layout.pp > 1) {
+    return import.assume("tied embeddings", "model.tied_embeddings", false,
+                         "kernels do not tell whether the head is the embedding");
+  }
+  const std::int64_t columns =
+      2 * (block.heads + block.groups) * block.head_size + (block.is_gated ? 3 : 2) * block.ffn;
+  const std::int64_t others = layout.num_reduced - layout.num_layers() * columns * block.hidden;
+  const bool is_tied = 2 * others < 3 * layout.vocabulary * block.hidden;
+  import.derive(seen("elements of gradients", layout.num_reduced), "model.tied_embeddings", is_tied,
+                is_tied ? "one table of the vocabulary" : "two tables of the vocabulary");
+}
+
 void write_model(const RecognisedBlock& block, const RecognisedLayout& layout, Import& import) {
   import.derive({"feed-forward", block.is_gated ? "two products, joined" : "one product"},
                 "model.family", std::string(block.is_gated ? "llama" : "gpt2"));
@@ -45,8 +60,7 @@ void write_model(const RecognisedBlock& block, const RecognisedLayout& layout, I
   import.derive(seen("columns of logits", layout.vocabulary), "model.vocab_size",
                 layout.vocabulary);
   import.derive(seen("keys of attention", block.seq_len), "model.seq_len", block.seq_len);
-  import.assume("tied embeddings", "model.tied_embeddings", false,
-                "kernels do not tell whether the head is the embedding");
+  write_tie(block, layout, import);
 }
 
 std::string strategy_words(const RecognisedLayout& layout) {

@@ -195,10 +195,12 @@ class LayoutReader {
     for (const StepEvent& event : first_.events) {
       if (event.call == nullptr || is_scalar(*event.call)) continue;
       const bool sums = sums_in_parts(*event.call) || sums_for_all(*event.call);
-      if (sums && (event.group == shards_ || event.group == replicas_)) {
-        layout_.reduced = event.call->record.dtype;
-      }
+      if (!sums || (event.group != shards_ && event.group != replicas_)) continue;
+      layout_.reduced = event.call->record.dtype;
+      // Replicas of shards reduce the same once more.
+      if (!shards_ || event.group == shards_) layout_.num_reduced += event.call->record.count;
     }
+    if (layout_.reduces_every_microbatch) layout_.num_reduced /= layout_.microbatches;
   }
 
   void check_axes() {

@@ -20,6 +20,7 @@ struct RecognisedLayout {
   bool reshards = true;  ///< At stage 3: gathers again for backward.
   bool reduces_every_microbatch = false;
   std::optional<DType> reduced;  ///< The type of gradients on their way; none: they stay.
+  std::int64_t num_reduced = 0;  ///< Elements of gradients that a microbatch, or step, sends.
   int pp = 1;
   int vpp = 1;
   std::string schedule = {};              ///< "": none of those here.

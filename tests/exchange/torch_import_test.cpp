@@ -108,6 +108,16 @@ TEST_CASE("A plan's program becomes its scenario again", "[exchange]") {
     CHECK(s.training.recompute == Recompute::full);
     CHECK(s.model.num_layers == 8);
   }
+  SECTION("tied embeddings") {
+    const std::string tied = ", \"tied_embeddings\": true";
+    const std::string batch = R"("global_batch_size": 16)";
+    for (const char* zero_stage : {"0", "1", "3"}) {
+      const std::string split = std::string("\"zero_stage\": ") + zero_stage;
+      INFO(split);
+      CHECK(there_and_back(split, batch, tied).scenario.model.tied_embeddings);
+      CHECK_FALSE(there_and_back(split, batch).scenario.model.tied_embeddings);
+    }
+  }
   SECTION("each schedule with a name") {
     const std::pair<const char*, int> schedules[] = {
         {"gpipe", 1}, {"1f1b", 1}, {"interleaved_1f1b", 2}, {"looped_bfs", 2}, {"zb_h1", 1},
