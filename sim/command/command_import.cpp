@@ -18,6 +18,8 @@
 #include "sim/console/output_paths.hpp"
 #include "sim/console/whole_file.hpp"
 
+#include "sim/programs/import_torch.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -33,6 +35,7 @@ constexpr std::array kImportKinds = {
     ImportKind{"deepspeed", import_deepspeed},
     ImportKind{"torchtitan", import_torchtitan},
     ImportKind{"schedule", import_schedule},
+    ImportKind{"torch", import_torch},
 };
 
 std::vector<std::string> import_kind_names() {
@@ -88,7 +91,8 @@ int command_import(const ImportRequest& request, const Console& console) {
 
 void add_import_options(CLI::App& app, ImportRequest& request) {
   app.add_option("kind", request.kind, one_of_list(import_kind_names()))->required();
-  app.add_option("file", request.files, "The file to import")->required();
+  app.add_option("file", request.files, "The file, or for torch the folder of records, to import")
+      ->required();
   app.add_option("--model", request.model,
                  "A config.json or a model preset, if the file names no model");
   app.add_option("--gpus", request.gpus, "Number of GPUs")->check(CLI::Range(1, 1 << 20));

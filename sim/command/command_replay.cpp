@@ -1,18 +1,14 @@
 #include "sim/command/command_replay.hpp"
 
-#include <algorithm>
 #include <filesystem>
-#include <optional>
 #include <ostream>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "sim/kernel/error.hpp"
-#include "sim/kernel/text.hpp"
 
 #include "scenarios/json_value.hpp"
 #include "scenarios/presets.hpp"
@@ -28,6 +24,7 @@
 #include "sim/programs/program_replay.hpp"
 #include "sim/programs/program_set.hpp"
 #include "sim/programs/rank_records.hpp"
+#include "sim/programs/trace_files.hpp"
 #include "sim/programs/trace_link.hpp"
 
 namespace shardsim {
@@ -43,37 +40,6 @@ std::string groups_beside(const std::string& path) {
   return std::filesystem::exists(beside) ? beside : std::string();
 }
 
-// "step.12.et": 12.
-std::optional<int> rank_in_name(const std::string& path) {
-  const std::size_t name = path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1;
-  for (const std::string_view word : split_at(std::string_view(path).substr(name), '.')) {
-    if (const std::optional<int> rank = parse_number<int>(word); rank && *rank >= 0) return rank;
-  }
-  return std::nullopt;
-}
-
-// Folders stand for the program files in them.
-std::vector<std::string> files_in(const std::vector<std::string>& paths) {
-  std::vector<std::string> files;
-  for (const std::string& path : paths) {
-    if (!std::filesystem::is_directory(path)) {
-      files.push_back(path);
-      continue;
-    }
-    std::vector<std::string> found;
-    for (const auto& entry : std::filesystem::directory_iterator(path)) {
-      if (entry.path().extension() == ".jsonl") found.push_back(entry.path());
-    }
-    if (found.empty()) {
-      throw UsageError("E1378", "folder " + path + " has no program files",
-                       "give a folder with files NAME.jsonl, or the files themselves");
-    }
-    std::ranges::sort(found);
-    files.insert(files.end(), found.begin(), found.end());
-  }
-  return files;
-}
-
 // `num_ranks`: as many as the traces say; 0: they do not.
 ProgramSet linked(const ReplayArguments& arguments, TraceSet traces, int num_ranks = 0) {
   complete_ranks(traces, arguments.ranks > 0 ? arguments.ranks : num_ranks);
@@ -84,11 +50,7 @@ ProgramSet linked(const ReplayArguments& arguments, TraceSet traces, int num_ran
 }  // namespace
 
 ProgramSet read_programs(const ReplayArguments& arguments) {
-  std::vector<TraceFile> files;
-  for (const std::string& path : files_in(arguments.files)) {
-    files.push_back({rank_in_name(path).value_or(static_cast<int>(files.size())), path,
-                     read_regular_file(path, kMostFileBytes)});
-  }
+  const std::vector<TraceFile> files = read_trace_files(arguments.files);
   const std::string& first = files.front().bytes;
   if (looks_like_chakra(first)) {
     const std::string groups =

@@ -105,12 +105,10 @@ int verify(const TorchArguments& arguments, const Experiment& machine, const Con
             return rank_command(arguments, facts, rank, socket, stack, console);
           },
       .limit_s = parse_number<double>(arguments.limit_s).value_or(0.0),
-      .output = arguments.quiet ? nullptr : &console.err};
-  TorchVerification result;
-  try {
-    result = verify_torch(options);
-  } catch (const CommunicationError& error) {
-    console.err << error.diagnosis().to_text();
+      .output = &console.err};
+  const TorchVerification result = verify_torch(options);
+  if (!result.failure.empty()) {
+    console.err << result.failure;
     return static_cast<int>(ExitCode::communication);
   }
   console.out << (arguments.json ? verification_json(options, result)

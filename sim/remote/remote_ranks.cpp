@@ -252,8 +252,8 @@ void RemoteRanks::refuse_silent(int rank) {
   if (options_.output != nullptr) *options_.output << stack;
   throw RankFailed(rank, Error(ExitCode::communication, "E1394",
                                concat("it has neither called nor ended for ",
-                                      std::to_string(static_cast<int>(options_.limit_s)), " s",
-                                      line.empty() ? "" : concat("; it is at ", line), "\n", stack),
+                                      static_cast<int>(options_.limit_s), " s",
+                                      line.empty() ? "" : concat("; it is at ", line)),
                                "end its loop, or give it more time (--limit)"));
 }
 

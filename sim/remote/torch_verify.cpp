@@ -38,9 +38,14 @@ TorchVerification verify_torch(const TorchVerifyOptions& options) {
                                      .limit_s = options.limit_s,
                                      .output = options.output});
   RemoteRun run{.world = world, .ranks = ranks};
-  world.run([&run](Runtime& runtime, Communicator& communicator) {
-    RemoteRank(run, runtime, communicator).serve();
-  });
+  try {
+    world.run([&run](Runtime& runtime, Communicator& communicator) {
+      RemoteRank(run, runtime, communicator).serve();
+    });
+  } catch (const CommunicationError& error) {
+    // Its places are texts of the world.
+    return {.num_ranks = world.num_ranks(), .failure = error.diagnosis().to_text()};
+  }
   const std::vector<std::int64_t> sent = world.sent_by_rank();
   const auto busiest = std::ranges::max_element(sent);
   return {.num_ranks = world.num_ranks(),

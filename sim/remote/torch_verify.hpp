@@ -26,6 +26,8 @@ struct TorchVerifyOptions {
 
 struct TorchVerification {
   int num_ranks = 0;
+  /// A communication that hangs, does not match, or is wrong by itself; empty: there is none.
+  std::string failure;
   std::int64_t num_calls = 0;
   int num_groups = 0;
   std::int64_t sent_bytes = 0;    ///< By all ranks.
@@ -33,8 +35,7 @@ struct TorchVerification {
   std::int64_t busiest_bytes = 0;
 };
 
-/// Throws what a wrong program deserves: CommunicationError, and Error as RemoteRank::serve and
-/// RemoteRanks do, with the rank in front.
+/// Throws Error as RemoteRank::serve and RemoteRanks do, with the rank in front.
 [[nodiscard]] TorchVerification verify_torch(const TorchVerifyOptions& options);
 
 /// For people, and one JSON object.

@@ -17,7 +17,9 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import own_strategies  # noqa: E402
 import recordings  # noqa: E402
+from own_strategies import EXPECTED, Compared  # noqa: E402
 from recordings import PROGRAMS, record, record_rank, replay, torch_verb  # noqa: E402
 
 LLAMA = PROGRAMS / "llama.py"
@@ -113,18 +115,31 @@ class LawsTest(unittest.TestCase):
         rank, _ = record_rank(0, 8, LLAMA, "fsdp2_no_reshard")
         self.assertEqual(counted(rank)[("all_gather", 2 * BLOCK, "bf16", 8)], LAYERS)
 
-    def test_pt2_schedules_send_each_microbatch_over_each_boundary(self):
-        boundary = TOKENS // 4 * HIDDEN * 2
-        for name, stages in (("gpipe", 4), ("1f1b", 4), ("interleaved_1f1b", 8), ("looped_bfs", 8),
-                             ("interleaved_zero_bubble", 8)):
+    def test_pt2_strategies_here_send_what_those_of_pytorch_do_but_for_what_is_known(self):
+        for name, (_, words, *_) in own_strategies.STRATEGIES.items():
+            if words[0] == "pp":
+                continue
             with self.subTest(name):
-                done = record(4, self.folder / name, LLAMA, "pp", name)
-                self.assertEqual(done.returncode, 0, done.stderr)
-                sent = collections.Counter()
-                for path in sorted((self.folder / name).glob("*.jsonl")):
-                    sent += counted(recordings.Record(path))
-                self.assertEqual(sent[("send", boundary, "bf16", 2)], 2 * 4 * (stages - 1))
-                self.assertEqual(sent[("recv", boundary, "bf16", 2)], 2 * 4 * (stages - 1))
+                both = Compared(name, self.folder)
+                self.assertEqual(both.differences[0], {
+                    call: (theirs, ours) for call, theirs, ours, _ in EXPECTED[name]})
+
+    def test_pt2_schedules_here_are_those_of_pytorch(self):
+        boundary = TOKENS // 4 * HIDDEN * 2
+        for name, (ranks, words, split, _) in own_strategies.STRATEGIES.items():
+            if words[0] != "pp":
+                continue
+            with self.subTest(name):
+                folder = self.folder / name
+                folder.mkdir()
+                both = Compared(name, folder)
+                self.assertEqual(both.differences, {rank: {} for rank in range(ranks)})
+                for theirs, ours in both.orders.values():
+                    self.assertEqual(theirs, ours)
+                # Each microbatch goes over each boundary and back.
+                messages = 2 * 4 * (ranks * split.get("vpp", 1) - 1)
+                self.assertEqual(both.sent, {("send", boundary, "bf16", 2): messages,
+                                             ("recv", boundary, "bf16", 2): messages})
 
     # --- PT4: memory -------------------------------------------------------------------------
 
@@ -207,6 +222,13 @@ class LawsTest(unittest.TestCase):
                 self.assertTrue(all(module.startswith("blocks.") for _, module in again))
         rank, _ = record_rank(0, 1, PROGRAMS / "recomputed.py", "compiled")
         self.assertIn(("forward", "blocks.0.ffn.up", "mm"), rank.places(STEP))
+    # --- Kernels -------------------------------------------------------------------------------
+
+    def test_what_cuda_has_one_kernel_for_is_one(self):
+        rank, _ = record_rank(0, 4, LLAMA, "tp")
+        counts = collections.Counter(rank.operations(STEP))
+        self.assertEqual((counts["silu"], counts["silu_backward"], counts["sigmoid"]),
+                         (LAYERS, LAYERS, 0))
 
     # --- From the script to the time of a step -------------------------------------------------
 

@@ -19,6 +19,15 @@ def environment():
     return os.environ | {"PYTHONPATH": str(ROOT / "python"), "PYTHONHASHSEED": "0"}
 
 
+def moved(call, members):
+    """(kind, bytes, type, members) of what a call moves, messages apart."""
+    if "messages" in call:
+        return [("send" if "to" in message else "recv", message["count"] * SIZES[message["dtype"]],
+                 message["dtype"], 2) for message in call["messages"]]
+    count = call["count"] or sum(call.get("send_counts", []))
+    return [(call["kind"], count * SIZES[call["dtype"]], call["dtype"], members)]
+
+
 class Record:
     """A rank's file: rows of its tables, and its steps."""
 
@@ -52,16 +61,9 @@ class Record:
 
     def calls(self, step=None):
         """(kind, bytes, type, members) of each call, messages apart."""
-        found = []
-        for call in self.rows("p", "call", step):
-            members = len(self.groups.get(call["group"], range(self.header["ranks"])))
-            for message in call.get("messages", []):
-                found.append(("send" if "to" in message else "recv",
-                              message["count"] * SIZES[message["dtype"]], message["dtype"], 2))
-            if "messages" not in call:
-                count = call["count"] or sum(call.get("send_counts", []))
-                found.append((call["kind"], count * SIZES[call["dtype"]], call["dtype"], members))
-        return found
+        return [found for call in self.rows("p", "call", step)
+                for found in moved(call, len(self.groups.get(call["group"],
+                                                             range(self.header["ranks"]))))]
 
     def places(self, step=None):
         """(phase, module, name) of each operation."""

@@ -2,6 +2,7 @@
 shardsim. usage: llama.py STRATEGY [SCHEDULE]
 """
 
+import json
 import os
 import sys
 
@@ -11,7 +12,15 @@ import torch.nn.functional as F
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
-VOCAB, HIDDEN, FFN, HEADS, LAYERS, LENGTH, BATCH = 512, 256, 688, 4, 4, 128, 4
+# As in the file LLAMA_SIZE, a scenario's model with "batch", or a small one.
+SIZE = {"vocab_size": 512, "hidden_size": 256, "ffn_hidden_size": 688, "num_attention_heads": 4,
+        "num_layers": 4, "seq_len": 128, "batch": 4}
+if "LLAMA_SIZE" in os.environ:
+    with open(os.environ["LLAMA_SIZE"], encoding="utf-8") as file:
+        SIZE = json.load(file)
+VOCAB, HIDDEN, FFN, HEADS, LAYERS, LENGTH, BATCH = (SIZE[key] for key in (
+    "vocab_size", "hidden_size", "ffn_hidden_size", "num_attention_heads", "num_layers", "seq_len",
+    "batch"))
 STEPS = 3
 BF16 = torch.bfloat16
 
@@ -69,6 +78,11 @@ class Llama(nn.Module):
         return x if self.head is None else self.head(self.norm(x))
 
 
+def made_on(device, *parts):
+    with device:  # A large one would not fit the host.
+        return Llama(*parts)
+
+
 def loss_of(logits, tokens):
     return F.cross_entropy(logits.float().flatten(0, 1), tokens.flatten())
 
@@ -92,28 +106,31 @@ def train_whole(model, device):
 
 
 def ddp(device):
-    model = nn.parallel.DistributedDataParallel(Llama().to(device, BF16), device_ids=[device.index])
+    model = nn.parallel.DistributedDataParallel(made_on(device).to(BF16), device_ids=[device.index])
     train_whole(model, device)
 
 
-def shard(model, mesh, reshard=True):
+def shard(model, mesh, reshard=True, units=False):
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     policy = MixedPrecisionPolicy(param_dtype=BF16, reduce_dtype=torch.float32)
     for block in model.blocks:
         fully_shard(block, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard)
+    if units:
+        fully_shard(model.tokens, mesh=mesh, mp_policy=policy)
+        fully_shard([model.norm, model.head], mesh=mesh, mp_policy=policy)
     return fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard)
 
 
-def fsdp2(device, reshard=True):
+def fsdp2(device, **options):
     mesh = init_device_mesh("cuda", (dist.get_world_size(),))
-    train_whole(shard(Llama().to(device), mesh, reshard), device)
+    train_whole(shard(made_on(device), mesh, **options), device)
 
 
 def hsdp(device):
     mesh = init_device_mesh("cuda", (2, dist.get_world_size() // 2),
                             mesh_dim_names=("replicate", "shard"))
-    train_whole(shard(Llama().to(device), mesh), device)
+    train_whole(shard(made_on(device), mesh), device)
 
 
 def tensor_parallel(device, sequence=False):
@@ -122,7 +139,7 @@ def tensor_parallel(device, sequence=False):
     from torch.distributed.tensor import Replicate, Shard
 
     mesh = init_device_mesh("cuda", (dist.get_world_size(),))
-    model = Llama().to(device, BF16)
+    model = made_on(device).to(BF16)
     out = RowwiseParallel(output_layouts=Shard(1)) if sequence else RowwiseParallel()
     for block in model.blocks:
         plan = {f"attention.{name}": ColwiseParallel() for name in "qkv"}
@@ -149,19 +166,21 @@ def tensor_parallel(device, sequence=False):
 def pipeline(device, name):
     from torch.distributed import pipelining
 
-    stages = {"gpipe": 1, "1f1b": 1, "interleaved_1f1b": 2, "looped_bfs": 2,
-              "interleaved_zero_bubble": 2}[name]
-    kind = {"gpipe": "ScheduleGPipe", "1f1b": "Schedule1F1B",
-            "interleaved_1f1b": "ScheduleInterleaved1F1B", "looped_bfs": "ScheduleLoopedBFS",
-            "interleaved_zero_bubble": "ScheduleInterleavedZeroBubble"}[name]
+    kind, stages = {
+        "gpipe": ("ScheduleGPipe", 1), "1f1b": ("Schedule1F1B", 1),
+        "interleaved_1f1b": ("ScheduleInterleaved1F1B", 2), "looped_bfs": ("ScheduleLoopedBFS", 2),
+        "zero_bubble": ("ScheduleInterleavedZeroBubble", 1),
+        "interleaved_zero_bubble": ("ScheduleInterleavedZeroBubble", 2)}[name]
     world, rank = dist.get_world_size(), dist.get_rank()
     total = world * stages
     numbers = range(rank, total, world)
     layers = range(max(LAYERS // total, 1))
-    parts = [Llama(layers, n == 0, n == total - 1).to(device, BF16) for n in numbers]
+    parts = [made_on(device, layers, n == 0, n == total - 1).to(BF16) for n in numbers]
     made = [pipelining.PipelineStage(part, n, total, device) for part, n in zip(parts, numbers)]
-    schedule = getattr(pipelining.schedules, kind)(
-        made[0] if stages == 1 else made, 4, loss_fn=loss_of)
+    one = kind in ("ScheduleGPipe", "Schedule1F1B")  # They take one stage, the others a list.
+    schedule = getattr(pipelining.schedules, kind)(made[0] if one else made, 4, loss_fn=loss_of)
+    if not one and rank == 0 and "SCHEDULE_CSV" in os.environ:
+        schedule._dump_csv(os.environ["SCHEDULE_CSV"])
     optimizer = torch.optim.AdamW([p for part in parts for p in part.parameters()], lr=1e-3)
     for _ in range(STEPS):
         tokens = tokens_on(device)
@@ -172,7 +191,8 @@ def pipeline(device, name):
 
 
 STRATEGIES = {
-    "ddp": ddp, "fsdp2": fsdp2, "fsdp2_no_reshard": lambda device: fsdp2(device, False),
+    "ddp": ddp, "fsdp2": fsdp2, "fsdp2_no_reshard": lambda device: fsdp2(device, reshard=False),
+    "fsdp2_units": lambda device: fsdp2(device, units=True),
     "hsdp": hsdp, "tp": tensor_parallel, "tp_sp": lambda device: tensor_parallel(device, True),
 }
 

@@ -232,7 +232,8 @@ bool is_one_kernel(const std::string& name) {
     if (name.rfind(begin, 0) == 0) return true;
   }
   return name == "aten::convolution" || name == "aten::convolution_backward" ||
-         name == "aten::native_layer_norm" || name == "aten::native_group_norm";
+         name == "aten::native_layer_norm" || name == "aten::native_group_norm" ||
+         name == "aten::silu_backward" || name == "aten::mish_backward";
 }
 
 TORCH_LIBRARY_IMPL(aten, CUDA, library_of_kernels) {
