@@ -13,28 +13,13 @@
 #include "backends/program/program_tables.hpp"
 #include "backends/replay/replay_code.hpp"
 
+#include "sim/programs/last_step.hpp"
+
 namespace shardsim {
 
 namespace {
 
 using StepKind = ProgramStep::Kind;
-
-// [begin, end) of the last training step of a program that marks both.
-std::pair<std::size_t, std::size_t> last_step_of(const RankProgram& program) {
-  std::pair<std::size_t, std::size_t> found(0, program.steps.size());
-  std::int64_t last = -1;
-  for (std::size_t at = 0; at < program.steps.size(); ++at) {
-    if (program.steps[at].kind != StepKind::mark) continue;
-    const ProgramMark& mark = program.tables->mark(program.steps[at].row);
-    if (mark.kind == ProgramMark::Kind::step_begins && mark.step > last) {
-      last = mark.step;
-      found.first = at;
-    } else if (mark.kind == ProgramMark::Kind::step_ends && mark.step == last) {
-      found.second = at;
-    }
-  }
-  return found;
-}
 
 KernelPrice price_of(const ComputeOp& op) {
   if (op.kind == ComputeKind::host_transfer) return KernelPrice::host_link;
@@ -112,8 +97,7 @@ KernelReport kernels_of(const ProgramSet& set, const ProgramReplayOptions& optio
   ReplayCodes codes(options.cluster.device, set.programs, nullptr, options.hole_factor);
   const std::vector<Price>& prices =
       codes.prices(faults == nullptr ? 1.0 : faults->slowdown_of(replay.last_rank));
-  const auto [begin, end] =
-      replay.has_steps ? last_step_of(program) : std::pair(std::size_t{0}, program.steps.size());
+  const auto [begin, end] = last_step_of(program);
   KernelCounter counter(program, prices);
   for (std::size_t at = 0; at < end; ++at) counter.add(program.steps[at], at >= begin);
   KernelReport report = counter.finish();

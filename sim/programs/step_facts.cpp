@@ -4,6 +4,8 @@
 
 #include "backends/program/program_tables.hpp"
 
+#include "sim/programs/last_step.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -23,24 +25,6 @@ std::vector<StepGroup> groups_at(const RankProgram& program, int rank) {
     }
   }
   return groups;
-}
-
-struct StepRange {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-};
-
-StepRange last_step_of(const RankProgram& program) {
-  StepRange range{0, program.steps.size()};
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i < program.steps.size(); ++i) {
-    const ProgramStep& step = program.steps[i];
-    if (step.kind != ProgramStep::Kind::mark) continue;
-    const ProgramMark::Kind kind = program.tables->mark(step.row).kind;
-    if (kind == ProgramMark::Kind::step_begins) begin = i;
-    if (kind == ProgramMark::Kind::step_ends) range = {begin, i};
-  }
-  return range;
 }
 
 std::optional<StepWork> kind_of(const ComputeOp& op) {
