@@ -28,7 +28,72 @@ class Meeting final : public Operation {
   Time length_;
 };
 
+// Brings back one rank after the other, the highest first.
+class Visitors final : public OutsideEvents {
+ public:
+  explicit Visitors(Engine& engine) : engine_(engine) { engine.set_outside(this); }
+  void wait_for_ranks() override {
+    if (fails) throw std::runtime_error("nobody comes");
+    RankState* const rank = outside.back();
+    outside.pop_back();
+    order.push_back(rank->index());
+    engine_.come_back(*rank);
+  }
+  void leave(RankState& rank) {
+    outside.push_back(&rank);
+    engine_.wait_outside(rank);
+  }
+
+  std::vector<RankState*> outside;
+  std::vector<int> order;
+  bool fails = false;
+
+ private:
+  Engine& engine_;
+};
+
 }  // namespace
+
+TEST_CASE("ranks wait for what is outside of the run while others go on") {
+  Engine engine({.num_ranks = 3});
+  Visitors visitors(engine);
+  Meeting meeting(2, ps(100));
+  bool met = false;
+  engine.run([&](RankState& rank) {
+    if (rank.index() < 2) {
+      meeting.settle(engine, rank.now());
+      engine.wait(rank, meeting);
+      met = true;
+    }
+    visitors.leave(rank);
+    CHECK(met);  // Operations come before what is outside.
+  });
+  CHECK(visitors.order == std::vector<int>{1, 0, 2});
+  CHECK(engine.rank(0).now() == ps(100));
+  CHECK(engine.rank(2).now() == ps(0));
+}
+
+TEST_CASE("a failure outside, or of a rank, ends those that wait outside") {
+  for (const bool fails : {true, false}) {
+    Engine engine({.num_ranks = 3});
+    Visitors visitors(engine);
+    visitors.fails = fails;
+    int unwound = 0;
+    const auto run = [&] {
+      engine.run([&](RankState& rank) {
+        struct Unwound {
+          int& count;
+          ~Unwound() { ++count; }
+        } const unwinds{unwound};
+        if (!fails && rank.index() == 2) throw std::runtime_error("rank 2 has enough");
+        visitors.leave(rank);
+        FAIL("nobody was brought back");
+      });
+    };
+    CHECK_THROWS_WITH(run(), Catch::Contains(fails ? "nobody comes" : "rank 2 has enough"));
+    CHECK(unwound == 3);
+  }
+}
 
 TEST_CASE("a meeting starts when its last member arrives and all leave at its end") {
   Engine engine({.num_ranks = 3});

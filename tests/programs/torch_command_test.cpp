@@ -1,4 +1,3 @@
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -11,8 +10,8 @@
 #include "sim/command/python_part.hpp"
 
 #include "tests/app/command_fixture.hpp"
+#include "tests/programs/fake_python.hpp"
 #include "tests/rendezvous/patience.hpp"
-#include "tests/temporary_folder.hpp"
 
 // `shardsim torch` without PyTorch: a script of the shell stands for Python and its recorder.
 namespace shardsim::test {
@@ -20,20 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-// A variable of the environment, as long as this lives.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) {
-    setenv(name, value.c_str(), 1);
-  }
-  ~Variable() { unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-};
 
 // Ends with its arguments, a line each, in `words` and the folder of --out as $out.
 constexpr const char* kReadWords = R"(#!/bin/sh
@@ -55,24 +40,6 @@ RECORD
 echo said by the script
 )";
 
-// A folder with a Python of this text, and nothing else but what it and the command write.
-class FakePython {
- public:
-  explicit FakePython(const std::string& does)
-      : python_("SHARDSIM_PYTHON", folder_ / "python"), scratch_("TMPDIR", folder_ / "scratch") {
-    fs::create_directory(folder_ / "scratch");
-    write(folder_ / "python", kReadWords + does);
-    fs::permissions(folder_ / "python", fs::perms::owner_all);
-  }
-  [[nodiscard]] std::string operator/(const std::string& name) const { return folder_ / name; }
-  [[nodiscard]] bool left_nothing() const { return fs::is_empty(folder_ / "scratch"); }
-
- private:
-  TemporaryFolder folder_;
-  Variable python_;
-  Variable scratch_;
-};
-
 json facts_of(const std::string& system, const std::vector<std::string>& overrides = {}) {
   return json::parse(gpu_facts_json(scenario_of_system(system, overrides).system));
 }
@@ -80,7 +47,7 @@ json facts_of(const std::string& system, const std::vector<std::string>& overrid
 }  // namespace
 
 TEST_CASE("a script is recorded, and its records are replayed on the same machine") {
-  const FakePython python(kWriteRecord);
+  const FakePython python(std::string(kReadWords) + kWriteRecord);
   const std::string kept = python / "kept";
   const std::vector<std::string> machine = {"--system", "dgx-a100", "--set",
                                             "system.inter_node.bandwidth_gb_per_s=5"};
@@ -103,7 +70,7 @@ TEST_CASE("a script is recorded, and its records are replayed on the same machin
 }
 
 TEST_CASE("the recorder gets the machine's facts, and the script its words as they are") {
-  const FakePython python(kWriteRecord);
+  const FakePython python(std::string(kReadWords) + kWriteRecord);
   const std::vector<std::string> own = {"--world", "9", "-h", "[1,2]", "", "--", "train.py", "run"};
   std::vector<std::string> words = {"--color", "never", "torch",     "--world", "16",
                                     "--ranks", "0,3",   "--steps=5", "-q",      "train.py"};
@@ -121,7 +88,7 @@ TEST_CASE("the recorder gets the machine's facts, and the script its words as th
 }
 
 TEST_CASE("a recorder that fails ends the command with its status and text, without a replay") {
-  const FakePython python("echo rank 3 has failed >&2\nexit 41\n");
+  const FakePython python(std::string(kReadWords) + "echo rank 3 has failed >&2\nexit 41\n");
   const Printed printed = shardsim({"torch", "--world", "8", "--json", "train.py"});
   CHECK(printed.exit_code == 41);
   CHECK(printed.err == "rank 3 has failed\n");
@@ -130,7 +97,8 @@ TEST_CASE("a recorder that fails ends the command with its status and text, with
 }
 
 TEST_CASE("an interrupt ends the recorder and all that it has started") {
-  const FakePython python("sleep 600 &\necho $! > \"$here/child\"\nkill -INT $PPID\nwait\n");
+  const FakePython python(std::string(kReadWords) +
+                          "sleep 600 &\necho $! > \"$here/child\"\nkill -INT $PPID\nwait\n");
   const Printed printed = shardsim({"torch", "--world", "8", "train.py"});
   CHECK(printed.exit_code == 130);
   CHECK(contains(printed.err, "E9000"));
@@ -140,7 +108,7 @@ TEST_CASE("an interrupt ends the recorder and all that it has started") {
 }
 
 TEST_CASE("what cannot be recorded is refused before anything is started") {
-  const FakePython python("exit 0\n");
+  const FakePython python(std::string(kReadWords) + "exit 0\n");
   const Mistake mistakes[] = {
       {{"torch"}, "E0905", "shardsim torch --world 8 train.py"},
       {{"torch", "train.py"}, "\"--world\"", "shardsim torch --world 8 train.py"},

@@ -88,7 +88,7 @@ def loops(rank, x):
 
 
 def other_members(rank, x):
-    dist.new_group([0, 1] if rank != 1 else [1, 0])  # here
+    dist.new_group([0, 1] if rank != 1 else [0, 1, 2])  # here
 
 
 MISTAKES = {name: mistake for name, mistake in list(globals().items())
