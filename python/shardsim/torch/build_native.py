@@ -15,7 +15,8 @@ import sys
 import sysconfig
 import tempfile
 
-SOURCES = ("log", "memory", "streams", "sites", "operators", "call_text", "exchange", "group", "module")
+SOURCES = ("log", "memory", "streams", "hooks", "sites", "operators", "call_text", "exchange",
+           "group", "module")
 FOLDER = pathlib.Path(__file__).resolve().parent / "native"
 
 

@@ -12,6 +12,7 @@
 #include "call_text.hpp"
 #include "device.hpp"
 #include "exchange.hpp"
+#include "signature.hpp"
 
 namespace shardsim_torch {
 
@@ -114,8 +115,9 @@ class Group final : public c10d::Backend {
     const Fetch fetch = [fetches = all.fetches] {
       for (const Fetch& each : fetches) each();
     };
-    if (all.messages.empty()) return work(all.last_work, all.tensors, fetch);
-    return work(log(CallText(name_, "batch").messages(all.messages).text()), all.tensors, fetch);
+    const std::vector<CallMessage> messages = without_own(all.messages);
+    if (messages.empty()) return work(all.last_work, all.tensors, fetch);
+    return work(log(CallText(name_, "batch").messages(messages).text()), all.tensors, fetch);
   }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
@@ -260,6 +262,29 @@ class Group final : public c10d::Backend {
   using Values = Exchange::Values;
 
   static std::size_t place(int member) { return static_cast<std::size_t>(member); }
+
+  // Messages of a batch to the rank itself, as V-shaped pipelines have them, are copies.
+  [[nodiscard]] std::vector<CallMessage> without_own(const std::vector<CallMessage>& all) const {
+    std::vector<CallMessage> others;
+    std::vector<at::Tensor> sent;
+    std::vector<at::Tensor> received;
+    for (const CallMessage& message : all) {
+      if (message.peer != getRank()) {
+        others.push_back(message);
+      } else {
+        (message.sends ? sent : received).push_back(message.tensor);
+      }
+    }
+    TORCH_CHECK(sent.size() == received.size(), "shardsim: a rank sends itself ", sent.size(),
+                " messages and receives ", received.size(), " of them");
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      Signature copy("aten::copy_");
+      copy.input(sent[i]);
+      copy.output(received[i]);
+      Log::get().add_op(current_stream(), copy.text());
+    }
+    return others;
+  }
 
   // --- The log ---------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@
 #include <ATen/InferSize.h>
 #include <ATen/TensorUtils.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/nonzero.h>
 #include <torch/library.h>
 
 #include "device.hpp"
@@ -214,6 +215,14 @@ at::Tensor on_meta(const at::Tensor& tensor) {
       .as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
 }
 
+// Its result is whole, so it is as well known as its inputs.
+bool compares(const std::string& name) {
+  for (const char* word : {"eq", "ne", "lt", "le", "gt", "ge"}) {
+    if (name == std::string("aten::") + word) return true;
+  }
+  return false;
+}
+
 class Call {
  public:
   Call(const c10::OperatorHandle& op, Stack& stack) : op_(op), schema_(op.schema()), stack_(stack) {
@@ -224,6 +233,7 @@ class Call {
 
   void run() {
     if (can_run_on_host()) return run_on_host();
+    choose_by_known_masks();
     std::vector<IValue> made;
     if (!changes_only()) made = made_on_meta();
     std::vector<IValue> results;
@@ -236,6 +246,24 @@ class Call {
   }
 
  private:
+  // Masks that choose elements become the indices of these: CUDA does so, too, and the host waits.
+  void choose_by_known_masks() {
+    for (IValue& value : given_) {
+      if (!value.isOptionalTensorList()) continue;
+      c10::List<std::optional<at::Tensor>> indices;
+      for (const std::optional<at::Tensor>& index : value.toOptionalTensorVector()) {
+        const bool is_mask = index && index->defined() && index->scalar_type() == at::kBool;
+        if (!is_mask || !is_small(*index) || !is_known(*index)) {
+          indices.push_back(index);
+          continue;
+        }
+        for (const at::Tensor& chosen : at::nonzero(*index).unbind(1)) indices.push_back(chosen);
+        Log::get().add({.kind = EntryKind::synchronize, .stream = current_stream()});
+      }
+      value = indices;
+    }
+  }
+
   void forget_what_is_written() const {
     for (std::size_t i = 0; i < given_.size(); ++i) {
       if (writes(schema_.arguments()[i])) for_each_tensor(given_[i], set_unknown);
@@ -346,13 +374,14 @@ class Call {
   [[nodiscard]] bool can_run_on_host() const {
     // These need no input, and have the same value in each type.
     const bool fills = schema_.name() == "aten::fill_" || schema_.name() == "aten::zero_";
+    const bool takes_fractions = fills || compares(schema_.name());
     bool has_input = fills;
     bool can = true;
     for (std::size_t i = 0; i < given_.size(); ++i) {
       const bool is_written = writes(schema_.arguments()[i]);
       for_each_tensor(given_[i], [&](const at::Tensor& tensor) {
         has_input = has_input || !is_written;
-        can = can && (fills || !at::isFloatingType(tensor.scalar_type())) &&
+        can = can && (takes_fractions || !at::isFloatingType(tensor.scalar_type())) &&
               (is_written ? is_small(tensor) : is_known(tensor) && is_small(tensor));
       });
     }
