@@ -154,7 +154,8 @@ class LawsTest(unittest.TestCase):
         self.assertEqual(len(reads), 3, rank.header["notes"])
 
     def test_scripts_find_what_a_cuda_build_has(self):
-        _, printed = record_rank(0, 1, PROGRAMS / "cuda_facts.py")
+        rank, printed = record_rank(0, 1, PROGRAMS / "cuda_facts.py")
+        self.assertEqual(rank.operations().count("masked_fill"), 1)
         self.assertEqual(printed.splitlines(), ["cuda:0 2", "8 False", "7"])
 
     def test_backward_runs_in_the_streams_of_forward(self):

@@ -233,6 +233,7 @@ class Call {
 
   void run() {
     if (can_run_on_host()) return run_on_host();
+    if (fill_by_mask()) return;
     choose_by_known_masks();
     std::vector<IValue> made;
     if (!changes_only()) made = made_on_meta();
@@ -246,6 +247,30 @@ class Call {
   }
 
  private:
+  // CUDA, too, fills what one mask chooses with one number of the host in one kernel, whatever the
+  // mask is.
+  [[nodiscard]] bool fill_by_mask() {
+    if (schema_.name() != "aten::_index_put_impl_") return false;
+    const at::Tensor self = given_[0].toTensor();
+    const at::Tensor value = given_[2].toTensor();
+    if (!value.is_cpu() || value.numel() != 1 || given_[3].toBool()) return false;
+    at::Tensor mask;
+    std::int64_t before = 0;  // Axes that are taken whole.
+    for (const std::optional<at::Tensor>& index : given_[1].toOptionalTensorVector()) {
+      if (!index || !index->defined()) {
+        before += mask.defined() ? 0 : 1;
+        continue;
+      }
+      if (index->scalar_type() != at::kBool || mask.defined()) return false;
+      mask = *index;
+    }
+    if (!mask.defined()) return false;
+    while (before + mask.dim() < self.dim()) mask = mask.unsqueeze(-1);
+    self.masked_fill_(mask, value.item());
+    stack_.push_back(given_[0]);
+    return true;
+  }
+
   // Masks that choose elements become the indices of these: CUDA does so, too, and the host waits.
   void choose_by_known_masks() {
     for (IValue& value : given_) {
