@@ -141,6 +141,17 @@ class LawsTest(unittest.TestCase):
                 self.assertEqual(both.sent, {("send", boundary, "bf16", 2): messages,
                                              ("recv", boundary, "bf16", 2): messages})
 
+    def test_the_middle_of_a_v_is_on_one_rank_which_copies(self):
+        boundary = TOKENS // 4 * HIDDEN * 2
+        done = record(4, self.folder / "zbv", LLAMA, "pp", "zbv")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        sent = collections.Counter()
+        for path in sorted((self.folder / "zbv").glob("*.jsonl")):
+            sent += counted(recordings.Record(path))
+        self.assertEqual(sent[("send", boundary, "bf16", 2)], 2 * 4 * (8 - 2))
+        self.assertEqual(sent[("recv", boundary, "bf16", 2)], 2 * 4 * (8 - 2))
+        self.assertEqual(replay(self.folder / "zbv").returncode, 0)
+
     # --- PT4: memory -------------------------------------------------------------------------
 
     def test_pt4_the_peak_is_that_of_the_allocations(self):
@@ -229,6 +240,17 @@ class LawsTest(unittest.TestCase):
         counts = collections.Counter(rank.operations(STEP))
         self.assertEqual((counts["silu"], counts["silu_backward"], counts["sigmoid"]),
                          (LAYERS, LAYERS, 0))
+
+    def test_the_middle_of_a_v_is_on_one_rank_which_copies(self):
+        boundary = TOKENS // 4 * HIDDEN * 2
+        done = record(4, self.folder / "zbv", LLAMA, "pp", "zbv")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        sent = collections.Counter()
+        for path in sorted((self.folder / "zbv").glob("*.jsonl")):
+            sent += counted(recordings.Record(path))
+        self.assertEqual(sent[("send", boundary, "bf16", 2)], 2 * 4 * (8 - 2))
+        self.assertEqual(sent[("recv", boundary, "bf16", 2)], 2 * 4 * (8 - 2))
+        self.assertEqual(replay(self.folder / "zbv").returncode, 0)
 
     # --- From the script to the time of a step -------------------------------------------------
 

@@ -119,6 +119,8 @@ def install_device(facts):
 
     cuda._lazy_init = lambda: None
     cuda._is_in_bad_fork = lambda: False
+    cuda._is_compiled = lambda: True
+    torch._C._cuda_getCurrentRawStream = lambda index: 0  # Dynamo's, where CUDA is compiled in.
     cuda.is_available = lambda: True
     cuda.is_initialized = lambda: True
     cuda.device_count = lambda: facts["gpus_per_node"]
@@ -129,12 +131,48 @@ def install_device(facts):
     cuda.get_device_capability = lambda *_, **__: (properties.major, properties.minor)
     cuda.get_device_name = lambda *_, **__: properties.name
     cuda.is_bf16_supported = lambda *_, **__: True
-    cuda.manual_seed = lambda seed: None
-    cuda.manual_seed_all = lambda seed: None
-    cuda.get_rng_state = lambda *_, **__: torch.zeros(16, dtype=torch.uint8)
-    cuda.set_rng_state = lambda *_, **__: None
-    cuda.get_rng_state_all = lambda: [torch.zeros(16, dtype=torch.uint8)]
-    cuda.set_rng_state_all = lambda states: None
+
+
+class Generator:
+    """Random numbers of the device: a state that can be kept and set. No number is ever drawn."""
+
+    device = torch.device("cuda", 0)
+
+    def __init__(self):
+        self.manual_seed(0)
+
+    def manual_seed(self, seed):
+        self.set_state(torch.tensor([seed & (1 << 63) - 1, 0]).view(torch.uint8))
+        return self
+
+    def initial_seed(self):
+        return self.state.view(torch.int64)[0].item()
+
+    def seed(self):
+        self.manual_seed(0)  # Each recording is the same.
+        return 0
+
+    def get_state(self):
+        return self.state.clone()
+
+    def set_state(self, state):
+        self.state = state.clone()
+        return self
+
+
+def install_random():
+    cuda = torch.cuda
+    generator = Generator()
+    cuda.default_generators = (generator,) * cuda.device_count()  # All stand for the one device.
+    for module in (cuda, cuda.random):
+        module.manual_seed = generator.manual_seed
+        module.manual_seed_all = generator.manual_seed
+        module.seed = module.seed_all = generator.seed
+        module.initial_seed = generator.initial_seed
+        module.get_rng_state = lambda *_, **__: generator.get_state()
+        module.set_rng_state = lambda state, *_, **__: generator.set_state(state)
+        module.get_rng_state_all = lambda: [generator.get_state()]
+        module.set_rng_state_all = lambda states: generator.set_state(states[0])
 
 
 def install_memory(native, total):
@@ -223,6 +261,7 @@ def install_attention(with_data):
 
 def install(native, facts, with_data=False):
     install_device(facts)
+    install_random()
     install_streams(native)
     install_memory(native, facts["memory_bytes"])
     install_accelerator()

@@ -170,15 +170,27 @@ def pipeline(device, name):
         "gpipe": ("ScheduleGPipe", 1), "1f1b": ("Schedule1F1B", 1),
         "interleaved_1f1b": ("ScheduleInterleaved1F1B", 2), "looped_bfs": ("ScheduleLoopedBFS", 2),
         "zero_bubble": ("ScheduleInterleavedZeroBubble", 1),
-        "interleaved_zero_bubble": ("ScheduleInterleavedZeroBubble", 2)}[name]
+        "interleaved_zero_bubble": ("ScheduleInterleavedZeroBubble", 2),
+        "zbv": ("ScheduleZBVZeroBubble", 2)}[name]
     world, rank = dist.get_world_size(), dist.get_rank()
     total = world * stages
     numbers = range(rank, total, world)
+    shapes, places = {}, {}
+    if name == "zbv":  # PyTorch 2.6 asks the wrong neighbours for shapes, so they are given.
+        numbers = (rank, total - 1 - rank)
+        rows = torch.empty(BATCH // 4, LENGTH, HIDDEN, dtype=BF16, device="meta")
+        ids = torch.empty(BATCH // 4, LENGTH, dtype=torch.long, device="meta")
+        logits = torch.empty(BATCH // 4, LENGTH, VOCAB, dtype=BF16, device="meta")
+        shapes = {n: {"input_args": ids if n == 0 else rows,
+                      "output_args": logits if n == total - 1 else rows} for n in numbers}
+        places = {"stage_index_to_group_rank": {n: min(n, total - 1 - n) for n in range(total)}}
     layers = range(max(LAYERS // total, 1))
     parts = [made_on(device, layers, n == 0, n == total - 1).to(BF16) for n in numbers]
-    made = [pipelining.PipelineStage(part, n, total, device) for part, n in zip(parts, numbers)]
+    made = [pipelining.PipelineStage(part, n, total, device, **shapes.get(n, {}))
+            for part, n in zip(parts, numbers)]
     one = kind in ("ScheduleGPipe", "Schedule1F1B")  # They take one stage, the others a list.
-    schedule = getattr(pipelining.schedules, kind)(made[0] if one else made, 4, loss_fn=loss_of)
+    schedule = getattr(pipelining.schedules, kind)(
+        made[0] if one else made, 4, loss_fn=loss_of, **places)
     if not one and rank == 0 and "SCHEDULE_CSV" in os.environ:
         schedule._dump_csv(os.environ["SCHEDULE_CSV"])
     optimizer = torch.optim.AdamW([p for part in parts for p in part.parameters()], lr=1e-3)

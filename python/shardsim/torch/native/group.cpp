@@ -72,8 +72,9 @@ class Group final : public c10d::Backend {
     const Fetch fetch = [fetches = all.fetches] {
       for (const Fetch& each : fetches) each();
     };
-    if (all.messages.empty()) return work(all.last_work, all.tensors, fetch);
-    return post_messages("batch", all.messages, all.tensors, fetch);
+    const std::vector<CallMessage> messages = without_own(all.messages);
+    if (messages.empty()) return work(all.last_work, all.tensors, fetch);
+    return post_messages("batch", messages, all.tensors, fetch);
   }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
@@ -225,6 +226,24 @@ class Group final : public c10d::Backend {
   using Values = Exchange::Values;
 
   static std::size_t place(int member) { return static_cast<std::size_t>(member); }
+
+  // Messages of a batch to the rank itself, as V-shaped pipelines have them, are copies.
+  [[nodiscard]] std::vector<CallMessage> without_own(const std::vector<CallMessage>& all) const {
+    std::vector<CallMessage> others;
+    std::vector<at::Tensor> sent;
+    std::vector<at::Tensor> received;
+    for (const CallMessage& message : all) {
+      if (message.peer != getRank()) {
+        others.push_back(message);
+      } else {
+        (message.sends ? sent : received).push_back(message.tensor);
+      }
+    }
+    TORCH_CHECK(sent.size() == received.size(), "shardsim: a rank sends itself ", sent.size(),
+                " messages and receives ", received.size(), " of them");
+    for (std::size_t i = 0; i < sent.size(); ++i) received[i].copy_(sent[i]);
+    return others;
+  }
 
   // --- The log ---------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/nonzero.h>
 #include <torch/library.h>
 
 #include "device.hpp"
@@ -40,6 +41,14 @@ at::Tensor on_meta(const at::Tensor& tensor) {
       .as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
 }
 
+// Its result is whole, so it is as well known as its inputs.
+bool compares(const std::string& name) {
+  for (const char* word : {"eq", "ne", "lt", "le", "gt", "ge"}) {
+    if (name == std::string("aten::") + word) return true;
+  }
+  return false;
+}
+
 class Call {
  public:
   Call(const c10::OperatorHandle& op, Stack& stack) : op_(op), schema_(op.schema()), stack_(stack) {
@@ -53,7 +62,9 @@ class Call {
       check_order();
       return run_on_host();
     }
+    if (fill_by_mask()) return;
     if (can_run_on_host()) return run_on_host();
+    choose_by_known_masks();
     std::vector<IValue> made;
     if (!changes_only()) made = made_on_meta();
     std::vector<IValue> results;
@@ -66,6 +77,48 @@ class Call {
   }
 
  private:
+  // CUDA, too, fills what one mask chooses with one number of the host in one kernel, whatever the
+  // mask is.
+  [[nodiscard]] bool fill_by_mask() {
+    if (schema_.name() != "aten::_index_put_impl_") return false;
+    const at::Tensor self = given_[0].toTensor();
+    const at::Tensor value = given_[2].toTensor();
+    if (!value.is_cpu() || value.numel() != 1 || given_[3].toBool()) return false;
+    at::Tensor mask;
+    std::int64_t before = 0;  // Axes that are taken whole.
+    for (const std::optional<at::Tensor>& index : given_[1].toOptionalTensorVector()) {
+      if (!index || !index->defined()) {
+        before += mask.defined() ? 0 : 1;
+        continue;
+      }
+      if (index->scalar_type() != at::kBool || mask.defined()) return false;
+      mask = *index;
+    }
+    if (!mask.defined()) return false;
+    while (before + mask.dim() < self.dim()) mask = mask.unsqueeze(-1);
+    self.masked_fill_(mask, value.item());
+    stack_.push_back(given_[0]);
+    return true;
+  }
+
+  // Masks that choose elements become the indices of these: CUDA does so, too, and the host waits.
+  void choose_by_known_masks() {
+    for (IValue& value : given_) {
+      if (!value.isOptionalTensorList()) continue;
+      c10::List<std::optional<at::Tensor>> indices;
+      for (const std::optional<at::Tensor>& index : value.toOptionalTensorVector()) {
+        const bool is_mask = index && index->defined() && index->scalar_type() == at::kBool;
+        if (!is_mask || !is_small(*index) || !is_known(*index)) {
+          indices.push_back(index);
+          continue;
+        }
+        for (const at::Tensor& chosen : at::nonzero(*index).unbind(1)) indices.push_back(chosen);
+        Log::get().add({.kind = EntryKind::synchronize, .stream = current_stream()});
+      }
+      value = indices;
+    }
+  }
+
   void forget_what_is_written() const {
     for (std::size_t i = 0; i < given_.size(); ++i) {
       if (writes(schema_.arguments()[i])) for_each_tensor(given_[i], set_unknown);
@@ -176,13 +229,14 @@ class Call {
   [[nodiscard]] bool can_run_on_host() const {
     // These need no input, and have the same value in each type.
     const bool fills = schema_.name() == "aten::fill_" || schema_.name() == "aten::zero_";
+    const bool takes_fractions = fills || compares(schema_.name());
     bool has_input = fills;
     bool can = true;
     for (std::size_t i = 0; i < given_.size(); ++i) {
       const bool is_written = writes(schema_.arguments()[i]);
       for_each_tensor(given_[i], [&](const at::Tensor& tensor) {
         has_input = has_input || !is_written;
-        can = can && (fills || !at::isFloatingType(tensor.scalar_type())) &&
+        can = can && (takes_fractions || !at::isFloatingType(tensor.scalar_type())) &&
               (is_written ? is_small(tensor) : is_known(tensor) && is_small(tensor));
       });
     }

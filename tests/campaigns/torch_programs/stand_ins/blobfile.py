@@ -1,0 +1,3 @@
+"""Stands in for blobfile, by which tiktoken reads the tokenizer's file."""
+
+BlobFile = open

@@ -1,0 +1,2 @@
+def split_dataset_by_node(dataset, *_):
+    return dataset
