@@ -5,7 +5,7 @@
 #include "sim/kernel/diagnosis.hpp"
 #include "sim/kernel/time.hpp"
 
-// What the engine asks of others while it runs. All are called on the thread of the run.
+// The engine asks these while it runs, on the thread of the run.
 namespace shardsim {
 
 class Engine;
@@ -33,7 +33,7 @@ class Arbiter {
   int num_choices_ = 0;
 };
 
-/// What ranks wait for that is no operation: messages of other processes.
+/// Events that are no operations, and for which ranks wait: messages of other processes.
 class OutsideEvents {
  public:
   virtual ~OutsideEvents() = default;

@@ -9,8 +9,8 @@
 
 #include "backends/program/program.hpp"
 
-// What a rank in a process of its own asks shardsim to do, over a Unix socket: lines of JSON, each
-// with bytes behind it. Its other end: python/shardsim/torch/native/remote.cpp.
+// A rank in a process of its own asks shardsim to do things, over a Unix socket: lines of JSON,
+// each with bytes behind it. Its other end: python/shardsim/torch/native/remote.cpp.
 namespace shardsim {
 
 struct RemoteMessage {

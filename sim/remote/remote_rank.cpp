@@ -90,7 +90,7 @@ Communicator& RemoteRank::group_of(const std::string& name) {
   if (name == kWorld) return world_;
   const auto found = groups_.find(name);
   if (found != groups_.end()) return *found->second;
-  throw Error(ExitCode::internal, "E7001", concat("group ", name, " was never formed"), "");
+  throw Error(ExitCode::internal, "E1398", concat("group ", name, " was never formed"), "");
 }
 
 // --- Calls -------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ Tensor RemoteRank::given_of(DType dtype, std::int64_t count) {
   Tensor tensor = tensor_of(dtype, count);
   const auto bytes = static_cast<std::size_t>(tensor.num_bytes());
   if (bytes > payload_.size() - taken_) {
-    throw Error(ExitCode::internal, "E7001",
+    throw Error(ExitCode::internal, "E1398",
                 concat("a call gives ", payload_.size(), " bytes, and needs more"), "");
   }
   if (bytes > 0) std::memcpy(tensor.wire_data(), payload_.data() + taken_, bytes);
@@ -182,7 +182,7 @@ Work RemoteRank::start_messages(Communicator& group, const ProgramCall& call, Po
 void RemoteRank::wait(std::int64_t number) {
   const auto found = posted_.find(number);
   if (found == posted_.end()) {
-    throw Error(ExitCode::internal, "E7001", concat("call ", number, " was never made"), "");
+    throw Error(ExitCode::internal, "E1398", concat("call ", number, " was never made"), "");
   }
   found->second.work.wait();
   run_.ranks.answer(rank_, bytes_of(found->second.results));

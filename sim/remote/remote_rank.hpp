@@ -15,7 +15,7 @@
 
 namespace shardsim {
 
-/// What the fibers of all remote ranks share.
+/// Shared by the fibers of all remote ranks.
 struct RemoteRun {
   FiberWorld& world;
   RemoteRanks& ranks;
@@ -30,7 +30,8 @@ class RemoteRank {
 
   /// Returns when the process has said that its script has ended. Throws CommunicationError for
   /// calls that are wrong by themselves, and Error: E1393 for a process that is gone, E1395 for a
-  /// script that has failed, E1397 for groups that members form differently.
+  /// script that has failed, E1397 for groups that members form differently, E1398
+  /// for a process that speaks another version.
   void serve();
 
  private:
@@ -61,8 +62,8 @@ class RemoteRank {
   RankState& rank_;
   std::map<std::string, std::unique_ptr<Communicator>> groups_;
   std::map<std::int64_t, Posted> posted_;
-  std::vector<std::byte> payload_;  // Of the message that is served,
-  std::size_t taken_ = 0;           // of which so much is taken.
+  std::vector<std::byte> payload_;  // Comes with the message that is served.
+  std::size_t taken_ = 0;           // So many of its bytes are taken.
 };
 
 }  // namespace shardsim

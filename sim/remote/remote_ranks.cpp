@@ -250,11 +250,11 @@ void RemoteRanks::refuse_silent(int rank) {
   const std::string line = script_line(stack);
   show_last_lines(rank);
   if (options_.output != nullptr) *options_.output << stack;
-  throw RankFailed(rank, Error(ExitCode::communication, "E1394",
-                               concat("it has neither called nor ended for ",
-                                      static_cast<int>(options_.limit_s), " s",
-                                      line.empty() ? "" : concat("; it is at ", line)),
-                               "end its loop, or give it more time (--limit)"));
+  throw RankFailed(
+      rank, Error(ExitCode::communication, "E1394",
+                  concat("it has neither called nor ended for ", static_cast<int>(options_.limit_s),
+                         " s", line.empty() ? "" : concat("; it is at ", line)),
+                  "end its loop, or give it more time (--limit)"));
 }
 
 }  // namespace shardsim

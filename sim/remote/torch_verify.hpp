@@ -13,7 +13,7 @@
 namespace shardsim {
 
 struct TorchVerifyOptions {
-  Cluster cluster;  ///< Of as many ranks as the world has.
+  Cluster cluster;  ///< It has as many ranks as the world.
   std::string script;
   std::string folder;  ///< For the socket, and for stacks of silent ranks.
   /// How rank `rank` is started, with the path of the socket to which it connects, and that of the

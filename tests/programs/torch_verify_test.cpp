@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// What a rank may say (sim/remote/rank_connection.hpp), and the rank's number.
+// A rank's number, and all that it may say (sim/remote/rank_connection.hpp).
 constexpr const char* kRank = R"(#!/usr/bin/env python3
 import faulthandler, json, os, signal, socket, struct, sys, time
 words = sys.argv[1:]

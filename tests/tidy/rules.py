@@ -238,7 +238,7 @@ LIBRARY_RULES = (
                  r"sim/real/rank_report\.cpp", r"sim/collective/collective_table\.cpp",
                  r"sim/accuracy/validation_json\.cpp",
                  r"sim/command/(command_explain|gpu_facts)\.cpp",
-                 r"sim/programs/(program_rows\.hpp|replay_report\.cpp)", r"scenarios/formats/import\.cpp",
+                 r"sim/programs/(program_rows\.hpp|replay_report\.cpp)", r"sim/remote/torch_verify\.cpp", r"scenarios/formats/import\.cpp",
                  r"sim/search/search_files\.cpp", r"sim/sweep/point_row\.cpp",
                  r"sim/diff/(read_side|profiler_trace|diff_json)\.cpp",
                  r"scenarios/describe\.cpp", r"scenarios/scenario_error\.cpp", r"reports/html/detail_json\.cpp",

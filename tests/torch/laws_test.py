@@ -1,4 +1,4 @@
-"""What must hold of recorded PyTorch programs: laws PT1, PT2, PT4, PT6, PT8 and PT10.
+"""What must hold of recorded PyTorch programs: laws PT1 to PT4, PT6 to PT8, and PT10.
 
 It needs PyTorch 2.6 and a built command (SHARDSIM); `./dev torch` has both. Without them all is
 skipped.
@@ -19,6 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import own_strategies  # noqa: E402
 import recordings  # noqa: E402
+import verify_laws  # noqa: E402
 from own_strategies import EXPECTED, Compared  # noqa: E402
 from recordings import PROGRAMS, record, record_rank, replay, torch_verb  # noqa: E402
 
@@ -316,6 +317,11 @@ class LawsTest(unittest.TestCase):
         print(f"PT10: {len(rank.steps)} steps recorded in {seconds:.1f} s, start included",
               file=sys.stderr)
         self.assertGreater(len(rank.steps), 1000)
+
+
+@unittest.skipUnless(HAS_TORCH, "PyTorch 2.6 is not installed here: ./dev torch")
+class VerifyTest(verify_laws.VerifyTest):
+    """Scripts that train with real numbers."""
 
 
 if __name__ == "__main__":

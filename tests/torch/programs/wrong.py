@@ -19,11 +19,11 @@ def skips_a_collective(rank, x):
 def order_of_two_groups(rank, x):
     pair, everyone = dist.new_group([0, 1]), dist.new_group(range(dist.get_world_size()))
     if rank == 0:
-        dist.all_reduce(x, group=everyone)  # here
+        dist.all_reduce(x, group=everyone)
         dist.all_reduce(x, group=pair)
     else:
         if rank == 1:
-            dist.all_reduce(x, group=pair)
+            dist.all_reduce(x, group=pair)  # here
         dist.all_reduce(x, group=everyone)
 
 

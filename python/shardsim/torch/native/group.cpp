@@ -241,6 +241,7 @@ class Group final : public c10d::Backend {
     }
     TORCH_CHECK(sent.size() == received.size(), "shardsim: a rank sends itself ", sent.size(),
                 " messages and receives ", received.size(), " of them");
+    const at::NoGradGuard guard;  // Buffers of a pipeline are leaves of its graphs.
     for (std::size_t i = 0; i < sent.size(); ++i) received[i].copy_(sent[i]);
     return others;
   }

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
 #include <pybind11/chrono.h>
 #include <torch/extension.h>
 
@@ -14,7 +18,11 @@ using namespace shardsim_torch;  // NOLINT(google-build-using-namespace): all of
 // Storage::resize_ is compiled out without CUDA.
 void resize_storage(std::uintptr_t storage, std::size_t bytes) {
   auto* const impl = reinterpret_cast<c10::StorageImpl*>(storage);
-  impl->set_data_ptr(allocate(bytes));
+  c10::DataPtr made = allocate(bytes);
+  if (const std::size_t kept = std::min(bytes, impl->nbytes()); with_data() && kept > 0) {
+    std::memcpy(made.get(), impl->data(), kept);
+  }
+  impl->set_data_ptr(std::move(made));
   impl->set_nbytes(bytes);
 }
 

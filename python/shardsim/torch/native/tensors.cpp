@@ -1,5 +1,6 @@
 #include "tensors.hpp"
 
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include <torch/library.h>
 
 #include "device.hpp"
+#include "remote.hpp"
 
 namespace shardsim_torch {
 
@@ -31,7 +33,9 @@ void resize_tensor(const at::Tensor& tensor, at::IntArrayRef sizes) {
   for (const std::int64_t size : sizes) bytes *= static_cast<std::size_t>(size);
   c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
   if (storage->nbytes() < bytes) {
-    storage->set_data_ptr(allocate(bytes));
+    c10::DataPtr larger = allocate(bytes);
+    if (with_data()) std::memcpy(larger.get(), storage->data(), storage->nbytes());
+    storage->set_data_ptr(std::move(larger));
     storage->set_nbytes(bytes);
   }
   tensor.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
