@@ -58,10 +58,6 @@ RemoteMessage message_of(ProgramFields& fields) {
   } else if (fields.has("wait")) {
     message.kind = Kind::wait;
     message.number = fields.number("wait", 1, kMostProgramWork);
-  } else if (fields.has("show")) {
-    message.kind = Kind::show;
-    message.name = fields.text("show");
-    message.members = whole_numbers(fields, "sizes");
   } else {
     message.kind = Kind::end;
     message.name = fields.text("end");
@@ -74,11 +70,14 @@ RemoteMessage message_of(ProgramFields& fields) {
 RankConnection::~RankConnection() { close(socket_); }
 
 bool RankConnection::read() {
-  const std::size_t before = received_.size();
-  received_.resize(before + kReadBytes);
-  const ssize_t got = recv(socket_, received_.data() + before, kReadBytes, MSG_DONTWAIT);
-  received_.resize(before + (got > 0 ? static_cast<std::size_t>(got) : 0));
-  return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+  while (true) {
+    const std::size_t before = received_.size();
+    received_.resize(before + kReadBytes);
+    const ssize_t got = recv(socket_, received_.data() + before, kReadBytes, MSG_DONTWAIT);
+    received_.resize(before + (got > 0 ? static_cast<std::size_t>(got) : 0));
+    if (got > 0) continue;
+    return got < 0 && (errno == EAGAIN || errno == EINTR);
+  }
 }
 
 std::optional<RankConnection::Line> RankConnection::first_line() const {

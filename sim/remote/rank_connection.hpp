@@ -19,7 +19,6 @@ struct RemoteMessage {
     form,   ///< A member forms group `name` of `members`, ranks of the world in order.
     post,   ///< `call` as number `number`, in group `name`; the payload is what the rank gives.
     wait,   ///< For call `number`. The only message that is answered: with what the rank gets.
-    show,   ///< A tensor `name` of sizes `members`; the payload is its fp64 elements.
     end,    ///< The last one; `name`: why the rank failed, or empty.
   };
   Kind kind = Kind::hello;
@@ -40,7 +39,7 @@ class RankConnection {
   RankConnection& operator=(const RankConnection&) = delete;
 
   [[nodiscard]] int socket() const { return socket_; }
-  /// Takes what has come. False: the other end is gone, and nothing will come any more.
+  /// Takes all that has come. False: the other end is gone, and nothing will come any more.
   bool read();
   /// Whether a whole message has come.
   [[nodiscard]] bool has_message() const;

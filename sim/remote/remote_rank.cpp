@@ -56,7 +56,6 @@ void RemoteRank::serve() {
         if (!message.name.empty()) fail(message);
         return wait_for_rest();
       case Kind::hello:
-      case Kind::show:
         break;
     }
   }

@@ -147,7 +147,8 @@ void RemoteRanks::wait_for_ranks() {
     const double now = monotonic_seconds();
     for (std::size_t rank = 0; rank < places_.size(); ++rank) {
       const Place& place = *places_[rank];
-      if (place.waiting != nullptr && now - place.since_s > options_.limit_s) {
+      const bool has_message = place.connection != nullptr && place.connection->has_message();
+      if (place.waiting != nullptr && !has_message && now - place.since_s > options_.limit_s) {
         refuse_silent(static_cast<int>(rank));
       }
     }
@@ -193,7 +194,9 @@ void RemoteRanks::read_all(int milliseconds) {
   if (!strangers_.empty()) milliseconds = 1;
   poll(sockets.data(), sockets.size(), milliseconds);
   for (std::size_t i = 0; i < read.size(); ++i) {
-    if (sockets[i + 1].revents != 0) read[i]->is_gone = !read[i]->connection->read();
+    if (sockets[i + 1].revents == 0) continue;
+    read[i]->since_s = monotonic_seconds();
+    read[i]->is_gone = !read[i]->connection->read();
   }
   accept_ranks();
   for (std::unique_ptr<RankConnection>& stranger : strangers_) {
@@ -205,9 +208,11 @@ void RemoteRanks::read_all(int milliseconds) {
     }
   }
   std::erase(strangers_, nullptr);
-  // A process that ends before it has come.
+  // Processes that it has started may keep its socket open.
   for (const std::unique_ptr<Place>& place : places_) {
-    if (place->connection == nullptr && launcher_.end_of(place->process)) place->is_gone = true;
+    if (place->waiting == nullptr || !launcher_.end_of(place->process)) continue;
+    if (place->connection != nullptr) place->connection->read();
+    place->is_gone = true;
   }
 }
 

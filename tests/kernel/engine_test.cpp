@@ -28,7 +28,7 @@ class Meeting final : public Operation {
   Time length_;
 };
 
-// Brings back one rank after the other, the highest first.
+// Brings back one rank after the other, the one that left last first.
 class Visitors final : public OutsideEvents {
  public:
   explicit Visitors(Engine& engine) : engine_(engine) { engine.set_outside(this); }
@@ -68,7 +68,7 @@ TEST_CASE("ranks wait for what is outside of the run while others go on") {
     visitors.leave(rank);
     CHECK(met);  // Operations come before what is outside.
   });
-  CHECK(visitors.order == std::vector<int>{1, 0, 2});
+  CHECK(visitors.order == std::vector<int>{0, 1, 2});
   CHECK(engine.rank(0).now() == ps(100));
   CHECK(engine.rank(2).now() == ps(0));
 }

@@ -229,8 +229,20 @@ def install_attention(with_data):
     def in_steps(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
                  enable_gqa=False):
         """The host has no fused kernel whose backward the device could take."""
+        if hasattr(query, "device_mesh"):
+            return of_parts(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
         return torch.ops.aten._scaled_dot_product_attention_math(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)[0]
+
+    def of_parts(query, key, value, attn_mask, *others):
+        """Distributed tensors of whole sequences: each rank computes its own heads."""
+        if attn_mask is not None or any(
+                place.is_partial() or place.is_shard() and place.dim not in (0, 1)
+                for tensor in (query, key, value) for place in tensor.placements):
+            raise RuntimeError("shardsim: attention with masks, or over parts of a sequence, of "
+                               "distributed tensors cannot be verified yet")
+        own = in_steps(query.to_local(), key.to_local(), value.to_local(), None, *others)
+        return type(query).from_local(own, query.device_mesh, query.placements, run_check=False)
 
     def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
                   enable_gqa=False):

@@ -143,8 +143,10 @@ constexpr std::array<KernelConstants, 5> kConstants = {{
 
 constexpr const char* kCapabilities = "NVIDIA, \"CUDA GPU Compute Capability\"";
 
+constexpr std::size_t kNumConstants = kConstants.size();
+
 // In the order of kConstants.
-constexpr std::array<SourcedNumber, kConstants.size()> kComputeCapabilities = {
+constexpr std::array<SourcedNumber, kNumConstants> kComputeCapabilities = {
     {{8.0, kCapabilities},    // a100-pcie
      {8.0, kCapabilities},    // a100-sxm
      {10.0, kCapabilities},   // b200-sxm

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "remote.hpp"
+
 namespace shardsim_torch {
 
 namespace {
@@ -39,6 +41,13 @@ std::pair<std::string, std::int64_t> type_and_count(at::ScalarType type, std::in
   }
 }
 
+// Whether a reduction is right where the file's type stands for the tensor's.
+bool is_reduced_as_bytes(at::ScalarType type, const c10d::ReduceOp& op) {
+  if (type == at::kBool) return op != c10d::ReduceOp::AVG;
+  if (type == at::kByte) return op == c10d::ReduceOp::SUM || op == c10d::ReduceOp::PRODUCT;
+  return type == at::kChar || type_and_count(type, 1).first != "int8";
+}
+
 const char* word_of(const c10d::ReduceOp& op) {
   if (op == c10d::ReduceOp::SUM) return "sum";
   if (op == c10d::ReduceOp::AVG) return "avg";
@@ -57,6 +66,7 @@ CallText::CallText(const std::string& group, const std::string& kind)
 }
 
 CallText& CallText::full_buffer(const at::Tensor& part, std::int64_t elements) {
+  type_ = part.scalar_type();
   const auto [type, count] = type_and_count(part.scalar_type(), elements);
   add("dtype", quoted(type));
   add("count", std::to_string(count));
@@ -106,7 +116,15 @@ CallText& CallText::counts(const std::vector<std::int64_t>& sent,
 }
 
 CallText& CallText::reduction(const c10d::ReduceOp& op) {
-  add("reduction", quoted(word_of(op)));
+  std::string word = word_of(op);
+  if (with_data()) {
+    TORCH_CHECK(op != c10d::ReduceOp::PREMUL_SUM,
+                "shardsim: a reduction with a factor cannot be verified yet");
+    TORCH_CHECK(is_reduced_as_bytes(type_, op), "shardsim: ", word, " of ", c10::toString(type_),
+                " cannot be verified yet");
+    if (type_ == at::kBool && word == "sum") word = "max";  // NCCL's sum of truths is "or".
+  }
+  add("reduction", "\"" + word + "\"");
   return *this;
 }
 

@@ -44,6 +44,7 @@ class CallText {
 
   std::string text_;
   bool is_of_device_ = true;
+  at::ScalarType type_ = at::kFloat;
   std::int64_t elements_ = 1;  // Of the file's type, for one of the tensor's.
 };
 

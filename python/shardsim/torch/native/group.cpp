@@ -205,10 +205,8 @@ class Group final : public c10d::Backend {
   }
 
   WorkPtr barrier(const c10d::BarrierOptions&) override {
-    if (Remote* const remote = Remote::get()) {
-      remote->wait(remote->post(CallText(name_, "barrier").text(), {}), {});
-    }
-    const std::int64_t number = log(CallText(name_, "barrier").text(), {}, {});
+    const CallText call(name_, "barrier");
+    const std::int64_t number = log(call.text(), {}, {}, performed(call, {}, {}, nullptr));
     // Its host waits.
     Log::get().add({.kind = EntryKind::wait, .stream = current_stream(), .number = number});
     Log::get().add({.kind = EntryKind::synchronize, .stream = current_stream()});
@@ -248,11 +246,14 @@ class Group final : public c10d::Backend {
 
   // --- The log ---------------------------------------------------------------------------------
 
-  std::int64_t log(const std::string& text, const Tensors& sent, const Tensors& results) {
+  // With data, `fetch` is kept by the order of works.
+  std::int64_t log(const std::string& text, const Tensors& sent, const Tensors& results,
+                   const Fetch& fetch) {
     const std::int64_t number = next_work++;
     ++num_calls_;
     if (with_data()) {
-      Order::get().post(number, current_stream(), stream_, sent, results, name_of_call(text));
+      Order::get().post(number, current_stream(), stream_, sent, results, name_of_call(text),
+                        fetch);
     } else {
       Log::get().add_call(current_stream(), text, number, stream_);
     }
@@ -280,7 +281,8 @@ class Group final : public c10d::Backend {
   WorkPtr post(const CallText& call, const Tensors& sent, const Tensors& results,
                Fetch fetch = nullptr) {
     fetch = performed(call, sent, results, std::move(fetch));
-    const std::int64_t number = call.is_of_device() ? log(call.text(), sent, results) : 0;
+    const std::int64_t number = call.is_of_device() ? log(call.text(), sent, results, fetch) : 0;
+    if (with_data() && number != 0) fetch = nullptr;
     // What is not fetched is not known.
     for (const at::Tensor& tensor : results) set_unknown(tensor);
     if (!coalesced_ || number == 0) return work(number, results, std::move(fetch));
@@ -307,13 +309,16 @@ class Group final : public c10d::Backend {
     Tensors received;
     for (const CallMessage& each : messages) (each.sends ? sent : received).push_back(each.tensor);
     fetch = performed(call, sent, received, std::move(fetch));
-    return work(log(call.text(), sent, received), tensors, std::move(fetch));
+    const std::int64_t number = log(call.text(), sent, received, fetch);
+    return work(number, tensors, with_data() ? nullptr : std::move(fetch));
   }
   // How the results come: with data they are the call's own.
-  static Fetch performed(const CallText& call, const Tensors& sent, const Tensors& results,
-                         Fetch fetch) {
+  Fetch performed(const CallText& call, const Tensors& sent, const Tensors& results,
+                  Fetch fetch) const {
     Remote* const remote = Remote::get();
     if (remote == nullptr) return fetch;
+    Order::get().fetch_for(sent, stream_);
+    Order::get().fetch_for(results, stream_);
     const std::int64_t number = remote->post(call.text(), sent);
     return [=] { remote->wait(number, results); };
   }
@@ -321,8 +326,6 @@ class Group final : public c10d::Backend {
   // --- Values of others ------------------------------------------------------------------------
 
   WorkPtr all_reduce(Tensors& tensors, const ReduceOp& op) {
-    TORCH_CHECK(!with_data() || op != ReduceOp::PREMUL_SUM,
-                "shardsim: a reduction with a factor cannot be verified yet");
     return post(CallText(name_, "all_reduce").buffer(tensors).reduction(op), tensors, tensors,
                 exchange_.each(tensors, [op](const at::Tensor& tensor, const Values& values) {
                   set_values(tensor, reduced(values, op));

@@ -28,7 +28,7 @@ struct Allocation {
 
 void free_address(void* address);
 
-// Addresses are never given twice, so that a dangling one is found.
+// Addresses without memory are never given twice, so that a dangling one is found.
 class DeviceMemory final : public at::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
@@ -55,6 +55,7 @@ class DeviceMemory final : public at::Allocator {
   void copy_data(void*, const void*, std::size_t) const override {}
 
   void free(void* address) {
+    if (with_data()) Order::get().forget(address);  // Before another allocation gets the address.
     Allocation gone;
     {
       const std::lock_guard guard(mutex_);
@@ -65,7 +66,6 @@ class DeviceMemory final : public at::Allocator {
       use_.now -= gone.bytes;
       if (gone.has_memory) std::free(address);
     }
-    if (with_data()) Order::get().forget(address);
     if (gone.bytes > 0) {
       Log::get().add(
           {.kind = EntryKind::release, .stream = current_stream(), .number = gone.number});

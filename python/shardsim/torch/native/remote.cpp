@@ -86,14 +86,6 @@ void Remote::wait(std::int64_t number, const std::vector<at::Tensor>& results) {
   }
 }
 
-void Remote::show(const std::string& name, const at::Tensor& tensor) {
-  const std::lock_guard guard(mutex_);
-  std::vector<int> sizes;
-  for (const std::int64_t size : tensor.sizes()) sizes.push_back(static_cast<int>(size));
-  send("\"show\":" + json_text(name) + ",\"sizes\":" + json_list(sizes),
-       {on_host(tensor).to(at::kDouble)});
-}
-
 void Remote::end(const std::string& json) {
   const std::lock_guard guard(mutex_);
   send(json, {});

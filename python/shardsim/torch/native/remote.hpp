@@ -25,8 +25,6 @@ class Remote {
   std::int64_t post(const std::string& call, const std::vector<at::Tensor>& sent);
   /// Returns when the call has ended on all members, and fills what this rank gets.
   void wait(std::int64_t number, const std::vector<at::Tensor>& results);
-  /// A tensor for the report, and for comparison with another run.
-  void show(const std::string& name, const at::Tensor& tensor);
   /// The last line. `json`: more of its fields, without braces.
   void end(const std::string& json);
 

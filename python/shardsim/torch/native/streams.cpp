@@ -3,6 +3,8 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include "device.hpp"
+#include "order.hpp"
+#include "remote.hpp"
 
 namespace shardsim_torch {
 
@@ -39,7 +41,10 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   c10::Stream exchangeStream(c10::Stream stream) const noexcept override {
     return stream_of(set_current_stream(stream.id()));
   }
-  bool queryStream(const c10::Stream&) const override { return true; }
+  bool queryStream(const c10::Stream& stream) const override {
+    if (with_data()) synchronizeStream(stream);
+    return true;
+  }
   void synchronizeStream(const c10::Stream& stream) const override {
     Log::get().add({.kind = EntryKind::synchronize, .stream = stream.id()});
   }
@@ -56,7 +61,11 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     if (event == nullptr) return;
     Log::get().add({.kind = EntryKind::block, .stream = stream.id(), .number = number_of(event)});
   }
-  bool queryEvent(void*) const override { return true; }
+  // With data, what is asked for has ended.
+  bool queryEvent(void* event) const override {
+    if (with_data()) synchronizeEvent(event);
+    return true;
+  }
   void synchronizeEvent(void* event) const override {
     Log::get().add({.kind = EntryKind::synchronize_event, .number = number_of(event)});
   }
@@ -80,6 +89,7 @@ StreamNumber new_stream() { return next_stream++; }
 std::int64_t new_event() { return next_event++; }
 
 void synchronize_device() {
+  if (with_data()) return Order::get().finish_all();
   for (StreamNumber stream = next_stream - 1; stream >= 0; --stream) {
     Log::get().add({.kind = EntryKind::synchronize, .stream = stream});
   }

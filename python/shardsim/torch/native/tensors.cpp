@@ -29,8 +29,10 @@ at::Tensor alias_of(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArra
 }
 
 void resize_tensor(const at::Tensor& tensor, at::IntArrayRef sizes) {
-  std::size_t bytes = tensor.element_size();
-  for (const std::int64_t size : sizes) bytes *= static_cast<std::size_t>(size);
+  std::int64_t elements = 1;
+  for (const std::int64_t size : sizes) elements *= size;
+  if (elements > 0) elements += tensor.storage_offset();
+  const std::size_t bytes = static_cast<std::size_t>(elements) * tensor.element_size();
   c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
   if (storage->nbytes() < bytes) {
     c10::DataPtr larger = allocate(bytes);

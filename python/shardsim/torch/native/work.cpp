@@ -6,6 +6,8 @@
 #include <c10/core/StreamGuard.h>
 
 #include "device.hpp"
+#include "order.hpp"
+#include "remote.hpp"
 
 namespace shardsim_torch {
 
@@ -32,7 +34,11 @@ class LoggedWork final : public c10d::Work {
     future_->markCompleted(c10::IValue(results));
   }
 
-  bool isCompleted() override { return true; }
+  bool isCompleted() override {
+    fetch();
+    if (with_data()) Order::get().finish(number_);
+    return true;
+  }
   bool isSuccess() const override { return true; }
   bool wait(std::chrono::milliseconds) override {
     synchronize();
@@ -46,6 +52,8 @@ class LoggedWork final : public c10d::Work {
   std::vector<at::Tensor> result() override { return results_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
     fetch();
+    // Its values may be read as soon as it is waited for, and that cannot be seen from here.
+    if (with_data()) Order::get().fetch_work(number_);
     return future_;
   }
 
