@@ -21,7 +21,7 @@ class LayoutReader {
   RecognisedLayout read() {
     is_v_ = ranks_.size() > 1 && recognise_vocabulary(first_, block_) > 0;
     count_work();
-    first_backward_ = first_.next(StepWork::attention_backward, 0);
+    first_backward_ = first_.next(StepEventKind::attention_backward, 0);
     find_tensor_parallel();
     for (const StepEvent& event : first_.events) {
       if (event.call != nullptr) sort_call(event);
@@ -65,7 +65,7 @@ class LayoutReader {
     const StepFacts& last = is_v_ ? ranks_.front() : ranks_.back();
     layout_.vocabulary = recognise_vocabulary(last, block_);
     layout_.microbatches = std::ranges::count_if(last.events, [&](const StepEvent& event) {
-      return event.kind == StepWork::product && event.shape.m == block_.tokens &&
+      return event.kind == StepEventKind::product && event.shape.m == block_.tokens &&
              event.shape.n == layout_.vocabulary && event.shape.k == block_.hidden;
     });
     if (layout_.vocabulary == 0 || layout_.microbatches == 0) {
@@ -75,8 +75,8 @@ class LayoutReader {
     }
     const auto microbatches = static_cast<std::size_t>(layout_.microbatches);
     for (const StepFacts& rank : ranks_) {
-      const std::size_t forward = rank.count(StepWork::attention);
-      const std::size_t backward = rank.count(StepWork::attention_backward);
+      const std::size_t forward = rank.count(StepEventKind::attention);
+      const std::size_t backward = rank.count(StepEventKind::attention_backward);
       layout_.recomputes = forward == 2 * backward;
       if ((forward != backward && !layout_.recomputes) || backward % microbatches != 0) {
         throw no_such_training(
@@ -109,7 +109,7 @@ class LayoutReader {
     int blocks = 0;
     for (std::size_t i = 0; i < first_backward_; ++i) {
       const StepEvent& event = first_.events[i];
-      if (event.kind == StepWork::attention) ++blocks;
+      if (event.kind == StepEventKind::attention) ++blocks;
       if (!moves_activation(event)) continue;
       if (sums_for_all(*event.call)) ++sums[event.group];
       if (gathers_for_all(*event.call)) ++gathers[event.group];

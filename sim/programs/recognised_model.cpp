@@ -13,7 +13,7 @@ namespace {
 std::vector<KernelShape> products_before(const StepFacts& facts, std::size_t at, std::size_t most) {
   std::vector<KernelShape> found;
   for (std::size_t i = at; i-- > 0 && found.size() < most;) {
-    if (facts.events[i].kind == StepWork::product)
+    if (facts.events[i].kind == StepEventKind::product)
       found.insert(found.begin(), facts.events[i].shape);
   }
   return found;
@@ -22,7 +22,7 @@ std::vector<KernelShape> products_before(const StepFacts& facts, std::size_t at,
 std::vector<KernelShape> products_after(const StepFacts& facts, std::size_t at, std::size_t most) {
   std::vector<KernelShape> found;
   for (std::size_t i = at + 1; i < facts.events.size() && found.size() < most; ++i) {
-    if (facts.events[i].kind == StepWork::product) found.push_back(facts.events[i].shape);
+    if (facts.events[i].kind == StepEventKind::product) found.push_back(facts.events[i].shape);
   }
   return found;
 }
@@ -91,7 +91,7 @@ UsageError no_such_training(const std::string& what) {
 }
 
 RecognisedBlock recognise_block(const StepFacts& facts) {
-  const std::size_t at = facts.next(StepWork::attention, 0);
+  const std::size_t at = facts.next(StepEventKind::attention, 0);
   if (at == facts.events.size()) {
     throw no_such_training(
         fmt::format("rank {} computes no attention in its last step", facts.rank));
@@ -127,7 +127,7 @@ std::int64_t recognise_vocabulary(const StepFacts& facts, const RecognisedBlock&
   const std::int64_t keys = block.groups * block.head_size;
   for (const StepEvent& event : facts.events) {
     const KernelShape& shape = event.shape;
-    if (event.kind != StepWork::product || shape.m != block.tokens || shape.k != block.hidden)
+    if (event.kind != StepEventKind::product || shape.m != block.tokens || shape.k != block.hidden)
       continue;
     const bool is_of_block = shape.n == queries || shape.n == keys || shape.n == block.ffn ||
                              shape.n == queries + 2 * keys || shape.n == block.hidden;

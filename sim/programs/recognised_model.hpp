@@ -34,7 +34,7 @@ struct RecognisedBlock {
 
 /// Whether a product makes the gradient of a weight: the tokens are inside.
 [[nodiscard]] inline bool is_weight_gradient(const StepEvent& event, const RecognisedBlock& block) {
-  return event.kind == StepWork::product && event.shape.k == block.tokens &&
+  return event.kind == StepEventKind::product && event.shape.k == block.tokens &&
          event.shape.m != block.tokens;
 }
 

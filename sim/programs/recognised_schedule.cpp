@@ -16,8 +16,8 @@ namespace {
 std::string recorded_letters(const StepFacts& facts, bool recomputes) {
   std::string letters;
   for (const StepEvent& event : facts.events) {
-    if (event.kind == StepWork::attention) letters += 'F';
-    if (event.kind != StepWork::attention_backward) continue;
+    if (event.kind == StepEventKind::attention) letters += 'F';
+    if (event.kind != StepEventKind::attention_backward) continue;
     if (recomputes && !letters.empty() && letters.back() == 'F') letters.pop_back();
     letters += 'B';
   }
@@ -36,7 +36,7 @@ std::string letters_of(const std::vector<Action>& actions, std::int64_t blocks) 
 
 // Whole backwards make gradients of weights before they come to attention.
 bool splits_backward(const StepFacts& last, const RecognisedBlock& block) {
-  const std::size_t end = last.next(StepWork::attention_backward, 0);
+  const std::size_t end = last.next(StepEventKind::attention_backward, 0);
   return std::none_of(last.events.begin(), last.events.begin() + static_cast<std::ptrdiff_t>(end),
                       [&](const StepEvent& event) { return is_weight_gradient(event, block); });
 }

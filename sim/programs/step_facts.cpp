@@ -27,15 +27,15 @@ std::vector<StepGroup> groups_at(const RankProgram& program, int rank) {
   return groups;
 }
 
-std::optional<StepWork> kind_of(const ComputeOp& op) {
+std::optional<StepEventKind> kind_of(const ComputeOp& op) {
   switch (op.shape.family) {
     case KernelFamily::matrix_product:
     case KernelFamily::weight_gradient:
-      return StepWork::product;
+      return StepEventKind::product;
     case KernelFamily::attention_forward:
-      return StepWork::attention;
+      return StepEventKind::attention;
     case KernelFamily::attention_backward:
-      return StepWork::attention_backward;
+      return StepEventKind::attention_backward;
     default:
       return std::nullopt;
   }
@@ -51,15 +51,16 @@ StepFacts step_facts_of(const ProgramSet& set, int rank) {
     const ProgramStep& step = program.steps[i];
     if (step.kind == ProgramStep::Kind::post) {
       const ProgramCall& call = program.tables->call(step.row);
-      facts.events.push_back(
-          {.kind = StepWork::call, .call = &call, .group = static_cast<std::size_t>(call.group)});
+      facts.events.push_back({.kind = StepEventKind::call,
+                              .call = &call,
+                              .group = static_cast<std::size_t>(call.group)});
     }
     if (step.kind != ProgramStep::Kind::compute) continue;
     const ComputeOp& op = program.tables->operation(step.row);
     facts.operations.insert(op.name);
-    const std::optional<StepWork> kind = kind_of(op);
+    const std::optional<StepEventKind> kind = kind_of(op);
     if (!kind) continue;
-    if (*kind == StepWork::product && !facts.product_dtype) facts.product_dtype = op.dtype;
+    if (*kind == StepEventKind::product && !facts.product_dtype) facts.product_dtype = op.dtype;
     facts.events.push_back({.kind = *kind, .shape = op.shape});
   }
   return facts;
@@ -74,11 +75,11 @@ int StepGroup::stride() const {
   return stride;
 }
 
-std::size_t StepFacts::count(StepWork kind) const {
+std::size_t StepFacts::count(StepEventKind kind) const {
   return static_cast<std::size_t>(std::ranges::count(events, kind, &StepEvent::kind));
 }
 
-std::size_t StepFacts::next(StepWork kind, std::size_t from) const {
+std::size_t StepFacts::next(StepEventKind kind, std::size_t from) const {
   while (from < events.size() && events[from].kind != kind) ++from;
   return from;
 }

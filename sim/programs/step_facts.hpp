@@ -13,10 +13,10 @@
 // calls, in the order of the program.
 namespace shardsim {
 
-enum class StepWork : std::uint8_t { product, attention, attention_backward, call };
+enum class StepEventKind : std::uint8_t { product, attention, attention_backward, call };
 
 struct StepEvent {
-  StepWork kind = StepWork::product;
+  StepEventKind kind = StepEventKind::product;
   KernelShape shape = {};             ///< A kernel's.
   const ProgramCall* call = nullptr;  ///< A call's.
   std::size_t group = 0;              ///< Among `groups`: where the call is made.
@@ -39,9 +39,9 @@ struct StepFacts {
   std::set<std::string> operations;    ///< Names of all kernels.
   std::optional<DType> product_dtype;  ///< The first product's.
 
-  [[nodiscard]] std::size_t count(StepWork kind) const;
+  [[nodiscard]] std::size_t count(StepEventKind kind) const;
   /// The first event of a kind at or behind a place; events.size(): there is none.
-  [[nodiscard]] std::size_t next(StepWork kind, std::size_t from) const;
+  [[nodiscard]] std::size_t next(StepEventKind kind, std::size_t from) const;
   /// World ranks that messages of the rank go to or come from.
   [[nodiscard]] std::set<int> peers() const;
 };
