@@ -54,9 +54,7 @@ int listen_at(const std::filesystem::path& path) {
 std::string script_line(const std::string& stack) {
   constexpr std::string_view kFile = "  File \"";
   constexpr std::string_view kLine = "\", line ";
-  std::size_t from = 0;
   for (const std::string_view line : split_at(std::string_view(stack), '\n')) {
-    from += line.size();
     if (!line.starts_with(kFile)) continue;
     const std::size_t end = line.find(kLine);
     if (end == std::string_view::npos) continue;
