@@ -22,16 +22,23 @@ import torch.distributed
 from shardsim.torch import build_native, cuda, distributed, facts, modules, program, steps
 
 
-def parsed(arguments):
-    parser = argparse.ArgumentParser(prog="python3 -m shardsim.torch.launch",
-                                     description=__doc__.splitlines()[0])
+def parser_of_rank(module, summary):
+    """The options of each process that runs a rank of a script."""
+    parser = argparse.ArgumentParser(prog=f"python3 -m {module}", description=summary)
     parser.add_argument("--rank", type=int, required=True)
     parser.add_argument("--world", type=int, required=True)
     parser.add_argument("--gpu-facts", type=facts.parsed, required=True,
                         help="what `shardsim torch --gpu-facts` prints")
-    parser.add_argument("--out", required=True, help="the file that is written")
     parser.add_argument("--steps", type=int, default=0,
                         help="end after so many steps of the optimizer (0: when the script ends)")
+    parser.add_argument("script")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    return parser
+
+
+def parsed(arguments):
+    parser = parser_of_rank("shardsim.torch.launch", __doc__.splitlines()[0])
+    parser.add_argument("--out", required=True, help="the file that is written")
     parser.add_argument("--limit", type=float, default=600.0,
                         help="seconds to wait for another rank")
     parser.add_argument("--recorded", default="", help="all ranks that are recorded at the same time")
@@ -40,8 +47,6 @@ def parsed(arguments):
     parser.add_argument("--port", type=int, default=0, help="where recorded ranks meet")
     parser.add_argument("--recorder", type=int, default=0,
                         help="the process with which this one ends, however that one ends")
-    parser.add_argument("script")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER)
     return parser.parse_args(arguments)
 
 

@@ -4,7 +4,6 @@ usage: python3 -m shardsim.torch.verify --rank 0 --world 4 --gpu-facts JSON --so
        --stack PATH train.py ARGS...
 """
 
-import argparse
 import faulthandler
 import json
 import os
@@ -14,24 +13,15 @@ import traceback
 
 import torch
 
-from shardsim.torch import build_native, cuda, distributed, facts, launch
+from shardsim.torch import build_native, cuda, distributed, launch
 
 MOST_LETTERS = 2000  # Of an error's text.
 
 
 def parsed(arguments):
-    parser = argparse.ArgumentParser(prog="python3 -m shardsim.torch.verify",
-                                     description=__doc__.splitlines()[0])
-    parser.add_argument("--rank", type=int, required=True)
-    parser.add_argument("--world", type=int, required=True)
-    parser.add_argument("--gpu-facts", type=facts.parsed, required=True,
-                        help="what `shardsim torch --gpu-facts` prints")
+    parser = launch.parser_of_rank("shardsim.torch.verify", __doc__.splitlines()[0])
     parser.add_argument("--socket", required=True, help="where shardsim listens")
     parser.add_argument("--stack", required=True, help="gets the stack at SIGUSR1")
-    parser.add_argument("--steps", type=int, default=0,
-                        help="end after so many steps of the optimizer (0: when the script ends)")
-    parser.add_argument("script")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER)
     return parser.parse_args(arguments)
 
 
