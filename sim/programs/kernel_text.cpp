@@ -107,9 +107,10 @@ bool is_part(const std::string& part, const std::string& whole) {
 std::vector<std::string> top_of(const ModuleSums& sums) {
   std::vector<std::string> top;
   for (const auto& [path, sum] : sums) {
-    const bool only_holds = std::ranges::any_of(sums, [&](const auto& other) {
-      return is_part(other.first, path) && other.second.all() == sum.all();
-    });
+    const bool only_holds =
+        std::ranges::any_of(sums, [&whole = path, &all = sum](const auto& part) {
+          return is_part(part.first, whole) && part.second.all() == all.all();
+        });
     if (!only_holds) top.push_back(path);
   }
   std::ranges::sort(top, {}, [&](const std::string& path) {
