@@ -26,11 +26,6 @@ double roofline_seconds(const Device& device, const Tracked<double>& peak, const
   return op.bytes > 0 ? memory_seconds(device, static_cast<double>(op.bytes)) : 0.0;
 }
 
-const KernelUse& use_of(const Device& device, const ComputeOp& op) {
-  if (device.software == nullptr || op.kind == ComputeKind::host_transfer) return kOneKernel;
-  return device.software->use(op.shape.family);
-}
-
 // The product and, if it does not add to the gradients by itself, the kernel that does.
 double weight_gradient_seconds(const Device& device, double peak, const ComputeOp& op,
                                const KernelUse& use) {
@@ -92,8 +87,13 @@ double memory_share(const Device& device, KernelFamily family, const KernelUse& 
 
 }  // namespace
 
+const KernelUse& Device::use_of(const ComputeOp& op) const {
+  if (software == nullptr || op.kind == ComputeKind::host_transfer) return kOneKernel;
+  return software->use(op.shape.family);
+}
+
 Time Device::price(const ComputeOp& op, double slowdown) const {
-  const KernelUse& use = use_of(*this, op);
+  const KernelUse& use = use_of(op);
   double seconds = 0.0;
   if (op.kind == ComputeKind::matmul) {
     const Tracked<double>& rate = peak_flops_per_s[static_cast<std::size_t>(op.dtype)];
@@ -118,7 +118,7 @@ Time Device::price(const ComputeOp& op, double slowdown) const {
 
 Time Device::issue_price(const ComputeOp& op) const {
   // Not a read: it matters only if the device later waits for it.
-  return Time::from_seconds(use_of(*this, op).kernels * host_s_per_kernel.peek());
+  return Time::from_seconds(use_of(op).kernels * host_s_per_kernel.peek());
 }
 
 StreamRules Device::stream_rules() const {

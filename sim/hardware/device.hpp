@@ -16,6 +16,7 @@
 namespace shardsim {
 
 struct KernelConstants;
+struct KernelUse;
 struct Software;
 
 struct Device {
@@ -61,6 +62,8 @@ struct Device {
   [[nodiscard]] Time price(const ComputeOp& op) const { return price(op, 1.0); }
   /// The price times `slowdown`, as for a straggler; rounded once, too.
   [[nodiscard]] Time price(const ComputeOp& op, double slowdown) const;
+  /// The kernels that the software makes of an operation; a transfer to or from the host is one.
+  [[nodiscard]] const KernelUse& use_of(const ComputeOp& op) const;
   /// Host time until the device can begin.
   [[nodiscard]] Time issue_price(const ComputeOp& op) const;
   /// How its host works with it.

@@ -1,6 +1,7 @@
 #include "sim/programs/kernel_report.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string_view>
 #include <tuple>
@@ -9,6 +10,8 @@
 #include <fmt/format.h>
 
 #include "sim/kernel/text.hpp"
+
+#include "sim/hardware/software.hpp"
 
 #include "backends/program/program_tables.hpp"
 #include "backends/replay/replay_code.hpp"
@@ -29,8 +32,8 @@ KernelPrice price_of(const ComputeOp& op) {
 
 class KernelCounter {
  public:
-  KernelCounter(const RankProgram& program, const std::vector<Price>& prices)
-      : tables_(*program.tables), prices_(prices) {
+  KernelCounter(const RankProgram& program, const Device& device, const std::vector<Price>& prices)
+      : tables_(*program.tables), device_(device), prices_(prices) {
     report_.streams.resize(program.num_streams);
   }
 
@@ -40,10 +43,12 @@ class KernelCounter {
     if (!counts) return;
     if (step.kind == StepKind::compute) {
       const ComputeOp& op = tables_.operation(step.row);
-      add(step, op.name, price_of(op), prices_[step.row].device);
+      KernelTime sum = kernels_of(op);
+      sum.time = prices_[step.row].device;
+      add(step, op.name, price_of(op), sum);
     } else if (step.kind == StepKind::hole) {
       add(step, tables_.hole(step.row).name, KernelPrice::recorded,
-          prices_[tables_.num_operations() + step.row].device);
+          {1, 0, prices_[tables_.num_operations() + step.row].device});
     }
   }
 
@@ -60,16 +65,24 @@ class KernelCounter {
   }
 
  private:
-  void add(const ProgramStep& step, const char* name, KernelPrice price, Time time) {
-    report_.all.add(time);
-    report_.streams[stream_].add(time);
-    operators_[{name, price}].add(time);
-    if (price == KernelPrice::bytes) report_.by_bytes += time;
+  [[nodiscard]] KernelTime kernels_of(const ComputeOp& op) const {
+    const KernelUse& use = device_.use_of(op);
+    const double moved =
+        op.kind == ComputeKind::memory_bound ? static_cast<double>(op.bytes) * use.traffic : 0.0;
+    return {std::llround(use.kernels), std::llround(moved), Time()};
+  }
+
+  void add(const ProgramStep& step, const char* name, KernelPrice price, const KernelTime& sum) {
+    report_.all.add(sum);
+    report_.streams[stream_].add(sum);
+    operators_[{name, price}].add(sum);
+    if (price == KernelPrice::bytes) report_.by_bytes += sum.time;
     const ProgramPlace place = step.slot == 0 ? ProgramPlace() : tables_.place(step.slot - 1);
-    modules_[{place.module, place.phase}].add(time);
+    modules_[{place.module, place.phase}].add(sum);
   }
 
   const ProgramTables& tables_;
+  const Device& device_;
   const std::vector<Price>& prices_;
   std::uint32_t stream_ = 0;
   std::map<std::pair<std::string, KernelPrice>, KernelTime> operators_;
@@ -98,7 +111,7 @@ KernelReport kernels_of(const ProgramSet& set, const ProgramReplayOptions& optio
   const std::vector<Price>& prices =
       codes.prices(faults == nullptr ? 1.0 : faults->slowdown_of(replay.last_rank));
   const auto [begin, end] = last_step_of(program);
-  KernelCounter counter(program, prices);
+  KernelCounter counter(program, options.cluster.device, prices);
   for (std::size_t at = 0; at < end; ++at) counter.add(program.steps[at], at >= begin);
   KernelReport report = counter.finish();
   report.rank = replay.last_rank;
@@ -121,8 +134,7 @@ std::vector<KernelsOfLayers> layers_of(const KernelReport& report) {
   for (const KernelsOfModule& row : report.modules) {
     KernelsOfLayers& layers = found[{folded(row.path), row.phase}];
     ++layers.modules;
-    layers.sum.kernels += row.sum.kernels;
-    layers.sum.time += row.sum.time;
+    layers.sum.add(row.sum);
   }
   std::vector<KernelsOfLayers> rows;
   for (auto& [key, layers] : found) {

@@ -27,12 +27,14 @@ enum class KernelPrice : std::uint8_t {
 [[nodiscard]] const char* name_of(KernelPrice price);
 
 struct KernelTime {
-  std::int64_t kernels = 0;
+  std::int64_t kernels = 0;  ///< As many as the machine's software makes of the operations.
+  std::int64_t bytes = 0;    ///< Read and written by those that only move data.
   Time time;
 
-  void add(Time more) {
-    ++kernels;
-    time += more;
+  void add(const KernelTime& more) {
+    kernels += more.kernels;
+    bytes += more.bytes;
+    time += more.time;
   }
 };
 

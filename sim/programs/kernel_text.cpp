@@ -57,8 +57,7 @@ std::string operators_text(const KernelReport& report) {
       text += operator_row(row.name + (is_plain ? " (bytes)" : ""), row.sum, report.all.time);
       continue;
     }
-    others.kernels += row.sum.kernels;
-    others.time += row.sum.time;
+    others.add(row.sum);
     ++num_others;
   }
   if (num_others > 0) {
@@ -179,7 +178,7 @@ std::string streams_text(const KernelReport& report) {
   std::string text;
   for (std::size_t stream = 0; stream < report.streams.size(); ++stream) {
     const KernelTime& sum = report.streams[stream];
-    if (sum.kernels == 0) continue;
+    if (sum.time == Time()) continue;
     text += fmt::format("{} {}: {}", text.empty() ? "  computing by stream:" : ",", stream,
                         format_seconds(sum.time.seconds()));
   }
@@ -189,7 +188,7 @@ std::string streams_text(const KernelReport& report) {
 }  // namespace
 
 std::string kernels_text(const KernelReport& report) {
-  if (report.all.kernels == 0) return {};
+  if (report.all.time == Time()) return {};
   std::string text = fmt::format(
       "kernels of rank {}: {} in {}, {:.1f} % of it priced by bytes alone\n", report.rank,
       format_count(report.all.kernels), format_seconds(report.all.time.seconds()),

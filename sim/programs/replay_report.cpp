@@ -27,6 +27,7 @@ nlohmann::ordered_json kernels_json(const KernelReport& report) {
   using Json = nlohmann::ordered_json;
   const auto with = [](Json row, const KernelTime& sum) {
     row["kernels"] = sum.kernels;
+    row["moved_bytes"] = sum.bytes;
     row["time_ps"] = sum.time.picoseconds();
     return row;
   };

@@ -7,6 +7,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "sim/hardware/software.hpp"
+
 #include "sim/programs/program_replay.hpp"
 #include "sim/programs/program_set.hpp"
 #include "tests/app/command_fixture.hpp"
@@ -51,12 +53,14 @@ struct Reported {
   KernelReport kernels;
 };
 
-Reported reported(const char* file, double slowdown, double hole_factor = 1.0) {
+Reported reported(const char* file, double slowdown, double hole_factor = 1.0,
+                  const char* software = "none") {
   const ProgramSet set = read_program_file(file, "kernels.jsonl");
   ProgramReplayOptions options{.cluster =
                                    test_cluster(static_cast<int>(set.programs.of_rank.size()))};
   options.cluster.device.slowdown_beside_collectives = slowdown;
   options.cluster.device.host_bytes_per_s = 3e10;
+  options.cluster.device.software = find_software(software);
   options.hole_factor = hole_factor;
   const ProgramReplay replay = replay_programs_on(set, options);
   return {replay, kernels_of(set, options, replay)};
@@ -66,8 +70,7 @@ template <class Row, class Sum>
 KernelTime total(const std::vector<Row>& rows, const Sum& sum_of) {
   KernelTime all;
   for (const Row& row : rows) {
-    all.kernels += sum_of(row).kernels;
-    all.time += sum_of(row).time;
+    all.add(sum_of(row));
   }
   return all;
 }
@@ -78,6 +81,7 @@ void check_sums(const Reported& found) {
   for (const KernelTime& all : {total(report.operators, sum), total(report.modules, sum),
                                 total(report.streams, [](const KernelTime& row) { return row; })}) {
     CHECK(all.kernels == report.all.kernels);
+    CHECK(all.bytes == report.all.bytes);
     CHECK(all.time.picoseconds() == report.all.time.picoseconds());
   }
   CHECK((report.streams.front().time + report.slower).picoseconds() ==
@@ -114,7 +118,7 @@ TEST_CASE("kernels tell what their prices were made of") {
     for (const KernelsOfOperator& each : report.operators) {
       if (each.name == name && each.price == price) return each.sum;
     }
-    return KernelTime{-1, {}};
+    return KernelTime{-1, -1, {}};
   };
   CHECK(report.operators.size() == 6);
   CHECK(row("mm", KernelPrice::family).kernels == 4);
@@ -127,6 +131,21 @@ TEST_CASE("kernels tell what their prices were made of") {
         row("mul", KernelPrice::bytes).time + row("copy", KernelPrice::bytes).time);
   const KernelReport half = reported(kKernelsFile, 0.0, 0.5).kernels;
   CHECK((report.all.time - half.all.time).picoseconds() == 2'500'000);
+}
+
+TEST_CASE("kernels and their bytes are those that the software makes of an operation") {
+  constexpr const char* kNorm = R"({"shardsim_program": 1, "name": "norm", "ranks": 1}
+{"operation": {"name": "norm", "kind": "memory_bound", "dtype": "bf16", "flops": 0, "bytes": 4000, "family": "norm", "shape": [0, 0, 0, 0]}}
+{"operation": {"name": "dw", "kind": "matmul", "dtype": "bf16", "flops": 1000000, "bytes": 1000, "family": "weight_gradient", "shape": [64, 64, 64, 1]}}
+{"program": {"rank": 0, "ranks": [[0, 1]]}}
+{"steps": "c0 c1 c0"}
+)";
+  const KernelTime ideal = reported(kNorm, 0.0).kernels.all;
+  CHECK(ideal.kernels == 3);
+  CHECK(ideal.bytes == 8000);  // A product is not priced by its bytes.
+  const KernelTime eager = reported(kNorm, 0.0, 1.0, "torchtitan-2024").kernels.all;
+  CHECK(eager.kernels == 8 + 2 + 8);
+  CHECK(eager.bytes == 2 * 36'000);
 }
 
 TEST_CASE("layers of one kind are one row of a report") {

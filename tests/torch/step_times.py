@@ -30,22 +30,29 @@ ROWS = [f"small/{name}" for name in STRATEGIES] + [
 SOFTWARE = "system.software=torchtitan-2024"  # Kernel by kernel, as the script.
 
 
-def is_kind(row, kind):
-    family = row.get("family", "")
-    if family in ("matrix_product", "weight_gradient"):
-        return kind == "products"
-    return kind == ("attention" if family.startswith("attention") else "others")
+def by_kind(operations):
+    found = {"products": [], "attention": [], "others": []}
+    for row in operations:
+        family = row.get("family", "")
+        is_product = family in ("matrix_product", "weight_gradient")
+        found["products" if is_product else "attention" if family.startswith("attention")
+              else "others"].append(row)
+    return found
 
 
 def alone(rows, folder, options):
-    """Seconds of kernels, one after another, with nothing beside them."""
+    """What `replay` says of kernels one after another, with nothing beside them."""
     lines = [{"shardsim_program": 1, "name": "kernels", "ranks": 1}]
     lines += [{"operation": row} for row in rows]
     lines += [{"program": {"rank": 0, "ranks": [[0, 1]]}},
               {"steps": " ".join(f"c{i}" for i in range(len(rows)))}]
     path = folder / "kernels.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    return replayed(path, [*options, "--set", "system.host_us_per_kernel=0"])["compute_ps"] / 1e12
+    return replayed(path, [*options, "--set", "system.host_us_per_kernel=0"])["kernels"]
+
+
+def seconds_alone(rows, folder, options):
+    return alone(rows, folder, options)["time_ps"] / 1e12
 
 
 def replayed(path, options):
@@ -59,14 +66,13 @@ def parts(path, operations_of, folder, options, shows_names):
     """What a step goes to on the rank that ends last, in seconds."""
     said = replayed(path, options)
     operations = operations_of(said["last_rank"])
-    of_kind = {kind: [row for row in operations if is_kind(row, kind)]
-               for kind in ("products", "attention", "others")}
-    found = {kind: alone(rows, folder, options) for kind, rows in of_kind.items()}
+    of_kind = by_kind(operations)
+    found = {kind: seconds_alone(rows, folder, options) for kind, rows in of_kind.items()}
     if shows_names:
         by_name = collections.defaultdict(list)
         for row in of_kind["others"]:
             by_name[row["name"]].append(row)
-        seconds = {name: alone(rows, folder, options) for name, rows in by_name.items()}
+        seconds = {name: seconds_alone(rows, folder, options) for name, rows in by_name.items()}
         for name, each in sorted(seconds.items(), key=lambda item: -item[1]):
             print(f"  {printed(each):>9} ms in {len(by_name[name]):5} {name}", file=sys.stderr)
     found["slower beside"] = said["compute_ps"] / 1e12 - sum(found.values())
@@ -75,10 +81,11 @@ def parts(path, operations_of, folder, options, shows_names):
     return said["step_time_ps"] / 1e12, found, said["memory_peak_bytes"]
 
 
-def compared(row, host, folder, shows_names):
-    """(ours, theirs), as `parts` has them."""
+def both_programs(row, folder, num_layers=None):
+    """(PyTorch's records by rank, the program of our scenario) of a row."""
     size, name = row.split("/")
     model, batch, ranks = SIZES[size]
+    model = model | {"num_layers": num_layers or model["num_layers"]}
     _, words, split, training = STRATEGIES[name]
     world = ranks.get(name, STRATEGIES[name][0])
     if "tp" in split:
@@ -90,11 +97,6 @@ def compared(row, host, folder, shows_names):
     os.environ["LLAMA_SIZE"] = str(folder / "size.json")
     (folder / "size.json").write_text(json.dumps(model | {"batch": batch}), encoding="utf-8")
     records = {each.header["recorded"]: each for each in recorded(name, folder)}
-    options = ["--set", f"system.host_us_per_kernel={host}", "--set",
-               f"system.host_us_per_call={host}"]
-    theirs = parts(next(iter(records.values())).path.parent,
-                   lambda rank: records.get(rank, records[0]).rows("c", "operation", STEP),
-                   folder, options, shows_names)
     data = world // split.get("tp", 1) // split.get("pp", 1)
     per_node = min(world, 8)
     path = own_program(name, folder, model=model | {"num_layers": layers},
@@ -102,6 +104,17 @@ def compared(row, host, folder, shows_names):
                                "software": "torchtitan-2024"},
                        training={"global_batch_size": batch * data} | (
                            {} if words[0] == "pp" else {"micro_batch_size": batch}))
+    return records, path
+
+
+def compared(row, host, folder, shows_names):
+    """(ours, theirs), as `parts` has them."""
+    records, path = both_programs(row, folder)
+    options = ["--set", f"system.host_us_per_kernel={host}", "--set",
+               f"system.host_us_per_call={host}"]
+    theirs = parts(next(iter(records.values())).path.parent,
+                   lambda rank: records.get(rank, records[0]).rows("c", "operation", STEP),
+                   folder, options, shows_names)
     own = Program(path)
     ours = parts(path, lambda rank: own.rows(rank, "c", "operation"), folder,
                  ["--set", SOFTWARE, *options], shows_names)

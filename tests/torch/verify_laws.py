@@ -48,6 +48,9 @@ MISTAKES = {
     "exits": (4, "COLL_MISSING", "rank 3: missing: has finished"),
     "dies": (5, "E1393", "rank 3 failed: the process exited with 9"),
     "loops": (4, "E1394", "rank 2 failed"),
+    "output_does_not_fit": (1, "E1395", "24 elements are not 8 for each of 4 members"),
+    "not_contiguous": (1, "E1395", "is not contiguous; NCCL refuses it"),
+    "splits_do_not_add_up": (1, "E1395", "the splits have 7 rows and the tensor 8"),
     "other_members": (4, "E1397", "it forms group 1 of ranks"),
 }
 

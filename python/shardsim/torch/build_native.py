@@ -15,9 +15,8 @@ import sys
 import sysconfig
 import tempfile
 
-SOURCES = ("log", "memory", "streams", "hooks", "places", "sites", "tensors", "host_call",
-           "operators", "values", "call_text", "exchange", "remote", "order", "work", "group", "module")
 FOLDER = pathlib.Path(__file__).resolve().parent / "native"
+SOURCES = sorted(path.stem for path in FOLDER.glob("*.cpp"))
 
 
 class CannotBuild(Exception):

@@ -91,6 +91,20 @@ def other_members(rank, x):
     dist.new_group([0, 1] if rank != 1 else [0, 1, 2])  # here
 
 
+def output_does_not_fit(rank, x):
+    output = torch.empty(32 if rank != 1 else 24, device="cuda")
+    dist.all_gather_into_tensor(output, x)  # here
+
+
+def not_contiguous(rank, x):
+    y = x.view(2, 4)
+    dist.all_reduce(y if rank != 2 else y.t())  # here
+
+
+def splits_do_not_add_up(rank, x):
+    dist.all_to_all_single(torch.empty_like(x), x, [2] * 4, [2, 2, 2, 2 if rank != 3 else 1])  # here
+
+
 MISTAKES = {name: mistake for name, mistake in list(globals().items())
             if callable(mistake) and getattr(mistake, "__module__", None) == __name__}
 

@@ -14,6 +14,7 @@
 #include "exchange.hpp"
 #include "order.hpp"
 #include "remote.hpp"
+#include "sizes.hpp"
 #include "work.hpp"
 
 namespace shardsim_torch {
@@ -78,6 +79,7 @@ class Group final : public c10d::Backend {
   }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
+    check_dense("broadcast", tensors);
     const auto root = static_cast<int>(options.rootRank);
     return post(CallText(name_, "broadcast").buffer(tensors).root(root), tensors, tensors,
                 exchange_.each(tensors, [root](const at::Tensor& tensor, const Values& values) {
@@ -96,6 +98,7 @@ class Group final : public c10d::Backend {
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override {
     const auto root = static_cast<int>(options.rootRank);
     const ReduceOp op = options.reduceOp;
+    check_dense("reduce", tensors);
     return post(CallText(name_, "reduce").buffer(tensors).reduction(op).root(root), tensors,
                 tensors,
                 exchange_.each(tensors, [=, this](const at::Tensor& tensor, const Values& values) {
@@ -105,6 +108,7 @@ class Group final : public c10d::Backend {
 
   WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
                           const c10d::AllgatherOptions&) override {
+    check_parts("all_gather", output, input, getSize());
     return post(CallText(name_, "all_gather").buffer({output}), {input}, {output},
                 exchange_.all(input, [output](const Values& values) {
                   set_values(output, at::cat(flat(values)));
@@ -126,6 +130,7 @@ class Group final : public c10d::Backend {
   WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                const c10d::ReduceScatterOptions& options) override {
     const ReduceOp op = options.reduceOp;
+    check_parts("reduce_scatter", input, output, getSize());
     return post(CallText(name_, "reduce_scatter").buffer({input}).reduction(op), {input}, {output},
                 exchange_.all(input, [=, this](const Values& values) {
                   set_values(output, chunk(reduced(values, op), getRank()));
@@ -170,8 +175,8 @@ class Group final : public c10d::Backend {
   WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& to,
                         std::vector<std::int64_t>& from, const c10d::AllToAllOptions&) override {
     // Names are those of the base class: `to` are sizes of the output.
-    const std::vector<std::int64_t> received = split(output, to);
-    const std::vector<std::int64_t> sent = split(input, from);
+    const std::vector<std::int64_t> received = elements_of_rows(output, to, getSize());
+    const std::vector<std::int64_t> sent = elements_of_rows(input, from, getSize());
     Fetch fetch;
     if (from.empty() && to.empty()) {
       fetch = exchange_.all(input, [=, this](const Values& values) {
@@ -326,6 +331,7 @@ class Group final : public c10d::Backend {
   // --- Values of others ------------------------------------------------------------------------
 
   WorkPtr all_reduce(Tensors& tensors, const ReduceOp& op) {
+    check_dense("all_reduce", tensors);
     return post(CallText(name_, "all_reduce").buffer(tensors).reduction(op), tensors, tensors,
                 exchange_.each(tensors, [op](const at::Tensor& tensor, const Values& values) {
                   set_values(tensor, reduced(values, op));
@@ -347,15 +353,6 @@ class Group final : public c10d::Backend {
   }
   [[nodiscard]] at::Tensor chunk(const at::Tensor& tensor, int member) const {
     return tensor.reshape({getSize(), -1})[member];
-  }
-  [[nodiscard]] std::vector<std::int64_t> split(const at::Tensor& tensor,
-                                                const std::vector<std::int64_t>& rows) const {
-    const std::int64_t width =
-        tensor.dim() == 0 || tensor.size(0) == 0 ? 1 : tensor.numel() / tensor.size(0);
-    std::vector<std::int64_t> elements;
-    for (const std::int64_t count : rows) elements.push_back(count * width);
-    if (rows.empty()) elements.assign(place(getSize()), tensor.numel() / getSize());
-    return elements;
   }
 
   std::string name_;
