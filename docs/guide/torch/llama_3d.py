@@ -39,8 +39,7 @@ class Attention(nn.Module):
         q, k, v = (layer(x).unflatten(-1, (-1, HEAD)).transpose(1, 2)
                    for layer in (self.q, self.k, self.v))
         q, k = rotated(q, angles), rotated(k, angles)
-        k, v = (y.repeat_interleave(HEADS // KEY_HEADS, dim=1) for y in (k, v))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         return self.out(y.transpose(1, 2).flatten(2))
 
 

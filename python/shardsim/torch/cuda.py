@@ -4,6 +4,7 @@ import contextlib
 import types
 
 import torch
+import torch._subclasses.fake_tensor
 
 from shardsim.torch.facts import Unknown
 
@@ -249,15 +250,16 @@ def install_attention(with_data):
         if not query.is_cuda or query.dim() != 4 or query.size(-1) > 256:
             return other(query, key, value, attn_mask, dropout_p, is_causal, scale=scale,
                          enable_gqa=enable_gqa)
-        if enable_gqa and query.size(-3) != key.size(-3):
-            repeats = query.size(-3) // key.size(-3)
-            key = key.repeat_interleave(repeats, -3)
-            value = value.repeat_interleave(repeats, -3)
         is_half = query.dtype in (torch.bfloat16, torch.float16)
         if is_half and attn_mask is None and query.size(-1) == value.size(-1):
             return torch.ops.aten._scaled_dot_product_flash_attention(
                 query, key, value, dropout_p, is_causal, False, scale=scale)[0]
-        # FlashAttention has no fp32, no masks and no values of another width.
+        # FlashAttention has no fp32, no masks and no values of another width; the other kernel wants
+        # a key head for each query head.
+        if enable_gqa and query.size(-3) != key.size(-3):
+            repeats = query.size(-3) // key.size(-3)
+            key = key.repeat_interleave(repeats, -3)
+            value = value.repeat_interleave(repeats, -3)
         if attn_mask is not None:
             if attn_mask.dtype == torch.bool:
                 attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(
@@ -271,6 +273,12 @@ def install_attention(with_data):
     functional.scaled_dot_product_attention = in_steps if with_data else attention
 
 
+def install_fake_tensors():
+    """PyTorch begins its CUDA context by a tiny tensor for each fake one that its caches have not
+    seen, so ranks differ. The virtual GPU needs no context."""
+    torch._subclasses.fake_tensor.init_gpu_context = lambda _: None
+
+
 def install(native, facts, with_data=False):
     install_device(facts)
     install_random()
@@ -278,3 +286,4 @@ def install(native, facts, with_data=False):
     install_memory(native, facts["memory_bytes"])
     install_accelerator()
     install_attention(with_data)
+    install_fake_tensors()
