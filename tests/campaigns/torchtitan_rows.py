@@ -142,7 +142,7 @@ def main():
     parser.add_argument("--set", action="append", default=[], help="a field of the machine")
     parser.add_argument("--keep", action="store_true", help="price the records that are there")
     parser.add_argument("lines", nargs="*", type=int)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     folder = options.folder.resolve()
     sources(folder / "torchtitan")
     tokenizer.write(folder / "tokenizer.model")
