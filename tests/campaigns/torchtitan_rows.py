@@ -27,7 +27,7 @@ from recordings import Record  # noqa: E402
 TABLE = ROOT / "tests/validation/torchtitan_throughput_and_memory.csv"
 # The last commit that has Llama 2; it fits PyTorch 2.6.
 COMMIT = "6a6f755d2d7fd65ea6013324ae130306a0761e2c"
-# Flavor, and the norm in torchtitan's train_configs when it published the times (157a12c, April 2024).
+# Flavor, and the norm in torchtitan's configurations when the times appeared (157a12c, April 2024).
 MODELS = {
     "Llama-3-8B": ("llama3", "8B", "fused_rmsnorm"),
     "Llama-3-70B": ("llama3", "70B", "rmsnorm"),
@@ -38,7 +38,8 @@ RECOMPUTED = {
     "none": ["none"],
     "full": ["full"],
     "selective per op": ["selective", "--activation_checkpoint.selective_ac_option", "op"],
-    "selective every layer option": ["selective", "--activation_checkpoint.selective_ac_option", "2"],
+    "selective every layer option": ["selective", "--activation_checkpoint.selective_ac_option",
+                                     "2"],
 }
 # What the host takes in the software row of the scenarios.
 HOST = ["--set", "system.host_us_per_kernel=10", "--set", "system.host_us_per_call=10"]
@@ -71,7 +72,8 @@ def words_of(row, norm, folder):
 def said_by(*words):
     """The JSON that a command prints."""
     stand_ins = ROOT / "tests/campaigns/torch_programs/stand_ins"
-    done = subprocess.run([*map(str, words)], capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(stand_ins)})
+    done = subprocess.run([*map(str, words)], capture_output=True, text=True, check=False,
+                          env=os.environ | {"PYTHONPATH": str(stand_ins)})
     if done.returncode != 0:
         sys.exit(done.stderr)
     return json.loads(done.stdout)
