@@ -27,6 +27,7 @@ from recordings import Record  # noqa: E402
 TABLE = ROOT / "tests/validation/torchtitan_throughput_and_memory.csv"
 # The last commit that has Llama 2; it fits PyTorch 2.6.
 COMMIT = "6a6f755d2d7fd65ea6013324ae130306a0761e2c"
+SOURCES = f"torchtitan-{COMMIT[:7]}"
 # Flavor, and the norm in torchtitan's configurations when the times appeared (157a12c, April 2024).
 MODELS = {
     "Llama-3-8B": ("llama3", "8B", "fused_rmsnorm"),
@@ -48,18 +49,17 @@ PHASES = ("forward", "recomputation", "backward")
 STEP = 2  # Of a recording, the last of three.
 
 
-def sources(folder):
+def clone(folder):
     if not folder.is_dir():
         subprocess.run(["git", "clone", "--quiet", "https://github.com/pytorch/torchtitan", folder],
                        check=True)
         subprocess.run(["git", "-C", folder, "checkout", "--quiet", COMMIT], check=True)
-    return folder
 
 
 def words_of(row, norm, folder):
     """Those of train.py."""
     name, flavor, published_norm = MODELS[row["model"]]
-    return ["--job.config_file", folder / f"torchtitan/train_configs/{name}_{flavor.lower()}.toml",
+    return ["--job.config_file", folder / SOURCES / f"train_configs/{name}_{flavor.lower()}.toml",
             "--job.dump_folder", folder / "outputs",
             "--model.tokenizer_path", folder / "tokenizer.model",
             "--model.norm_type", norm or published_norm,
@@ -86,7 +86,7 @@ def priced(row, out, options, folder):
     if options.keep and out.is_dir():
         return said_by(options.command, "replay", out, *machine, "--json")
     return said_by(options.command, "torch", "--world", row["gpus"], "--ranks", "0", *machine, "-q",
-                   "--json", "--out", out, folder / "torchtitan/train.py",
+                   "--json", "--out", out, folder / SOURCES / "train.py",
                    *words_of(row, options.norm, folder))
 
 
@@ -146,7 +146,7 @@ def main():
     parser.add_argument("lines", nargs="*", type=int)
     options = parser.parse_intermixed_args()
     folder = options.folder.resolve()
-    sources(folder / "torchtitan")
+    clone(folder / SOURCES)
     tokenizer.write(folder / "tokenizer.model")
     said = scenarios(options.command)
     counts = {}
