@@ -14,20 +14,7 @@ commit=3996b634a58c7b7de3f7f7b815058245d8c69e01  # Of torchtitan; it fits PyTorc
   git clone --quiet https://github.com/pytorch/torchtitan "$folder/torchtitan"
 git -C "$folder/torchtitan" checkout --quiet "$commit"
 
-# A tokenizer of Llama 3's size: 128,000 entries, whatever they are.
-python3 - "$folder/tokenizer.model" <<'EOF'
-import base64
-import itertools
-import sys
-
-entries = [bytes([byte]) for byte in range(256)]
-for length in (2, 3, 4):
-    entries += map(bytes, itertools.islice(
-        itertools.product(b"etaoinshrdlucmfwypvbgkqjxz", repeat=length), 128000 - len(entries)))
-with open(sys.argv[1], "w", encoding="ascii") as file:
-    for number, entry in enumerate(entries):
-        file.write(f"{base64.b64encode(entry).decode()} {number}\n")
-EOF
+python3 -B "$root/tests/campaigns/torch_programs/tokenizer.py" "$folder/tokenizer.model"
 
 # record NAME RANKS ARGS...: of torchtitan's train.py
 record() {

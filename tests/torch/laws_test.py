@@ -218,6 +218,13 @@ class LawsTest(unittest.TestCase):
         reads = [note for note in rank.header["notes"] if "values.py" in note]
         self.assertEqual(len(reads), 3, rank.header["notes"])
 
+    def test_the_host_waits_for_copies_that_may_block(self):
+        rank, _ = record_rank(0, 1, PROGRAMS / "copies.py")
+        done = iter(rank.operations())
+        steps = [next(done) if step[0] == "c" else "waits" for step in rank.steps
+                 if step[0] in "cs"]
+        self.assertEqual(steps[-8:], ["add", "copy", "copy", "copy", "waits", "copy", "copy", "waits"])
+
     # --- Modules -------------------------------------------------------------------------------
 
     def test_operators_of_fsdp2_have_their_modules(self):

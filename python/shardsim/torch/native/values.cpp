@@ -49,7 +49,8 @@ at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   } else {
     log_copy(to, from);
   }
-  if (to.is_cpu() && !non_blocking) {
+  // CUDA's host waits for copies in both directions.
+  if ((to.is_cpu() || from.is_cpu()) && !non_blocking) {
     Log::get().add({.kind = EntryKind::synchronize, .stream = current_stream()});
   }
   if (is_known(from) && is_small(to)) {

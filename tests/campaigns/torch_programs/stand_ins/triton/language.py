@@ -1,0 +1,3 @@
+"""The type of a Triton kernel's constants."""
+
+constexpr = int
