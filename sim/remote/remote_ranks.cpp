@@ -26,6 +26,8 @@ namespace {
 constexpr int kSliceMilliseconds = 20;
 constexpr double kStackSeconds = 1.0;  // For a silent rank to write its stack.
 constexpr double kGraceSeconds = 0.5;
+// For PyTorch to be loaded, and the virtual device to be built, before the script begins.
+constexpr double kStartSeconds = 600.0;
 constexpr std::size_t kShownLines = 25;
 
 int listen_at(const std::filesystem::path& path) {
@@ -146,7 +148,8 @@ void RemoteRanks::wait_for_ranks() {
     for (std::size_t rank = 0; rank < places_.size(); ++rank) {
       const Place& place = *places_[rank];
       const bool has_message = place.connection != nullptr && place.connection->has_message();
-      if (place.waiting != nullptr && !has_message && now - place.since_s > options_.limit_s) {
+      const double limit = place.connection == nullptr ? kStartSeconds : options_.limit_s;
+      if (place.waiting != nullptr && !has_message && now - place.since_s > limit) {
         refuse_silent(static_cast<int>(rank));
       }
     }
@@ -178,7 +181,9 @@ void RemoteRanks::greet(std::unique_ptr<RankConnection> connection) {
   const bool is_rank =
       hello && hello->kind == RemoteMessage::Kind::hello && hello->number < options_.world_size;
   if (!is_rank) return;  // The socket lies in a folder of ours; it is closed.
-  places_[static_cast<std::size_t>(hello->number)]->connection = std::move(connection);
+  Place& place = *places_[static_cast<std::size_t>(hello->number)];
+  place.connection = std::move(connection);
+  place.since_s = monotonic_seconds();
 }
 
 void RemoteRanks::read_all(int milliseconds) {
@@ -189,7 +194,9 @@ void RemoteRanks::read_all(int milliseconds) {
     sockets.push_back({.fd = place->connection->socket(), .events = POLLIN, .revents = 0});
     read.push_back(place.get());
   }
-  if (!strangers_.empty()) milliseconds = 1;
+  for (const std::unique_ptr<RankConnection>& stranger : strangers_) {
+    sockets.push_back({.fd = stranger->socket(), .events = POLLIN, .revents = 0});
+  }
   poll(sockets.data(), sockets.size(), milliseconds);
   for (std::size_t i = 0; i < read.size(); ++i) {
     if (sockets[i + 1].revents == 0) continue;
@@ -241,7 +248,9 @@ void RemoteRanks::refuse_ended(int rank) {
 }
 
 void RemoteRanks::refuse_silent(int rank) {
-  const int pid = launcher_.pid(places_[static_cast<std::size_t>(rank)]->process);
+  const Place& place = *places_[static_cast<std::size_t>(rank)];
+  const bool has_begun = place.connection != nullptr;
+  const int pid = launcher_.pid(place.process);
   const std::filesystem::path path = stack_path(options_.folder, rank);
   kill(pid, SIGUSR1);
   const double until = monotonic_seconds() + kStackSeconds;
@@ -255,7 +264,8 @@ void RemoteRanks::refuse_silent(int rank) {
   if (options_.output != nullptr) *options_.output << stack;
   throw RankFailed(
       rank, Error(ExitCode::communication, "E1394",
-                  concat("it has neither called nor ended for ", static_cast<int>(options_.limit_s),
+                  concat("it has neither ", has_begun ? "called nor ended" : "begun its script",
+                         " for ", static_cast<int>(has_begun ? options_.limit_s : kStartSeconds),
                          " s", line.empty() ? "" : concat("; it is at ", line)),
                   "end its loop, or give it more time (--limit)"));
 }

@@ -25,7 +25,7 @@ struct RemoteRanksOptions {
   /// How a rank's process is started. It connects to `socket_path` and says its rank; it may write
   /// its stack to `stack_path` when it gets SIGUSR1.
   std::function<ProcessCommand(int rank)> command;
-  /// A rank that neither calls nor ends for so long is silent.
+  /// A rank that neither calls nor ends for so long, once it has said its rank, is silent.
   double limit_s = 300.0;
   /// Gets the lines that rank 0 prints, and the last ones of a rank that fails; null: nothing.
   std::ostream* output = nullptr;

@@ -54,17 +54,20 @@ def expect(got, expected):
     if got != expected:
         say(end=f"got {got} instead of {expected}", site="train.py:99")
         sys.exit(1)
+if os.path.basename(words[-1]) == "slow.py":
+    time.sleep(2.5)
 say(rank=rank)
 )";
 constexpr const char* kEnd = R"(
 say(end="")
 )";
 
-Printed verify(const std::string& does, std::vector<std::string> more = {}) {
+Printed verify(const std::string& does, std::vector<std::string> more = {},
+               const char* script = "train.py") {
   const FakePython python(kRank + does + kEnd);
   std::vector<std::string> words = {"torch", "--verify", "--world", "4"};
   words.insert(words.end(), more.begin(), more.end());
-  words.emplace_back("train.py");
+  words.emplace_back(script);
   Printed printed = shardsim(words);
   CHECK(python.left_nothing());
   return printed;
@@ -148,6 +151,8 @@ TEST_CASE("a rank that fails, goes, or says nothing is named") {
   CHECK(
       contains(silent.err, "error[E1394]: rank 1 failed: it has neither called nor ended for 1 s"));
   CHECK(contains(silent.err, "it is at "));
+  // Its silence counts from where its script begins.
+  CHECK(verify("expect(all_reduce([1.0]), [4.0])\n", {"--limit", "1"}, "slow.py").exit_code == 0);
 }
 
 TEST_CASE("what is no message, and groups that differ, are refused") {

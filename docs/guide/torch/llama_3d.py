@@ -1,6 +1,6 @@
 """Trains a Llama by FSDP2, tensor and sequence parallelism, and pipelining (1F1B).
 
-usage: torchrun ... llama_3d.py [--pp 2] [--tp 4] [--layers 32] [--microbatches 8]
+usage: torchrun ... llama_3d.py [--pp 2] [--tp 4] [--layers 32] [--microbatches 8] [--loss-inside]
 """
 
 import argparse
@@ -25,6 +25,10 @@ def rotated(x, angles):
     first, second = x.float().chunk(2, dim=-1)
     cos, sin = angles.cos(), angles.sin()
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).type_as(x)
+
+
+def loss_of(logits, targets, reduction="mean"):
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction=reduction)
 
 
 class Attention(nn.Module):
@@ -75,13 +79,16 @@ class Stage(nn.Module):
         self.norm = nn.RMSNorm(HIDDEN) if is_last else None
         self.head = nn.Linear(HIDDEN, VOCAB, bias=False) if is_last else None
 
-    def forward(self, x):
+    def forward(self, x, labels=None):
         steps = torch.arange(0, HEAD, 2, device=x.device) / HEAD
         angles = torch.outer(torch.arange(LENGTH, device=x.device), 500000.0 ** -steps)
         x = x if self.tokens is None else self.tokens(x)
         for block in self.blocks:
             x = block(x, angles)
-        return x if self.head is None else self.head(self.norm(x)).float()
+        if self.head is None:
+            return x
+        logits = self.head(self.norm(x)).float()
+        return logits if labels is None else loss_of(logits, labels, "none").mean(0, keepdim=True)
 
 
 def cut_by_tensor(stage, mesh):
@@ -115,14 +122,12 @@ def shard(stage, mesh):
     fully_shard(stage, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
 
 
-def loss_of(logits, targets):
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-
-
 def main():
     parser = argparse.ArgumentParser()
     for name, default in (("pp", 2), ("tp", 4), ("layers", 32), ("microbatches", 8)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--loss-inside", action="store_true",
+                        help="the last stage gives its loss to the schedule, not its logits")
     args = parser.parse_args()
     dist.init_process_group("nccl")
     device = torch.device("cuda", dist.get_rank() % torch.cuda.device_count())
@@ -139,12 +144,15 @@ def main():
     for parameter in part.parameters():
         nn.init.normal_(parameter, std=0.02)
     stage = PipelineStage(part, number, args.pp, device, group=mesh.get_group("pp"))
-    schedule = Schedule1F1B(stage, args.microbatches, loss_fn=loss_of)
+    schedule = Schedule1F1B(stage, args.microbatches,
+                            loss_fn=(lambda loss, _: loss.sum()) if args.loss_inside else loss_of)
     optimizer = torch.optim.AdamW(part.parameters(), lr=3e-4, foreach=True)
     for _ in range(10):
         tokens = torch.randint(0, VOCAB, (args.microbatches, LENGTH + 1), device=device)
         inputs = [tokens[:, :-1]] if number == 0 else []
         targets = {"target": tokens[:, 1:]} if number == args.pp - 1 else {}
+        if targets and args.loss_inside:
+            targets["labels"] = tokens[:, 1:]
         schedule.step(*inputs, **targets)
         optimizer.step()
         optimizer.zero_grad()

@@ -39,11 +39,12 @@ def say_end(native, text="", site=""):
 
 def run(options):
     native = build_native.load(torch)
-    native.connect(options.socket, options.rank)
+    native.connect(options.socket)
     native.set_on(False)
     cuda.install(native, options.gpu_facts, with_data=True)
     distributed.install(native, options.rank, options.world)
     launch.prepare(native, options)
+    native.say_rank(options.rank)  # From here on its silence is the script's.
     failures = []
     status = launch.status_of(options.script, failures.append)
     sys.stdout.flush()

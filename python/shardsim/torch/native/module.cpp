@@ -92,6 +92,7 @@ PYBIND11_MODULE(native, module) {
       },
       pybind11::arg("rank"), pybind11::arg("representative"), pybind11::arg("store"));
   module.def("connect", &Remote::connect);
+  module.def("say_rank", [](int rank) { Remote::get()->say_rank(rank); });
   module.def("end", [](const std::string& json) { Remote::get()->end(json); });
   module.def("make_group", [](const std::string& name, int rank, const std::vector<int>& members) {
     return make_group(name, rank, members);

@@ -38,7 +38,7 @@ std::string json_list(const std::vector<int>& values) {
 Remote* Remote::get() { return remote; }
 bool with_data() { return remote != nullptr; }
 
-void Remote::connect(const std::string& path, int rank) {
+void Remote::connect(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   TORCH_CHECK(path.size() < sizeof(address.sun_path), "shardsim: the path ", path, " is too long");
@@ -47,12 +47,12 @@ void Remote::connect(const std::string& path, int rank) {
   TORCH_CHECK(
       made >= 0 && ::connect(made, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0,
       "shardsim: there is no shardsim at ", path, ": ", std::strerror(errno));
-  remote = new Remote(made, rank);
+  remote = new Remote(made);
 }
 
-Remote::Remote(int socket, int rank) : socket_(socket) {
-  send("\"rank\":" + std::to_string(rank), {});
-}
+Remote::Remote(int socket) : socket_(socket) {}
+
+void Remote::say_rank(int rank) { send("\"rank\":" + std::to_string(rank), {}); }
 
 void Remote::form(const std::string& group, const std::vector<int>& members) {
   const std::string site = python_site();  // It takes the interpreter's lock: before ours.

@@ -17,7 +17,9 @@ class Remote {
   /// Null: ranks are recorded, and their tensors mostly have no data.
   static Remote* get();
   /// To be called before the first tensor of the device is made.
-  static void connect(const std::string& path, int rank);
+  static void connect(const std::string& path);
+  /// Comes before all others, when the script begins.
+  void say_rank(int rank);
 
   /// World ranks in the group's order. `name`: the same on all members, and no other group's.
   void form(const std::string& group, const std::vector<int>& members);
@@ -29,7 +31,7 @@ class Remote {
   void end(const std::string& json);
 
  private:
-  Remote(int socket, int rank);
+  explicit Remote(int socket);
   void send(const std::string& fields, const std::vector<at::Tensor>& payload);
   void write_all(const void* data, std::size_t bytes);
   void read_all(void* data, std::size_t bytes);
