@@ -77,7 +77,7 @@ TEST_CASE("roots of calls that do something else stand for the roots of other gr
   CHECK(set.programs.of_rank == std::vector<int>{0, 1, 0, 1});
   CHECK(has_note(set, "that are roots of calls do something else than those that are not"));
   CHECK(merge_records(records("p0:0 w0", 0)).programs.programs.size() == 1);
-  // Of four ranks that differ, two of one kind, roots tell nothing.
+  // Roots tell nothing if two ranks that are none differ.
   std::vector<TraceFile> others = records("h0 p0:0 w0", 0);
   others.push_back(record_of_rank(4, 1, rows + broadcast("a", 0) + hole, "h0 p0:0 w0 h0"));
   try {

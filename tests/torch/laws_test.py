@@ -208,7 +208,7 @@ class LawsTest(unittest.TestCase):
         done = record(2, self.folder, PROGRAMS / "own_device.py", "mask",
                       options=("--ranks", "0"))
         self.assertNotEqual(done.returncode, 0)
-        self.assertRegex(done.stderr, r"shardsim: aten::index at .*own_device\.py:22 makes as many ")
+        self.assertRegex(done.stderr, r"shardsim: aten::nonzero at .*own_device\.py:21 makes as many ")
 
     # --- Modules -------------------------------------------------------------------------------
 

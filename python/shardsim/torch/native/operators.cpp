@@ -121,13 +121,8 @@ class Call {
   }
 
   void refuse_unknown_sizes() const {
-    bool counts = schema_.name() == "aten::nonzero" || schema_.name() == "aten::masked_select";
-    for (const IValue& value : given_) {
-      if (!value.isOptionalTensorList()) continue;
-      for (const std::optional<at::Tensor>& index : value.toOptionalTensorVector()) {
-        counts = counts || (index && index->defined() && index->scalar_type() == at::kBool);
-      }
-    }
+    const bool counts =
+        schema_.name() == "aten::nonzero" || schema_.name() == "aten::masked_select";
     TORCH_CHECK(!counts, "shardsim: ", schema_.name(), " at ", python_site(),
                 " makes as many elements as a mask of the device chooses, and its values are not "
                 "known: they were not given by the host, or are more than ",
