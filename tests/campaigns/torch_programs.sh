@@ -72,10 +72,12 @@ run fsdp-tp "8 1024 v4" $parallel fsdp_tp_example.py
 run nanogpt 8 nanogpt train.py --batch_size=4 --eval_iters=1 --gradient_accumulation_steps=8
 run nanogpt 1024 nanogpt train.py --batch_size=4 --eval_iters=1 --gradient_accumulation_steps=1024
 run nanogpt v4 nanogpt train.py --batch_size=4 --eval_iters=1 --gradient_accumulation_steps=4 \
-  --n_layer=2 --n_head=4 --n_embd=128 --block_size=64
+  --n_layer=2 --n_head=4 --n_embd=128 --block_size=64 --dtype=float32
 
 debug=(train.py --job.config_file train_configs/debug_model.toml)
-run torchtitan "8 v4" torchtitan "${debug[@]}"
+run torchtitan 8 torchtitan "${debug[@]}"
+run torchtitan v4 torchtitan "${debug[@]}" --training.seq_len 128 --training.batch_size 2 \
+  --training.mixed_precision_param float32
 run torchtitan-3d 8 torchtitan "${debug[@]}" --training.tensor_parallel_degree 2 \
   --experimental.pipeline_parallel_degree 2 --experimental.pipeline_parallel_schedule 1F1B
 run torchtitan-8b 1024 torchtitan train.py --job.config_file train_configs/llama3_8b.toml \
