@@ -67,7 +67,7 @@ parallel=examples/distributed/tensor_parallelism
 run fsdp2 "8 1024 v4" examples/distributed/FSDP2 example.py
 run tp "8 32 1024 v4" $parallel tensor_parallel_example.py
 run sp "8 32 1024 v4" $parallel sequence_parallel_example.py
-run fsdp-tp "8 1024 v4" $parallel fsdp_tp_example.py
+run fsdp-tp "8 256 1024 v4" $parallel fsdp_tp_example.py
 
 run nanogpt 8 nanogpt train.py --batch_size=4 --eval_iters=1 --gradient_accumulation_steps=8
 run nanogpt 1024 nanogpt train.py --batch_size=4 --eval_iters=1 --gradient_accumulation_steps=1024
@@ -84,6 +84,7 @@ run torchtitan-8b 1024 torchtitan train.py --job.config_file train_configs/llama
   --model.tokenizer_path "$folder/tokenizer.model"
 
 # The pure PyTorch path: no Transformer Engine, no apex.
+# shellcheck disable=SC2054  # A comma is part of a word.
 gpt=(pretrain_gpt.py --transformer-impl local --no-persist-layer-norm --no-gradient-accumulation-fusion
   --no-masked-softmax-fusion --no-rope-fusion --no-bias-swiglu-fusion --no-bias-dropout-fusion
   --mock-data --tokenizer-type NullTokenizer --split 949,50,1 --train-iters 10 --eval-iters 0
