@@ -113,12 +113,16 @@ class RecordMerger {
     record.program.groups = groups_of(record.rank());
     record.uses.resize(record.program.groups.size());
     has_messages_.resize(record.program.groups.size());
+    roots_.resize(record.program.groups.size());
     for (const ProgramStep& step : record.program.steps) {
       if (step.kind != ProgramStep::Kind::post) continue;
       const ProgramCall& call = tables_->call(step.row);
       const auto group = static_cast<std::size_t>(call.group);
       record.uses[group] = true;
       if (call.kind != CallKind::collective) has_messages_[group] = true;
+      if (call.kind == CallKind::collective && call.record.root >= 0) {
+        roots_[group].insert(call.record.root);
+      }
     }
   }
 
@@ -158,6 +162,38 @@ class RecordMerger {
     std::size_t num_records = 0;
   };
 
+  // By group, the rank's place if it is the root of calls there, else -1. The root of a group of
+  // all ranks is one rank, and stands for no other.
+  [[nodiscard]] std::vector<int> roots_at(int rank) const {
+    std::vector<int> places;
+    for (std::size_t group = 0; group < roots_.size(); ++group) {
+      const int place = groups_->place_in(static_cast<int>(group), rank);
+      const bool is_root = roots_[group].contains(place) && !has_all_ranks(group, rank);
+      places.push_back(is_root ? place : -1);
+    }
+    return places;
+  }
+  [[nodiscard]] bool has_all_ranks(std::size_t group, int rank) const {
+    return group == 0 || groups_->group_in(group - 1, rank).members.size == num_ranks_;
+  }
+
+  [[nodiscard]] std::vector<int> roots_if_told(int rank) const {
+    return told_by_roots_.contains(key_of(rank)) ? roots_at(rank) : std::vector<int>();
+  }
+
+  // Whether records differ only where one is of a root and the other is not, such as a rank that
+  // reads data and sends it to its group.
+  [[nodiscard]] bool are_told_by_roots(const Class& found) const {
+    std::map<std::vector<int>, std::size_t> variant_of;
+    for (std::size_t variant = 0; variant < found.variants.size(); ++variant) {
+      for (const std::size_t record : found.variants[variant]) {
+        const auto at = variant_of.try_emplace(roots_at(records_[record].rank()), variant).first;
+        if (at->second != variant) return false;
+      }
+    }
+    return true;
+  }
+
   void add_to_class(std::size_t record) {
     Record& own = records_[record];
     Class& found = classes_[key_of(own.rank())];
@@ -177,6 +213,11 @@ class RecordMerger {
   // that writes a log, stand for themselves.
   void choose_models() {
     for (const auto& [key, found] : classes_) {
+      if (found.variants.size() > 1 && are_told_by_roots(found)) {
+        told_by_roots_.insert(key);
+        take_all_variants(found);
+        continue;
+      }
       const std::vector<std::size_t>& most =
           *std::ranges::max_element(found.variants, {}, &std::vector<std::size_t>::size);
       models_.insert(most.front());
@@ -192,6 +233,19 @@ class RecordMerger {
             "rank {} does something else than most in the same places, and stands for {}: {}",
             other.rank(), variant.size() == 1 ? "itself" : "those that do the same", difference));
       }
+    }
+  }
+
+  void take_all_variants(const Class& found) {
+    const Record& first = records_[found.variants.front().front()];
+    for (const std::vector<std::size_t>& variant : found.variants) {
+      models_.insert(variant.front());
+      const Record& other = records_[variant.front()];
+      if (&other == &first) continue;
+      set_.notes.push_back(fmt::format(
+          "ranks in the same places that are roots of calls do something else than those that are "
+          "not, and each stands for its kind: {}",
+          difference_of(first.program, other.program)));
     }
   }
 
@@ -216,7 +270,7 @@ class RecordMerger {
       const int recorded = groups_->place_in(static_cast<int>(group), record.rank());
       if (has_messages_[group] && place != recorded) return false;
     }
-    return true;
+    return told_by_roots_.empty() || roots_if_told(rank) == roots_if_told(record.rank());
   }
 
   // None: no record is good for the rank.
@@ -257,15 +311,15 @@ class RecordMerger {
 
   void require_all(const std::vector<int>& missing) const {
     if (missing.empty()) return;
-    std::map<std::vector<int>, int> firsts;
-    for (const int rank : missing) firsts.try_emplace(key_of(rank), rank);
+    std::map<std::pair<std::vector<int>, std::vector<int>>, int> firsts;
+    for (const int rank : missing) firsts.try_emplace({key_of(rank), roots_if_told(rank)}, rank);
     std::vector<int> wanted;
     for (const auto& [_, rank] : firsts) wanted.push_back(rank);
     std::ranges::sort(wanted);
     throw UsageError(
         "E1383",
         fmt::format("nobody knows what ranks {} do: they have no record, and no recorded rank is "
-                    "in their places of the groups over which messages go",
+                    "in their places of the groups over which messages go, or that have roots",
                     listed(missing)),
         fmt::format("record ranks {}, too, and give their files", listed(wanted)));
   }
@@ -283,7 +337,9 @@ class RecordMerger {
   std::optional<TraceGroups> groups_;
   std::shared_ptr<ProgramTables> tables_ = std::make_shared<ProgramTables>();
   std::vector<bool> has_messages_;             // By number of the group.
+  std::vector<std::set<int>> roots_;           // By number of the group, places in it.
   std::map<std::vector<int>, Class> classes_;  // By key.
+  std::set<std::vector<int>> told_by_roots_;   // Keys of classes in which roots do something else.
   std::vector<std::size_t> model_of_;          // By record, the first of its variant.
   std::set<std::size_t> models_;               // Those that stand for ranks without a record.
   ProgramSet set_;

@@ -225,6 +225,21 @@ class LawsTest(unittest.TestCase):
                  if step[0] in "cs"]
         self.assertEqual(steps[-8:], ["add", "copy", "copy", "copy", "waits", "copy", "copy", "waits"])
 
+    def test_a_rank_has_one_gpu_whatever_its_number_is(self):
+        program = PROGRAMS / "own_device.py"
+        second, printed = record_rank(1, 2, program)
+        self.assertEqual(printed.splitlines(), [
+            "True True True torch.float16", "1 1", "12",
+            "tensor([1., 1., 1., 1.], device='cuda:0')"])
+        first, _ = record_rank(0, 2, program)
+        self.assertEqual(first.steps, second.steps)
+
+    def test_a_mask_whose_values_are_not_known_is_refused_with_its_line(self):
+        done = record(2, self.folder, PROGRAMS / "own_device.py", "mask",
+                      options=("--ranks", "0"))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"shardsim: aten::nonzero at .*own_device\.py:21 makes as many ")
+
     # --- Modules -------------------------------------------------------------------------------
 
     def test_operators_of_fsdp2_have_their_modules(self):

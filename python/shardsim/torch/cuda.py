@@ -9,6 +9,10 @@ import torch._subclasses.fake_tensor
 from shardsim.torch.facts import Unknown
 
 
+# Scripts that see a GPU ask for it. PyTorch 2.6 is built with this one, if nothing else is said.
+CUDA_VERSION = "12.4"
+
+
 def make_stream(native):
     before = []  # Streams in use around the innermost `with`.
 
@@ -76,6 +80,22 @@ def make_event(native):
     return Event
 
 
+def make_ranges():
+    """NVTX: ranges for a profiler, which are not recorded."""
+    open_ranges = []
+
+    def push(name):
+        open_ranges.append(name)
+        return len(open_ranges) - 1
+
+    def pop():
+        open_ranges.pop()
+        return len(open_ranges)
+
+    return types.SimpleNamespace(rangePushA=push, rangePop=pop, rangeStartA=lambda name: 0,
+                                 rangeEnd=lambda number: None, markA=lambda name: None)
+
+
 def number_of(stream, native):
     return native.current_stream() if stream is None else stream.stream_id
 
@@ -118,6 +138,7 @@ def install_device(facts):
     cuda = torch.cuda
     properties = properties_of(facts)
 
+    torch.version.cuda = CUDA_VERSION
     cuda._lazy_init = lambda: None
     cuda._is_in_bad_fork = lambda: False
     cuda._is_compiled = lambda: True
@@ -132,6 +153,7 @@ def install_device(facts):
     cuda.get_device_capability = lambda *_, **__: (properties.major, properties.minor)
     cuda.get_device_name = lambda *_, **__: properties.name
     cuda.is_bf16_supported = lambda *_, **__: True
+    cuda.nvtx._nvtx = make_ranges()
 
 
 class Generator:
@@ -279,6 +301,16 @@ def install_fake_tensors():
     torch._subclasses.fake_tensor.init_gpu_context = lambda _: None
 
 
+def install_text():
+    """What is printed is a copy on the host: its values decide how many digits they get."""
+    text = torch._tensor_str._tensor_str
+
+    def text_of(tensor, indent):
+        return text(tensor.cpu() if tensor.is_cuda else tensor, indent)
+
+    torch._tensor_str._tensor_str = text_of
+
+
 def install(native, facts, with_data=False):
     install_device(facts)
     install_random()
@@ -287,3 +319,4 @@ def install(native, facts, with_data=False):
     install_accelerator()
     install_attention(with_data)
     install_fake_tensors()
+    install_text()

@@ -65,6 +65,7 @@ class Call {
     if (fill_by_mask()) return;
     if (can_run_on_host()) return run_on_host();
     choose_by_known_masks();
+    refuse_unknown_sizes();
     std::vector<IValue> made;
     if (!changes_only()) made = made_on_meta();
     std::vector<IValue> results;
@@ -117,6 +118,15 @@ class Call {
       }
       value = indices;
     }
+  }
+
+  void refuse_unknown_sizes() const {
+    const bool counts =
+        schema_.name() == "aten::nonzero" || schema_.name() == "aten::masked_select";
+    TORCH_CHECK(!counts, "shardsim: ", schema_.name(), " at ", python_site(),
+                " makes as many elements as a mask of the device chooses, and its values are not "
+                "known: they were not given by the host, or are more than ",
+                kSmallBytes / 1024, " KiB; let the host choose, or use torch.where");
   }
 
   void forget_what_is_written() const {

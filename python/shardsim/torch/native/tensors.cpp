@@ -7,6 +7,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/InferSize.h>
 #include <ATen/TensorUtils.h>
+#include <ATen/ops/to_native.h>
 #include <torch/library.h>
 
 #include "device.hpp"
@@ -92,7 +93,34 @@ at::Tensor& set_storage(at::Tensor& tensor, at::Storage storage, std::int64_t of
   return tensor;
 }
 
+// --- A process has one device --------------------------------------------------------------------
+
+// Whatever number a script gives it: a tensor that is there stays where it is.
+std::optional<at::Device> own(std::optional<at::Device> device) {
+  return device && device->is_cuda() ? at::Device(at::kCUDA, 0) : device;
+}
+
+at::Tensor to_options(const at::Tensor& tensor, std::optional<at::ScalarType> dtype,
+                      std::optional<at::Layout> layout, std::optional<at::Device> device,
+                      std::optional<bool> pinned, bool non_blocking, bool copies,
+                      std::optional<at::MemoryFormat> format) {
+  return at::native::to(tensor, dtype, layout, own(device), pinned, non_blocking, copies, format);
+}
+
+at::Tensor to_device(const at::Tensor& tensor, at::Device device, at::ScalarType dtype,
+                     bool non_blocking, bool copies, std::optional<at::MemoryFormat> format) {
+  return at::native::to(tensor, *own(device), dtype, non_blocking, copies, format);
+}
+
+void add_moves(torch::Library& library) {
+  library.impl("to.dtype_layout", to_options);
+  library.impl("to.device", to_device);
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradCUDA, library_of_autograd) { add_moves(library_of_autograd); }
+
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
+  add_moves(library);
   library.impl("empty.memory_format", empty);
   library.impl("empty_strided", empty_strided);
   library.impl("as_strided", strided_view);
