@@ -41,7 +41,13 @@ void Order::post(std::int64_t work, StreamNumber stream, StreamNumber group_stre
       // What the host has waited for is over for all streams.
       std::erase_if(uses,
                     [&](const Use& use) { return reaches(host_, use.group_stream, use.place); });
-      uses.push_back({range_of(tensor), group_stream, place, writes, text});
+      // Works of a group end in their order, so the last use stands for those before it.
+      const Range range = range_of(tensor);
+      std::erase_if(uses, [&](const Use& use) {
+        return use.group_stream == group_stream && use.writes == writes &&
+               use.range.begin == range.begin && use.range.end == range.end;
+      });
+      uses.push_back({range, group_stream, place, writes, text});
     }
   };
   keep(sent, false);
