@@ -1,5 +1,6 @@
 #include "sim/command/gpu_facts.hpp"
 
+#include <cmath>
 #include <cstdint>
 
 #include <nlohmann/json.hpp>
@@ -17,8 +18,7 @@ std::string gpu_facts_json(const SystemSpec& system) {
                                   {"gpus_per_node", system.gpus_per_node}};
   if (const KernelConstants* kernels = find_kernel_constants(device.kernels)) {
     constexpr double kMinors = 10.0;
-    const auto capability =
-        static_cast<std::int64_t>(kMinors * compute_capability_of(kernels->name).value + 0.5);
+    const auto capability = std::llround(kMinors * compute_capability_of(kernels->name).value);
     facts["compute_capability"] = {capability / 10, capability % 10};
     facts["multiprocessors"] = static_cast<std::int64_t>(kernels->multiprocessors.value);
   }

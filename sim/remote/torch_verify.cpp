@@ -17,7 +17,7 @@ namespace shardsim {
 
 namespace {
 
-constexpr std::size_t kShownName = 200;
+constexpr std::size_t kShownScript = 200;
 
 std::string count_of(std::int64_t number, const char* thing) {
   return fmt::format("{} {}{}", number, thing, number == 1 ? "" : "s");
@@ -62,7 +62,7 @@ std::string verification_text(const TorchVerifyOptions& options, const TorchVeri
       "  {} in {}; {} sent, {} by rank {}, the busiest\n"
       "  every call found its partners, and no buffer was used before its work was waited for\n"
       "  OK\n",
-      printable(options.script, kShownName), count_of(result.num_ranks, "rank"),
+      printable(options.script, kShownScript), count_of(result.num_ranks, "rank"),
       count_of(result.num_calls, "call"), count_of(result.num_groups, "group"),
       format_traffic(result.sent_bytes), format_traffic(result.busiest_bytes), result.busiest_rank);
 }
