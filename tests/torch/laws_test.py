@@ -142,40 +142,6 @@ class LawsTest(unittest.TestCase):
                 self.assertEqual(both.sent, {("send", boundary, "bf16", 2): messages,
                                              ("recv", boundary, "bf16", 2): messages})
 
-    def test_attention_with_fewer_key_heads_is_one_kernel_and_copies_none(self):
-        rank, _ = record_rank(0, 1, PROGRAMS / "heads.py")
-        head = 2 * 256 * 64 * 2  # Bytes of a head of both sequences.
-        found = {row["name"]: row["bytes"] for row in rank.rows("c", "operation")
-                 if row.get("family", "").startswith("attention")}
-        forward, backward = found.values()
-        self.assertEqual(len(found), 2)
-        # What the softmax leaves of each row, in fp32, and the state of random numbers.
-        rows = 2 * 256 * 8 * 4 + 16
-        self.assertEqual(forward, (2 * 8 + 2 * 2) * head + rows)
-        self.assertEqual(backward, (4 * 8 + 4 * 2) * head + rows)
-        self.assertEqual(set(rank.operations()) - set(found),
-                         {"normal", "fill"})
-
-    def test_the_guides_program_of_three_dimensions_has_a_step_time(self):
-        done = torch_verb("--world", "8", "-q", "--json", recordings.ROOT / "docs/guide/torch/llama_3d.py",
-                          "--tp", "2", "--layers", "2", "--microbatches", "2")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        said = json.loads(done.stdout)
-        self.assertGreater(said["bubble_ps"], 0)
-        modules = {row["module"] for row in said["kernels"]["modules"]}
-        self.assertTrue(any(module.startswith("blocks.*.attention") for module in modules), modules)
-
-    def test_the_middle_of_a_v_is_on_one_rank_which_copies(self):
-        boundary = TOKENS // 4 * HIDDEN * 2
-        done = record(4, self.folder / "zbv", LLAMA, "pp", "zbv")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        sent = collections.Counter()
-        for path in sorted((self.folder / "zbv").glob("*.jsonl")):
-            sent += counted(recordings.Record(path))
-        self.assertEqual(sent[("send", boundary, "bf16", 2)], 2 * 4 * (8 - 2))
-        self.assertEqual(sent[("recv", boundary, "bf16", 2)], 2 * 4 * (8 - 2))
-        self.assertEqual(replay(self.folder / "zbv").returncode, 0)
-
     # --- PT4: memory -------------------------------------------------------------------------
 
     def test_pt4_the_peak_is_that_of_the_allocations(self):
