@@ -13,6 +13,7 @@
 
 #include "backends/program/program_tables.hpp"
 
+#include "sim/programs/last_step.hpp"
 #include "sim/programs/program_reader.hpp"
 #include "sim/programs/trace_groups.hpp"
 
@@ -114,13 +115,17 @@ class RecordMerger {
     record.uses.resize(record.program.groups.size());
     has_messages_.resize(record.program.groups.size());
     roots_.resize(record.program.groups.size());
-    for (const ProgramStep& step : record.program.steps) {
+    const StepRange last = last_step_of(record.program);
+    for (std::size_t i = 0; i < record.program.steps.size(); ++i) {
+      const ProgramStep& step = record.program.steps[i];
       if (step.kind != ProgramStep::Kind::post) continue;
       const ProgramCall& call = tables_->call(step.row);
       const auto group = static_cast<std::size_t>(call.group);
       record.uses[group] = true;
       if (call.kind != CallKind::collective) has_messages_[group] = true;
-      if (call.kind == CallKind::collective && call.record.root >= 0) {
+      // Roots that send parameters before the first step tell nothing about the steps.
+      const bool is_in_step = last.begin <= i && i < last.end;
+      if (call.kind == CallKind::collective && call.record.root >= 0 && is_in_step) {
         roots_[group].insert(call.record.root);
       }
     }
@@ -162,8 +167,8 @@ class RecordMerger {
     std::size_t num_records = 0;
   };
 
-  // By group, the rank's place if it is the root of calls there, else -1. The root of a group of
-  // all ranks is one rank, and stands for no other.
+  // By group, the rank's place if it is the root of a step's calls there, else -1. The root of a
+  // group of all ranks is one rank, and stands for no other.
   [[nodiscard]] std::vector<int> roots_at(int rank) const {
     std::vector<int> places;
     for (std::size_t group = 0; group < roots_.size(); ++group) {
@@ -177,21 +182,49 @@ class RecordMerger {
     return group == 0 || groups_->group_in(group - 1, rank).members.size == num_ranks_;
   }
 
+  // Ranks of a class with equal roots do the same. Roots that were not recorded: as most records.
+  struct RootKinds {
+    struct Kind {
+      std::size_t variant = 0;
+      std::size_t num_records = 0;
+    };
+    std::map<std::vector<int>, Kind> kinds;  // By roots_at.
+    std::vector<int> most;                   // The kind of most records.
+  };
+
   [[nodiscard]] std::vector<int> roots_if_told(int rank) const {
-    return told_by_roots_.contains(key_of(rank)) ? roots_at(rank) : std::vector<int>();
+    const auto told = told_by_roots_.find(key_of(rank));
+    if (told == told_by_roots_.end()) return {};
+    std::vector<int> roots = roots_at(rank);
+    return told->second.kinds.contains(roots) ? roots : told->second.most;
   }
 
-  // Whether records differ only where one is of a root and the other is not, such as a rank that
-  // reads data and sends it to its group.
-  [[nodiscard]] bool are_told_by_roots(const Class& found) const {
-    std::map<std::vector<int>, std::size_t> variant_of;
+  // None unless records differ where one is of a root and the other is not, such as a rank that
+  // reads data and sends it to its group. One record is no evidence: rank 0 is a root, too, and may
+  // write a log that other roots do not write.
+  [[nodiscard]] std::optional<RootKinds> kinds_of_roots(const std::vector<int>& key,
+                                                        const Class& found) const {
+    RootKinds told;
+    std::size_t most = 0;
     for (std::size_t variant = 0; variant < found.variants.size(); ++variant) {
+      if (found.variants[variant].size() > found.variants[most].size()) most = variant;
       for (const std::size_t record : found.variants[variant]) {
-        const auto at = variant_of.try_emplace(roots_at(records_[record].rank()), variant).first;
-        if (at->second != variant) return false;
+        const std::vector<int> roots = roots_at(records_[record].rank());
+        RootKinds::Kind& kind =
+            told.kinds.try_emplace(roots, RootKinds::Kind{variant}).first->second;
+        if (kind.variant != variant) return std::nullopt;
+        ++kind.num_records;
       }
     }
-    return true;
+    told.most = roots_at(records_[found.variants[most].front()].rank());
+    bool is_told = false;
+    for (const auto& [roots, kind] : told.kinds) {
+      if (kind.variant == most) continue;
+      const std::size_t num_ranks = num_alike(key, roots);
+      if (kind.num_records < std::min<std::size_t>(2, num_ranks)) return std::nullopt;
+      is_told = is_told || num_ranks > 1;
+    }
+    return is_told ? std::optional(std::move(told)) : std::nullopt;
   }
 
   void add_to_class(std::size_t record) {
@@ -213,8 +246,8 @@ class RecordMerger {
   // that writes a log, stand for themselves.
   void choose_models() {
     for (const auto& [key, found] : classes_) {
-      if (found.variants.size() > 1 && are_told_by_roots(found)) {
-        told_by_roots_.insert(key);
+      if (std::optional<RootKinds> told = kinds_of_roots(key, found)) {
+        told_by_roots_.emplace(key, *std::move(told));
         take_all_variants(found);
         continue;
       }
@@ -249,9 +282,13 @@ class RecordMerger {
     }
   }
 
-  [[nodiscard]] std::size_t num_alike(const std::vector<int>& key) const {
+  // Ranks of a class, with these roots if they are given.
+  [[nodiscard]] std::size_t num_alike(const std::vector<int>& key,
+                                      const std::optional<std::vector<int>>& roots = {}) const {
     std::size_t count = 0;
-    for (int rank = 0; rank < num_ranks_; ++rank) count += key_of(rank) == key ? 1 : 0;
+    for (int rank = 0; rank < num_ranks_; ++rank) {
+      if (key_of(rank) == key && (!roots || roots_at(rank) == *roots)) ++count;
+    }
     return count;
   }
 
@@ -311,15 +348,15 @@ class RecordMerger {
 
   void require_all(const std::vector<int>& missing) const {
     if (missing.empty()) return;
-    std::map<std::pair<std::vector<int>, std::vector<int>>, int> firsts;
-    for (const int rank : missing) firsts.try_emplace({key_of(rank), roots_if_told(rank)}, rank);
+    std::map<std::vector<int>, int> firsts;
+    for (const int rank : missing) firsts.try_emplace(key_of(rank), rank);
     std::vector<int> wanted;
     for (const auto& [_, rank] : firsts) wanted.push_back(rank);
     std::ranges::sort(wanted);
     throw UsageError(
         "E1383",
         fmt::format("nobody knows what ranks {} do: they have no record, and no recorded rank is "
-                    "in their places of the groups over which messages go, or that have roots",
+                    "in their places of the groups over which messages go",
                     listed(missing)),
         fmt::format("record ranks {}, too, and give their files", listed(wanted)));
   }
@@ -337,11 +374,11 @@ class RecordMerger {
   std::optional<TraceGroups> groups_;
   std::shared_ptr<ProgramTables> tables_ = std::make_shared<ProgramTables>();
   std::vector<bool> has_messages_;             // By number of the group.
-  std::vector<std::set<int>> roots_;           // By number of the group, places in it.
+  std::vector<std::set<int>> roots_;           // By number of the group: places, in the last step.
   std::map<std::vector<int>, Class> classes_;  // By key.
-  std::set<std::vector<int>> told_by_roots_;   // Keys of classes in which roots do something else.
-  std::vector<std::size_t> model_of_;          // By record, the first of its variant.
-  std::set<std::size_t> models_;               // Those that stand for ranks without a record.
+  std::map<std::vector<int>, RootKinds> told_by_roots_;  // By key: roots do something else.
+  std::vector<std::size_t> model_of_;                    // By record, the first of its variant.
+  std::set<std::size_t> models_;  // Those that stand for ranks without a record.
   ProgramSet set_;
 };
 

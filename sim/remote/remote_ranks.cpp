@@ -26,8 +26,9 @@ namespace {
 constexpr int kSliceMilliseconds = 20;
 constexpr double kStackSeconds = 1.0;  // For a silent rank to write its stack.
 constexpr double kGraceSeconds = 0.5;
-// For PyTorch to be loaded, and the virtual device to be built, before the script begins.
-constexpr double kStartSeconds = 600.0;
+// For PyTorch to be loaded, and the virtual device to be built, before the script begins. A longer
+// limit of silence is that of the start, too.
+constexpr double kLeastStartSeconds = 600.0;
 constexpr std::size_t kShownLines = 25;
 
 int listen_at(const std::filesystem::path& path) {
@@ -148,8 +149,7 @@ void RemoteRanks::wait_for_ranks() {
     for (std::size_t rank = 0; rank < places_.size(); ++rank) {
       const Place& place = *places_[rank];
       const bool has_message = place.connection != nullptr && place.connection->has_message();
-      const double limit = place.connection == nullptr ? kStartSeconds : options_.limit_s;
-      if (place.waiting != nullptr && !has_message && now - place.since_s > limit) {
+      if (place.waiting != nullptr && !has_message && now - place.since_s > limit_of(place)) {
         refuse_silent(static_cast<int>(rank));
       }
     }
@@ -247,9 +247,13 @@ void RemoteRanks::refuse_ended(int rank) {
               "see what it has printed; a script must not call os._exit");
 }
 
+double RemoteRanks::limit_of(const Place& place) const {
+  return place.connection != nullptr ? options_.limit_s
+                                     : std::max(options_.limit_s, kLeastStartSeconds);
+}
+
 void RemoteRanks::refuse_silent(int rank) {
   const Place& place = *places_[static_cast<std::size_t>(rank)];
-  const bool has_begun = place.connection != nullptr;
   const int pid = launcher_.pid(place.process);
   const std::filesystem::path path = stack_path(options_.folder, rank);
   kill(pid, SIGUSR1);
@@ -262,12 +266,13 @@ void RemoteRanks::refuse_silent(int rank) {
   const std::string line = script_line(stack);
   show_last_lines(rank);
   if (options_.output != nullptr) *options_.output << stack;
-  throw RankFailed(
-      rank, Error(ExitCode::communication, "E1394",
-                  concat("it has neither ", has_begun ? "called nor ended" : "begun its script",
-                         " for ", static_cast<int>(has_begun ? options_.limit_s : kStartSeconds),
-                         " s", line.empty() ? "" : concat("; it is at ", line)),
-                  "end its loop, or give it more time (--limit)"));
+  throw RankFailed(rank,
+                   Error(ExitCode::communication, "E1394",
+                         concat(place.connection != nullptr ? "it has neither called nor ended"
+                                                            : "its script has not begun",
+                                " for ", static_cast<int>(limit_of(place)), " s",
+                                line.empty() ? "" : concat("; it is at ", line)),
+                         "end its loop, or give it more time (--limit)"));
 }
 
 }  // namespace shardsim

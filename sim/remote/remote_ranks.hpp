@@ -57,6 +57,8 @@ class RemoteRanks final : public OutsideEvents {
   void read_all(int milliseconds);
   void greet(std::unique_ptr<RankConnection> connection);
   [[nodiscard]] bool wake();
+  // Seconds after which a silent rank is refused.
+  [[nodiscard]] double limit_of(const Place& place) const;
   [[noreturn]] void refuse_silent(int rank);
   [[noreturn]] void refuse_ended(int rank);
 

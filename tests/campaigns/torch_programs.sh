@@ -16,10 +16,9 @@ wanted=" $* "
 
 # fetch NAME REPOSITORY COMMIT
 fetch() {
-  if [[ ! -d $folder/$1 ]]; then
-    git clone --quiet "https://github.com/$2" "$folder/$1"
-    git -C "$folder/$1" checkout --quiet "$3"
-  fi
+  [[ -d $folder/$1/.git ]] || git clone --quiet "https://github.com/$2" "$folder/$1"
+  git -C "$folder/$1" checkout --quiet "$3" 2>/dev/null ||
+    { git -C "$folder/$1" fetch --quiet && git -C "$folder/$1" checkout --quiet "$3"; }
 }
 fetch examples pytorch/examples 77f55b912142e11fcfdf5b530231fb9c52f181e8
 fetch nanogpt karpathy/nanoGPT 3adf61e154c3fe3fca428ad6bc3818b27a3b8291

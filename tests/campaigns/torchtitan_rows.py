@@ -50,10 +50,15 @@ STEP = 2  # Of a recording, the last of three.
 
 
 def clone(folder):
-    if not folder.is_dir():
+    def git(*words, check=True):
+        return subprocess.run(["git", "-C", folder, *words], check=check).returncode
+
+    if not (folder / ".git").is_dir():
         subprocess.run(["git", "clone", "--quiet", "https://github.com/pytorch/torchtitan", folder],
                        check=True)
-        subprocess.run(["git", "-C", folder, "checkout", "--quiet", COMMIT], check=True)
+    if git("checkout", "--quiet", COMMIT, check=False) != 0:
+        git("fetch", "--quiet")
+        git("checkout", "--quiet", COMMIT)
 
 
 def words_of(row, norm, folder):

@@ -3,7 +3,10 @@
 #include <string>
 #include <vector>
 
+#include <catch2/catch.hpp>
 #include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
 
 #include "sim/programs/program_replay.hpp"
 #include "sim/programs/rank_records.hpp"
@@ -35,6 +38,18 @@ inline TraceFile record_of_rank(int ranks, int rank, const std::string& rows,
 inline ProgramReplay merged_replay(const ProgramSet& set) {
   return replay_programs_on(
       set, {.cluster = test_cluster(static_cast<int>(set.programs.of_rank.size()))});
+}
+
+// Records that cannot be merged: the error and its help.
+template <class Make>
+std::string merge_error_of(const std::string& code, const Make& make) {
+  try {
+    [[maybe_unused]] const ProgramSet set = make();
+  } catch (const Error& error) {
+    CHECK(error.code() == code);
+    return std::string(error.what()) + " | " + error.fix();
+  }
+  return "none";
 }
 
 }  // namespace shardsim::test

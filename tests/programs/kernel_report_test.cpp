@@ -204,12 +204,14 @@ TEST_CASE("the command shows the kernels, and modules with their parts") {
   const nlohmann::json& modules = found["kernels"]["modules"];
   CHECK(modules.size() == 5);
   for (const char* rows : {"operators", "modules", "streams"}) {
-    std::int64_t time = 0;
-    for (const nlohmann::json& row : found["kernels"][rows]) {
-      time += row["time_ps"].get<std::int64_t>();
+    for (const char* key : {"time_ps", "kernels", "moved_bytes"}) {
+      std::int64_t sum = 0;
+      for (const nlohmann::json& row : found["kernels"][rows]) sum += row[key].get<std::int64_t>();
+      CHECK(sum == found["kernels"][key]);
     }
-    CHECK(time == found["kernels"]["time_ps"]);
   }
+  // Six products of elements and a copy; neither products of matrices nor copies to the host.
+  CHECK(found["kernels"]["moved_bytes"] == 6 * 6'291'457 + 1'000'003);
   CHECK(found["kernels"]["streams"][0]["time_ps"].get<std::int64_t>() +
             found["kernels"]["slower_ps"].get<std::int64_t>() ==
         found["compute_ps"]);

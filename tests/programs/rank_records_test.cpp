@@ -141,17 +141,6 @@ std::vector<int> first_ranks(const ProgramSet& set) {
   return ranks;
 }
 
-template <class Make>
-std::string merge_error_of(const std::string& code, const Make& make) {
-  try {
-    [[maybe_unused]] const ProgramSet set = make();
-  } catch (const Error& error) {
-    CHECK(error.code() == code);
-    return std::string(error.what()) + " | " + error.fix();
-  }
-  return "none";
-}
-
 }  // namespace
 
 TEST_CASE("records of some ranks of a plan make the step of all ranks") {

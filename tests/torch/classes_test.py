@@ -11,10 +11,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 from shardsim.torch import classes  # noqa: E402
 
 
-def record(world, groups, with_messages=(), rank=0):
+def record(world, groups, with_messages=(), rank=0, rows=()):
     lines = [{"shardsim_program": 1, "name": "test", "ranks": world, "recorded": rank}]
     lines += [{"group": {"name": name, "members": members}} for name, members in groups.items()]
     lines += [{"call": {"group": name, "kind": "send", "messages": []}} for name in with_messages]
+    lines += rows
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
         file.write("\n".join(map(json.dumps, lines)))
         file.flush()
@@ -25,6 +26,11 @@ def grid(pp, dp):
     """Rank = stage * dp + replica, as a mesh (pp, dp) has it."""
     groups = {f"pp{i}": [stage * dp + i for stage in range(pp)] for i in range(dp)}
     return groups | {f"dp{i}": [i * dp + k for k in range(dp)] for i in range(pp)}
+
+
+def broadcasts(group, root, steps="p0:0 w0"):
+    return [{"call": {"group": group, "kind": "broadcast", "root": root}},
+            {"mark": {"kind": "step_begins"}}, {"mark": {"kind": "step_ends"}}, {"steps": steps}]
 
 
 class ClassesTest(unittest.TestCase):
@@ -59,6 +65,31 @@ class ClassesTest(unittest.TestCase):
         ranks, stands = classes.choose(record(4, {}, ["world"]), checks=2)
         self.assertEqual(ranks, [0, 1, 2, 3])
         self.assertEqual(stands, [0, 1, 2, 3])
+
+    def test_two_ranks_of_each_kind_of_root_are_recorded(self):
+        groups = {f"tp{i}": [2 * i, 2 * i + 1] for i in range(16)}
+        rows = broadcasts("tp0", 0)
+        ranks, stands = classes.choose(record(32, groups, rows=rows), checks=2)
+        self.assertEqual(len(ranks), 4)
+        self.assertEqual([rank % 2 for rank in ranks].count(0), 2)
+        self.assertEqual([stands[rank] for rank in ranks], ranks)
+        # A pipeline of another root, too.
+        rows = broadcasts("tp0", 0, "p1:0 w0")
+        groups |= {f"pp{i}": [i, i + 16] for i in range(16)}
+        ranks, stands = classes.choose(record(32, groups, ["pp0"], rows=rows), checks=2)
+        self.assertEqual(ranks, [0, 1, 2, 15, 16, 17, 18, 31])
+
+    def test_roots_count_in_the_last_step_only(self):
+        groups = {f"tp{i}": [4 * i + j for j in range(4)] for i in range(16)}
+        rows = broadcasts("tp0", 1, "p0:0 w0 m0 m1")
+        self.assertEqual(record(64, groups, rows=rows).roots, {})
+        rows = broadcasts("tp0", 1, "m0 m1 m0 p0:0 w0 m1 p0:0 w0")
+        self.assertEqual(record(64, groups, rows=rows).roots, {"tp0": {1}})
+        self.assertEqual(len({rank % 4 == 1 for rank in classes.choose(
+            record(64, groups, rows=rows), checks=0)[0]}), 2)
+        # The root of all ranks is one rank.
+        self.assertEqual(len(classes.choose(
+            record(64, {}, rows=broadcasts("world", 0)), checks=0)[0]), 2)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
@@ -267,6 +268,14 @@ class LawsTest(unittest.TestCase):
         self.assertEqual(backward, (4 * 8 + 4 * 2) * head + rows)
         self.assertEqual(set(rank.operations()) - set(found),
                          {"normal", "fill"})
+
+    def test_memory_that_is_free_is_not_read(self):
+        # What is freed is overwritten at once.
+        overwritten = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0:glibc.malloc.perturb=165"}
+        with unittest.mock.patch.dict(os.environ, overwritten):
+            rank, _ = record_rank(0, 1, PROGRAMS / "two_results.py")
+        self.assertEqual(rank.operations().count("max"), 3)
+        self.assertEqual(rank.operations().count("topk"), 3)
 
     def test_the_guides_program_of_three_dimensions_has_a_step_time(self):
         done = torch_verb("--world", "8", "-q", "--json", recordings.ROOT / "docs/guide/torch/llama_3d.py",

@@ -2,21 +2,25 @@
 
 Ranks that send each other messages (pipelines) differ by their places in the groups over which the
 messages go. All others are expected to do the same, each in its own groups; a few more are recorded
-to see whether that is so.
+to see whether that is so. Roots of a step's calls, such as ranks that read data for their groups,
+may do more than others: two of each kind are recorded, as rank 0 alone may do more for another
+reason.
 """
 
 import json
 import random
 
-MOST_CHECKED = 16  # Ranks of a second pipeline are recorded, too, if it is no longer.
+MOST_CHECKED = 16  # Ranks that are recorded, if it takes more than one of each place.
 
 
 class Record:
-    """Groups and messages of one rank's file."""
+    """Groups, messages and roots of one rank's file."""
 
     def __init__(self, path):
         self.groups = {}
         self.with_messages = set()
+        self.roots = {}  # By group, places of the roots of the last step's calls.
+        calls, marks, steps = [], [], []
         with open(path, encoding="utf-8") as file:
             header = json.loads(next(file))
             self.rank = header["recorded"]
@@ -25,11 +29,35 @@ class Record:
                 row = json.loads(line)
                 if "group" in row:
                     self.groups[row["group"]["name"]] = row["group"]["members"]
-                elif "call" in row and "messages" in row["call"]:
-                    self.with_messages.add(row["call"]["group"])
+                elif "call" in row:
+                    calls.append(row["call"])
+                    if "messages" in row["call"]:
+                        self.with_messages.add(row["call"]["group"])
+                elif "mark" in row:
+                    marks.append(row["mark"])
+                elif "steps" in row:
+                    steps += row["steps"].split()
+        for call in last_posts(steps, calls, marks):
+            if "root" in call and "messages" not in call:
+                self.roots.setdefault(call["group"], set()).add(call["root"])
 
     def members(self, group):
         return self.groups.get(group, range(self.world))
+
+
+def last_posts(steps, calls, marks):
+    """The calls that are posted in the last training step that ends; all if no step is marked."""
+    posted, last, is_marked = [], [], False
+    for step in steps:
+        if step[0] == "p":
+            posted.append(calls[int(step[1:].split(":")[0])])
+        elif step[0] == "m":
+            kind = marks[int(step[1:])]["kind"]
+            if kind == "step_begins":
+                posted = []
+            elif kind == "step_ends":
+                last, is_marked = posted, True
+    return last if is_marked else posted
 
 
 def form_of(members):
@@ -37,10 +65,10 @@ def form_of(members):
     return tuple(member - members[0] for member in members)
 
 
-def counterparts(record):
-    """For each group with messages, by rank, the group that lies so around that rank."""
+def counterparts(record, names):
+    """For each of the groups, by rank, the group that lies so around that rank."""
     found = []
-    for name in sorted(record.with_messages):
+    for name in sorted(names):
         form = form_of(record.members(name))
         alike = [members for members in record.groups.values() if form_of(members) == form]
         if name not in record.groups:
@@ -65,7 +93,7 @@ def connected(rank, kinds):
 
 def representatives(record):
     """By rank, the recorded rank that stands for it: the one in the same places."""
-    kinds = counterparts(record)
+    kinds = counterparts(record, record.with_messages)
     recorded = connected(record.rank, kinds)
 
     def places(rank):
@@ -77,20 +105,38 @@ def representatives(record):
     return [by_places.get(places(rank), record.rank) for rank in range(record.world)]
 
 
+def two_of_each_root(record):
+    """Two ranks of each kind: the kind is in which groups a rank is a root. None: nobody is one, but
+    for the one rank of a group of all ranks."""
+    names = [name for name in sorted(record.roots) if len(record.members(name)) < record.world]
+    groups = counterparts(record, names)
+    by_kind = {}
+    for rank in (0, record.world - 1, *range(record.world)):
+        kind = tuple(rank in group and group[rank].index(rank) in record.roots[name]
+                     for name, group in zip(names, groups))
+        of_kind = by_kind.setdefault(kind, [])
+        if len(of_kind) < 2 and rank not in of_kind:
+            of_kind.append(rank)
+    return {rank for ranks in by_kind.values() for rank in ranks} if len(by_kind) > 1 else set()
+
+
 def choose(record, checks, seed=0):
     """The ranks to record, and by rank the one that stands for it. `checks`: how many are recorded
     only to be compared, where no messages are sent."""
+    roots = two_of_each_root(record)
     if record.with_messages:
-        kinds = counterparts(record)
+        kinds = counterparts(record, record.with_messages)
         stands = representatives(record)
         recorded = set(stands)
-        last = connected(record.world - 1, kinds)
-        if len(recorded) + len(last) <= MOST_CHECKED:
-            recorded.update(last)
-            for rank in last:
+        compared = recorded.union(*(connected(rank, kinds) for rank in {record.world - 1, *roots}))
+        if len(compared) <= MOST_CHECKED:
+            for rank in compared - recorded:
                 stands[rank] = rank
+            recorded = compared
         return sorted(recorded), stands
     ranks = {record.rank, record.world - 1}
+    if len(ranks | roots) <= MOST_CHECKED:
+        ranks |= roots
     others = [rank for rank in range(record.world) if rank not in ranks]
-    ranks.update(random.Random(seed).sample(others, min(checks, len(others))))
+    ranks.update(random.Random(seed).sample(others, max(0, min(checks - len(ranks) + 2, len(others)))))
     return sorted(ranks), [rank if rank in ranks else 0 for rank in range(record.world)]

@@ -143,9 +143,12 @@ class Call {
 
   template <class Change>
   std::vector<IValue> call_meta(Change&& change) {
+    // Kept until the results are: an operator with two out arguments returns references to them.
+    std::vector<IValue> kept;
     for (const IValue& value : given_) {
-      stack_.push_back(value.isDevice() ? IValue(c10::Device(c10::kMeta)) : changed(value, change));
+      kept.push_back(value.isDevice() ? IValue(c10::Device(c10::kMeta)) : changed(value, change));
     }
+    stack_.insert(stack_.end(), kept.begin(), kept.end());
     op_.callBoxedForDispatchKey(c10::DispatchKey::Meta, stack_);
     const auto begin = stack_.end() - static_cast<std::ptrdiff_t>(schema_.returns().size());
     std::vector<IValue> made(begin, stack_.end());
