@@ -102,7 +102,13 @@ TraceGroups::TraceGroups(const std::map<std::string, std::vector<int>>& groups, 
   std::vector<int> everyone(static_cast<std::size_t>(num_ranks));
   for (int rank = 0; rank < num_ranks; ++rank) everyone[static_cast<std::size_t>(rank)] = rank;
   groups_[kWholeWorld] = {kWholeWorld, everyone, RankSpan::line(num_ranks)};
-  for (const auto& [name, members] : groups) {
+  // Names that count up are in the order in which ranks formed the groups: 99 comes before 100, so
+  // that twins of one kind come to the same two splits at all ranks.
+  std::vector<std::string> names;
+  for (const auto& [name, _] : groups) names.push_back(name);
+  std::ranges::stable_sort(names, {}, &std::string::size);
+  for (const std::string& name : names) {
+    const std::vector<int>& members = groups.at(name);
     if (members.empty()) continue;
     if (std::ranges::any_of(members, [&](int rank) { return rank < 0 || rank >= num_ranks; })) {
       throw bad_groups(

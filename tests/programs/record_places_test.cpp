@@ -58,6 +58,14 @@ TEST_CASE("groups of records have their names where their calls do not fit toget
   }
 }
 
+TEST_CASE("groups with the same members are told apart by when they were formed") {
+  const std::string rows = group_line("97", {0, 1}) + group_line("98", {0, 1}) +
+                           group_line("99", {2, 3}) + group_line("100", {2, 3});
+  const ProgramSet set = merge_records({record_of_rank(4, 0, rows + reduce_line("97"), "p0:0 w0"),
+                                        record_of_rank(4, 2, rows + reduce_line("99"), "p0:0 w0")});
+  CHECK(set.programs.programs.size() == 1);
+}
+
 namespace {
 
 // Eight ranks, of which each two neighbours are a group with a root.
