@@ -88,7 +88,7 @@ std::vector<Field> model_fields() {
           .derived("none for mlp; transformers must give it")
           .sourced()
           .same_as({{"Hugging Face", "n_head"}, {"torchtitan", "n_heads"}})
-          .doc("Query heads; they divide hidden_size."),
+          .doc("Query heads; they divide hidden_size, unless head_dim is given."),
       model_field("model.num_query_groups", &M::num_query_groups)
           .range(1, kTwoTo20)
           .derived("num_attention_heads")
@@ -96,6 +96,14 @@ std::vector<Field> model_fields() {
           .same_as({{"Hugging Face", "num_key_value_heads"}, {"torchtitan", "n_kv_heads"}})
           .doc(
               "Key and value heads; they divide num_attention_heads. gpt2 has one per query head."),
+      model_field("model.head_dim", &M::head_dim)
+          .range(1, kTwoTo14)
+          .derived("hidden_size / num_attention_heads")
+          .sourced()
+          .same_as({{"Megatron-LM", "kv_channels"}, {"Hugging Face", "attention_head_dim"}})
+          .doc(
+              "Elements of a query, key or value head. All heads together may be wider or narrower "
+              "than hidden_size."),
       model_field("model.vocab_size", &M::vocab_size)
           .range(1, kTwoTo24)
           .required()
@@ -144,6 +152,15 @@ std::vector<Field> model_fields() {
                      [](const Scenario& s) { return s.model.family == ModelFamily::llama; })
           .of_values()
           .doc("Base of llama's rotary positions."),
+      model_field("model.query_key_norm", &M::query_key_norm)
+          .or_else("\"none\"")
+          .same_as({{"torchtitan", "qk_norm"}})
+          .foreign({{"Megatron-LM", "qk_layernorm"}, {"Hugging Face", "use_qk_norm"}})
+          .acts_when("family is llama",
+                     [](const Scenario& s) { return s.model.family == ModelFamily::llama; })
+          .doc("per_head: RMS norm over each query and key head in front of rotary positions, with "
+               "a "
+               "weight of head_dim that all heads share (Qwen3)."),
       model_field("model.num_experts", &M::num_experts)
           .range(0, kTwoTo14)
           .or_else("0")

@@ -57,6 +57,10 @@ void add_model(const ModelSpec& model, Flags& flags) {
     flags.flag("group-query-attention");
     flags.flag(megatron::kGroups, model.num_query_groups);
   }
+  if (model.head_dim * model.num_attention_heads != model.hidden_size) {
+    flags.flag(megatron::kHeadDim, model.head_dim);
+  }
+  if (model.query_key_norm != QueryKeyNorm::none) flags.flag("qk-layernorm");
   flags.flag(megatron::kLength, model.seq_len);
   flags.flag(megatron::kPositions, model.max_position_embeddings);
   if (model.family == ModelFamily::llama) {

@@ -120,7 +120,6 @@ std::int64_t HfModel::num_small_parameters() const {
   std::int64_t layer = sinks;
   if (query_bias) layer += (heads + 2 * key_value_heads) * head_dim;
   if (output_bias) layer += hidden;
-  if (query_key_norm) layer += 2 * head_dim;
   const std::int64_t dense = mlp_bias ? 2 * ffn + hidden : 0;
   std::int64_t sparse = shared_gate ? hidden : 0;
   if (expert_bias) sparse += num_experts * (2 * expert_ffn + hidden) + num_experts;
@@ -133,7 +132,8 @@ std::int64_t HfModel::num_parameters() const {
   const std::int64_t attention = is_latent() ? latent_attention(*this) : plain_attention(*this);
   const std::int64_t sparse =
       hidden * num_experts + 3 * hidden * (num_experts * expert_ffn + shared_ffn);
-  return (tied ? 1 : 2) * vocab * hidden + num_layers * (attention + 2 * hidden) +
+  const std::int64_t norms = 2 * hidden + (query_key_norm ? 2 * head_dim : 0);
+  return (tied ? 1 : 2) * vocab * hidden + num_layers * (attention + norms) +
          (num_layers - moe_layers) * 3 * hidden * ffn + moe_layers * sparse + hidden +
          num_small_parameters();
 }

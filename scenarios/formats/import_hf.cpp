@@ -103,7 +103,9 @@ PlainHeads plain_heads_of(const HfModel& model) {
 }
 
 void write_heads(ForeignObject& config, const HfModel& model, Import& import) {
-  const PlainHeads plain = plain_heads_of(model);
+  const bool has_own_size = !model.is_latent() && model.head_dim * model.heads != model.hidden;
+  const PlainHeads plain =
+      has_own_size ? PlainHeads{model.heads, model.key_value_heads} : plain_heads_of(model);
   if (plain.heads == model.heads) {
     take_under(config, {"num_attention_heads"}, "model.num_attention_heads", model.heads, import);
   } else {
@@ -117,6 +119,7 @@ void write_heads(ForeignObject& config, const HfModel& model, Import& import) {
     import.derive({"num_key_value_heads", std::to_string(model.key_value_heads)},
                   "model.num_query_groups", plain.groups, "they divide the heads");
   }
+  if (has_own_size) take_under(config, {"head_dim"}, "model.head_dim", model.head_dim, import);
 }
 
 void write_experts(ForeignObject& config, const HfModel& model, Import& import) {
@@ -192,11 +195,6 @@ std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily&
         fmt::format("multi-head latent attention (kv_lora_rank {}): plain heads of {} stand in for "
                     "it, with other parameters, operations and memory",
                     model.key_value_rank, model.hidden / plain_heads_of(model).heads));
-  } else if (model.head_dim * model.heads != model.hidden) {
-    list.push_back(
-        fmt::format("{} heads of {} are {} wide beside hidden_size {} (here they are "
-                    "hidden_size / num_attention_heads wide)",
-                    model.heads, model.head_dim, model.heads * model.head_dim, model.hidden));
   }
   if (family.per_layer_windows || has_window(config)) add_layer_kinds(config, list);
   if (family.experts) add_expert_limits(config, model, list);
@@ -222,6 +220,10 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
   take_under(config, {"rms_norm_eps"}, "model.norm_epsilon", model.norm_epsilon, import);
   take_under(config, {"rope_theta", "rope_parameters"}, "model.rope_theta", model.rope_theta,
              import);
+  if (model.query_key_norm) {
+    import.derive({"model_type", model.model_type}, "model.query_key_norm",
+                  std::string("per_head"));
+  }
   if (family.experts) write_experts(config, model, import);
   if (has_window(config) && !config.has("layer_types")) {
     import.warn(config.at("sliding_window"),

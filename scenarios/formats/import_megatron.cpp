@@ -149,13 +149,9 @@ void import_attention(MegatronArguments& arguments, Import& import,
   const std::int64_t heads = require(arguments, megatron::kHeads, kForeignDegree, import);
   if (arguments.truth("group_query_attention"))
     take_integer(arguments, megatron::kGroups, kForeignSize, import);
-  const auto channels = arguments.integer("kv_channels", kForeignSize);
-  const std::int64_t hidden = import.integer(megatron::kHidden.ours);
-  if (channels && *channels * heads != hidden) {
-    limits.push_back(
-        fmt::format("{} heads of {} beside hidden_size {} (here heads are hidden_size "
-                    "/ num_attention_heads wide)",
-                    heads, *channels, hidden));
+  const auto channels = arguments.integer(megatron::kHeadDim.theirs, kForeignSize);
+  if (channels && *channels * heads != import.integer(megatron::kHidden.ours)) {
+    take_integer(arguments, megatron::kHeadDim, kForeignSize, import);
   }
   if (arguments.truth("multi_latent_attention")) {
     limits.push_back(
@@ -163,7 +159,7 @@ void import_attention(MegatronArguments& arguments, Import& import,
         "operations and memory");
   }
   if (arguments.truth("qk_layernorm")) {
-    import.warn({"qk_layernorm", "True"}, "norms of queries and keys are not modelled");
+    import.derive({"qk_layernorm", "True"}, "model.query_key_norm", std::string("per_head"));
   }
 }
 

@@ -12,7 +12,8 @@
 #include "strategies/model/pass.hpp"
 #include "strategies/model/transformer.hpp"
 
-// Llama: RMS norm before each branch, rotary positions, grouped query heads, SwiGLU, no biases.
+// Llama: RMS norm before each branch, rotary positions, grouped query heads, SwiGLU, no biases; as
+// Qwen3 has it, norms of queries and keys.
 // Source: Touvron et al., "LLaMA: Open and Efficient Foundation Language Models" (2023).
 namespace shardsim {
 
@@ -21,20 +22,27 @@ namespace {
 class Llama final : public TransformerFamily {
  public:
   explicit Llama(const ModelOptions& options)
-      : TransformerFamily(
-            options, {.out_weight = wo, .norm2_weight = norm2_weight, .out_name = "attention.wo"}),
+      : TransformerFamily(options, {.out_weight = first_behind_qkv(options),
+                                    .norm2_weight = first_behind_qkv(options) + 1,
+                                    .out_name = "attention.wo"}),
+        mlp_first_(traits_.norm2_weight + 1),
         experts_(options) {}
 
   void add_block(ParameterTable& table, const std::string& name, int block) const override {
     const std::int64_t h = options_.hidden_size;
+    const std::int64_t a = options_.num_attention_heads * head_size_;
     const std::int64_t kv = options_.num_query_groups * head_size_;
     const Init init{Init::Kind::bell, kInitScale};
     add_norm(table, name + ".norm1");
     const int t = options_.tensor_parallel;
-    table.add_split(name + ".attention.wq", {h, h}, init, 0, t);
+    table.add_split(name + ".attention.wq", {a, h}, init, 0, t);
     table.add_split(name + ".attention.wk", {kv, h}, init, 0, t);
     table.add_split(name + ".attention.wv", {kv, h}, init, 0, t);
-    table.add_split(name + ".attention.wo", {h, h}, init, 1, t);
+    if (norms_heads()) {
+      table.add_for_heads(name + ".attention.q_norm", {head_size_}, {Init::Kind::ones, 0.0}, t);
+      table.add_for_heads(name + ".attention.k_norm", {head_size_}, {Init::Kind::ones, 0.0}, t);
+    }
+    table.add_split(name + ".attention.wo", {h, a}, init, 1, t);
     add_norm(table, name + ".norm2");
     const MoeOptions& moe = options_.moe;
     if (!moe.in_block(block)) return add_gated_mlp(table, name + ".mlp", options_.ffn_hidden_size);
@@ -47,16 +55,22 @@ class Llama final : public TransformerFamily {
   }
 
  private:
-  // Parameters of a block, in order; backward reports them in reverse. In a block with experts the
-  // router comes before the gated MLP, which is that of the shared experts, if there are any; the
-  // routed experts, a unit of their own, come last.
-  enum Block : int { norm1_weight, wq, wk, wv, wo, norm2_weight, mlp_first, router = mlp_first };
+  // Parameters of a block, in order; backward reports them in reverse. The norms of queries and
+  // keys, if there are any, are followed by attention's last layer, the second norm and the MLP. In
+  // a block with experts the router comes before the gated MLP, which is that of the shared
+  // experts, if there are any; the routed experts, a unit of their own, come last.
+  enum Block : int { norm1_weight, wq, wk, wv, q_norm, k_norm };
   enum GatedMlp : int { w_gate, w_up, w_down, gated_mlp_size };
 
   // Names in errors.
   static constexpr const char* kQkv = "attention.wq, wk, wv";
   static constexpr const char* kGateUp = "mlp.gate, up";
   static constexpr const char* kDown = "mlp.down";
+
+  static int first_behind_qkv(const ModelOptions& options) {
+    return options.query_key_norm == QueryKeyNorm::none ? wv + 1 : k_norm + 1;
+  }
+  [[nodiscard]] bool norms_heads() const { return options_.query_key_norm != QueryKeyNorm::none; }
 
   void add_gated_mlp(ParameterTable& table, const std::string& name, std::int64_t f) const {
     const std::int64_t h = options_.hidden_size;
@@ -74,14 +88,36 @@ class Llama final : public TransformerFamily {
     saved[v] = apply_linear(pass, wv, entered);  // (b, s, g d)
     entered = {};
     drop_recomputed(saved, norm1);
+    if (norms_heads()) {
+      norm_heads(pass, q_norm, q, raw_q, saved);
+      norm_heads(pass, k_norm, k, raw_k, saved);
+    }
     rotary_forward(pass.runtime, saved[q], head_size_, options_.rope_theta, pass.part);
     rotary_forward(pass.runtime, saved[k], head_size_, options_.rope_theta, pass.part);
   }
 
+  // In place of `x` stands its norm, and x in `raw`.
+  void norm_heads(const Pass& pass, int weight, BlockSaved x, BlockSaved raw, Saved& saved) const {
+    NormOutput norm = apply_norm(pass, weight, false, saved[x], options_.norm_epsilon);
+    saved[raw] = std::exchange(saved[x], std::move(norm.y));
+    saved[raw + 1] = std::move(norm.statistics);
+  }
+  // In place of the gradient of the norm stands that of its input.
+  void norm_heads_backward(const Pass& pass, int weight, Tensor& d, BlockSaved raw,
+                           Saved& saved) const {
+    d = finish_norm(pass, weight, false, d, saved[raw], saved[raw + 1]);
+    saved[raw] = {};
+    saved[raw + 1] = {};
+  }
+
   [[nodiscard]] Tensor backward_qkv(const Pass& pass, Qkv gradients, Saved& saved) const override {
-    const auto& [dq, dk, dv] = gradients;
+    auto& [dq, dk, dv] = gradients;
     rotary_backward(pass.runtime, dq, head_size_, options_.rope_theta, pass.part);
     rotary_backward(pass.runtime, dk, head_size_, options_.rope_theta, pass.part);
+    if (norms_heads()) {
+      norm_heads_backward(pass, k_norm, dk, raw_k, saved);
+      norm_heads_backward(pass, q_norm, dq, raw_q, saved);
+    }
     recompute(pass, norm1_weight, input, norm1, saved);
     std::array<ColumnLinear, 3> readers = {
         {{.k = wq, .dy = dq}, {.k = wk, .dy = dk}, {.k = wv, .dy = dv}}};
@@ -92,13 +128,13 @@ class Llama final : public TransformerFamily {
 
   [[nodiscard]] Tensor forward_mlp(const Pass& pass, Saved& saved) const override {
     return options_.moe.in_block(pass.block) ? forward_experts(pass, saved)
-                                             : forward_gated_mlp(pass, mlp_first, saved);
+                                             : forward_gated_mlp(pass, mlp_first_, saved);
   }
 
   [[nodiscard]] Tensor backward_mlp(const Pass& pass, Tensor dy, Saved& saved) const override {
     return options_.moe.in_block(pass.block)
                ? backward_experts(pass, std::move(dy), saved)
-               : backward_gated_mlp(pass, mlp_first, std::move(dy), saved);
+               : backward_gated_mlp(pass, mlp_first_, std::move(dy), saved);
   }
 
   // down(silu(gate(n)) * up(n)) of n = norm2(middle), which nothing else reads after it; its
@@ -123,7 +159,7 @@ class Llama final : public TransformerFamily {
     ExpertLayer::Dispatched dispatched = experts_.dispatch(pass, places(), saved[norm2], kept);
     Tensor shared;
     if (has_shared()) {
-      shared = forward_gated_mlp(pass, router + 1, saved);
+      shared = forward_gated_mlp(pass, mlp_first_ + 1, saved);
     } else {
       drop_recomputed(saved, norm2);
     }
@@ -134,19 +170,19 @@ class Llama final : public TransformerFamily {
 
   [[nodiscard]] bool has_shared() const { return options_.moe.num_shared_experts > 0; }
   [[nodiscard]] ExpertLayer::Places places() const {
-    return {.router = router, .experts = router + 1 + (has_shared() ? gated_mlp_size : 0)};
+    return {.router = mlp_first_, .experts = mlp_first_ + 1 + (has_shared() ? gated_mlp_size : 0)};
   }
   static std::span<Tensor> kept_of(Saved& saved) { return std::span(saved).subspan(num_saved); }
 
   // Returns the gradient of n.
   [[nodiscard]] Tensor backward_experts(const Pass& pass, Tensor dy, Saved& saved) const {
-    recompute(pass, norm2_weight, middle, norm2, saved);
+    recompute(pass, traits_.norm2_weight, middle, norm2, saved);
     Tensor d = experts_.backward(pass, places(), dy, saved[norm2], kept_of(saved));
     if (!has_shared()) {
       saved[norm2] = {};
       return d;
     }
-    const Tensor shared = backward_gated_mlp(pass, router + 1, std::move(dy), saved);
+    const Tensor shared = backward_gated_mlp(pass, mlp_first_ + 1, std::move(dy), saved);
     add_in_place(pass.runtime, shared, d);
     return d;
   }
@@ -162,12 +198,13 @@ class Llama final : public TransformerFamily {
     Tensor d_gate = swiglu_backward(runtime, saved[gate], saved[up], d_up);
     saved[gate] = {};
     saved[up] = {};
-    recompute(pass, norm2_weight, middle, norm2, saved);
+    recompute(pass, traits_.norm2_weight, middle, norm2, saved);
     std::array<ColumnLinear, 2> readers = {{{.k = first + w_gate, .dy = std::move(d_gate)},
                                             {.k = first + w_up, .dy = std::move(d_up)}}};
     return backward_columns(pass, readers, std::move(saved[norm2]), kGateUp);  // (b, s, h)
   }
 
+  int mlp_first_;  // Parameter of a block: its MLP's first, or its router.
   ExpertLayer experts_;
 };
 
@@ -175,12 +212,12 @@ class Llama final : public TransformerFamily {
 
 std::unique_ptr<Model> make_llama(const ModelOptions& options) {
   require_transformer(options);
-  const std::int64_t head_size = options.hidden_size / options.num_attention_heads;
+  const std::int64_t head_size = options.head_size();
   if (head_size % 2 != 0) {
     throw UsageError(
         "E0627",
         "rotary positions turn pairs of elements, but a head has " + std::to_string(head_size),
-        "choose hidden_size / num_attention_heads even");
+        "choose head_dim, or hidden_size / num_attention_heads, even");
   }
   return std::make_unique<Transformer>(options, std::make_unique<Llama>(options));
 }

@@ -38,7 +38,7 @@ class TransformerFamily {
   TransformerFamily(const ModelOptions& options, const FamilyTraits& traits)
       : options_(options),
         traits_(traits),
-        head_size_(options.hidden_size / options.num_attention_heads),
+        head_size_(options.head_size()),
         heads_(options.num_attention_heads / options.tensor_parallel),
         groups_(options.num_query_groups / options.tensor_parallel) {}
   virtual ~TransformerFamily() = default;
@@ -80,6 +80,10 @@ class TransformerFamily {
     activated,
     scores,  ///< See FrameworkMemory, as of masks.
     masks,
+    raw_q,  ///< Before its norm, and the norm's statistics.
+    raw_q_statistics,
+    raw_k,
+    raw_k_statistics,
     num_saved,
   };
   using Qkv = std::array<Tensor, 3>;

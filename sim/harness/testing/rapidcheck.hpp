@@ -108,6 +108,11 @@ inline std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
     options.num_attention_heads = options.num_query_groups * *rc::gen::inRange<std::int64_t>(1, 3);
     // Rotary embeddings turn pairs of elements.
     options.hidden_size = options.num_attention_heads * 2 * *rc::gen::inRange<std::int64_t>(1, 4);
+    // 0: heads share the width.
+    options.head_dim = 2 * *rc::gen::inRange<std::int64_t>(0, 4);
+    if (family == "llama" && *rc::gen::arbitrary<bool>()) {
+      options.query_key_norm = QueryKeyNorm::per_head;
+    }
     options.ffn_hidden_size = *rc::gen::inRange<std::int64_t>(1, 17);
     options.vocab_size = *rc::gen::inRange<std::int64_t>(2, 18);
     options.seq_len = family == "mlp" ? 1 : *rc::gen::inRange<std::int64_t>(1, 9);
@@ -128,8 +133,9 @@ inline void showValue(const MeshShape& shape, std::ostream& out) {
 inline void showValue(const ModelOptions& model, std::ostream& out) {
   out << model.family << ", " << model.num_layers << " layers of " << model.hidden_size << ", ffn "
       << model.ffn_hidden_size << ", heads " << model.num_attention_heads << " of which keys "
-      << model.num_query_groups << ", vocabulary " << model.vocab_size << ", positions "
-      << model.seq_len;
+      << model.num_query_groups << " of " << model.head_size()
+      << (model.query_key_norm == QueryKeyNorm::none ? "" : ", normed") << ", vocabulary "
+      << model.vocab_size << ", positions " << model.seq_len;
 }
 
 }  // namespace shardsim
