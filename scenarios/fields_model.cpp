@@ -156,9 +156,8 @@ std::vector<Field> model_fields() {
           .or_else("\"none\"")
           .same_as({{"torchtitan", "qk_norm"}})
           .foreign({{"Megatron-LM", "qk_layernorm"}, {"Hugging Face", "use_qk_norm"}})
-          .acts_when("family is llama",
-                     [](const Scenario& s) { return s.model.family == ModelFamily::llama; })
-          .doc("per_head: RMS norm over each query and key head in front of rotary positions, with "
+          .doc("Llama only. per_head: RMS norm over each query and key head in front of rotary "
+               "positions, with "
                "a "
                "weight of head_dim that all heads share (Qwen3)."),
       model_field("model.num_experts", &M::num_experts)
