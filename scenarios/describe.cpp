@@ -280,8 +280,8 @@ std::string scenario_reference() {
 }
 
 bool is_meaningful(const Field& field, const Scenario& scenario) {
-  const bool attention =
-      field.path == "model.num_attention_heads" || field.path == "model.num_query_groups";
+  const bool attention = field.path == "model.num_attention_heads" ||
+                         field.path == "model.num_query_groups" || field.path == "model.head_dim";
   if (attention && scenario.model.family == ModelFamily::mlp) return false;
   if (field.path == "system.pcie_gb_per_s") return scenario.system.network.is_nccl();
   if (field.path.rfind("faults.draws.", 0) == 0) return scenario.faults.draws.count > 0;

@@ -88,7 +88,7 @@ std::vector<Field> model_fields() {
           .derived("none for mlp; transformers must give it")
           .sourced()
           .same_as({{"Hugging Face", "n_head"}, {"torchtitan", "n_heads"}})
-          .doc("Query heads; they divide hidden_size."),
+          .doc("Query heads; they divide hidden_size, unless head_dim is given."),
       model_field("model.num_query_groups", &M::num_query_groups)
           .range(1, kTwoTo20)
           .derived("num_attention_heads")
@@ -96,6 +96,14 @@ std::vector<Field> model_fields() {
           .same_as({{"Hugging Face", "num_key_value_heads"}, {"torchtitan", "n_kv_heads"}})
           .doc(
               "Key and value heads; they divide num_attention_heads. gpt2 has one per query head."),
+      model_field("model.head_dim", &M::head_dim)
+          .range(1, kTwoTo14)
+          .derived("hidden_size / num_attention_heads")
+          .sourced()
+          .same_as({{"Megatron-LM", "kv_channels"}, {"Hugging Face", "attention_head_dim"}})
+          .doc(
+              "Elements of a query, key or value head. All heads together may be wider or narrower "
+              "than hidden_size."),
       model_field("model.vocab_size", &M::vocab_size)
           .range(1, kTwoTo24)
           .required()
@@ -144,6 +152,27 @@ std::vector<Field> model_fields() {
                      [](const Scenario& s) { return s.model.family == ModelFamily::llama; })
           .of_values()
           .doc("Base of llama's rotary positions."),
+      model_field("model.rotary_dim", &M::rotary_dim)
+          .range(0, kTwoTo14)
+          .derived("head_dim for llama, else 0")
+          .sourced()
+          .foreign({{"Hugging Face", "partial_rotary_factor"}, {"Megatron-LM", "rotary_percent"}})
+          .doc("Llama only. Elements of each head, the first ones, that rotary positions turn: an "
+               "even number, at least 2."),
+      model_field("model.query_key_norm", &M::query_key_norm)
+          .or_else("\"none\"")
+          .same_as({{"torchtitan", "qk_norm"}})
+          .foreign({{"Megatron-LM", "qk_layernorm"}, {"Hugging Face", "use_qk_norm"}})
+          .doc("Llama only. per_head: RMS norm over each query and key head in front of rotary "
+               "positions. All heads share its weight of head_dim elements (Qwen3)."),
+      model_field("model.query_key_value_bias", &M::query_key_value_bias)
+          .derived("true for gpt2, else false")
+          .same_as({{"Megatron-LM", "add_qkv_bias"}})
+          .foreign({{"Hugging Face", "attention_bias"}})
+          .doc("Queries, keys and values have biases (Qwen2). gpt2 always has them."),
+      model_field("model.attention_out_bias", &M::attention_out_bias)
+          .derived("true for gpt2, else false")
+          .doc("The output projection of attention has a bias. gpt2 always has it."),
       model_field("model.num_experts", &M::num_experts)
           .range(0, kTwoTo14)
           .or_else("0")

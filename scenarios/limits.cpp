@@ -97,9 +97,10 @@ Count context_parallel_bytes(const Scenario& s) {
   const ModelSpec& m = s.model;
   const std::int64_t c = s.parallelism.cp;
   if (c == 1) return 0;
-  const std::int64_t keys = m.hidden_size / m.num_attention_heads * m.num_query_groups;
+  const std::int64_t queries = m.head_dim * m.num_attention_heads;
+  const std::int64_t keys = m.head_dim * m.num_query_groups;
   const Count round = product_if_fits({8 * (c - 1), keys, m.num_layers});
-  const Count exchanged = product_if_fits({6, m.hidden_size + keys, m.num_layers});
+  const Count exchanged = product_if_fits({6, queries + keys, m.num_layers});
   return in_bytes(of_tokens(s, sum_if_fits({round, exchanged})), 0);
 }
 
@@ -139,7 +140,8 @@ Count expert_values(const ModelSpec& m, std::int64_t samples) {
 // Bounds the values kept from forward to backward for `samples` sequences. A transformer block
 // keeps about 12 tensors of its width, 4 of the inner width and 2 matrices of attention scores.
 Count activation_values(const ModelSpec& m, std::int64_t samples) {
-  const auto widths = product_if_fits({m.num_layers, 12 * m.hidden_size + 4 * m.ffn_hidden_size});
+  const std::int64_t width = std::max(m.hidden_size, m.head_dim * m.num_attention_heads);
+  const auto widths = product_if_fits({m.num_layers, 12 * width + 4 * m.ffn_hidden_size});
   const auto layers = product_if_fits({samples, m.seq_len, widths});
   const auto scores =
       product_if_fits({2, samples, m.num_layers, m.num_attention_heads, m.seq_len, m.seq_len});
@@ -208,13 +210,14 @@ void check_products(Reading& r) {
   const Scenario& s = r.scenario;
   const ModelSpec& m = s.model;
   const std::int64_t parameters = num_parameters(m);
-  const std::int64_t widest = std::max({m.hidden_size, m.ffn_hidden_size, m.vocab_size});
+  const std::int64_t heads = m.head_dim * m.num_attention_heads;
+  const std::int64_t widest = std::max({m.hidden_size, heads, m.ffn_hidden_size, m.vocab_size});
   const std::int64_t samples = s.training.micro_batch_size;
   const std::array<Count, 5> counts = {
       product_if_fits({kBytesPerValue, samples, m.seq_len, widest}),
       product_if_fits({kBytesPerValue, samples, m.num_attention_heads, m.seq_len, m.seq_len}),
       product_if_fits({6, parameters, samples, m.seq_len}),
-      product_if_fits({12, m.num_layers, m.hidden_size, samples, m.seq_len, m.seq_len}),
+      product_if_fits({12, m.num_layers, heads, samples, m.seq_len, m.seq_len}),
       activation_values(m, samples)};
   if (std::find(counts.begin(), counts.end(), std::nullopt) != counts.end()) {
     r.problem("E0353", "training.micro_batch_size",

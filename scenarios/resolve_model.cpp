@@ -20,7 +20,8 @@ void need(Reading& r, const std::string& path, const std::string& family) {
 
 void resolve_mlp(Reading& r) {
   ModelSpec& m = r.scenario.model;
-  for (const char* path : {"model.num_attention_heads", "model.num_query_groups"}) {
+  for (const char* path :
+       {"model.num_attention_heads", "model.num_query_groups", "model.head_dim"}) {
     if (r.given(path)) {
       r.problem("E0201", path, "an mlp has no attention", "remove \"" + last_key(path) + "\"");
     }
@@ -33,7 +34,58 @@ void resolve_mlp(Reading& r) {
   }
   derive(r, "model.num_attention_heads", m.num_attention_heads, std::int64_t{0});
   derive(r, "model.num_query_groups", m.num_query_groups, std::int64_t{0});
+  derive(r, "model.head_dim", m.head_dim, std::int64_t{0});
   derive(r, "model.seq_len", m.seq_len, std::int64_t{1});
+}
+
+// Heads share the width of the residual stream, unless their size is given.
+void resolve_head_dim(Reading& r) {
+  ModelSpec& m = r.scenario.model;
+  const char* const cause =
+      r.given("model.head_dim") ? "model.head_dim" : "model.num_attention_heads";
+  if (!r.given("model.head_dim")) {
+    if (!r.all_good({"model.num_attention_heads", "model.hidden_size"})) {
+      r.fields["model.head_dim"].good = false;
+      return;
+    }
+    if (m.hidden_size % m.num_attention_heads != 0) {
+      r.problem("E0201", cause,
+                "num_attention_heads (" + text_of(m.num_attention_heads) +
+                    ") must divide hidden_size (" + text_of(m.hidden_size) +
+                    "), as head_dim is not given",
+                "try " + divisors(m.hidden_size, m.hidden_size) + ", or give head_dim");
+      r.fields["model.head_dim"].good = false;
+      return;
+    }
+    derive(r, "model.head_dim", m.head_dim, m.hidden_size / m.num_attention_heads);
+  }
+}
+
+void resolve_rotary_dim(Reading& r) {
+  ModelSpec& m = r.scenario.model;
+  if (!r.good("model.head_dim")) return;
+  const bool is_given = r.given("model.rotary_dim");
+  const bool is_llama = m.family == ModelFamily::llama;
+  derive(r, "model.rotary_dim", m.rotary_dim, is_llama ? m.head_dim : 0);
+  if (!r.good("model.rotary_dim")) return;
+  if (!is_llama) {
+    if (m.rotary_dim == 0) return;
+    r.problem("E0201", "model.rotary_dim",
+              std::string("family ") + to_string(m.family) + " has no rotary positions",
+              "leave it out, or use the llama family");
+  } else if (m.rotary_dim % 2 != 0 || m.rotary_dim == 0) {
+    const char* const head =
+        r.given("model.head_dim") ? "model.head_dim" : "model.num_attention_heads";
+    r.problem("E0201", is_given ? "model.rotary_dim" : head,
+              "rotary positions turn pairs, and " + text_of(m.rotary_dim) +
+                  " elements of a head are no pairs",
+              is_given ? "give an even number" : "make head_dim even, or give an even rotary_dim");
+  } else if (m.rotary_dim > m.head_dim) {
+    r.problem("E0201", "model.rotary_dim",
+              "a head has " + text_of(m.head_dim) + " elements, and " + text_of(m.rotary_dim) +
+                  " cannot turn",
+              "give at most head_dim");
+  }
 }
 
 void resolve_attention(Reading& r) {
@@ -44,19 +96,7 @@ void resolve_attention(Reading& r) {
   if (r.good("model.num_attention_heads")) {
     derive(r, "model.num_query_groups", m.num_query_groups, m.num_attention_heads);
   }
-  if (r.all_good({"model.num_attention_heads", "model.hidden_size"})) {
-    if (m.hidden_size % m.num_attention_heads != 0) {
-      r.problem("E0201", "model.num_attention_heads",
-                "num_attention_heads (" + text_of(m.num_attention_heads) +
-                    ") must divide hidden_size (" + text_of(m.hidden_size) + ")",
-                "try " + divisors(m.hidden_size, m.hidden_size));
-    } else if (m.family == ModelFamily::llama && (m.hidden_size / m.num_attention_heads) % 2 != 0) {
-      r.problem("E0201", "model.num_attention_heads",
-                "hidden_size / num_attention_heads is " +
-                    text_of(m.hidden_size / m.num_attention_heads) +
-                    "; rotary positions turn pairs and need it even");
-    }
-  }
+  resolve_head_dim(r);
   if (!r.all_good({"model.num_attention_heads", "model.num_query_groups"})) return;
   if (m.num_attention_heads % m.num_query_groups != 0) {
     r.problem("E0201", "model.num_query_groups",
@@ -69,10 +109,27 @@ void resolve_attention(Reading& r) {
   }
 }
 
+void resolve_attention_biases(Reading& r) {
+  ModelSpec& m = r.scenario.model;
+  const bool has_all = m.family == ModelFamily::gpt2;
+  derive(r, "model.query_key_value_bias", m.query_key_value_bias, has_all);
+  derive(r, "model.attention_out_bias", m.attention_out_bias, has_all);
+  if (m.family == ModelFamily::llama) return;
+  for (const auto& [path, value] : {std::pair("model.query_key_value_bias", m.query_key_value_bias),
+                                    std::pair("model.attention_out_bias", m.attention_out_bias)}) {
+    if (value == has_all) continue;
+    r.problem("E0201", path,
+              std::string("family ") + to_string(m.family) +
+                  (has_all ? " always has biases of attention" : " has no attention"),
+              "leave it out, or use the llama family");
+  }
+}
+
 std::int64_t gpt2_parameters(const ModelSpec& m) {
   const std::int64_t h = m.hidden_size;
   const std::int64_t f = m.ffn_hidden_size;
-  const std::int64_t layer = 4 * h * h + 2 * h * f + 9 * h + f;
+  const std::int64_t a = m.head_dim * m.num_attention_heads;
+  const std::int64_t layer = 4 * h * a + 3 * a + 2 * h * f + 6 * h + f;
   const std::int64_t tables = (m.vocab_size + m.max_position_embeddings) * h;
   const std::int64_t head = m.tied_embeddings ? 0 : m.vocab_size * h;
   return tables + m.num_layers * layer + 2 * h + head;
@@ -81,8 +138,12 @@ std::int64_t gpt2_parameters(const ModelSpec& m) {
 std::int64_t llama_parameters(const ModelSpec& m) {
   const std::int64_t h = m.hidden_size;
   const std::int64_t f = m.ffn_hidden_size;
-  const std::int64_t k = h / m.num_attention_heads * m.num_query_groups;
-  const std::int64_t layer = 2 * h * h + 2 * h * k + 2 * h;
+  const std::int64_t a = m.head_dim * m.num_attention_heads;
+  const std::int64_t k = m.head_dim * m.num_query_groups;
+  const std::int64_t norms = m.query_key_norm == QueryKeyNorm::none ? 0 : 2 * m.head_dim;
+  const std::int64_t biases =
+      (m.query_key_value_bias ? a + 2 * k : 0) + (m.attention_out_bias ? h : 0);
+  const std::int64_t layer = 2 * h * a + 2 * h * k + 2 * h + norms + biases;
   const std::int64_t head = m.tied_embeddings ? 0 : m.vocab_size * h;
   const std::int64_t with_experts = m.num_experts > 0 ? m.num_layers - m.first_dense_layers : 0;
   const std::int64_t experts =
@@ -234,6 +295,13 @@ void resolve_model(Reading& r) {
   } else {
     resolve_attention(r);
   }
+  if (m.family != ModelFamily::llama && m.query_key_norm != QueryKeyNorm::none) {
+    r.problem("E0201", "model.query_key_norm",
+              std::string("family ") + to_string(m.family) + " has no norms of queries and keys",
+              "leave it out, or use the llama family");
+  }
+  resolve_rotary_dim(r);
+  resolve_attention_biases(r);
   derive(r, "model.tied_embeddings", m.tied_embeddings, m.family == ModelFamily::gpt2);
   if (!r.good("model.seq_len")) return;
   derive(r, "model.max_position_embeddings", m.max_position_embeddings, m.seq_len);

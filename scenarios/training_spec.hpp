@@ -13,7 +13,7 @@
 namespace shardsim {
 
 /// The network to train. The mlp family reads hidden_size inputs, has num_layers hidden layers of
-/// ffn_hidden_size and vocab_size classes; it has no attention (heads and groups are 0).
+/// ffn_hidden_size and vocab_size classes; it has no attention (heads, groups and head_dim are 0).
 struct ModelSpec {
   std::string preset;  // "" when the model is given inline
   ModelFamily family = ModelFamily::mlp;
@@ -22,12 +22,17 @@ struct ModelSpec {
   std::int64_t ffn_hidden_size = 0;
   std::int64_t num_attention_heads = 0;
   std::int64_t num_query_groups = 0;  // key/value heads; divides num_attention_heads
+  std::int64_t head_dim = 0;          // of a query, key or value head
   std::int64_t vocab_size = 0;
   std::int64_t seq_len = 0;                  // 1 for mlp
   std::int64_t max_position_embeddings = 0;  // rows of gpt2's learned position table; >= seq_len
   bool tied_embeddings = false;              // output projection shares the token embedding
   double norm_epsilon = 0;
+  QueryKeyNorm query_key_norm{};  // none
+  bool query_key_value_bias = false;
+  bool attention_out_bias = false;
   double rope_theta = 0;         // llama: base of the rotary embedding
+  std::int64_t rotary_dim = 0;   // llama: elements of a head that turn
   std::int64_t num_experts = 0;  // llama: in place of blocks' MLP; 0: none, nor what follows
   std::int64_t num_experts_per_token = 0;
   std::int64_t moe_ffn_hidden_size = 0;  // of one expert
@@ -43,15 +48,20 @@ struct ModelSpec {
 };
 
 /// Trainable parameters, exact. With h = hidden_size, f = ffn_hidden_size, L = num_layers,
-/// V = vocab_size, P = max_position_embeddings, k = h x num_query_groups / num_attention_heads:
-///   gpt2:  V h + P h + L (4 h^2 + 2 h f + 9 h + f) + 2 h     [+ V h if the embedding is not tied]
-///   llama: V h + L (2 h^2 + 2 h k + 3 h f + 2 h) + h         [+ V h if the embedding is not tied]
+/// V = vocab_size, P = max_position_embeddings, a = head_dim x num_attention_heads, k = head_dim x
+/// num_query_groups:
+///   gpt2:  V h + P h + L (4 h a + 3 a + 2 h f + 6 h + f) + 2 h   [+ V h if the embedding is not
+///   tied]
+///   llama: V h + L (2 h a + 2 h k + 3 h f + 2 h) + h             [+ V h if the embedding is not
+///   tied]
+///   with norms of queries and keys 2 head_dim more in each layer, with biases of attention a + 2 k
+///   and h more,
 ///   of which a block with E experts of width m, S of them shared, has E h + 3 (E + S) m h in place
 ///   of 3 h f
 ///   mlp:   h f + f + (L - 1) (f^2 + f) + f V + V
-/// gpt2 has biases and two layer norms of 2 h in each layer: 9 h + f = 4 h (norms) + 3 h (query,
-/// key, value) + h (projection) + f (first linear) + h (second). Source: Radford et al. 2019 and
-/// Touvron et al. 2023; tests/scenarios/preset_test.cpp compares it with published counts.
+/// gpt2 has biases and two layer norms of 2 h in each layer: 3 a + 6 h + f = 4 h (norms) + 3 a
+/// (query, key, value) + h (projection) + f (first linear) + h (second). Source: Radford et al.
+/// 2019 and Touvron et al. 2023; tests/scenarios/preset_test.cpp compares it with published counts.
 /// The ranges of the field table keep it within 64 bits. REQUIRES: a loaded scenario's model.
 [[nodiscard]] std::int64_t num_parameters(const ModelSpec& model);
 

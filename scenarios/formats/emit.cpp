@@ -57,6 +57,14 @@ void add_model(const ModelSpec& model, Flags& flags) {
     flags.flag("group-query-attention");
     flags.flag(megatron::kGroups, model.num_query_groups);
   }
+  if (model.head_dim * model.num_attention_heads != model.hidden_size) {
+    flags.flag(megatron::kHeadDim, model.head_dim);
+  }
+  if (model.query_key_norm != QueryKeyNorm::none) flags.flag("qk-layernorm");
+  if (model.family == ModelFamily::llama && model.query_key_value_bias) flags.flag("add-qkv-bias");
+  if (model.family == ModelFamily::llama && model.attention_out_bias) {
+    flags.note("Megatron-LM has no bias of attention's output (attention_out_bias) alone");
+  }
   flags.flag(megatron::kLength, model.seq_len);
   flags.flag(megatron::kPositions, model.max_position_embeddings);
   if (model.family == ModelFamily::llama) {
@@ -64,6 +72,10 @@ void add_model(const ModelSpec& model, Flags& flags) {
     flags.flag("normalization", "RMSNorm");
     flags.flag("position-embedding-type", "rope");
     flags.flag(megatron::kRotaryBase, static_cast<std::int64_t>(model.rope_theta));
+    if (model.rotary_dim != model.head_dim) {
+      flags.flag("rotary-percent", fmt::format("{}", static_cast<double>(model.rotary_dim) /
+                                                         static_cast<double>(model.head_dim)));
+    }
     flags.flag("disable-bias-linear");
   }
   if (!model.tied_embeddings) flags.flag(megatron::kUntied);

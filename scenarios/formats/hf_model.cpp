@@ -14,11 +14,17 @@ namespace {
 constexpr std::array kHfFamilies = {
     HfFamily{.model_type = "llama"},
     HfFamily{.model_type = "mistral"},
+    HfFamily{.model_type = "ministral3"},
+    HfFamily{.model_type = "mimo", .attention_bias = true},
+    HfFamily{.model_type = "phi3"},
     HfFamily{.model_type = "qwen2", .attention_bias = true},
     HfFamily{.model_type = "qwen3", .query_key_norm = true},
+    HfFamily{.model_type = "qwen3_vl_text", .query_key_norm = true},
+    HfFamily{.model_type = "seed_oss"},
     HfFamily{.model_type = "mixtral", .experts = true},
     HfFamily{.model_type = "qwen2_moe", .experts = true, .attention_bias = true},
     HfFamily{.model_type = "qwen3_moe", .experts = true, .query_key_norm = true},
+    HfFamily{.model_type = "qwen3_vl_moe_text", .experts = true, .query_key_norm = true},
     HfFamily{.model_type = "deepseek", .experts = true},
     HfFamily{.model_type = "deepseek_v2", .experts = true},
     HfFamily{.model_type = "deepseek_v3", .experts = true},
@@ -84,6 +90,10 @@ void read_rope(ForeignObject& config, HfModel& model) {
   ForeignObject parameters = config.inner("rope_parameters");
   model.rope_theta =
       config.number("rope_theta").value_or(parameters.number("rope_theta").value_or(kDefault));
+  const double part = config.number("partial_rotary_factor")
+                          .value_or(parameters.number("partial_rotary_factor").value_or(1.0));
+  // As transformers rounds it.
+  model.rotary_dim = static_cast<std::int64_t>(static_cast<double>(model.head_dim) * part);
 }
 
 std::int64_t latent_attention(const HfModel& m) {
@@ -117,15 +127,11 @@ std::vector<std::string> hf_family_names() {
 
 std::int64_t HfModel::num_small_parameters() const {
   const std::int64_t moe_layers = num_experts > 0 ? num_layers - dense_layers : 0;
-  std::int64_t layer = sinks;
-  if (query_bias) layer += (heads + 2 * key_value_heads) * head_dim;
-  if (output_bias) layer += hidden;
-  if (query_key_norm) layer += 2 * head_dim;
   const std::int64_t dense = mlp_bias ? 2 * ffn + hidden : 0;
   std::int64_t sparse = shared_gate ? hidden : 0;
   if (expert_bias) sparse += num_experts * (2 * expert_ffn + hidden) + num_experts;
   if (score_correction) sparse += num_experts;
-  return num_layers * layer + (num_layers - moe_layers) * dense + moe_layers * sparse;
+  return num_layers * sinks + (num_layers - moe_layers) * dense + moe_layers * sparse;
 }
 
 std::int64_t HfModel::num_parameters() const {
@@ -133,12 +139,16 @@ std::int64_t HfModel::num_parameters() const {
   const std::int64_t attention = is_latent() ? latent_attention(*this) : plain_attention(*this);
   const std::int64_t sparse =
       hidden * num_experts + 3 * hidden * (num_experts * expert_ffn + shared_ffn);
-  return (tied ? 1 : 2) * vocab * hidden + num_layers * (attention + 2 * hidden) +
+  const std::int64_t norms = 2 * hidden + (query_key_norm ? 2 * head_dim : 0);
+  const std::int64_t biases =
+      (query_bias ? (heads + 2 * key_value_heads) * head_dim : 0) + (output_bias ? hidden : 0);
+  return (tied ? 1 : 2) * vocab * hidden + num_layers * (attention + norms + biases) +
          (num_layers - moe_layers) * 3 * hidden * ffn + moe_layers * sparse + hidden +
          num_small_parameters();
 }
 
-HfModel read_hf_model(ForeignObject& config, const HfFamily& family, const std::string& file) {
+HfModel read_hf_model(ForeignObject& config, const HfFamily& family, bool tied,
+                      const std::string& file) {
   HfModel model;
   Required required(config);
   model.model_type = family.model_type;
@@ -153,12 +163,12 @@ HfModel read_hf_model(ForeignObject& config, const HfFamily& family, const std::
   model.key_value_heads =
       config.integer("num_key_value_heads", kForeignDegree).value_or(model.heads);
   model.head_dim = config.integer("head_dim", kForeignSize).value_or(model.hidden / model.heads);
-  model.tied = config.truth("tie_word_embeddings").value_or(family.tied);
+  model.tied = config.truth("tie_word_embeddings").value_or(tied);
   constexpr double kEpsilon = 1e-6;
   model.norm_epsilon = config.number("rms_norm_eps").value_or(kEpsilon);
   const bool bias = config.truth("attention_bias").value_or(false);
   model.query_bias = family.attention_bias || bias;
-  model.output_bias = bias;
+  model.output_bias = config.truth("attention_out_bias").value_or(bias && !family.attention_bias);
   model.mlp_bias = config.truth("mlp_bias").value_or(false);
   model.query_key_norm = family.query_key_norm;
   if (family.per_layer_windows) {

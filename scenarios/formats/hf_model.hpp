@@ -15,7 +15,7 @@ struct HfFamily {
   const char* model_type;
   bool experts = false;
   bool tied = false;            ///< If the file does not give it.
-  bool attention_bias = false;  ///< On query, key and value, always there.
+  bool attention_bias = false;  ///< On query, key and value, always there; not on the output.
   bool query_key_norm = false;
   bool per_layer_windows = false;  ///< Some layers see only a window.
 };
@@ -37,8 +37,9 @@ struct HfModel {
   bool tied = false;
   double norm_epsilon = 0.0;
   double rope_theta = 0.0;
-  bool query_bias = false;   ///< On keys and values, too.
-  bool output_bias = false;  ///< On the output of attention.
+  std::int64_t rotary_dim = 0;  ///< Elements of a head that turn.
+  bool query_bias = false;      ///< On keys and values, too.
+  bool output_bias = false;     ///< On the output of attention.
   bool mlp_bias = false;
   bool query_key_norm = false;
   std::int64_t sinks = 0;  ///< Per layer.
@@ -61,12 +62,13 @@ struct HfModel {
   [[nodiscard]] bool is_latent() const { return key_value_rank > 0; }
   /// Trainable parameters, as transformers counts them.
   [[nodiscard]] std::int64_t num_parameters() const;
-  /// Parameters that a scenario has no place for: biases, norms of queries and keys, gates, sinks.
+  /// Parameters that a scenario has no place for: biases of MLPs, gates, sinks.
   [[nodiscard]] std::int64_t num_small_parameters() const;
 };
 
 /// Throws ScenarioError E1354: keys are missing, all of them at once.
-[[nodiscard]] HfModel read_hf_model(ForeignObject& config, const HfFamily& family,
+/// `tied`: whether embeddings are, if this object does not give it.
+[[nodiscard]] HfModel read_hf_model(ForeignObject& config, const HfFamily& family, bool tied,
                                     const std::string& file);
 
 }  // namespace shardsim

@@ -103,7 +103,9 @@ PlainHeads plain_heads_of(const HfModel& model) {
 }
 
 void write_heads(ForeignObject& config, const HfModel& model, Import& import) {
-  const PlainHeads plain = plain_heads_of(model);
+  const bool has_own_size = !model.is_latent() && model.head_dim * model.heads != model.hidden;
+  const PlainHeads plain =
+      has_own_size ? PlainHeads{model.heads, model.key_value_heads} : plain_heads_of(model);
   if (plain.heads == model.heads) {
     take_under(config, {"num_attention_heads"}, "model.num_attention_heads", model.heads, import);
   } else {
@@ -117,6 +119,7 @@ void write_heads(ForeignObject& config, const HfModel& model, Import& import) {
     import.derive({"num_key_value_heads", std::to_string(model.key_value_heads)},
                   "model.num_query_groups", plain.groups, "they divide the heads");
   }
+  if (has_own_size) take_under(config, {"head_dim"}, "model.head_dim", model.head_dim, import);
 }
 
 void write_experts(ForeignObject& config, const HfModel& model, Import& import) {
@@ -192,11 +195,6 @@ std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily&
         fmt::format("multi-head latent attention (kv_lora_rank {}): plain heads of {} stand in for "
                     "it, with other parameters, operations and memory",
                     model.key_value_rank, model.hidden / plain_heads_of(model).heads));
-  } else if (model.head_dim * model.heads != model.hidden) {
-    list.push_back(
-        fmt::format("{} heads of {} are {} wide beside hidden_size {} (here they are "
-                    "hidden_size / num_attention_heads wide)",
-                    model.heads, model.head_dim, model.heads * model.head_dim, model.hidden));
   }
   if (family.per_layer_windows || has_window(config)) add_layer_kinds(config, list);
   if (family.experts) add_expert_limits(config, model, list);
@@ -222,13 +220,28 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
   take_under(config, {"rms_norm_eps"}, "model.norm_epsilon", model.norm_epsilon, import);
   take_under(config, {"rope_theta", "rope_parameters"}, "model.rope_theta", model.rope_theta,
              import);
+  if (model.rotary_dim != model.head_dim && !model.is_latent()) {
+    take_under(config, {"partial_rotary_factor", "rope_parameters"}, "model.rotary_dim",
+               model.rotary_dim, import);
+  }
+  if (model.query_key_norm) {
+    import.derive({"model_type", model.model_type}, "model.query_key_norm",
+                  std::string("per_head"));
+  }
+  if (model.query_bias) {
+    const ForeignValue cause = config.truth("attention_bias").value_or(false)
+                                   ? config.at("attention_bias")
+                                   : ForeignValue{"model_type", model.model_type};
+    import.derive(cause, "model.query_key_value_bias", true);
+    if (model.output_bias) import.derive(cause, "model.attention_out_bias", true);
+  }
   if (family.experts) write_experts(config, model, import);
   if (has_window(config) && !config.has("layer_types")) {
     import.warn(config.at("sliding_window"),
                 "not modelled: attention costs as over all of seq_len, if that is longer");
   }
   if (model.num_small_parameters() > 0) {
-    import.warn({"biases, small norms and gates", std::to_string(model.num_small_parameters())},
+    import.warn({"biases of MLPs, sinks and gates", std::to_string(model.num_small_parameters())},
                 fmt::format("parameters that are not modelled, {:.4f} % of the model",
                             100.0 * static_cast<double>(model.num_small_parameters()) /
                                 static_cast<double>(model.num_parameters())));
@@ -265,15 +278,11 @@ std::string listed_keys(ForeignObject& config) {
 }
 
 [[noreturn]] void refuse_family(ForeignObject& config, const std::string& model_type) {
-  const bool nested = config.has("text_config");
   const std::string name = model_type.empty() ? "no model_type" : "model_type " + model_type;
   config.refuse("E1358", "model_type",
-                fmt::format("{} is not a supported model family; {}", name,
-                            nested ? std::string("its language model is under text_config")
-                                   : listed_keys(config)),
-                nested ? "import the config.json of the language model alone"
-                       : "known are " + one_of_list(hf_family_names()) +
-                             "; if its blocks are those of a llama, set model_type \"llama\"");
+                fmt::format("{} is not a supported model family; {}", name, listed_keys(config)),
+                "known are " + one_of_list(hf_family_names()) +
+                    "; if its blocks are those of a llama, set model_type \"llama\"");
 }
 
 void assume_sequence(ForeignObject& config, Import& import) {
@@ -297,9 +306,16 @@ void ignore_rest(ForeignObject& config, Import& import) {
   import.ignore_rest(config, "says nothing about cost");
 }
 
-void import_llama_like(ForeignObject& config, const HfFamily& family, const std::string& file,
+// A model's file, and whether its embeddings are tied if its own section does not say it.
+struct HfSource {
+  std::string file;
+  std::optional<bool> tied;
+};
+
+void import_llama_like(ForeignObject& config, const HfFamily& family, const HfSource& source,
                        bool approximate, Import& import) {
-  const HfModel model = read_hf_model(config, family, file);
+  const std::string& file = source.file;
+  const HfModel model = read_hf_model(config, family, source.tied.value_or(family.tied), file);
   const std::vector<std::string> limits = hf_inexpressible(config, family, model);
   refuse_or_warn(limits, file, approximate, import);
   write_hf_model(config, family, model, import);
@@ -309,22 +325,38 @@ void import_llama_like(ForeignObject& config, const HfFamily& family, const std:
                             model.num_parameters()));
 }
 
-// The model section and the precision, from Hugging Face's config.json.
-void import_hf_model(const std::string& file, bool approximate, Import& import) {
-  const std::unique_ptr<ForeignFile> read = read_foreign_json(file);
-  ForeignObject config(&read->root);
+void import_text_model(ForeignObject& config, const HfSource& source, bool approximate,
+                       Import& import) {
   const std::string model_type = config.text("model_type").value_or("");
   (void)config.has("architectures");
   const HfFamily* family = find_hf_family(model_type);
   if (model_type == "gpt2") {
     import_gpt2(config, import);
   } else if (family != nullptr) {
-    import_llama_like(config, *family, file, approximate, import);
+    import_llama_like(config, *family, source, approximate, import);
   } else {
     refuse_family(config, model_type);
   }
   assume_sequence(config, import);
   write_hf_precision(config, import);
+  ignore_rest(config, import);
+}
+
+// The model section and the precision, from Hugging Face's config.json. A model that also sees or
+// hears has an object for its language model, which alone is imported.
+void import_hf_model(const std::string& file, bool approximate, Import& import) {
+  const std::unique_ptr<ForeignFile> read = read_foreign_json(file);
+  ForeignObject config(&read->root);
+  if (!config.has("text_config")) return import_text_model(config, {file, {}}, approximate, import);
+  const std::optional<bool> tied = config.truth("tie_word_embeddings");
+  ForeignObject text = config.inner("text_config");
+  import_text_model(text, {file, tied}, approximate, import);
+  (void)config.has("architectures");
+  (void)config.text("model_type");
+  for (const char* tower : {"vision_config", "audio_config"}) {
+    if (!config.has(tower)) continue;
+    import.warn({tower, "{...}"}, "left out: the language model alone is trained");
+  }
   ignore_rest(config, import);
 }
 

@@ -149,22 +149,33 @@ void import_attention(MegatronArguments& arguments, Import& import,
   const std::int64_t heads = require(arguments, megatron::kHeads, kForeignDegree, import);
   if (arguments.truth("group_query_attention"))
     take_integer(arguments, megatron::kGroups, kForeignSize, import);
-  const auto channels = arguments.integer("kv_channels", kForeignSize);
-  const std::int64_t hidden = import.integer(megatron::kHidden.ours);
-  if (channels && *channels * heads != hidden) {
-    limits.push_back(
-        fmt::format("{} heads of {} beside hidden_size {} (here heads are hidden_size "
-                    "/ num_attention_heads wide)",
-                    heads, *channels, hidden));
+  const auto channels = arguments.integer(megatron::kHeadDim.theirs, kForeignSize);
+  if (channels && *channels * heads != import.integer(megatron::kHidden.ours)) {
+    take_integer(arguments, megatron::kHeadDim, kForeignSize, import);
   }
   if (arguments.truth("multi_latent_attention")) {
     limits.push_back(
         "multi_latent_attention: plain heads stand in for it, with other parameters, "
         "operations and memory");
   }
-  if (arguments.truth("qk_layernorm")) {
-    import.warn({"qk_layernorm", "True"}, "norms of queries and keys are not modelled");
+  if (arguments.truth("add_qkv_bias")) {
+    import.derive({"add_qkv_bias", "True"}, "model.query_key_value_bias", true);
   }
+  if (arguments.truth("qk_layernorm")) {
+    import.derive({"qk_layernorm", "True"}, "model.query_key_norm", std::string("per_head"));
+  }
+}
+
+void import_rotary(MegatronArguments& arguments, Import& import) {
+  take_number(arguments, megatron::kRotaryBase, import);
+  const double part = arguments.number("rotary_percent").value_or(1.0);
+  if (part == 1.0) return;
+  const std::int64_t head =
+      import.has("model.head_dim")
+          ? import.integer("model.head_dim")
+          : import.integer(megatron::kHidden.ours) / import.integer(megatron::kHeads.ours);
+  import.derive({"rotary_percent", arguments.written("rotary_percent")}, "model.rotary_dim",
+                static_cast<std::int64_t>(static_cast<double>(head) * part));
 }
 
 // Writes the model section. Returns the parts of it that no scenario can express.
@@ -197,7 +208,7 @@ std::vector<std::string> import_megatron_model(MegatronArguments& arguments, con
   import.derive({megatron::kUntied.theirs, untied ? "True" : "False"}, megatron::kUntied.ours,
                 !untied);
   take_number(arguments, {"norm_epsilon", "model.norm_epsilon"}, import);
-  if (blocks.gated) take_number(arguments, megatron::kRotaryBase, import);
+  if (blocks.gated) import_rotary(arguments, import);
   import_experts(arguments, import, limits);
   return limits;
 }

@@ -24,6 +24,7 @@ inline constexpr NamePair kHidden = {"hidden_size", "model.hidden_size"};
 inline constexpr NamePair kFfn = {"ffn_hidden_size", "model.ffn_hidden_size"};
 inline constexpr NamePair kHeads = {"num_attention_heads", "model.num_attention_heads"};
 inline constexpr NamePair kGroups = {"num_query_groups", "model.num_query_groups"};
+inline constexpr NamePair kHeadDim = {"kv_channels", "model.head_dim"};
 inline constexpr NamePair kLength = {"seq_length", "model.seq_len"};
 inline constexpr NamePair kPositions = {"max_position_embeddings", "model.max_position_embeddings"};
 inline constexpr NamePair kRotaryBase = {"rotary_base", "model.rope_theta"};

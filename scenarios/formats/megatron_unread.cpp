@@ -43,7 +43,6 @@ constexpr auto kUnmodelled = std::to_array<Unmodelled>({
     {"window_size|window_attn_skip_freq", "",
      "not modelled: attention costs as over all of seq_length"},
     {"moe_latent_size", "", "not modelled: experts are hidden_size wide outside"},
-    {"add_qkv_bias", "", "biases of a gated family's attention are not modelled"},
     {"qk_l2_norm", "", "norms of queries and keys are not modelled"},
     {"qk_clip|activation_func_clamp_value|softmax_scale|rotary_interleaved|"
      "rotary_seq_len_interpolation_factor|use_rope_scaling|no_rope_freq|apply_layernorm_1p|"
@@ -57,7 +56,6 @@ constexpr auto kUnmodelled = std::to_array<Unmodelled>({
     {"quick_geglu", "", "not modelled: the family's activation stands in for it"},
     {"glu_linear_offset", "0|0.0", kNumbers},
     {"softmax_type", "vanilla", kNumbers},
-    {"rotary_percent", "1|1.0", kNumbers},
     {"init_method_*", "0.02", "weights start from another distribution here"},
     {"fp32_residual_connection", "", "not modelled: residuals are as wide as the rest"},
     // Experts.

@@ -29,6 +29,11 @@ constexpr std::array kShape = {
     Trait{"model.hidden_size", "hidden size ", ""},
     Trait{"model.num_attention_heads", "", " heads"},
     Trait{"model.num_query_groups", "", " query groups"},
+    Trait{"model.head_dim", "heads of ", ""},
+    Trait{"model.rotary_dim", "rotary elements ", ""},
+    Trait{"model.query_key_norm", "norm of queries and keys ", ""},
+    Trait{"model.query_key_value_bias", "biases of queries, keys and values ", ""},
+    Trait{"model.attention_out_bias", "bias of attention's output ", ""},
 };
 constexpr Trait kMlp = {"model.ffn_hidden_size", "MLP width ", ""};
 constexpr Trait kExperts = {"model.num_experts", "", " experts"};

@@ -21,11 +21,12 @@ namespace {
 constexpr const char* kBegin = "--- arguments ---";
 constexpr const char* kEnd = "--- end of arguments ---";
 
-constexpr std::array<std::pair<const char*, const char*>, 13> kTold = {
+constexpr std::array<std::pair<const char*, const char*>, 14> kTold = {
     {{"num_layers", "model.num_layers"},
      {"hidden_size", "model.hidden_size"},
      {"ffn_hidden_size", "model.ffn_hidden_size"},
      {"num_attention_heads", "model.num_attention_heads"},
+     {"kv_channels", "model.head_dim"},
      {"num_experts", "model.num_experts"},
      {"seq_length", "model.seq_len"},
      {"world_size", "system.ranks"},

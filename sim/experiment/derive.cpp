@@ -125,12 +125,17 @@ ModelOptions model_options_of(const Scenario& scenario, const Software* software
   options.ffn_hidden_size = model.ffn_hidden_size;
   options.num_attention_heads = model.num_attention_heads;
   options.num_query_groups = model.num_query_groups;
+  options.head_dim = model.head_dim;
   options.vocab_size = model.vocab_size;
   options.seq_len = model.seq_len;
   options.max_position_embeddings = model.max_position_embeddings;
   options.tied_embeddings = model.tied_embeddings;
   options.norm_epsilon = model.norm_epsilon;
   options.rope_theta = model.rope_theta;
+  options.rotary_dim = model.rotary_dim;
+  options.query_key_norm = model.query_key_norm;
+  options.query_key_value_bias = model.query_key_value_bias;
+  options.attention_out_bias = model.attention_out_bias;
   options.moe = moe_options_of(model);
   options.hidden_dropout = scenario.training.hidden_dropout;
   options.recompute = scenario.training.recompute;

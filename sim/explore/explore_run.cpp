@@ -53,13 +53,14 @@ constexpr std::array<Axis, 6> kAxes = {{
     {"parallelism.pp", &ParallelismSpec::pp},
 }};
 
-constexpr std::array<Size, 8> kSizes = {{
+constexpr std::array<Size, 9> kSizes = {{
     {"model.num_layers", &ModelSpec::num_layers},
     {"model.seq_len", &ModelSpec::seq_len},
     {"model.ffn_hidden_size", &ModelSpec::ffn_hidden_size},
     {"model.moe_ffn_hidden_size", &ModelSpec::moe_ffn_hidden_size},
     {"model.num_experts", &ModelSpec::num_experts},
     {"model.num_attention_heads", &ModelSpec::num_attention_heads},
+    {"model.head_dim", &ModelSpec::head_dim},
     {"model.hidden_size", &ModelSpec::hidden_size},
     {"model.vocab_size", &ModelSpec::vocab_size},
 }};

@@ -57,6 +57,9 @@ void write_model(const RecognisedBlock& block, const RecognisedLayout& layout, I
     import.derive(seen("heads of keys", block.groups), "model.num_query_groups",
                   block.groups * layout.tp);
   }
+  if (block.heads * block.head_size * layout.tp != block.hidden) {
+    import.derive(seen("elements of a head", block.head_size), "model.head_dim", block.head_size);
+  }
   import.derive(seen("columns of logits", layout.vocabulary), "model.vocab_size",
                 layout.vocabulary);
   import.derive(seen("keys of attention", block.seq_len), "model.seq_len", block.seq_len);

@@ -31,16 +31,17 @@ std::int64_t position_of(const TokenRows& rows, std::int64_t row, std::int64_t w
   return rows.part.token_of(rows.first + row, rows.seq_len) % rows.seq_len * width;
 }
 
-void rotate(const Tensor& x, std::int64_t head_size, double theta, const SequencePart& part,
-            double direction) {
+void rotate(const Tensor& x, const Rotary& rotary, const SequencePart& part, double direction) {
   const std::int64_t own = x.shape()[1];          // Positions of each sample here,
   const std::int64_t seq_len = own * part.parts;  // and in all.
   const std::int64_t width = last_dim(x);
   for (std::int64_t row = 0; row < num_rows(x); ++row) {
     const auto position = static_cast<double>(part.position_of(row % own, seq_len));
     for (std::int64_t i = 0; i < width; i += 2) {
-      const double exponent = -static_cast<double>(i % head_size) / static_cast<double>(head_size);
-      const double angle = direction * position * std::pow(theta, exponent);
+      const std::int64_t element = i % rotary.head_size;
+      if (element >= rotary.turned) continue;
+      const double exponent = -static_cast<double>(element) / static_cast<double>(rotary.turned);
+      const double angle = direction * position * std::pow(rotary.theta, exponent);
       const double cosine = std::cos(angle);
       const double sine = std::sin(angle);
       const double even = x.get(row * width + i);
@@ -49,6 +50,11 @@ void rotate(const Tensor& x, std::int64_t head_size, double theta, const Sequenc
       x.set(row * width + i + 1, even * sine + odd * cosine);
     }
   }
+}
+
+// Elements that stay as they are need not be read: heads are turned in place.
+std::int64_t turned_bytes(const Tensor& x, const Rotary& rotary) {
+  return x.num_bytes() / rotary.head_size * rotary.turned;
 }
 
 }  // namespace
@@ -122,18 +128,19 @@ void position_embedding_backward(Runtime& runtime, const Tensor& dy, const Tenso
   });
 }
 
-void rotary_forward(Runtime& runtime, const Tensor& x, std::int64_t head_size, double theta,
+void rotary_forward(Runtime& runtime, const Tensor& x, const Rotary& rotary,
                     const SequencePart& part) {
-  require_size("rotary", "remainder of the width by the head size", last_dim(x) % head_size, 0);
-  runtime.compute(memory_op("rotary", x.dtype(), 2 * x.num_bytes(), KernelFamily::rotary),
-                  [&] { rotate(x, head_size, theta, part, 1.0); });
+  require_size("rotary", "remainder of the width by the head size", last_dim(x) % rotary.head_size,
+               0);
+  runtime.compute(memory_op("rotary", x.dtype(), 2 * turned_bytes(x, rotary), KernelFamily::rotary),
+                  [&] { rotate(x, rotary, part, 1.0); });
 }
 
-void rotary_backward(Runtime& runtime, const Tensor& dy, std::int64_t head_size, double theta,
+void rotary_backward(Runtime& runtime, const Tensor& dy, const Rotary& rotary,
                      const SequencePart& part) {
   runtime.compute(
-      memory_op("rotary_backward", dy.dtype(), 2 * dy.num_bytes(), KernelFamily::rotary),
-      [&] { rotate(dy, head_size, theta, part, -1.0); });
+      memory_op("rotary_backward", dy.dtype(), 2 * turned_bytes(dy, rotary), KernelFamily::rotary),
+      [&] { rotate(dy, rotary, part, -1.0); });
 }
 
 }  // namespace shardsim

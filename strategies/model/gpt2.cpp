@@ -21,7 +21,8 @@ class Gpt2 final : public TransformerFamily {
  public:
   explicit Gpt2(const ModelOptions& options)
       : TransformerFamily(options, {.has_learned_positions = true,
-                                    .has_biases = true,
+                                    .has_layer_norm = true,
+                                    .has_out_bias = true,
                                     .fuses_qkv = true,
                                     .out_weight = out_weight,
                                     .norm2_weight = norm2_weight,
@@ -32,9 +33,10 @@ class Gpt2 final : public TransformerFamily {
     // Branches that end in the residual stream start smaller, as their number grows with depth.
     const double joining = kInitScale / std::sqrt(2.0 * static_cast<double>(options_.num_layers));
     add_norm(table, name + ".norm1");
+    const std::int64_t a = options_.num_attention_heads * head_size_;
     const std::int64_t kv = options_.num_query_groups * head_size_;
-    add_column_linear(table, name + ".attention.qkv", {h + 2 * kv, h}, {h, kv, kv});
-    add_row_linear(table, name + ".attention.out", {h, h}, joining);
+    add_column_linear(table, name + ".attention.qkv", {a + 2 * kv, h}, {a, kv, kv});
+    add_row_linear(table, name + ".attention.out", {h, a}, joining);
     add_norm(table, name + ".norm2");
     add_column_linear(table, name + ".mlp.up", {options_.ffn_hidden_size, h}, {});
     add_row_linear(table, name + ".mlp.down", {h, options_.ffn_hidden_size}, joining);

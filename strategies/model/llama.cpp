@@ -12,29 +12,65 @@
 #include "strategies/model/pass.hpp"
 #include "strategies/model/transformer.hpp"
 
-// Llama: RMS norm before each branch, rotary positions, grouped query heads, SwiGLU, no biases.
+// Llama: RMS norm before each branch, rotary positions, grouped query heads, SwiGLU, no biases; as
+// Qwen2 and Qwen3 have them, biases of attention, and norms of queries and keys.
 // Source: Touvron et al., "LLaMA: Open and Efficient Foundation Language Models" (2023).
 namespace shardsim {
 
 namespace {
 
+// Parameters of a block, in order; backward reports them in reverse. In a block with experts the
+// router comes before the gated MLP, which is that of the shared experts, if there are any; the
+// routed experts, a unit of their own, come last. Biases stand behind their weights.
+struct BlockPlaces {
+  explicit BlockPlaces(const ModelOptions& options) {
+    int next = 0;
+    const auto take = [&next](bool is_there = true) { return is_there ? next++ : next; };
+    take();  // The first norm.
+    for (int* const weight : {&wq, &wk, &wv}) {
+      *weight = take();
+      take(options.query_key_value_bias);
+    }
+    const bool has_norms = options.query_key_norm != QueryKeyNorm::none;
+    q_norm = take(has_norms);
+    k_norm = take(has_norms);
+    wo = take();
+    take(options.attention_out_bias);
+    norm2 = take();
+    mlp = next;
+  }
+  int wq = 0, wk = 0, wv = 0;
+  int q_norm = 0, k_norm = 0;  // If there are any.
+  int wo = 0;
+  int norm2 = 0;
+  int mlp = 0;  // The router, or the MLP's first.
+};
+
 class Llama final : public TransformerFamily {
  public:
-  explicit Llama(const ModelOptions& options)
-      : TransformerFamily(
-            options, {.out_weight = wo, .norm2_weight = norm2_weight, .out_name = "attention.wo"}),
-        experts_(options) {}
+  explicit Llama(const ModelOptions& options) : Llama(options, BlockPlaces(options)) {}
 
   void add_block(ParameterTable& table, const std::string& name, int block) const override {
     const std::int64_t h = options_.hidden_size;
+    const std::int64_t a = options_.num_attention_heads * head_size_;
     const std::int64_t kv = options_.num_query_groups * head_size_;
     const Init init{Init::Kind::bell, kInitScale};
     add_norm(table, name + ".norm1");
     const int t = options_.tensor_parallel;
-    table.add_split(name + ".attention.wq", {h, h}, init, 0, t);
-    table.add_split(name + ".attention.wk", {kv, h}, init, 0, t);
-    table.add_split(name + ".attention.wv", {kv, h}, init, 0, t);
-    table.add_split(name + ".attention.wo", {h, h}, init, 1, t);
+    for (const auto& [letter, outputs] :
+         {std::pair('q', a), std::pair('k', kv), std::pair('v', kv)}) {
+      table.add_split(name + ".attention.w" + letter, {outputs, h}, init, 0, t);
+      if (!options_.query_key_value_bias) continue;
+      table.add_split(name + ".attention.b" + letter, {outputs}, {Init::Kind::zeros, 0.0}, 0, t);
+    }
+    if (norms_heads()) {
+      table.add_for_heads(name + ".attention.q_norm", {head_size_}, {Init::Kind::ones, 0.0}, t);
+      table.add_for_heads(name + ".attention.k_norm", {head_size_}, {Init::Kind::ones, 0.0}, t);
+    }
+    table.add_split(name + ".attention.wo", {h, a}, init, 1, t);
+    if (options_.attention_out_bias) {
+      table.add(name + ".attention.bo", {h}, {Init::Kind::zeros, 0.0});
+    }
     add_norm(table, name + ".norm2");
     const MoeOptions& moe = options_.moe;
     if (!moe.in_block(block)) return add_gated_mlp(table, name + ".mlp", options_.ffn_hidden_size);
@@ -47,16 +83,22 @@ class Llama final : public TransformerFamily {
   }
 
  private:
-  // Parameters of a block, in order; backward reports them in reverse. In a block with experts the
-  // router comes before the gated MLP, which is that of the shared experts, if there are any; the
-  // routed experts, a unit of their own, come last.
-  enum Block : int { norm1_weight, wq, wk, wv, wo, norm2_weight, mlp_first, router = mlp_first };
+  Llama(const ModelOptions& options, const BlockPlaces& at)
+      : TransformerFamily(options, {.has_out_bias = options.attention_out_bias,
+                                    .out_weight = at.wo,
+                                    .norm2_weight = at.norm2,
+                                    .out_name = "attention.wo"}),
+        at_(at),
+        experts_(options) {}
+
   enum GatedMlp : int { w_gate, w_up, w_down, gated_mlp_size };
 
   // Names in errors.
   static constexpr const char* kQkv = "attention.wq, wk, wv";
   static constexpr const char* kGateUp = "mlp.gate, up";
   static constexpr const char* kDown = "mlp.down";
+
+  [[nodiscard]] bool norms_heads() const { return options_.query_key_norm != QueryKeyNorm::none; }
 
   void add_gated_mlp(ParameterTable& table, const std::string& name, std::int64_t f) const {
     const std::int64_t h = options_.hidden_size;
@@ -69,22 +111,55 @@ class Llama final : public TransformerFamily {
 
   void forward_qkv(const Pass& pass, Saved& saved) const override {
     Tensor entered = enter_region(pass, saved[norm1], kQkv);
-    saved[q] = apply_linear(pass, wq, entered);  // (b, s, a d)
-    saved[k] = apply_linear(pass, wk, entered);  // (b, s, g d)
-    saved[v] = apply_linear(pass, wv, entered);  // (b, s, g d)
+    saved[q] = apply_projection(pass, at_.wq, entered);  // (b, s, a d)
+    saved[k] = apply_projection(pass, at_.wk, entered);  // (b, s, g d)
+    saved[v] = apply_projection(pass, at_.wv, entered);  // (b, s, g d)
     entered = {};
     drop_recomputed(saved, norm1);
-    rotary_forward(pass.runtime, saved[q], head_size_, options_.rope_theta, pass.part);
-    rotary_forward(pass.runtime, saved[k], head_size_, options_.rope_theta, pass.part);
+    if (norms_heads()) {
+      norm_heads(pass, at_.q_norm, q, raw_q, saved);
+      norm_heads(pass, at_.k_norm, k, raw_k, saved);
+    }
+    rotary_forward(pass.runtime, saved[q], rotary(), pass.part);
+    rotary_forward(pass.runtime, saved[k], rotary(), pass.part);
+  }
+
+  [[nodiscard]] Tensor apply_projection(const Pass& pass, int k, const Tensor& x) const {
+    return options_.query_key_value_bias ? apply_linear_with_bias(pass, k, x)
+                                         : apply_linear(pass, k, x);
+  }
+
+  [[nodiscard]] Rotary rotary() const {
+    return {head_size_, options_.rope_theta, options_.rotary_size()};
+  }
+
+  // In place of `x` stands its norm, and x in `raw`.
+  void norm_heads(const Pass& pass, int weight, BlockSaved x, BlockSaved raw, Saved& saved) const {
+    NormOutput norm = apply_norm(pass, weight, false, saved[x], options_.norm_epsilon);
+    saved[raw] = std::exchange(saved[x], std::move(norm.y));
+    saved[raw + 1] = std::move(norm.statistics);
+  }
+  // In place of the gradient of the norm stands that of its input.
+  void norm_heads_backward(const Pass& pass, int weight, Tensor& d, BlockSaved raw,
+                           Saved& saved) const {
+    d = finish_norm(pass, weight, false, d, saved[raw], saved[raw + 1]);
+    saved[raw] = {};
+    saved[raw + 1] = {};
   }
 
   [[nodiscard]] Tensor backward_qkv(const Pass& pass, Qkv gradients, Saved& saved) const override {
-    const auto& [dq, dk, dv] = gradients;
-    rotary_backward(pass.runtime, dq, head_size_, options_.rope_theta, pass.part);
-    rotary_backward(pass.runtime, dk, head_size_, options_.rope_theta, pass.part);
-    recompute(pass, norm1_weight, input, norm1, saved);
-    std::array<ColumnLinear, 3> readers = {
-        {{.k = wq, .dy = dq}, {.k = wk, .dy = dk}, {.k = wv, .dy = dv}}};
+    auto& [dq, dk, dv] = gradients;
+    rotary_backward(pass.runtime, dq, rotary(), pass.part);
+    rotary_backward(pass.runtime, dk, rotary(), pass.part);
+    if (norms_heads()) {
+      norm_heads_backward(pass, at_.k_norm, dk, raw_k, saved);
+      norm_heads_backward(pass, at_.q_norm, dq, raw_q, saved);
+    }
+    recompute(pass, 0, input, norm1, saved);
+    const bool has_bias = options_.query_key_value_bias;
+    std::array<ColumnLinear, 3> readers = {{{.k = at_.wq, .has_bias = has_bias, .dy = dq},
+                                            {.k = at_.wk, .has_bias = has_bias, .dy = dk},
+                                            {.k = at_.wv, .has_bias = has_bias, .dy = dv}}};
     Tensor d = backward_columns(pass, readers, std::move(saved[norm1]), kQkv);  // (b, s, h)
     for (Tensor& used : gradients) used = {};
     return d;
@@ -92,13 +167,13 @@ class Llama final : public TransformerFamily {
 
   [[nodiscard]] Tensor forward_mlp(const Pass& pass, Saved& saved) const override {
     return options_.moe.in_block(pass.block) ? forward_experts(pass, saved)
-                                             : forward_gated_mlp(pass, mlp_first, saved);
+                                             : forward_gated_mlp(pass, at_.mlp, saved);
   }
 
   [[nodiscard]] Tensor backward_mlp(const Pass& pass, Tensor dy, Saved& saved) const override {
     return options_.moe.in_block(pass.block)
                ? backward_experts(pass, std::move(dy), saved)
-               : backward_gated_mlp(pass, mlp_first, std::move(dy), saved);
+               : backward_gated_mlp(pass, at_.mlp, std::move(dy), saved);
   }
 
   // down(silu(gate(n)) * up(n)) of n = norm2(middle), which nothing else reads after it; its
@@ -123,7 +198,7 @@ class Llama final : public TransformerFamily {
     ExpertLayer::Dispatched dispatched = experts_.dispatch(pass, places(), saved[norm2], kept);
     Tensor shared;
     if (has_shared()) {
-      shared = forward_gated_mlp(pass, router + 1, saved);
+      shared = forward_gated_mlp(pass, at_.mlp + 1, saved);
     } else {
       drop_recomputed(saved, norm2);
     }
@@ -134,19 +209,19 @@ class Llama final : public TransformerFamily {
 
   [[nodiscard]] bool has_shared() const { return options_.moe.num_shared_experts > 0; }
   [[nodiscard]] ExpertLayer::Places places() const {
-    return {.router = router, .experts = router + 1 + (has_shared() ? gated_mlp_size : 0)};
+    return {.router = at_.mlp, .experts = at_.mlp + 1 + (has_shared() ? gated_mlp_size : 0)};
   }
   static std::span<Tensor> kept_of(Saved& saved) { return std::span(saved).subspan(num_saved); }
 
   // Returns the gradient of n.
   [[nodiscard]] Tensor backward_experts(const Pass& pass, Tensor dy, Saved& saved) const {
-    recompute(pass, norm2_weight, middle, norm2, saved);
+    recompute(pass, at_.norm2, middle, norm2, saved);
     Tensor d = experts_.backward(pass, places(), dy, saved[norm2], kept_of(saved));
     if (!has_shared()) {
       saved[norm2] = {};
       return d;
     }
-    const Tensor shared = backward_gated_mlp(pass, router + 1, std::move(dy), saved);
+    const Tensor shared = backward_gated_mlp(pass, at_.mlp + 1, std::move(dy), saved);
     add_in_place(pass.runtime, shared, d);
     return d;
   }
@@ -162,12 +237,13 @@ class Llama final : public TransformerFamily {
     Tensor d_gate = swiglu_backward(runtime, saved[gate], saved[up], d_up);
     saved[gate] = {};
     saved[up] = {};
-    recompute(pass, norm2_weight, middle, norm2, saved);
+    recompute(pass, at_.norm2, middle, norm2, saved);
     std::array<ColumnLinear, 2> readers = {{{.k = first + w_gate, .dy = std::move(d_gate)},
                                             {.k = first + w_up, .dy = std::move(d_up)}}};
     return backward_columns(pass, readers, std::move(saved[norm2]), kGateUp);  // (b, s, h)
   }
 
+  BlockPlaces at_;
   ExpertLayer experts_;
 };
 
@@ -175,12 +251,12 @@ class Llama final : public TransformerFamily {
 
 std::unique_ptr<Model> make_llama(const ModelOptions& options) {
   require_transformer(options);
-  const std::int64_t head_size = options.hidden_size / options.num_attention_heads;
-  if (head_size % 2 != 0) {
-    throw UsageError(
-        "E0627",
-        "rotary positions turn pairs of elements, but a head has " + std::to_string(head_size),
-        "choose hidden_size / num_attention_heads even");
+  const std::int64_t turned = options.rotary_size();
+  if (turned < 0 || turned > options.head_size() || turned % 2 != 0) {
+    throw UsageError("E0627",
+                     concat("rotary positions turn pairs of elements, but ", turned, " of the ",
+                            options.head_size(), " of a head"),
+                     "choose rotary_dim, head_dim, or hidden_size / num_attention_heads, even");
   }
   return std::make_unique<Transformer>(options, std::make_unique<Llama>(options));
 }

@@ -142,9 +142,11 @@ void require_transformer(const ModelOptions& options) {
   }
   const std::int64_t heads = options.num_attention_heads;
   const std::int64_t groups = options.num_query_groups;
-  if (heads < 1 || options.hidden_size % heads != 0) {
-    throw UsageError("E0622", concat("num_attention_heads (", heads, ") must divide hidden_size (",
-                                     options.hidden_size, ")"));
+  const bool shares_width = options.head_dim == 0;
+  if (heads < 1 || options.head_dim < 0 || (shares_width && options.hidden_size % heads != 0)) {
+    throw UsageError(
+        "E0622", concat("num_attention_heads (", heads, ") must divide hidden_size (",
+                        options.hidden_size, "), or head_dim (", options.head_dim, ") be given"));
   }
   if (groups < 1 || heads % groups != 0) {
     throw UsageError("E0623", concat("num_query_groups (", groups,

@@ -24,21 +24,32 @@ enum class Recompute : std::uint8_t {
   full,
 };
 
+/// The norm of queries and keys, in front of rotary positions.
+enum class QueryKeyNorm : std::uint8_t {
+  none,
+  per_head,  ///< RMS norm over each head, with one weight [d] that all heads share.
+};
+
 /// Every family reads what it needs of these.
 struct ModelOptions {
   std::string family;                        ///< mlp, gpt2, llama.
   std::int64_t num_layers = 1;               ///< Blocks; mlp: hidden layers.
   std::int64_t hidden_size = 1;              ///< mlp: inputs.
   std::int64_t ffn_hidden_size = 1;          ///< mlp: size of the hidden layers.
-  std::int64_t num_attention_heads = 1;      ///< Divides hidden_size.
+  std::int64_t num_attention_heads = 1;      ///< Divides hidden_size, unless head_dim is given.
   std::int64_t num_query_groups = 1;         ///< Key and value heads; divides the heads.
+  std::int64_t head_dim = 0;                 ///< 0: hidden_size / num_attention_heads.
   std::int64_t vocab_size = 1;               ///< mlp: outputs.
   std::int64_t seq_len = 1;                  ///< Positions per sample; mlp: 1.
   std::int64_t max_position_embeddings = 1;  ///< gpt2: rows of the position table, >= seq_len.
   bool tied_embeddings = false;              ///< The head's weight is the token embedding's.
   double norm_epsilon = 1e-5;
-  double rope_theta = 10000.0;  ///< llama.
-  DType dtype = DType::fp32;    ///< For weights in use and activations.
+  double rope_theta = 10000.0;                       ///< llama.
+  std::int64_t rotary_dim = 0;                       ///< llama; 0: the whole head.
+  QueryKeyNorm query_key_norm = QueryKeyNorm::none;  ///< llama.
+  bool query_key_value_bias = false;                 ///< llama; gpt2 has it.
+  bool attention_out_bias = false;                   ///< llama; gpt2 has it.
+  DType dtype = DType::fp32;                         ///< For weights in use and activations.
   /// mlp: whole numbers as weights and data, so that every gradient is exact in fp64.
   bool integer_valued = false;
   /// Rate for the embedding's output, and for both branches of a block before they join the
@@ -55,6 +66,15 @@ struct ModelOptions {
   int ulysses_degree = 1;  ///< Neighbours that exchange heads, for a form that lets it be chosen.
   MoeOptions moe;          ///< llama.
   FrameworkMemory memory;  ///< Memory kept beside that of the layers.
+
+  /// Elements of a head that rotary positions turn. REQUIRES: llama.
+  [[nodiscard]] std::int64_t rotary_size() const {
+    return rotary_dim > 0 ? rotary_dim : head_size();
+  }
+  /// Elements of a head. REQUIRES: a transformer.
+  [[nodiscard]] std::int64_t head_size() const {
+    return head_dim > 0 ? head_dim : hidden_size / num_attention_heads;
+  }
 };
 
 /// Throws UsageError, with the values, on an unknown family or sizes that do not fit together.

@@ -78,9 +78,9 @@ NormOutput norm_forward(Runtime& runtime, const Tensor& x, const Tensor& weight,
                         double epsilon) {
   const bool is_layer = bias.defined();
   const char* const layer = is_layer ? "layer norm" : "rms norm";
-  const std::int64_t rows = num_rows(x);
-  const std::int64_t h = last_dim(x);
-  require_size(layer, "size of the weight", weight.numel(), h);
+  const std::int64_t h = weight.numel();
+  require_size(layer, "remainder of the width by the size of the weight", last_dim(x) % h, 0);
+  const std::int64_t rows = x.numel() / h;
   if (is_layer) require_size(layer, "size of the bias", bias.numel(), h);
   NormOutput out;
   out.y = new_activation(runtime, x.shape(), x.dtype());
@@ -114,8 +114,9 @@ Tensor norm_backward(Runtime& runtime, const Tensor& dy, const Tensor& x, const 
                      const Tensor& bias_gradient) {
   const bool is_layer = bias_gradient.defined();
   const char* const layer = is_layer ? "layer norm backward" : "rms norm backward";
-  const std::int64_t rows = num_rows(x);
-  const std::int64_t h = last_dim(x);
+  const std::int64_t h = weight.numel();
+  require_size(layer, "remainder of the width by the size of the weight", last_dim(x) % h, 0);
+  const std::int64_t rows = x.numel() / h;
   require_size(layer, "number of elements of dy", dy.numel(), x.numel());
   require_size(layer, "size of the weight's gradient", weight_gradient.numel(), h);
   if (is_layer) require_size(layer, "size of the bias's gradient", bias_gradient.numel(), h);

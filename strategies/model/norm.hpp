@@ -2,7 +2,7 @@
 
 #include "strategies/model/layer.hpp"
 
-// Normalisation over the last dimension, of two kinds.
+// Normalisation over the last dimension, or over equal parts of it, of two kinds.
 //
 // Layer norm has a bias: y = (x - mean) / sqrt(variance + epsilon) * weight + bias. Source: Ba,
 // Kiros and Hinton, "Layer Normalization" (2016).
@@ -11,13 +11,14 @@
 namespace shardsim {
 
 struct NormOutput {
-  Tensor y;  ///< [..., h]
+  Tensor y;  ///< Shape of x.
   /// Needed by backward besides x. Layer norm: [rows, 2], mean and reciprocal standard deviation.
   /// RMS norm: [rows], the reciprocal root.
   Tensor statistics;
 };
 
-/// x [..., h], weight [h], bias [h] or undefined, which makes it RMS norm.
+/// x [..., n h] in rows of h, such as n heads; weight [h], bias [h] or undefined, which makes it
+/// RMS norm.
 [[nodiscard]] NormOutput norm_forward(Runtime& runtime, const Tensor& x, const Tensor& weight,
                                       const Tensor& bias, double epsilon);
 /// Returns dx; weight_gradient and bias_gradient [h], undefined for RMS norm, are added to.

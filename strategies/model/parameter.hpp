@@ -49,8 +49,9 @@ struct ParameterSpec {
   Shape shape;       ///< On one rank; all parts have the same.
   Init init;
   TensorSplit split = {};
-  /// Tensor-parallel ranks see different tokens here (sequence parallelism), so that each has only
-  /// a part of the gradient although all have the whole parameter: it is summed over them.
+  /// Tensor-parallel ranks see different tokens here (sequence parallelism) or different heads, so
+  /// that each has only a part of the gradient although all have the whole parameter: it is summed
+  /// over them.
   bool sum_over_tp = false;
   /// The weights of experts, one after the other along the first dimension: where they are cut,
   /// other ranks keep copies of them than of what is around them (WeightKind::expert).

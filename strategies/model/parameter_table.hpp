@@ -26,6 +26,13 @@ class ParameterTable {
     ++units_.back().count;
     return static_cast<int>(specs_.size()) - 1;
   }
+  /// The same for a parameter that is whole on each of `parts` tensor-parallel ranks, which apply
+  /// it to heads of their own.
+  int add_for_heads(std::string name, const Shape& shape, const Init& init, int parts) {
+    const int index = add(std::move(name), shape, init);
+    specs_.back().sum_over_tp = parts > 1;
+    return index;
+  }
   /// The same for a parameter that tensor-parallel ranks have a part of each; see TensorSplit.
   /// Empty sections: the whole axis. With one part nothing is split.
   int add_split(std::string name, const Shape& whole, const Init& init, int axis, int parts,

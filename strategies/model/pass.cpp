@@ -18,8 +18,7 @@ namespace {
 Tensor sum_for_later(const Pass& pass, const Tensor& weight) {
   return new_activation(pass.runtime, weight.shape(), DType::fp64);
 }
-Tensor row_of(const Tensor& tensor, std::int64_t row) {
-  const std::int64_t width = last_dim(tensor);
+Tensor row_of(const Tensor& tensor, std::int64_t row, std::int64_t width) {
   return tensor.view(row * width, {1, width});
 }
 
@@ -27,19 +26,20 @@ void finish_later(const Pass& pass, int k, WeightGradient::Kind kind, Tensor dy)
   pass.later->push({.kind = kind, .parameter = pass.first + k, .dy = std::move(dy)});
 }
 
-// Leaves the terms of a norm's gradients, row by row: [rows, h] in fp64.
+// Leaves the terms of a norm's gradients, row by row of the weight's size h: [rows, h] in fp64.
 void finish_rows_later(const Pass& pass, int k, bool has_bias, const Tensor& dy, const Tensor& x,
                        const Tensor& weight, const Tensor& statistics) {
-  const Shape shape{num_rows(x), last_dim(x)};
+  const std::int64_t h = weight.numel();
+  const Shape shape{x.numel() / h, h};
   const auto allocate = [&] { return new_activation(pass.runtime, shape, DType::fp64); };
   Tensor bias_terms = has_bias ? allocate() : Tensor();
   Tensor weight_terms = allocate();
   const std::int64_t width = has_bias ? 2 : 1;  // The mean is only needed by norms with a bias.
-  for (std::int64_t row = 0; row < num_rows(x); ++row) {
-    static_cast<void>(norm_backward(pass.runtime, row_of(dy, row), row_of(x, row), weight,
+  for (std::int64_t row = 0; row < shape[0]; ++row) {
+    static_cast<void>(norm_backward(pass.runtime, row_of(dy, row, h), row_of(x, row, h), weight,
                                     statistics.view(width * row, {width}),
-                                    row_of(weight_terms, row).flat(),
-                                    has_bias ? row_of(bias_terms, row).flat() : Tensor()));
+                                    row_of(weight_terms, row, h).flat(),
+                                    has_bias ? row_of(bias_terms, row, h).flat() : Tensor()));
   }
   if (has_bias) finish_later(pass, k + 1, WeightGradient::Kind::bias, std::move(bias_terms));
   finish_later(pass, k, WeightGradient::Kind::bias, std::move(weight_terms));

@@ -283,10 +283,10 @@ std::int64_t Transformer::model_flops_per_sample() const {
     if (shape.rank() == 2) elements += shape.numel();
     if (shape.rank() == 3) elements += shape.numel() / shape[0] * options_.moe.experts_per_token;
   }
-  // Scores, and probabilities times values: 2 s^2 h flops each, of which the mask leaves half.
+  // Scores, and probabilities times values: 2 s^2 a d flops each, of which the mask leaves half.
   const std::int64_t s = options_.seq_len;
-  const std::int64_t attention =
-      checked_product({3, 2, s, s, options_.hidden_size, options_.num_layers});
+  const std::int64_t attention = checked_product(
+      {3, 2, s, s, options_.num_attention_heads, options_.head_size(), options_.num_layers});
   return checked_product({3, 2, s, elements}) + attention;
 }
 

@@ -21,8 +21,8 @@ namespace shardsim {
 /// Traits of a family besides how its blocks lay out their linear layers.
 struct FamilyTraits {
   bool has_learned_positions = false;
-  /// Row-parallel layers and norms have a bias. A norm with a bias is layer norm, else RMS norm.
-  bool has_biases = false;
+  bool has_layer_norm = false;  ///< Norms have a bias: layer norm, else RMS norm.
+  bool has_out_bias = false;    ///< Attention's last layer has a bias.
   bool fuses_qkv = false;  ///< q, k and v are side by side in the rows of one tensor, kept as q.
   int out_weight = 0;      ///< Parameters of a block: attention's last layer, and the second norm.
   int norm2_weight = 0;
@@ -38,7 +38,7 @@ class TransformerFamily {
   TransformerFamily(const ModelOptions& options, const FamilyTraits& traits)
       : options_(options),
         traits_(traits),
-        head_size_(options.hidden_size / options.num_attention_heads),
+        head_size_(options.head_size()),
         heads_(options.num_attention_heads / options.tensor_parallel),
         groups_(options.num_query_groups / options.tensor_parallel) {}
   virtual ~TransformerFamily() = default;
@@ -50,11 +50,11 @@ class TransformerFamily {
   virtual void add_block(ParameterTable& table, const std::string& name, int block) const = 0;
 
   [[nodiscard]] NormOutput forward_norm(const Pass& pass, const Tensor& x) const {
-    return apply_norm(pass, 0, traits_.has_biases, x, options_.norm_epsilon);
+    return apply_norm(pass, 0, traits_.has_layer_norm, x, options_.norm_epsilon);
   }
   [[nodiscard]] Tensor backward_norm(const Pass& pass, int first, const Tensor& dy, const Tensor& x,
                                      const Tensor& statistics) const {
-    return finish_norm(pass, first, traits_.has_biases, dy, x, statistics);
+    return finish_norm(pass, first, traits_.has_layer_norm, dy, x, statistics);
   }
   [[nodiscard]] Tensor forward_block(const Pass& pass, const Tensor& x, Saved& saved) const;
   [[nodiscard]] Tensor backward_block(const Pass& pass, const Tensor& dy, Saved& saved) const;
@@ -80,7 +80,9 @@ class TransformerFamily {
     activated,
     scores,  ///< See FrameworkMemory, as of masks.
     masks,
-    num_saved,
+    raw_q,  ///< Before its norm; the norm's statistics follow.
+    raw_k = raw_q + 2,
+    num_saved = raw_k + 2,
   };
   using Qkv = std::array<Tensor, 3>;
 
@@ -122,8 +124,7 @@ class TransformerFamily {
   // Gradients of q, k and v of the tokens that `d` has.
   [[nodiscard]] Qkv allocate_qkv(Runtime& runtime, const Tensor& d) const;
   [[nodiscard]] QkvHeads heads_of(std::span<const Tensor, 3> qkv) const;
-  // Memory that a framework keeps for the scores of this rank's queries, and for the dropout masks
-  // of both branches (results like `y`).
+  // Memory that a framework keeps for scores, and for dropout masks of both branches.
   [[nodiscard]] Tensor keep_scores(const Pass& pass, const AttentionShape& shape) const;
   [[nodiscard]] Tensor keep_masks(const Pass& pass, const Tensor& y) const;
 };
@@ -173,7 +174,6 @@ class Transformer final : public Model {
   [[nodiscard]] VocabPart vocab_part_of(const ModelContext& context) const;
   [[nodiscard]] TokenRows rows_of(const ModelContext& context, const Batch& batch,
                                   const Tensor& x) const;
-  /// Positions of each sample that a rank has.
   [[nodiscard]] std::int64_t own_positions() const {
     return options_.seq_len / options_.context_parallel;
   }

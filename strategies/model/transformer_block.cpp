@@ -16,8 +16,8 @@ constexpr const char* kMlpBranch = "mlp";
 
 void TransformerFamily::add_norm(ParameterTable& table, const std::string& name) const {
   const Shape shape{options_.hidden_size};
-  table.add(traits_.has_biases ? name + ".weight" : name, shape, {Init::Kind::ones, 0.0});
-  if (traits_.has_biases) table.add(name + ".bias", shape, {Init::Kind::zeros, 0.0});
+  table.add(traits_.has_layer_norm ? name + ".weight" : name, shape, {Init::Kind::ones, 0.0});
+  if (traits_.has_layer_norm) table.add(name + ".bias", shape, {Init::Kind::zeros, 0.0});
 }
 
 Tensor TransformerFamily::forward_block(const Pass& pass, const Tensor& x, Saved& saved) const {
@@ -27,7 +27,7 @@ Tensor TransformerFamily::forward_block(const Pass& pass, const Tensor& x, Saved
   forward_qkv(pass, saved);
   attend_to_tokens(pass, saved);
   if (saved[exchanged_qkv].defined()) saved[q] = saved[k] = saved[v] = {};
-  saved[middle] = apply_row_linear(pass, traits_.out_weight, traits_.has_biases, saved[attended],
+  saved[middle] = apply_row_linear(pass, traits_.out_weight, traits_.has_out_bias, saved[attended],
                                    traits_.out_name);
   apply_dropout(pass, kAttentionBranch, saved[middle]);
   saved[masks] = keep_masks(pass, saved[middle]);
@@ -57,7 +57,7 @@ Tensor TransformerFamily::backward_attention(const Pass& pass, const Tensor& dy,
                                              Saved& saved) const {
   Tensor d_branch = backward_dropout(pass, kAttentionBranch, dy);
   saved[masks] = {};
-  Tensor d = backward_row_linear(pass, traits_.out_weight, traits_.has_biases, d_branch,
+  Tensor d = backward_row_linear(pass, traits_.out_weight, traits_.has_out_bias, d_branch,
                                  saved[attended], traits_.out_name);  // (b, s, a d)
   d_branch = {};
   Qkv gradients = allocate_qkv(pass.runtime, d);

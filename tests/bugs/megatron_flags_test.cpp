@@ -72,7 +72,6 @@ TEST_CASE("flags of Megatron-LM that change cost, memory or numbers need somebod
                                "--no-bias-swiglu-fusion",
                                "--cross-entropy-loss-fusion",
                                "--attention-backend unfused",
-                               "--add-qkv-bias",
                                "--no-overlap-p2p-communication",
                                "--use-nccl-ub",
                                "--calculate-per-token-loss",

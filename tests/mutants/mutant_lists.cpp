@@ -55,6 +55,7 @@ std::vector<Mutant> model_parallel_mutants() {
       drop_gather(scenario, label);
     }
   }
+  drop_sum("llama-normed-heads-tp2", "sequence-parallel gradients");
   for (const char* scenario : {"gpt-pp4-gpipe", "gpt-pp4-1f1b", "gpt-pp3-zb-h1", "gpt-pp2-fsdp4",
                                "gpt-hsdp-tp2-pp2", "gpt-tp2-pp2-dp2-zero2-offload"}) {
     drop_sum(scenario, "tied embedding gradient");

@@ -17,7 +17,7 @@ from dumped_run import DumpedRun
 
 HERE = pathlib.Path(__file__).resolve().parent
 GOLDEN = HERE / "golden.safetensors"
-MODELS = ("gpt2", "llama", "experts")
+MODELS = ("gpt2", "llama", "qwen3", "experts")
 OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "rmsprop")
 # Without clipping, and with a limit below every norm that occurs: golden_test.py checks that it acts.
 LIMITS = {"free": 0, "clipped": 0.2}

@@ -1,4 +1,4 @@
-"""GPT-2, Llama and Llama with experts in PyTorch, from the pages of this project and the papers.
+"""GPT-2, Llama, Qwen3 and Llama with experts in PyTorch, from this project's pages and papers.
 
 Weights and tokens come from a state dump. PyTorch supplies derivatives, optimizers and clipping.
 """
@@ -53,7 +53,7 @@ class Model:
     def __init__(self, model, weights):
         self.options = model
         self.w = weights
-        self.head_size = model["hidden_size"] // model["num_attention_heads"]
+        self.head_size = model["head_dim"]
         self.epsilon = model["norm_epsilon"]
         self.balance = []  # The auxiliary losses of the last forward, by layer.
 
@@ -102,6 +102,10 @@ class Llama(Model):
     def attention(self, name, x):
         q, k, v = (heads_of(F.linear(x, self.w[f"{name}.attention.{each}"]), self.head_size)
                    for each in ("wq", "wk", "wv"))
+        if self.options["query_key_norm"] == "per_head":
+            # Qwen3Attention of huggingface/transformers, models/qwen3/modeling_qwen3.py: RMS norm of
+            # the last dimension, after the split into heads and before rotary positions.
+            q, k = self.norm(name + ".attention.q_norm", q), self.norm(name + ".attention.k_norm", k)
         theta = self.options["rope_theta"]
         mixed = causal_attention(rotated(q, theta), rotated(k, theta), v)
         return F.linear(joined(mixed), self.w[name + ".attention.wo"])

@@ -55,14 +55,16 @@ TEST_CASE("every built-in preset loads, and each of its numbers has a source") {
       }
     }
   }
-  CHECK(names == std::set<std::string>{
-                     "deepseek-v3-like", "dgx-a100",      "dgx-b200",       "dgx-h100",
-                     "dgx-h200",         "gpt2",          "gpt2-large",     "gpt2-medium",
-                     "gpt2-xl",          "gpt3-175b",     "internevo-a100", "jean-zay-a100",
-                     "llama2-13b",       "llama2-70b",    "llama2-7b",      "llama3-405b",
-                     "llama3-70b",       "llama3-8b",     "megascale-a100", "mixtral-8x7b",
-                     "mosaicml-a100",    "mosaicml-h100", "selene",         "vtrain-a100",
-                     "zero-bubble-a100"});
+  CHECK(names == std::set<std::string>{"deepseek-v3-like", "dgx-a100",       "dgx-b200",
+                                       "dgx-h100",         "dgx-h200",       "gpt2",
+                                       "gpt2-large",       "gpt2-medium",    "gpt2-xl",
+                                       "gpt3-175b",        "internevo-a100", "jean-zay-a100",
+                                       "llama2-13b",       "llama2-70b",     "llama2-7b",
+                                       "llama3-405b",      "llama3-70b",     "llama3-8b",
+                                       "megascale-a100",   "mixtral-8x7b",   "mosaicml-a100",
+                                       "mosaicml-h100",    "qwen3-0.6b",     "qwen3-1.7b",
+                                       "qwen3-235b-a22b",  "qwen3-30b-a3b",  "qwen3-32b",
+                                       "selene",           "vtrain-a100",    "zero-bubble-a100"});
 }
 
 // The models' published parameter counts, against a count written here, weight by weight, and not
@@ -71,7 +73,8 @@ TEST_CASE("the models have their published numbers of parameters") {
   const auto count = [](const ModelSpec& m) {
     const std::int64_t h = m.hidden_size;
     const std::int64_t f = m.ffn_hidden_size;
-    const std::int64_t kv = h / m.num_attention_heads * m.num_query_groups;
+    const std::int64_t a = m.head_dim * m.num_attention_heads;
+    const std::int64_t kv = m.head_dim * m.num_query_groups;
     std::int64_t total = m.vocab_size * h;  // token embedding
     for (std::int64_t layer = 0; layer < m.num_layers; ++layer) {
       if (m.family == ModelFamily::gpt2) {
@@ -81,7 +84,8 @@ TEST_CASE("the models have their published numbers of parameters") {
         total += h * f + f + f * h + h;  // feed-forward
       } else {
         total += h + h;                            // two RMS norms: gain
-        total += h * h + h * kv + h * kv + h * h;  // query, key, value, output
+        total += a * h + kv * h + kv * h + h * a;  // query, key, value, output
+        if (m.query_key_norm == QueryKeyNorm::per_head) total += m.head_dim + m.head_dim;
         if (m.num_experts == 0 || layer < m.first_dense_layers) {
           total += h * f + h * f + f * h;  // gate, up, down
           continue;
@@ -107,6 +111,11 @@ TEST_CASE("the models have their published numbers of parameters") {
       {"llama3-70b", 70'553'706'496},
       {"llama3-405b", 405'853'388'800},
       {"mixtral-8x7b", 46'702'792'704},
+      {"qwen3-0.6b", 596'049'920},
+      {"qwen3-1.7b", 1'720'574'976},
+      {"qwen3-32b", 32'762'123'264},
+      {"qwen3-30b-a3b", 30'532'122'624},
+      {"qwen3-235b-a22b", 235'093'634'560},
   };
   for (const auto& [name, parameters] : published) {
     INFO(name);
@@ -134,6 +143,11 @@ TEST_CASE("the formula counts the parameters of the models that are trained") {
     options.ffn_hidden_size = m.ffn_hidden_size;
     options.num_attention_heads = m.num_attention_heads;
     options.num_query_groups = m.num_query_groups;
+    options.head_dim = m.head_dim;
+    options.query_key_norm = m.query_key_norm;
+    options.rotary_dim = m.rotary_dim;
+    options.query_key_value_bias = m.query_key_value_bias;
+    options.attention_out_bias = m.attention_out_bias;
     options.vocab_size = m.vocab_size;
     options.seq_len = m.seq_len;
     options.max_position_embeddings = m.max_position_embeddings;

@@ -71,7 +71,7 @@ TEST_CASE("rotation, positions and dropout of a share are those of the whole") {
   const Tensor table = random_tensor("table", {kSeqLen + 1, 4});
   const Dropout dropout{.rate = 0.4, .seed = 5, .first_token = 3 * kSeqLen};
   const Tensor rotated = copy_of(x);
-  rotary_forward(runtime, rotated, 4, 100.0);
+  rotary_forward(runtime, rotated, {4, 100.0});
   const Tensor placed = copy_of(x);
   position_embedding_forward(runtime, table, placed, {kSeqLen, 0});
   const Tensor dropped = copy_of(x);
@@ -85,9 +85,9 @@ TEST_CASE("rotation, positions and dropout of a share are those of the whole") {
       of_part.part = part;
       of_part.seq_len = kSeqLen;
       const Tensor turned = mine(x);
-      rotary_forward(runtime, turned, 4, 100.0, part);
+      rotary_forward(runtime, turned, {4, 100.0}, part);
       CHECK(equal(turned, mine(rotated)));
-      rotary_backward(runtime, turned, 4, 100.0, part);
+      rotary_backward(runtime, turned, {4, 100.0}, part);
       CHECK(max_difference(turned, mine(x)) < 1e-14);  // Two roundings.
       const Tensor here = mine(x);
       position_embedding_forward(runtime, table, here, {kSeqLen, 0, part});

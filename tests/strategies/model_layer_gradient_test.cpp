@@ -127,11 +127,11 @@ TEST_CASE("rotary embedding: gradient of the input") {
   const Tensor dy = random_tensor("dy", {2, 5, 8});
   const auto value = [&] {
     const Tensor y = copy_of(x);
-    rotary_forward(gradient_runtime, y, 4, 100.0);
+    rotary_forward(gradient_runtime, y, {4, 100.0});
     return dot(y, dy);
   };
   const Tensor dx = copy_of(dy);
-  rotary_backward(gradient_runtime, dx, 4, 100.0);
+  rotary_backward(gradient_runtime, dx, {4, 100.0});
   CHECK_GRADIENT(dx, x, value);
 }
 

@@ -75,7 +75,7 @@ TEST_CASE("activations have their known values") {
 TEST_CASE("rotary turns each pair by its position times its frequency") {
   // One sample, positions 0 to 2, one head of four elements: frequencies 1 and 100^(-1/2) = 0.1.
   const Tensor x = tensor_of({1, 3, 4}, {1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 0, 1});
-  rotary_forward(runtime, x, 4, 100.0);
+  rotary_forward(runtime, x, {4, 100.0});
   for (std::int64_t i = 0; i < 4; ++i) CHECK(x.get(i) == (i % 2 == 0 ? 1.0 : 0.0));
   CHECK(x.get(4) == about(std::cos(1.0)));
   CHECK(x.get(5) == about(std::sin(1.0)));
@@ -89,8 +89,8 @@ TEST_CASE("rotary treats every head and every sample alike") {
   const Tensor head = random_tensor("head", {1, 3, 4});
   const Tensor all = zeros({2, 3, 8});
   for (std::int64_t i = 0; i < all.numel(); ++i) all.set(i, head.get(i / 8 % 3 * 4 + i % 4));
-  rotary_forward(runtime, head, 4, 100.0);
-  rotary_forward(runtime, all, 4, 100.0);
+  rotary_forward(runtime, head, {4, 100.0});
+  rotary_forward(runtime, all, {4, 100.0});
   for (std::int64_t i = 0; i < all.numel(); ++i)
     CHECK(all.get(i) == head.get(i / 8 % 3 * 4 + i % 4));
 }
@@ -104,8 +104,8 @@ TEST_CASE("scores of rotated q and k depend on the distance of their positions o
     q.set(i, q_head[static_cast<std::size_t>(i % 4)]);
     k.set(i, k_head[static_cast<std::size_t>(i % 4)]);
   }
-  rotary_forward(runtime, q, 4, 100.0);
-  rotary_forward(runtime, k, 4, 100.0);
+  rotary_forward(runtime, q, {4, 100.0});
+  rotary_forward(runtime, k, {4, 100.0});
   const auto score = [&](std::int64_t i, std::int64_t j) {
     return dot(q.view(4 * i, {4}), k.view(4 * j, {4}));
   };

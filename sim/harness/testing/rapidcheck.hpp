@@ -108,6 +108,16 @@ inline std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
     options.num_attention_heads = options.num_query_groups * *rc::gen::inRange<std::int64_t>(1, 3);
     // Rotary embeddings turn pairs of elements.
     options.hidden_size = options.num_attention_heads * 2 * *rc::gen::inRange<std::int64_t>(1, 4);
+    // 0: heads share the width.
+    options.head_dim = 2 * *rc::gen::inRange<std::int64_t>(0, 4);
+    if (family == "llama" && *rc::gen::arbitrary<bool>()) {
+      options.query_key_norm = QueryKeyNorm::per_head;
+    }
+    if (family == "llama" && options.head_size() > 2 && *rc::gen::arbitrary<bool>()) {
+      options.rotary_dim = options.head_size() / 4 * 2;
+    }
+    options.query_key_value_bias = family == "llama" && *rc::gen::arbitrary<bool>();
+    options.attention_out_bias = family == "llama" && *rc::gen::arbitrary<bool>();
     options.ffn_hidden_size = *rc::gen::inRange<std::int64_t>(1, 17);
     options.vocab_size = *rc::gen::inRange<std::int64_t>(2, 18);
     options.seq_len = family == "mlp" ? 1 : *rc::gen::inRange<std::int64_t>(1, 9);
@@ -128,8 +138,12 @@ inline void showValue(const MeshShape& shape, std::ostream& out) {
 inline void showValue(const ModelOptions& model, std::ostream& out) {
   out << model.family << ", " << model.num_layers << " layers of " << model.hidden_size << ", ffn "
       << model.ffn_hidden_size << ", heads " << model.num_attention_heads << " of which keys "
-      << model.num_query_groups << ", vocabulary " << model.vocab_size << ", positions "
-      << model.seq_len;
+      << model.num_query_groups << " of " << model.head_size()
+      << (model.query_key_norm == QueryKeyNorm::none ? "" : ", normed")
+      << (model.rotary_dim > 0 ? ", partly turned" : "")
+      << (model.query_key_value_bias ? ", q, k and v biased" : "")
+      << (model.attention_out_bias ? ", output biased" : "") << ", vocabulary " << model.vocab_size
+      << ", positions " << model.seq_len;
 }
 
 }  // namespace shardsim
