@@ -56,5 +56,5 @@ exec unshare --mount bash -c '
   mount --bind /proc "$1/proc"
   mount --bind "$2" "$1/shardsim"
   exec chroot "$1" env HOME=/root XDG_CACHE_HOME=/root/.cache PYTHONDONTWRITEBYTECODE=1 \
-    SHARDSIM="/shardsim/${3#"$2"/}" python3 -B /shardsim/tests/torch/laws_test.py "${@:4}"
+    SHARDSIM="/shardsim/${3#"$2"/}" bash /shardsim/tests/campaigns/torch_laws.sh "${@:4}"
 ' tests "$folder" "$root" "$command" "$@"

@@ -10,6 +10,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
@@ -168,10 +169,10 @@ def recorded(name, folder):
     """The records of the ranks that differ. A schedule that the script has made lies in the
     folder."""
     ranks, words, *_ = STRATEGIES[name]
-    os.environ["SCHEDULE_CSV"] = str(folder / "schedule.csv")
     if words[0] != "pp":
         return [record_rank(0, ranks, PROGRAMS / "llama.py", *words)[0]]
-    done = record(ranks, folder / "records", PROGRAMS / "llama.py", *words)
+    with unittest.mock.patch.dict(os.environ, SCHEDULE_CSV=str(folder / "schedule.csv")):
+        done = record(ranks, folder / "records", PROGRAMS / "llama.py", *words)
     if done.returncode != 0:
         raise AssertionError(done.stderr)
     return [Record(path) for path in sorted((folder / "records").glob("*.jsonl"))]

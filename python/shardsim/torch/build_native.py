@@ -5,6 +5,7 @@ its own. The result lies in $XDG_CACHE_HOME/shardsim (default ~/.cache/shardsim)
 PyTorch and the sources.
 """
 
+import functools
 import hashlib
 import importlib.util
 import os
@@ -104,8 +105,9 @@ def built(torch):
     return out
 
 
+@functools.cache
 def load(torch):
-    """The native module."""
+    """The native module; it can be loaded once in a process."""
     spec = importlib.util.spec_from_file_location("native", built(torch))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -140,8 +140,8 @@ def run(options):
     return status
 
 
-def main():
-    options = parsed(sys.argv[1:])
+def main(arguments=None):
+    options = parsed(sys.argv[1:] if arguments is None else arguments)
     if options.recorder:
         end_with(options.recorder)
     set_environment(options)
