@@ -233,7 +233,10 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
                                    ? config.at("attention_bias")
                                    : ForeignValue{"model_type", model.model_type};
     import.derive(cause, "model.query_key_value_bias", true);
-    if (model.output_bias) import.derive(cause, "model.attention_out_bias", true);
+  }
+  if (model.output_bias) {
+    take_under(config, {"attention_out_bias", "attention_bias"}, "model.attention_out_bias", true,
+               import);
   }
   if (family.experts) write_experts(config, model, import);
   if (has_window(config) && !config.has("layer_types")) {
@@ -248,8 +251,8 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
   }
 }
 
-// Reads "dtype", or "torch_dtype" as it was before transformers 4.56.
-void write_hf_precision(ForeignObject& config, Import& import) {
+// Reads "dtype", or "torch_dtype" as it was before transformers 4.56, if the file has one.
+void take_hf_precision(ForeignObject& config, Import& import) {
   for (const char* key : {"dtype", "torch_dtype"}) {
     const std::optional<std::string> dtype = config.text(key);
     if (!dtype) continue;
@@ -258,6 +261,9 @@ void write_hf_precision(ForeignObject& config, Import& import) {
     if (!import.has("training.precision")) import.take({key, *dtype}, "training.precision", ours);
     return;
   }
+}
+
+void assume_precision(Import& import) {
   if (import.has("training.precision")) return;
   import.assume("the precision of training", "training.precision", std::string("bf16"),
                 "the file names no dtype for training");
@@ -338,7 +344,8 @@ void import_text_model(ForeignObject& config, const HfSource& source, bool appro
     refuse_family(config, model_type);
   }
   assume_sequence(config, import);
-  write_hf_precision(config, import);
+  take_hf_precision(config, import);
+  assume_precision(import);
   ignore_rest(config, import);
 }
 
@@ -350,6 +357,8 @@ void import_hf_model(const std::string& file, bool approximate, Import& import) 
   if (!config.has("text_config")) return import_text_model(config, {file, {}}, approximate, import);
   const std::optional<bool> tied = config.truth("tie_word_embeddings");
   ForeignObject text = config.inner("text_config");
+  take_hf_precision(text, import);
+  take_hf_precision(config, import);
   import_text_model(text, {file, tied}, approximate, import);
   (void)config.has("architectures");
   (void)config.text("model_type");

@@ -144,7 +144,7 @@ void import_experts(MegatronArguments& arguments, Import& import,
   }
 }
 
-void import_attention(MegatronArguments& arguments, Import& import,
+void import_attention(MegatronArguments& arguments, const Blocks& blocks, Import& import,
                       std::vector<std::string>& limits) {
   const std::int64_t heads = require(arguments, megatron::kHeads, kForeignDegree, import);
   if (arguments.truth("group_query_attention"))
@@ -161,7 +161,9 @@ void import_attention(MegatronArguments& arguments, Import& import,
   if (arguments.truth("add_qkv_bias")) {
     import.derive({"add_qkv_bias", "True"}, "model.query_key_value_bias", true);
   }
-  if (arguments.truth("qk_layernorm")) {
+  if (arguments.truth("qk_layernorm") && !blocks.gated) {
+    import.warn({"qk_layernorm", "True"}, "a gpt2 here has no norms of queries and keys");
+  } else if (arguments.truth("qk_layernorm")) {
     import.derive({"qk_layernorm", "True"}, "model.query_key_norm", std::string("per_head"));
   }
 }
@@ -199,7 +201,7 @@ std::vector<std::string> import_megatron_model(MegatronArguments& arguments, con
     import.derive({megatron::kFfn.theirs, "(not there)"}, megatron::kFfn.ours, width,
                   "Megatron-LM's default");
   }
-  import_attention(arguments, import, limits);
+  import_attention(arguments, blocks, import, limits);
   import_vocabulary(arguments, run, import);
   require(arguments, megatron::kLength, kForeignSize, import);
   if (!blocks.gated) take_integer(arguments, megatron::kPositions, kForeignSize, import);

@@ -15,6 +15,7 @@
 
 #include "sim/programs/last_step.hpp"
 #include "sim/programs/program_reader.hpp"
+#include "sim/programs/root_kinds.hpp"
 #include "sim/programs/trace_groups.hpp"
 
 namespace shardsim {
@@ -182,49 +183,15 @@ class RecordMerger {
     return group == 0 || groups_->group_in(group - 1, rank).members.size == num_ranks_;
   }
 
-  // Ranks of a class with equal roots do the same. Roots that were not recorded: as most records.
-  struct RootKinds {
-    struct Kind {
-      std::size_t variant = 0;
-      std::size_t num_records = 0;
-    };
-    std::map<std::vector<int>, Kind> kinds;  // By roots_at.
-    std::vector<int> most;                   // The kind of most records.
-  };
-
   [[nodiscard]] std::vector<int> roots_if_told(int rank) const {
     const auto told = told_by_roots_.find(key_of(rank));
     if (told == told_by_roots_.end()) return {};
     std::vector<int> roots = roots_at(rank);
-    return told->second.kinds.contains(roots) ? roots : told->second.most;
+    return told->second.models.contains(roots) ? roots : told->second.most;
   }
 
-  // None unless records differ where one is of a root and the other is not, such as a rank that
-  // reads data and sends it to its group. One record is no evidence: rank 0 is a root, too, and may
-  // write a log that other roots do not write.
-  [[nodiscard]] std::optional<RootKinds> kinds_of_roots(const std::vector<int>& key,
-                                                        const Class& found) const {
-    RootKinds told;
-    std::size_t most = 0;
-    for (std::size_t variant = 0; variant < found.variants.size(); ++variant) {
-      if (found.variants[variant].size() > found.variants[most].size()) most = variant;
-      for (const std::size_t record : found.variants[variant]) {
-        const std::vector<int> roots = roots_at(records_[record].rank());
-        RootKinds::Kind& kind =
-            told.kinds.try_emplace(roots, RootKinds::Kind{variant}).first->second;
-        if (kind.variant != variant) return std::nullopt;
-        ++kind.num_records;
-      }
-    }
-    told.most = roots_at(records_[found.variants[most].front()].rank());
-    bool is_told = false;
-    for (const auto& [roots, kind] : told.kinds) {
-      if (kind.variant == most) continue;
-      const std::size_t num_ranks = num_alike(key, roots);
-      if (kind.num_records < std::min<std::size_t>(2, num_ranks)) return std::nullopt;
-      is_told = is_told || num_ranks > 1;
-    }
-    return is_told ? std::optional(std::move(told)) : std::nullopt;
+  [[nodiscard]] static const std::vector<std::size_t>& most_of(const Class& found) {
+    return *std::ranges::max_element(found.variants, {}, &std::vector<std::size_t>::size);
   }
 
   void add_to_class(std::size_t record) {
@@ -246,13 +213,15 @@ class RecordMerger {
   // that writes a log, stand for themselves.
   void choose_models() {
     for (const auto& [key, found] : classes_) {
-      if (std::optional<RootKinds> told = kinds_of_roots(key, found)) {
+      std::optional<RootKinds> told = kinds_of_roots(
+          found.variants, [this](std::size_t i) { return roots_at(records_[i].rank()); },
+          [this, &of_class = key](const RootPlaces& roots) { return num_alike(of_class, roots); });
+      if (told) {
+        take_kinds(found, *told);
         told_by_roots_.emplace(key, *std::move(told));
-        take_all_variants(found);
         continue;
       }
-      const std::vector<std::size_t>& most =
-          *std::ranges::max_element(found.variants, {}, &std::vector<std::size_t>::size);
+      const std::vector<std::size_t>& most = most_of(found);
       models_.insert(most.front());
       if (found.variants.size() == 1) continue;
       const RankProgram& model = records_[most.front()].program;
@@ -262,23 +231,32 @@ class RecordMerger {
         const Record& other = records_[variant.front()];
         const std::string difference = difference_of(model, other.program);
         if (!is_most && num_alike(key) > found.num_records) refuse(other, difference);
-        set_.notes.push_back(fmt::format(
-            "rank {} does something else than most in the same places, and stands for {}: {}",
-            other.rank(), variant.size() == 1 ? "itself" : "those that do the same", difference));
+        note_other(variant, difference);
       }
     }
   }
 
-  void take_all_variants(const Class& found) {
-    const Record& first = records_[found.variants.front().front()];
+  void note_other(const std::vector<std::size_t>& variant, const std::string& difference) {
+    set_.notes.push_back(fmt::format(
+        "rank {} does something else than most in the same places, and stands for {}: {}",
+        records_[variant.front()].rank(), variant.size() == 1 ? "itself" : "those that do the same",
+        difference));
+  }
+
+  void take_kinds(const Class& found, const RootKinds& told) {
+    for (const auto& [_, model] : told.models) models_.insert(model);
+    const RankProgram& first = records_[most_of(found).front()].program;
     for (const std::vector<std::size_t>& variant : found.variants) {
-      models_.insert(variant.front());
-      const Record& other = records_[variant.front()];
-      if (&other == &first) continue;
+      if (variant == most_of(found)) continue;
+      const std::string difference = difference_of(first, records_[variant.front()].program);
+      if (!models_.contains(variant.front())) {
+        note_other(variant, difference);
+        continue;
+      }
       set_.notes.push_back(fmt::format(
           "ranks in the same places that are roots of calls do something else than those that are "
           "not, and each stands for its kind: {}",
-          difference_of(first.program, other.program)));
+          difference));
     }
   }
 
@@ -307,7 +285,17 @@ class RecordMerger {
       const int recorded = groups_->place_in(static_cast<int>(group), record.rank());
       if (has_messages_[group] && place != recorded) return false;
     }
-    return told_by_roots_.empty() || roots_if_told(rank) == roots_if_told(record.rank());
+    return key_of(rank) != key_of(record.rank()) ||
+           roots_if_told(rank) == roots_if_told(record.rank());
+  }
+
+  // Whether a record says what others like it do.
+  [[nodiscard]] bool is_model(std::size_t record) const {
+    const int rank = records_[record].rank();
+    const auto told = told_by_roots_.find(key_of(rank));
+    return told == told_by_roots_.end()
+               ? models_.contains(model_of_[record])
+               : told->second.models.at(roots_at(rank)) == model_of_[record];
   }
 
   // None: no record is good for the rank.
@@ -316,7 +304,7 @@ class RecordMerger {
     std::vector<std::size_t> models;
     for (std::size_t i = 0; i < records_.size(); ++i) {
       if (records_[i].rank() == rank) return model_of_[i];
-      if (!models_.contains(model_of_[i]) || !can_do(records_[i], rank)) continue;
+      if (!is_model(i) || !can_do(records_[i], rank)) continue;
       ranks.push_back(records_[i].rank());
       models.push_back(model_of_[i]);
     }

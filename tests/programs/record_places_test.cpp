@@ -136,6 +136,22 @@ TEST_CASE("a rank that alone does something else is not taken for all roots") {
   CHECK(contains(error, "record more ranks"));
 }
 
+TEST_CASE("a rank that logs stands for itself beside roots that read") {
+  const ProgramSet set = GroupsWithRoots(0)
+                             .add(0, "h0 h1 p0:0 w0")
+                             .add(2, "h0 p0:0 w0")
+                             .add(4, "h0 p0:0 w0")
+                             .add(1, "p0:0 w0")
+                             .add(3, "p0:0 w0")
+                             .add(7, "h1 p0:0 w0")
+                             .merged();
+  const std::vector<int>& of_rank = set.programs.of_rank;
+  CHECK(of_rank == std::vector<int>{0, 1, 2, 1, 2, 1, 2, 3});
+  CHECK(has_note(set, kRootsNote));
+  CHECK(has_note(set, "rank 0 does something else than most in the same places"));
+  CHECK(has_note(set, "rank 7 does something else than most in the same places"));
+}
+
 TEST_CASE("roots tell nothing if ranks with equal roots differ") {
   GroupsWithRoots groups(0);
   groups.add(0, "h0 p0:0 w0").add(2, "h0 p0:0 w0").add(5, "p0:0 w0").add(7, "h1 p0:0 w0");
@@ -153,7 +169,7 @@ TEST_CASE("roots of calls before the last step are no roots") {
 }
 
 TEST_CASE("roots without a record do what most do") {
-  // Ranks 4 to 7 read for their neighbours, in groups of which a record is only of no root.
+  // Roots of pairs read. Those of even or odd ranks are others, and not all of them are recorded.
   const auto read = [](int rank, const std::string& steps) {
     const std::string rows = group_line("a", {0, 1}) + group_line("b", {2, 3}) +
                              group_line("c", {4, 5}) + group_line("d", {6, 7}) +

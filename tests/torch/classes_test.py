@@ -66,18 +66,30 @@ class ClassesTest(unittest.TestCase):
         self.assertEqual(ranks, [0, 1, 2, 3])
         self.assertEqual(stands, [0, 1, 2, 3])
 
-    def test_two_ranks_of_each_kind_of_root_are_recorded(self):
+    def test_ranks_of_each_kind_of_root_are_recorded(self):
         groups = {f"tp{i}": [2 * i, 2 * i + 1] for i in range(16)}
         rows = broadcasts("tp0", 0)
+        # Three of the kinds of the first and the last rank.
         ranks, stands = classes.choose(record(32, groups, rows=rows), checks=2)
-        self.assertEqual(len(ranks), 4)
-        self.assertEqual([rank % 2 for rank in ranks].count(0), 2)
+        self.assertEqual(ranks, [0, 1, 2, 3, 4, 31])
         self.assertEqual([stands[rank] for rank in ranks], ranks)
-        # A pipeline of another root, too.
-        rows = broadcasts("tp0", 0, "p1:0 w0")
+        # Roots at two places are two kinds.
+        groups = {f"tp{i}": [4 * i + j for j in range(4)] for i in range(8)}
+        rows = [*broadcasts("tp0", 0)[:1], *broadcasts("tp0", 1)[:1], {"steps": "p0:0 w0 p1:0 w0"}]
+        ranks, _ = classes.choose(record(32, groups, rows=rows), checks=0)
+        self.assertEqual(ranks, [0, 1, 2, 3, 4, 5, 8, 31])
+
+    def test_pipelines_of_each_kind_of_root_are_recorded(self):
+        groups = {f"tp{i}": [2 * i, 2 * i + 1] for i in range(16)}
         groups |= {f"pp{i}": [i, i + 16] for i in range(16)}
-        ranks, stands = classes.choose(record(32, groups, ["pp0"], rows=rows), checks=2)
-        self.assertEqual(ranks, [0, 1, 2, 15, 16, 17, 18, 31])
+        rows = broadcasts("tp0", 0, "p1:0 w0")
+        ranks, _ = classes.choose(record(32, groups, ["pp0"], rows=rows), checks=2)
+        self.assertEqual(ranks, [0, 1, 2, 3, 4, 15, 16, 17, 18, 19, 20, 31])
+        # Too long for all of them: the last, as without roots.
+        groups = {f"tp{i}": [2 * i, 2 * i + 1] for i in range(32)}
+        groups |= {f"pp{i}": list(range(i, 64, 8)) for i in range(8)}
+        ranks, _ = classes.choose(record(64, groups, ["pp0"], rows=rows), checks=2)
+        self.assertEqual(ranks, sorted([*range(0, 64, 8), *range(7, 64, 8)]))
 
     def test_roots_count_in_the_last_step_only(self):
         groups = {f"tp{i}": [4 * i + j for j in range(4)] for i in range(16)}

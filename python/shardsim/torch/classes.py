@@ -3,14 +3,15 @@
 Ranks that send each other messages (pipelines) differ by their places in the groups over which the
 messages go. All others are expected to do the same, each in its own groups; a few more are recorded
 to see whether that is so. Roots of a step's calls, such as ranks that read data for their groups,
-may do more than others: two of each kind are recorded, as rank 0 alone may do more for another
-reason.
+may do more than others: two of each kind are recorded, and three of those of the first and the last
+rank, which alone may do more for another reason, such as a log.
 """
 
 import json
 import random
 
-MOST_CHECKED = 16  # Ranks that are recorded, if it takes more than one of each place.
+MOST_CHECKED = 16  # Ranks that are recorded, if it takes more than one of each place,
+MOST_OF_ROOTS = 32  # and if roots are among them.
 
 
 class Record:
@@ -105,17 +106,19 @@ def representatives(record):
     return [by_places.get(places(rank), record.rank) for rank in range(record.world)]
 
 
-def two_of_each_root(record):
-    """Two ranks of each kind: the kind is in which groups a rank is a root. None: nobody is one, but
-    for the one rank of a group of all ranks."""
+def some_of_each_root(record):
+    """Ranks of each kind: the kind is at which place a rank is a root of which groups. None: nobody is
+    one, but for the one rank of a group of all ranks."""
     names = [name for name in sorted(record.roots) if len(record.members(name)) < record.world]
     groups = counterparts(record, names)
     by_kind = {}
-    for rank in (0, record.world - 1, *range(record.world)):
-        kind = tuple(rank in group and group[rank].index(rank) in record.roots[name]
-                     for name, group in zip(names, groups))
+    ends = {0, record.world - 1}
+    for rank in (*sorted(ends), *range(record.world)):
+        places = (group[rank].index(rank) if rank in group else -1 for group in groups)
+        kind = tuple(place if place in record.roots[name] else -1
+                     for name, place in zip(names, places))
         of_kind = by_kind.setdefault(kind, [])
-        if len(of_kind) < 2 and rank not in of_kind:
+        if rank not in of_kind and len(of_kind) < (3 if ends & set(of_kind) else 2):
             of_kind.append(rank)
     return {rank for ranks in by_kind.values() for rank in ranks} if len(by_kind) > 1 else set()
 
@@ -123,19 +126,23 @@ def two_of_each_root(record):
 def choose(record, checks, seed=0):
     """The ranks to record, and by rank the one that stands for it. `checks`: how many are recorded
     only to be compared, where no messages are sent."""
-    roots = two_of_each_root(record)
+    roots = some_of_each_root(record)
     if record.with_messages:
         kinds = counterparts(record, record.with_messages)
         stands = representatives(record)
         recorded = set(stands)
-        compared = recorded.union(*(connected(rank, kinds) for rank in {record.world - 1, *roots}))
-        if len(compared) <= MOST_CHECKED:
-            for rank in compared - recorded:
-                stands[rank] = rank
-            recorded = compared
+        last = recorded.union(connected(record.world - 1, kinds))
+        of_roots = last.union(*(connected(rank, kinds) for rank in roots))
+        for compared, most in ((of_roots, MOST_OF_ROOTS if roots else MOST_CHECKED),
+                               (last, MOST_CHECKED)):
+            if len(compared) <= most:
+                for rank in compared - recorded:
+                    stands[rank] = rank
+                recorded = compared
+                break
         return sorted(recorded), stands
     ranks = {record.rank, record.world - 1}
-    if len(ranks | roots) <= MOST_CHECKED:
+    if len(ranks | roots) <= MOST_OF_ROOTS:
         ranks |= roots
     others = [rank for rank in range(record.world) if rank not in ranks]
     ranks.update(random.Random(seed).sample(others, max(0, min(checks - len(ranks) + 2, len(others)))))

@@ -50,6 +50,7 @@ def settle_environment():
 
 def main():
     settle_environment()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # Who starts this may ignore it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     options = parsed(sys.argv[1:])
     options.out = pathlib.Path(options.out)

@@ -29,11 +29,14 @@ def forked(run, output=os.devnull):
     """The number of a process that calls `run`. This process must have a single thread."""
     sys.stdout.flush()
     sys.stderr.flush()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # Its handler is this process's.
     pid = os.fork()
     if pid != 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         return pid
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         log = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         os.dup2(log, 1)
@@ -43,6 +46,19 @@ def forked(run, output=os.devnull):
         traceback.print_exc()
     sys.stderr.flush()
     os._exit(70)
+
+
+def load():
+    """Loads all that ranks are forked with. Raises Failed."""
+    try:
+        build_native.load(torch)
+    except build_native.CannotBuild as error:
+        raise Failed(str(error)) from None
+    threads = len(os.listdir("/proc/self/task"))
+    if threads > 1:
+        raise Failed(f"PyTorch, or what Python loads when it starts, has started {threads - 1} threads, "
+                     "and ranks cannot be forked beside them: set OPENBLAS_NUM_THREADS=1 and "
+                     "MKL_NUM_THREADS=1, and look at PYTHONSTARTUP and sitecustomize")
 
 
 def end(pid):
@@ -85,6 +101,8 @@ class Recording:
             end(self.pid)
 
     def tail(self):
+        if not self.log.is_file():
+            return "  (its output is not there)"
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         return "\n".join("  " + line for line in lines[-TAIL:])
 
@@ -99,12 +117,17 @@ def meeting_place():
         launch.end_with(recorder)
         store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False, use_libuv=False)
         os.write(writable, str(store.port).encode())
+        os.close(writable)
         signal.pause()
 
     pid = forked(keep)
     os.close(writable)
     with os.fdopen(readable) as port:
-        return pid, int(port.read(5) or "0")
+        said = port.read()
+    if not said:
+        end(pid)
+        raise Failed("recorded ranks cannot meet: no port of localhost can be opened")
+    return pid, int(said)
 
 
 def wait_for(recordings):
@@ -129,13 +152,14 @@ def record_together(options, ranks, stands):
     store, port = meeting_place()
     running = []
     try:
-        for rank in ranks:
-            running.append(Recording(options, rank, ranks, represent, port))
+        try:
+            for rank in ranks:
+                running.append(Recording(options, rank, ranks, represent, port))
+        except OSError as error:
+            for recording in running:
+                recording.kill()
+            raise Failed(f"a process for rank {ranks[len(running)]} does not start: {error}") from None
         wait_for(running)
-    except OSError as error:
-        for recording in running:
-            recording.kill()
-        raise Failed(f"a process for rank {ranks[len(running)]} does not start: {error}") from None
     finally:
         end(store)
     represent.unlink()
@@ -163,25 +187,29 @@ def record_auto(options):
     return ranks
 
 
+def ranks_of(options):
+    """Those that --ranks names; none for auto. Raises Failed."""
+    if options.ranks == "auto":
+        return []
+    if options.ranks == "all":
+        return list(range(options.world))
+    if not re.fullmatch(r"\d+(,\d+)*", options.ranks):
+        raise Failed(f'--ranks is "{options.ranks}"; give auto, all, or a list: 0,8,16')
+    ranks = sorted({int(rank) for rank in options.ranks.split(",")})
+    if ranks[-1] >= options.world:
+        raise Failed(f"there is no rank {ranks[-1]} in a world of {options.world} (--ranks)")
+    return ranks
+
+
 def record(options):
     """Returns the ranks that were recorded. Raises Failed."""
-    try:
-        build_native.load(torch)
-    except build_native.CannotBuild as error:
-        raise Failed(str(error)) from None
+    ranks = ranks_of(options)
+    load()
     options.out.mkdir(parents=True, exist_ok=True)
     for old in options.out.glob("rank-*.*"):
         old.unlink()
-    if options.ranks == "auto":
+    if not ranks:
         return record_auto(options)
-    if options.ranks == "all":
-        ranks = list(range(options.world))
-    elif re.fullmatch(r"\d+(,\d+)*", options.ranks):
-        ranks = sorted({int(rank) for rank in options.ranks.split(",")})
-        if ranks[-1] >= options.world:
-            raise Failed(f"there is no rank {ranks[-1]} in a world of {options.world} (--ranks)")
-    else:
-        raise Failed(f'--ranks is "{options.ranks}"; give auto, all, or a list: 0,8,16')
     record_together(options, ranks,
                     [rank if rank in ranks else ranks[0] for rank in range(options.world)])
     return ranks
