@@ -286,8 +286,8 @@ TEST_CASE("where no preset is found, the error names the folders and the way to 
   const std::string help = no_presets_help({"here", "there"});
   CHECK(help.find("\"here\", \"there\"") != std::string::npos);
   CHECK(help.find("SHARDSIM_PRESETS") != std::string::npos);
-  const char* const kVariable = "SHARDSIM_PRESETS";
-  REQUIRE(setenv(kVariable, "tests/scenarios/no_such_folder", 1) == 0);
+  const char* const variable = "SHARDSIM_PRESETS";
+  REQUIRE(setenv(variable, "tests/scenarios/no_such_folder", 1) == 0);
   CHECK(list_builtin_presets().empty());
   const Problem problem = only_problem_of(
       R"({"schema_version": 1, "model": "gpt2", "training": {"global_batch_size": 8},
@@ -297,7 +297,7 @@ TEST_CASE("where no preset is found, the error names the folders and the way to 
                      "device": {"memory_gib": 1, "memory_bandwidth_gb_per_s": 1,
                                 "memory_efficiency": 1, "peak_tflops": {"bf16": 1},
                                 "matmul_efficiency": 1, "kernel_launch_us": 0}}})");
-  REQUIRE(unsetenv(kVariable) == 0);
+  REQUIRE(unsetenv(variable) == 0);
   CHECK(problem.code == "E0105");
   CHECK(problem.help.find("tests/scenarios/no_such_folder") != std::string::npos);
 }
