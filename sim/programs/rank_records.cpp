@@ -222,7 +222,7 @@ class RecordMerger {
         continue;
       }
       const std::vector<std::size_t>& most = most_of(found);
-      models_.insert(most.front());
+      models_.insert(most.begin(), most.end());
       if (found.variants.size() == 1) continue;
       const RankProgram& model = records_[most.front()].program;
       const bool is_most = 2 * most.size() > found.num_records;
@@ -244,12 +244,16 @@ class RecordMerger {
   }
 
   void take_kinds(const Class& found, const RootKinds& told) {
-    for (const auto& [_, model] : told.models) models_.insert(model);
     const RankProgram& first = records_[most_of(found).front()].program;
     for (const std::vector<std::size_t>& variant : found.variants) {
+      const std::size_t num_before = models_.size();
+      for (const std::size_t record : variant) {
+        const std::size_t model = told.models.at(roots_at(records_[record].rank()));
+        if (model == variant.front()) models_.insert(record);
+      }
       if (variant == most_of(found)) continue;
       const std::string difference = difference_of(first, records_[variant.front()].program);
-      if (!models_.contains(variant.front())) {
+      if (models_.size() == num_before) {
         note_other(variant, difference);
         continue;
       }
@@ -285,17 +289,8 @@ class RecordMerger {
       const int recorded = groups_->place_in(static_cast<int>(group), record.rank());
       if (has_messages_[group] && place != recorded) return false;
     }
-    return key_of(rank) != key_of(record.rank()) ||
+    return told_by_roots_.empty() || key_of(rank) != key_of(record.rank()) ||
            roots_if_told(rank) == roots_if_told(record.rank());
-  }
-
-  // Whether a record says what others like it do.
-  [[nodiscard]] bool is_model(std::size_t record) const {
-    const int rank = records_[record].rank();
-    const auto told = told_by_roots_.find(key_of(rank));
-    return told == told_by_roots_.end()
-               ? models_.contains(model_of_[record])
-               : told->second.models.at(roots_at(rank)) == model_of_[record];
   }
 
   // None: no record is good for the rank.
@@ -304,7 +299,7 @@ class RecordMerger {
     std::vector<std::size_t> models;
     for (std::size_t i = 0; i < records_.size(); ++i) {
       if (records_[i].rank() == rank) return model_of_[i];
-      if (!is_model(i) || !can_do(records_[i], rank)) continue;
+      if (!models_.contains(i) || !can_do(records_[i], rank)) continue;
       ranks.push_back(records_[i].rank());
       models.push_back(model_of_[i]);
     }
@@ -366,7 +361,7 @@ class RecordMerger {
   std::map<std::vector<int>, Class> classes_;  // By key.
   std::map<std::vector<int>, RootKinds> told_by_roots_;  // By key: roots do something else.
   std::vector<std::size_t> model_of_;                    // By record, the first of its variant.
-  std::set<std::size_t> models_;  // Those that stand for ranks without a record.
+  std::set<std::size_t> models_;  // Records that stand for ranks without one.
   ProgramSet set_;
 };
 

@@ -110,6 +110,16 @@ TEST_CASE("flags of Megatron-LM that say nothing of a step, or what is as here, 
   }
 }
 
+TEST_CASE("flags of Megatron-LM's attention become fields") {
+  const Printed printed = import_flags("--add-qkv-bias --rotary-percent 0.5 --qk-layernorm");
+  INFO(printed.err << printed.out);
+  CHECK(printed.exit_code == 0);
+  CHECK(printed.err.find("needs you") == std::string::npos);
+  CHECK(printed.out.find("\"query_key_value_bias\": true") != std::string::npos);
+  CHECK(printed.out.find("\"rotary_dim\": 8") != std::string::npos);
+  CHECK(printed.out.find("\"query_key_norm\": \"per_head\"") != std::string::npos);
+}
+
 TEST_CASE("an optimizer that is not here is refused, or said to be replaced") {
   for (const std::string optimizer : {"muon", "dist_muon", "lion", "soap"}) {
     const Printed strict = import_flags("--optimizer " + optimizer);

@@ -92,6 +92,12 @@ TEST_CASE("A language model beside a tower is imported alone", "[exchange]") {
   CHECK(imported.scenario.model.tied_embeddings);
   CHECK(contains(imported.printed.err, "vision_config"));
   CHECK(contains(imported.printed.err, "left out"));
+  CHECK(imported.scenario.training.precision == DType::bf16);  // Assumed.
+  write(file, R"({"model_type": "qwen3_vl", "torch_dtype": "float32",
+    "text_config": {"model_type": "qwen3_vl_text", "hidden_size": 64, "intermediate_size": 96,
+    "max_position_embeddings": 64, "num_attention_heads": 4, "num_hidden_layers": 2,
+    "vocab_size": 100}})");
+  CHECK(import_file({"hf", file}).scenario.training.precision == DType::fp32);
 }
 
 TEST_CASE("Biases and rotary positions of families are those of transformers", "[exchange]") {
@@ -114,6 +120,10 @@ TEST_CASE("Biases and rotary positions of families are those of transformers", "
   CHECK(seed.query_key_value_bias);
   CHECK_FALSE(seed.attention_out_bias);
   CHECK(seed.rotary_dim == 16);
+  const ModelSpec output =
+      model_of(R"("model_type": "seed_oss", "attention_bias": false, "attention_out_bias": true)");
+  CHECK_FALSE(output.query_key_value_bias);
+  CHECK(output.attention_out_bias);
   CHECK(model_of(R"("model_type": "phi3", "partial_rotary_factor": 0.5)").rotary_dim == 8);
 }
 

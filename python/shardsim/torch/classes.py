@@ -145,5 +145,6 @@ def choose(record, checks, seed=0):
     if len(ranks | roots) <= MOST_OF_ROOTS:
         ranks |= roots
     others = [rank for rank in range(record.world) if rank not in ranks]
-    ranks.update(random.Random(seed).sample(others, max(0, min(checks - len(ranks) + 2, len(others)))))
+    left = max(0, checks + 2 - len(ranks))  # Roots are compared, too.
+    ranks.update(random.Random(seed).sample(others, min(left, len(others))))
     return sorted(ranks), [rank if rank in ranks else 0 for rank in range(record.world)]
