@@ -192,9 +192,10 @@ Tensor backward_dropout(const Pass& pass, const char* branch, const Tensor& dy) 
                           dy);
 }
 
-Attended attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv) {
+Attended attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv, int sinks) {
+  const Sinks numbers{sinks < 0 ? Tensor() : pass.weight(sinks)};
   if (pass.parallel.context != nullptr) {
-    return pass.parallel.context->forward(pass.runtime, shape, qkv);
+    return pass.parallel.context->forward(pass.runtime, shape, qkv, numbers);
   }
   Attended attended{
       .own = attention_forward(pass.runtime, shape, qkv), .exchanged_qkv = {}, .exchanged_y = {}};
@@ -202,21 +203,43 @@ Attended attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& q
     round_shared_sum(pass.runtime, attended.own.y, SumOver::key_blocks);
     round_shared_sum(pass.runtime, attended.own.log_sum_exp, SumOver::key_blocks);
   }
+  add_sinks(pass.runtime, shape, numbers, attended.own);
   return attended;
 }
 
-void backward_attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv,
-                     const Attended& forward, const Tensor& dy, const QkvHeads& gradients) {
+namespace {
+
+void backward_attend_to(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv,
+                        const Attended& forward, const Tensor& dy, const QkvHeads& gradients,
+                        const SinkSlopes& sinks) {
   if (pass.parallel.context != nullptr) {
-    return pass.parallel.context->backward(pass.runtime, shape, qkv, forward, dy, gradients);
+    return pass.parallel.context->backward(pass.runtime, shape, qkv, forward, dy, gradients, sinks);
   }
+  sinks_backward(pass.runtime, shape, sinks, forward.own, dy);
   attention_backward(pass.runtime, shape, qkv, forward.own, dy, gradients);
-  const std::int64_t width = shape.num_groups * shape.head_size;
-  round_heads(pass.runtime, gradients.k, width, SumOver::query_shares);
-  round_heads(pass.runtime, gradients.v, width, SumOver::query_shares);
+  round_heads(pass.runtime, gradients.k, shape.k_row(), SumOver::query_shares);
+  round_heads(pass.runtime, gradients.v, shape.v_row(), SumOver::query_shares);
   if (merges_in(qkv.q.tensor.dtype())) {
-    round_heads(pass.runtime, gradients.q, shape.num_heads * shape.head_size, SumOver::key_blocks);
+    round_heads(pass.runtime, gradients.q, shape.q_row(), SumOver::key_blocks);
   }
+}
+
+}  // namespace
+
+void backward_attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv,
+                     const Attended& forward, const Tensor& dy, const QkvHeads& gradients,
+                     int sinks) {
+  if (sinks < 0) return backward_attend_to(pass, shape, qkv, forward, dy, gradients, {});
+  const bool is_later = pass.later != nullptr;
+  {
+    const Tensor numbers = pass.weight(sinks);
+    Tensor slope = is_later ? sum_for_later(pass, numbers) : pass.gradient(sinks);
+    backward_attend_to(pass, shape, qkv, forward, dy, gradients, {{numbers}, slope});
+    if (is_later) {
+      return finish_later(pass, sinks, WeightGradient::Kind::sum, std::move(slope));
+    }
+  }
+  pass.ready(sinks);
 }
 
 }  // namespace shardsim

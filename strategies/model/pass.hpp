@@ -4,6 +4,7 @@
 
 #include "strategies/model/activation.hpp"
 #include "strategies/model/attention.hpp"
+#include "strategies/model/attention_sinks.hpp"
 #include "strategies/model/linear.hpp"
 #include "strategies/model/model.hpp"
 #include "strategies/model/norm.hpp"
@@ -99,11 +100,14 @@ void apply_dropout(const Pass& pass, const char* branch, const Tensor& y);
 // The attention of a block, with keys all on this rank, or spread over a context-parallel group.
 
 /// `shape`: of this rank's heads, of whole samples. q, k and v have the positions of pass.part. If
-/// the result has exchanged_qkv, backward does not read them.
-[[nodiscard]] Attended attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv);
+/// the result has exchanged_qkv, backward does not read them. `sinks`: their number, or -1.
+[[nodiscard]] Attended attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv,
+                              int sinks = -1);
 
-/// Writes the gradients, from dy [b, s, a d] of this rank's tokens.
+/// Writes the gradients, from dy [b, s, a d_v] of this rank's tokens; adds and reports that of the
+/// sinks.
 void backward_attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv,
-                     const Attended& forward, const Tensor& dy, const QkvHeads& gradients);
+                     const Attended& forward, const Tensor& dy, const QkvHeads& gradients,
+                     int sinks = -1);
 
 }  // namespace shardsim
