@@ -91,6 +91,18 @@ void round_heads(Runtime& runtime, const Heads& heads, std::int64_t width, SumOv
 
 }  // namespace
 
+Tensor gradient_of_sum(const Pass& pass, int k, const Tensor& weight) {
+  return pass.later != nullptr ? sum_for_later(pass, weight) : pass.gradient(k);
+}
+
+void finish_sum(const Pass& pass, int k, Tensor sum) {
+  if (pass.later != nullptr) {
+    return finish_later(pass, k, WeightGradient::Kind::sum, std::move(sum));
+  }
+  sum = {};
+  pass.ready(k);
+}
+
 Tensor finish_norm(const Pass& pass, int k, bool has_bias, const Tensor& dy, const Tensor& x,
                    const Tensor& statistics) {
   Tensor dx;
@@ -230,16 +242,13 @@ void backward_attend(const Pass& pass, const AttentionShape& shape, const QkvHea
                      const Attended& forward, const Tensor& dy, const QkvHeads& gradients,
                      int sinks) {
   if (sinks < 0) return backward_attend_to(pass, shape, qkv, forward, dy, gradients, {});
-  const bool is_later = pass.later != nullptr;
+  Tensor slope;
   {
     const Tensor numbers = pass.weight(sinks);
-    Tensor slope = is_later ? sum_for_later(pass, numbers) : pass.gradient(sinks);
+    slope = gradient_of_sum(pass, sinks, numbers);
     backward_attend_to(pass, shape, qkv, forward, dy, gradients, {{numbers}, slope});
-    if (is_later) {
-      return finish_later(pass, sinks, WeightGradient::Kind::sum, std::move(slope));
-    }
   }
-  pass.ready(sinks);
+  finish_sum(pass, sinks, std::move(slope));
 }
 
 }  // namespace shardsim

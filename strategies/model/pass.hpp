@@ -61,6 +61,13 @@ inline void finish_bias(const Pass& pass, int k, const Tensor& dy) {
 [[nodiscard]] Tensor finish_norm(const Pass& pass, int k, bool has_bias, const Tensor& dy,
                                  const Tensor& x, const Tensor& statistics);
 
+/// For layers that add to a parameter's gradient while they compute the gradient of their input:
+/// what they add to, the gradient of parameter k of `weight`'s shape, or a sum for later.
+[[nodiscard]] Tensor gradient_of_sum(const Pass& pass, int k, const Tensor& weight);
+/// Reports it. `sum` is what gradient_of_sum returned; if nothing is left for later, it is dropped
+/// first, since a reported gradient's memory may be about to be freed.
+void finish_sum(const Pass& pass, int k, Tensor sum);
+
 // Linear layers in column-parallel and row-parallel pairs. On one device they are plain linear
 // layers; with a TensorParallel context they enter and leave its regions. Backward computes the
 // gradient of a region's input first and posts its sum, which then travels while the gradients of
