@@ -19,11 +19,12 @@
 namespace shardsim {
 
 // Enumerations of larger headers.
-enum class Algorithm : std::uint8_t;     // sim/hardware/collective.hpp
-enum class FactorShape : std::uint8_t;   // scenarios/machine_spec.hpp
-enum class NormType;                     // strategies/gradient_sync/gradient_sync.hpp
-enum class QueryKeyNorm : std::uint8_t;  // strategies/model/make_model.hpp
-enum class Recompute : std::uint8_t;     // strategies/model/make_model.hpp
+enum class Algorithm : std::uint8_t;       // sim/hardware/collective.hpp
+enum class AttentionReach : std::uint8_t;  // strategies/model/attention_mask.hpp
+enum class FactorShape : std::uint8_t;     // scenarios/machine_spec.hpp
+enum class NormType;                       // strategies/gradient_sync/gradient_sync.hpp
+enum class QueryKeyNorm : std::uint8_t;    // strategies/model/make_model.hpp
+enum class Recompute : std::uint8_t;       // strategies/model/make_model.hpp
 
 enum class ModelFamily { mlp, gpt2, llama };
 enum class TensorMode { meta, real };  // meta: shapes only (plan); real: numbers (verify)
@@ -42,7 +43,9 @@ inline constexpr std::array<const char*, 2> kReductionOrderNames = {"rank", "rin
 inline constexpr std::array<const char*, 3> kAllReduceNames = {"automatic", "ring", "tree"};
 inline constexpr std::array<const char*, 5> kDataParallelNames = {"synchronous", "local_sgd",
                                                                   "diloco", "async_sgd", "elastic"};
-inline constexpr std::array<const char*, 2> kQueryKeyNormNames = {"none", "per_head"};
+inline constexpr std::array<const char*, 3> kAttentionReachNames = {"full", "sliding", "chunked"};
+inline constexpr std::array<const char*, 4> kQueryKeyNormNames = {"none", "per_head", "whole",
+                                                                  "weightless"};
 inline constexpr std::array<const char*, 3> kRecomputeNames = {"none", "selective", "full"};
 inline constexpr std::array<const char*, 4> kFactorShapeNames = {"none", "uniform", "exponential",
                                                                  "lognormal"};
@@ -60,6 +63,7 @@ inline std::span<const char* const> choice_names(ContextAttention) {
   return context_attention_names();
 }
 inline std::span<const char* const> choice_names(RoutingKind) { return routing_names(); }
+inline std::span<const char* const> choice_names(AttentionReach) { return kAttentionReachNames; }
 inline std::span<const char* const> choice_names(QueryKeyNorm) { return kQueryKeyNormNames; }
 inline std::span<const char* const> choice_names(Recompute) { return kRecomputeNames; }
 inline std::span<const char* const> choice_names(FactorShape) { return kFactorShapeNames; }

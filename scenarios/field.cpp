@@ -18,7 +18,7 @@ std::vector<Field> joined(std::initializer_list<std::vector<Field>> parts) {
 
 const std::vector<Field>& field_table() {
   static const std::vector<Field> kTable =
-      joined({document_fields(), model_fields(), system_fields(), network_fields(),
+      joined({document_fields(), model_fields(), layer_fields(), system_fields(), network_fields(),
               parallelism_fields(), data_parallel_fields(), training_fields(), execution_fields(),
               cost_fields(), fault_fields(), output_fields()});
   return kTable;
@@ -55,6 +55,7 @@ std::vector<Section> all_sections() {
       {"execution", "How the scenario is run here."},
       {"cost", "The price of the machine."},
   };
+  table.insert(table.begin() + 2, layer_sections().front());
   for (Section& section : fault_sections()) table.push_back(std::move(section));
   table.push_back(expect_section());
   table.push_back(

@@ -62,12 +62,15 @@ std::vector<Field> model_fields() {
                "llama: RMS norm, SwiGLU, rotary positions, grouped-query heads, no biases."),
       model_field("model.num_layers", &M::num_layers)
           .range(1, kTwoTo14)
-          .required()
+          .derived("the length of layers; without a list it must be given")
           .sourced()
           .same_as({{"Hugging Face", "num_hidden_layers"},
                     {"Hugging Face", "n_layer"},
                     {"torchtitan", "n_layers"}})
           .doc("Transformer blocks; hidden layers of an mlp."),
+      model_field("model.layers_cycle", &M::layers_cycle)
+          .or_else("false")
+          .doc("The list of layers starts again from its beginning until there are num_layers."),
       model_field("model.hidden_size", &M::hidden_size)
           .range(1, kTwoTo20)
           .required()
@@ -163,8 +166,11 @@ std::vector<Field> model_fields() {
           .or_else("\"none\"")
           .same_as({{"torchtitan", "qk_norm"}})
           .foreign({{"Megatron-LM", "qk_layernorm"}, {"Hugging Face", "use_qk_norm"}})
-          .doc("Llama only. per_head: RMS norm over each query and key head in front of rotary "
-               "positions. All heads share its weight of head_dim elements (Qwen3)."),
+          .doc(
+              "Llama only. per_head: RMS norm over each query and key head in front of rotary "
+              "positions. All heads share its weight of head_dim elements (Qwen3). whole: the same "
+              "over all heads together, with a weight for each element (OLMo 2). weightless: over "
+              "each head, behind rotary positions, in layers that have these (Llama 4)."),
       model_field("model.query_key_value_bias", &M::query_key_value_bias)
           .derived("true for gpt2, else false")
           .same_as({{"Megatron-LM", "add_qkv_bias"}})
@@ -173,6 +179,28 @@ std::vector<Field> model_fields() {
       model_field("model.attention_out_bias", &M::attention_out_bias)
           .derived("true for gpt2, else false")
           .doc("The output projection of attention has a bias. gpt2 always has it."),
+      model_field("model.attention_output_gate", &M::attention_output_gate)
+          .or_else("false")
+          .same_as({{"Hugging Face", "attn_output_gate"}, {"Megatron-LM", "attention_output_gate"}})
+          .doc("Llama only. The output of attention is multiplied, element by element, by the "
+               "sigmoid of a linear layer of the block's input (Qwen3-Next)."),
+      model_field("model.attention_scale", &M::attention_scale)
+          .range(0, 1e6)
+          .or_else("0")
+          .same_as({{"Megatron-LM", "softmax_scale"}, {"Hugging Face", "attention_multiplier"}})
+          .of_values()
+          .doc("Factor of the scores of queries and keys. 0: 1 / sqrt(head_dim)."),
+      model_field("model.attention_logit_cap", &M::attention_logit_cap)
+          .range(0, 1e6)
+          .or_else("0")
+          .same_as({{"Hugging Face", "attn_logit_softcapping"}})
+          .of_values()
+          .doc("Scores z become cap x tanh(z / cap) (Gemma 2). 0: they stay."),
+      model_field("model.final_logit_cap", &M::final_logit_cap)
+          .range(0, 1e6)
+          .or_else("0")
+          .same_as({{"Hugging Face", "final_logit_softcapping"}})
+          .doc("The same for the logits of the head. 0: they stay."),
       model_field("model.num_experts", &M::num_experts)
           .range(0, kTwoTo14)
           .or_else("0")

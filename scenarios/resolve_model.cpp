@@ -11,13 +11,6 @@ namespace shardsim {
 
 namespace {
 
-void need(Reading& r, const std::string& path, const std::string& family) {
-  if (!r.given(path) && r.broken.count("model") == 0) {
-    r.problem("E0103", path, "\"" + last_key(path) + "\" is missing in \"model\"",
-              "the " + family + " family needs it");
-  }
-}
-
 void resolve_mlp(Reading& r) {
   ModelSpec& m = r.scenario.model;
   for (const char* path :
@@ -140,16 +133,23 @@ std::int64_t llama_parameters(const ModelSpec& m) {
   const std::int64_t f = m.ffn_hidden_size;
   const std::int64_t a = m.head_dim * m.num_attention_heads;
   const std::int64_t k = m.head_dim * m.num_query_groups;
-  const std::int64_t norms = m.query_key_norm == QueryKeyNorm::none ? 0 : 2 * m.head_dim;
+  const std::int64_t norms = m.query_key_norm == QueryKeyNorm::per_head ? 2 * m.head_dim
+                             : m.query_key_norm == QueryKeyNorm::whole  ? a + k
+                                                                        : 0;
+  const std::int64_t gate = m.attention_output_gate ? h * a : 0;
+  std::int64_t sinks = 0;
+  for (std::int64_t i = 0; i < m.num_layers && !m.layers.empty(); ++i) {
+    sinks += m.layer(i).sinks ? m.num_attention_heads : 0;
+  }
   const std::int64_t biases =
       (m.query_key_value_bias ? a + 2 * k : 0) + (m.attention_out_bias ? h : 0);
-  const std::int64_t layer = 2 * h * a + 2 * h * k + 2 * h + norms + biases;
+  const std::int64_t layer = 2 * h * a + 2 * h * k + 2 * h + norms + biases + gate;
   const std::int64_t head = m.tied_embeddings ? 0 : m.vocab_size * h;
   const std::int64_t with_experts = m.num_experts > 0 ? m.num_layers - m.first_dense_layers : 0;
   const std::int64_t experts =
       m.num_experts * h + 3 * (m.num_experts + m.num_shared_experts) * m.moe_ffn_hidden_size * h;
   return m.vocab_size * h + m.num_layers * layer + (m.num_layers - with_experts) * 3 * h * f +
-         with_experts * experts + h + head;
+         with_experts * experts + sinks + h + head;
 }
 
 std::int64_t mlp_parameters(const ModelSpec& m) {
@@ -282,9 +282,46 @@ std::int64_t num_parameters(const ModelSpec& model) {
   return 0;
 }
 
+namespace {
+
+// Choices that the llama family has alone, and those of the transformers.
+void resolve_attention_choices(Reading& r) {
+  const ModelSpec& m = r.scenario.model;
+  struct Choice {
+    const char* path;
+    bool is_made;
+    const char* what;
+    bool is_llamas;
+  };
+  for (const Choice& choice :
+       {Choice{"model.query_key_norm", m.query_key_norm != QueryKeyNorm::none,
+               "norms of queries and keys", true},
+        Choice{"model.attention_output_gate", m.attention_output_gate, "gate of attention", true},
+        Choice{"model.attention_scale", m.attention_scale > 0, "scores to scale", false},
+        Choice{"model.attention_logit_cap", m.attention_logit_cap > 0, "scores to cap", false},
+        Choice{"model.final_logit_cap", m.final_logit_cap > 0, "logits to cap", false}}) {
+    const bool fits =
+        m.family == ModelFamily::llama || (!choice.is_llamas && m.family != ModelFamily::mlp);
+    if (!choice.is_made || fits) continue;
+    r.problem("E0201", choice.path,
+              std::string("family ") + to_string(m.family) + " has no " + choice.what,
+              "leave it out, or use the llama family");
+  }
+}
+
+}  // namespace
+
+void need(Reading& r, const std::string& path, const std::string& family) {
+  if (!r.given(path) && r.broken.count("model") == 0) {
+    r.problem("E0103", path, "\"" + last_key(path) + "\" is missing in \"model\"",
+              "the " + family + " family needs it");
+  }
+}
+
 void resolve_model(Reading& r) {
   ModelSpec& m = r.scenario.model;
   if (!r.good("model.family")) return;
+  resolve_layers(r);
   if (m.family == ModelFamily::llama) {
     need(r, "model.ffn_hidden_size", "llama");
   } else if (r.good("model.hidden_size")) {
@@ -295,11 +332,7 @@ void resolve_model(Reading& r) {
   } else {
     resolve_attention(r);
   }
-  if (m.family != ModelFamily::llama && m.query_key_norm != QueryKeyNorm::none) {
-    r.problem("E0201", "model.query_key_norm",
-              std::string("family ") + to_string(m.family) + " has no norms of queries and keys",
-              "leave it out, or use the llama family");
-  }
+  resolve_attention_choices(r);
   resolve_rotary_dim(r);
   resolve_attention_biases(r);
   derive(r, "model.tied_embeddings", m.tied_embeddings, m.family == ModelFamily::gpt2);

@@ -12,6 +12,17 @@
 // The training of a scenario: its model, its layout, and its batch, precision and optimizer.
 namespace shardsim {
 
+/// Neighbouring layers that are alike, of layers that differ.
+struct LayerSpec {
+  AttentionReach attention{};    // causal
+  std::int64_t window_size = 0;  // sliding: positions, above 0; else 0
+  std::int64_t chunk_size = 0;   // chunked: the same
+  bool rotary = true;
+  double rope_theta = 0;  // 0: the model's
+  bool sinks = false;
+  std::int64_t repeats = 1;
+};
+
 /// The network to train. The mlp family reads hidden_size inputs, has num_layers hidden layers of
 /// ffn_hidden_size and vocab_size classes; it has no attention (heads, groups and head_dim are 0).
 struct ModelSpec {
@@ -28,12 +39,18 @@ struct ModelSpec {
   std::int64_t max_position_embeddings = 0;  // rows of gpt2's learned position table; >= seq_len
   bool tied_embeddings = false;              // output projection shares the token embedding
   double norm_epsilon = 0;
+  std::vector<LayerSpec> layers;  // empty: all are as LayerSpec{}
+  bool layers_cycle = false;      // the list starts again, until there are num_layers
   QueryKeyNorm query_key_norm{};  // none
   bool query_key_value_bias = false;
   bool attention_out_bias = false;
-  double rope_theta = 0;         // llama: base of the rotary embedding
-  std::int64_t rotary_dim = 0;   // llama: elements of a head that turn
-  std::int64_t num_experts = 0;  // llama: in place of blocks' MLP; 0: none, nor what follows
+  bool attention_output_gate = false;
+  double attention_scale = 0;      // of scores; 0: 1 / sqrt(head_dim)
+  double attention_logit_cap = 0;  // 0: none
+  double final_logit_cap = 0;      // 0: none
+  double rope_theta = 0;           // llama: base of the rotary embedding
+  std::int64_t rotary_dim = 0;     // llama: elements of a head that turn
+  std::int64_t num_experts = 0;    // llama: in place of blocks' MLP; 0: none, nor what follows
   std::int64_t num_experts_per_token = 0;
   std::int64_t moe_ffn_hidden_size = 0;  // of one expert
   std::int64_t num_shared_experts = 0;   // one MLP of so many experts' size, always on
@@ -45,6 +62,9 @@ struct ModelSpec {
   std::string moe_popularity_file;
   ExpertWeights moe_popularity;  // what that file lists
   std::string source;            // where the shape comes from
+
+  /// One of the layers. REQUIRES: a list, 0 <= index < num_layers; a loaded scenario's model.
+  const LayerSpec& layer(std::int64_t index) const;
 };
 
 /// Trainable parameters, exact. With h = hidden_size, f = ffn_hidden_size, L = num_layers,
@@ -54,8 +74,9 @@ struct ModelSpec {
 ///   tied]
 ///   llama: V h + L (2 h a + 2 h k + 3 h f + 2 h) + h             [+ V h if the embedding is not
 ///   tied]
-///   with norms of queries and keys 2 head_dim more in each layer, with biases of attention a + 2 k
-///   and h more,
+///   with norms of queries and keys per head 2 head_dim more in each layer, of the whole a + k,
+///   with biases of attention a + 2 k and h more, with an output gate h a, with sinks
+///   num_attention_heads in layers that have them,
 ///   of which a block with E experts of width m, S of them shared, has E h + 3 (E + S) m h in place
 ///   of 3 h f
 ///   mlp:   h f + f + (L - 1) (f^2 + f) + f V + V

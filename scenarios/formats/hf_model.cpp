@@ -21,6 +21,7 @@ constexpr std::array kHfFamilies = {
     HfFamily{.model_type = "qwen3", .query_key_norm = true},
     HfFamily{.model_type = "qwen3_vl_text", .query_key_norm = true},
     HfFamily{.model_type = "seed_oss"},
+    HfFamily{.model_type = "smollm3", .tied = true},
     HfFamily{.model_type = "mixtral", .experts = true},
     HfFamily{.model_type = "qwen2_moe", .experts = true, .attention_bias = true},
     HfFamily{.model_type = "qwen3_moe", .experts = true, .query_key_norm = true},
@@ -131,7 +132,7 @@ std::int64_t HfModel::num_small_parameters() const {
   std::int64_t sparse = shared_gate ? hidden : 0;
   if (expert_bias) sparse += num_experts * (2 * expert_ffn + hidden) + num_experts;
   if (score_correction) sparse += num_experts;
-  return num_layers * sinks + (num_layers - moe_layers) * dense + moe_layers * sparse;
+  return (num_layers - moe_layers) * dense + moe_layers * sparse;
 }
 
 std::int64_t HfModel::num_parameters() const {
@@ -142,7 +143,7 @@ std::int64_t HfModel::num_parameters() const {
   const std::int64_t norms = 2 * hidden + (query_key_norm ? 2 * head_dim : 0);
   const std::int64_t biases =
       (query_bias ? (heads + 2 * key_value_heads) * head_dim : 0) + (output_bias ? hidden : 0);
-  return (tied ? 1 : 2) * vocab * hidden + num_layers * (attention + norms + biases) +
+  return (tied ? 1 : 2) * vocab * hidden + num_layers * (attention + norms + biases + sinks) +
          (num_layers - moe_layers) * 3 * hidden * ffn + moe_layers * sparse + hidden +
          num_small_parameters();
 }

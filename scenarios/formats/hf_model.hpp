@@ -62,7 +62,7 @@ struct HfModel {
   [[nodiscard]] bool is_latent() const { return key_value_rank > 0; }
   /// Trainable parameters, as transformers counts them.
   [[nodiscard]] std::int64_t num_parameters() const;
-  /// Parameters that a scenario has no place for: biases of MLPs, gates, sinks.
+  /// Parameters that a scenario has no place for: biases of MLPs, gates.
   [[nodiscard]] std::int64_t num_small_parameters() const;
 };
 

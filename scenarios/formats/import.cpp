@@ -24,6 +24,16 @@ ImportJson json_of(const FieldValue& value) {
   return std::visit([](const auto& held) { return ImportJson(held); }, value);
 }
 
+ImportJson json_of(const std::vector<ImportItem>& items) {
+  ImportJson list = ImportJson::array();
+  for (const ImportItem& item : items) {
+    ImportJson object = ImportJson::object();
+    for (const auto& [key, value] : item) object[key] = json_of(value);
+    list.push_back(std::move(object));
+  }
+  return list;
+}
+
 struct FateWord {
   Fate fate;
   const char* word;
@@ -117,6 +127,13 @@ void Import::assume(const std::string& what, const std::string& path, const Fiel
   warn({what, ""}, assignment(path, assumed) + " assumed: " + why);
 }
 
+void Import::derive_list(const ForeignValue& theirs, const std::string& path,
+                         const std::vector<ImportItem>& items) {
+  lists_[path] = items;
+  order_.push_back(path);
+  rows_.push_back({Fate::derived, theirs, path + " = " + json_of(items).dump()});
+}
+
 std::string Import::scenario_json() const {
   ImportJson document = {
       {"$schema", "scenario.schema.json"}, {"schema_version", 1}, {"name", name_}};
@@ -124,7 +141,9 @@ std::string Import::scenario_json() const {
     for (const std::string& path : order_) {
       const std::size_t dot = path.find('.');
       if (path.substr(0, dot) != section) continue;
-      document[section][path.substr(dot + 1)] = json_of(fields_.at(path));
+      const auto list = lists_.find(path);
+      document[section][path.substr(dot + 1)] =
+          list != lists_.end() ? json_of(list->second) : json_of(fields_.at(path));
     }
   }
   return document.dump(2, ' ', false, ImportJson::error_handler_t::replace) + "\n";

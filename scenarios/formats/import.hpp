@@ -30,6 +30,9 @@ struct ImportRow {
   std::string ours;     ///< Field and value here, or why there is none.
 };
 
+/// An object of a list: its fields, of which some are left out.
+using ImportItem = std::vector<std::pair<std::string, FieldValue>>;
+
 class Import {
  public:
   /// The same thing under our name.
@@ -37,6 +40,9 @@ class Import {
   /// Follows from the foreign value. `why` completes the row, and may be empty.
   void derive(const ForeignValue& theirs, const std::string& path, const FieldValue& ours,
               const std::string& why = "");
+  /// The same for a list of objects.
+  void derive_list(const ForeignValue& theirs, const std::string& path,
+                   const std::vector<ImportItem>& items);
   void ignore(const ForeignValue& theirs, const std::string& why) {
     rows_.push_back({Fate::ignored, theirs, why});
   }
@@ -73,6 +79,7 @@ class Import {
 
   std::string name_ = "imported";
   std::map<std::string, FieldValue> fields_;
+  std::map<std::string, std::vector<ImportItem>> lists_;
   std::vector<std::string> order_;  // Fields in the order of their arrival.
   std::vector<ImportRow> rows_;
 };

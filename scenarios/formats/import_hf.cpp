@@ -12,6 +12,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "scenarios/formats/foreign_object.hpp"
+#include "scenarios/formats/hf_layers.hpp"
 #include "scenarios/formats/hf_model.hpp"
 #include "scenarios/formats/import.hpp"
 #include "scenarios/presets.hpp"
@@ -149,20 +150,17 @@ void write_experts(ForeignObject& config, const HfModel& model, Import& import) 
   }
 }
 
-bool has_window(ForeignObject& config) {
-  const bool used = config.truth("use_sliding_window").value_or(true);
-  return config.integer("sliding_window", kForeignNumber).has_value() && used;
-}
-
 void add_layer_kinds(ForeignObject& config, std::vector<std::string>& list) {
   const JsonValue* kinds = config.find("layer_types");
   if (kinds == nullptr || !kinds->is_array()) return;
+  static const std::set<std::string> kKnownKinds = {"full_attention", "sliding_attention",
+                                                    "chunked_attention"};
   std::set<std::string> others;
   for (const JsonValue& kind : kinds->array()) {
-    if (kind.is_string() && kind.string() != "full_attention") others.insert(kind.string());
+    if (kind.is_string() && kKnownKinds.count(kind.string()) == 0) others.insert(kind.string());
   }
   for (const std::string& kind : others) {
-    list.push_back("layers of " + kind + " (every layer here attends to all earlier positions)");
+    list.push_back("layers of " + kind + " (layers here attend to earlier positions)");
   }
 }
 
@@ -196,7 +194,7 @@ std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily&
                     "it, with other parameters, operations and memory",
                     model.key_value_rank, model.hidden / plain_heads_of(model).heads));
   }
-  if (family.per_layer_windows || has_window(config)) add_layer_kinds(config, list);
+  add_layer_kinds(config, list);
   if (family.experts) add_expert_limits(config, model, list);
   if (config.integer("num_nextn_predict_layers", kForeignCount).value_or(0) > 0) {
     list.push_back("num_nextn_predict_layers: layers for multi-token prediction");
@@ -239,12 +237,10 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
                import);
   }
   if (family.experts) write_experts(config, model, import);
-  if (has_window(config) && !config.has("layer_types")) {
-    import.warn(config.at("sliding_window"),
-                "not modelled: attention costs as over all of seq_len, if that is longer");
-  }
+  write_hf_layers(
+      config, read_hf_layers(config, model.model_type, model.num_layers, model.sinks > 0), import);
   if (model.num_small_parameters() > 0) {
-    import.warn({"biases of MLPs, sinks and gates", std::to_string(model.num_small_parameters())},
+    import.warn({"biases of MLPs and gates", std::to_string(model.num_small_parameters())},
                 fmt::format("parameters that are not modelled, {:.4f} % of the model",
                             100.0 * static_cast<double>(model.num_small_parameters()) /
                                 static_cast<double>(model.num_parameters())));

@@ -116,6 +116,19 @@ FrameworkMemory memory_of(const TrainingSpec& training, const Software* software
   return memory;
 }
 
+// One for each layer.
+std::vector<LayerOptions> layers_of(const ModelSpec& model) {
+  std::vector<LayerOptions> layers;
+  for (std::int64_t i = 0; i < model.num_layers && !model.layers.empty(); ++i) {
+    const LayerSpec& layer = model.layer(i);
+    layers.push_back({.mask = {layer.attention, layer.window_size + layer.chunk_size},
+                      .has_rotary = layer.rotary,
+                      .rope_theta = layer.rope_theta,
+                      .has_sinks = layer.sinks});
+  }
+  return layers;
+}
+
 ModelOptions model_options_of(const Scenario& scenario, const Software* software) {
   const ModelSpec& model = scenario.model;
   ModelOptions options;
@@ -136,6 +149,11 @@ ModelOptions model_options_of(const Scenario& scenario, const Software* software
   options.query_key_norm = model.query_key_norm;
   options.query_key_value_bias = model.query_key_value_bias;
   options.attention_out_bias = model.attention_out_bias;
+  options.attention_output_gate = model.attention_output_gate;
+  options.attention_scale = model.attention_scale;
+  options.attention_logit_cap = model.attention_logit_cap;
+  options.final_logit_cap = model.final_logit_cap;
+  options.layers = layers_of(model);
   options.moe = moe_options_of(model);
   options.hidden_dropout = scenario.training.hidden_dropout;
   options.recompute = scenario.training.recompute;

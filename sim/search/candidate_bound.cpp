@@ -128,8 +128,9 @@ std::int64_t BoundTable::sharding_ps(const Candidate& candidate, const PipelineS
       if (i == 0) busy += of_unit(weights.embedding.dense);
       if (i + 1 == stages.stages.size()) busy += of_unit(weights.head.dense);
     }
-    const std::int64_t smaller = std::min(weights.block.dense, weights.dense_block.dense);
-    busy += blocks * of_unit(smaller);
+    const WeightCounts& smallest = *std::ranges::min_element(
+        weights.blocks, [](const auto& a, const auto& b) { return a.dense < b.dense; });
+    busy += blocks * of_unit(smallest.dense);
     const auto beside = static_cast<double>(std::max<std::int64_t>(busy - waiting, 0));
     const auto lost = static_cast<std::int64_t>(beside * share / (1.0 + share));
     most = std::max(most, std::max(busy, own + lost));

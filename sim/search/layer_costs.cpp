@@ -21,6 +21,7 @@
 #include "strategies/named_groups.hpp"
 #include "strategies/training/parallel_plan.hpp"
 
+#include "sim/search/block_kinds.hpp"
 #include "sim/search/priced_group.hpp"
 
 namespace shardsim {
@@ -80,12 +81,10 @@ class GradientTimes {
 
 ModelOptions options_for(const Experiment& base, const LayerKey& key) {
   ModelOptions options = base.options().model;
-  options.num_layers = 1;
   options.tensor_parallel = static_cast<int>(key.tp);
   options.context_parallel = static_cast<int>(key.cp);
   options.sequence_parallel = key.sequence_parallel;
   options.recompute = key.recompute;
-  options.moe.first_dense_layers = 0;
   options.moe.expert_parallel = static_cast<int>(std::max(key.ep, std::int64_t{1}));
   // Groups within groups are not probed: another form computes no more than two levels do.
   options.context_attention = context_attention_row(options.context_attention).probed_as;
@@ -93,7 +92,7 @@ ModelOptions options_for(const Experiment& base, const LayerKey& key) {
 }
 
 // One block, with an MLP of this size in place of experts.
-ModelOptions without_experts(ModelOptions options, std::int64_t ffn_hidden_size) {
+ModelOptions with_dense_mlp(ModelOptions options, std::int64_t ffn_hidden_size) {
   options.moe = {};
   options.ffn_hidden_size = ffn_hidden_size;
   return options;
@@ -121,6 +120,14 @@ bool is_of_layer_but_context(const std::string& name) {
 // If data-parallel ranks are neighbours, each layout has its groups at other places.
 bool is_of_none(const std::string& /*name*/) { return false; }
 
+// What one probe finds, of a model of one block.
+struct LayerProbe {
+  ModuleCost embedding;
+  ModuleCost block;
+  ModuleCost head;
+  std::int64_t message = 0;
+};
+
 class Probe {
  public:
   Probe(const Experiment& base, NetworkModel& network, const LayerKey& key,
@@ -140,7 +147,7 @@ class Probe {
         parallel_(options, mesh_),
         part_{0, shape_.cp} {}
 
-  void run(LayerCosts& costs) {
+  void run(LayerProbe& costs) {
     costs.message =
         model_->activation_shape(samples_).numel() * std::int64_t{size_of(model_->dtype())};
     const std::array<ModuleCost*, 3> modules = {&costs.embedding, &costs.block, &costs.head};
@@ -286,33 +293,54 @@ BackwardParts ModuleCost::parts(BackwardCut cut) const {
   return {input, std::min(backward_weight, backward - input)};
 }
 
-LayerCosts probe_layers(const Experiment& base, NetworkModel& network, const LayerKey& key) {
-  LayerCosts costs;
-  const ModelOptions options = options_for(base, key);
-  if (options.moe.num_experts == 0) {
-    Probe(base, network, key, options).run(costs);
-    costs.dense_block = costs.block;
-    return costs;
-  }
-  LayerKey alone = key;
-  alone.ep = 0;
-  Probe(base, network, alone, without_experts(options, options.ffn_hidden_size)).run(costs);
-  costs.dense_block = costs.block;
-  LayerCosts other;
+namespace {
+
+// A block that has experts, with these options.
+ModuleCost probe_experts(const Experiment& base, NetworkModel& network, const LayerKey& key,
+                         const ModelOptions& options) {
+  LayerProbe probe;
   if (knows_routing(base, key)) {
-    Probe(base, network, key, options).run(other);
-    costs.block = other.block;
-    return costs;
+    Probe(base, network, key, options).run(probe);
+    return probe.block;
   }
   // The smallest MLP that tp divides, and a floor under the experts.
-  Probe(base, network, alone, without_experts(options, options.tensor_parallel)).run(other);
-  costs.block = other.block;
-  costs.block.stands_for_another = true;
+  LayerKey alone = key;
+  alone.ep = 0;
+  Probe(base, network, alone, with_dense_mlp(options, options.tensor_parallel)).run(probe);
+  ModuleCost block = probe.block;
+  block.stands_for_another = true;
   const double again = key.recompute == Recompute::full ? 1.0 : 0.0;
-  costs.block.forward += expert_floor(base, key, 1.0);
-  costs.block.backward += expert_floor(base, key, 2.0 + again);
-  costs.block.backward_input += expert_floor(base, key, 1.0 + again);
-  costs.block.backward_weight += expert_floor(base, key, 1.0);
+  block.forward += expert_floor(base, key, 1.0);
+  block.backward += expert_floor(base, key, 2.0 + again);
+  block.backward_input += expert_floor(base, key, 1.0 + again);
+  block.backward_weight += expert_floor(base, key, 1.0);
+  return block;
+}
+
+}  // namespace
+
+LayerCosts probe_layers(const Experiment& base, NetworkModel& network, const LayerKey& key) {
+  const ModelOptions options = options_for(base, key);
+  const BlockKinds kinds = block_kinds_of(options);
+  LayerCosts costs;
+  costs.kind_of = kinds.of_block;
+  LayerKey alone = key;
+  if (options.moe.num_experts > 0) alone.ep = 0;
+  // The embedding, the head and the message are those of any model without experts.
+  LayerProbe probe;
+  bool is_probed = false;
+  for (const int block : kinds.example) {
+    const ModelOptions here = block_alone(options, block);
+    const bool has_experts = here.moe.num_experts > 0;
+    if (!has_experts || !is_probed) {
+      Probe(base, network, alone, with_dense_mlp(here, here.ffn_hidden_size)).run(probe);
+      is_probed = true;
+    }
+    costs.blocks.push_back(has_experts ? probe_experts(base, network, key, here) : probe.block);
+  }
+  costs.embedding = probe.embedding;
+  costs.head = probe.head;
+  costs.message = probe.message;
   return costs;
 }
 
@@ -321,14 +349,15 @@ LayerWeights count_weights(const Experiment& base, std::int64_t tp, std::int64_t
   options.tensor_parallel = static_cast<int>(tp);
   options.sequence_parallel = tp > 1;  // As experts need it; shapes do not depend on it.
   options.moe.expert_parallel = static_cast<int>(ep);
-  options.num_layers = options.moe.num_experts > 0 ? options.moe.first_dense_layers + 1 : 1;
-  const std::unique_ptr<Model> model = make_model(options);
-  const int last_block = model->num_modules() - 2;
+  const BlockKinds kinds = block_kinds_of(options);
   LayerWeights weights;
+  std::unique_ptr<Model> model;
+  for (const int block : kinds.example) {
+    model = make_model(block_alone(options, block));
+    weights.blocks.push_back(weights_of(*model, 1));
+  }
   weights.embedding = weights_of(*model, 0);
-  weights.dense_block = weights_of(*model, 1);
-  weights.block = weights_of(*model, last_block);
-  weights.head = weights_of(*model, last_block + 1);
+  weights.head = weights_of(*model, 2);
   if (!options.tied_embeddings) return weights;
   const int table = model->parameters_of(0).front();
   weights.tied_table = model->parameters()[static_cast<std::size_t>(table)].shape.numel();

@@ -54,24 +54,27 @@ struct WeightCounts {
   std::int64_t expert = 0;  ///< If other ranks have copies of them (ep > 1).
 };
 
-/// The cost of the embedding, one block and the head for one microbatch on a rank. The model's own
-/// code runs on one rank, whose neighbours in tp, cp and ep groups are always in time. A run can
-/// only take longer, and hold more.
+/// The cost of the embedding, a block of each kind and the head for one microbatch on a rank. The
+/// model's own code runs on one rank, whose neighbours in tp, cp and ep groups are always in time.
+/// A run can only take longer, and hold more.
 struct LayerCosts {
   ModuleCost embedding;
-  ModuleCost block;
-  ModuleCost dense_block;  ///< One of the first blocks, where they have no experts.
+  std::vector<ModuleCost> blocks;  ///< Of each kind,
+  std::vector<int> kind_of;        ///< and the kind of each block: see BlockKinds.
   ModuleCost head;
   std::int64_t message = 0;  ///< Bytes that a stage sends to the next, per microbatch.
+
+  [[nodiscard]] const ModuleCost& block(std::int64_t number) const {
+    return blocks[static_cast<std::size_t>(kind_of[static_cast<std::size_t>(number)])];
+  }
 };
 
 /// The weights of the modules on one rank.
 struct LayerWeights {
   WeightCounts embedding;
-  WeightCounts dense_block;  ///< A block that has no experts.
-  WeightCounts block;
-  WeightCounts head;            ///< Without a tied table of tokens,
-  std::int64_t tied_table = 0;  ///< which has this many elements.
+  std::vector<WeightCounts> blocks;  ///< Of each kind: see BlockKinds.
+  WeightCounts head;                 ///< Without a tied table of tokens,
+  std::int64_t tied_table = 0;       ///< which has this many elements.
 };
 
 /// The fields of a candidate that determine its layer costs. An ep of 0 stands for any.

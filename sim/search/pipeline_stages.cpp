@@ -16,10 +16,6 @@ WeightCounts operator+(const WeightCounts& a, const WeightCounts& b) {
   return {a.dense + b.dense, a.expert + b.expert};
 }
 
-WeightCounts operator*(std::int64_t times, const WeightCounts& counts) {
-  return {times * counts.dense, times * counts.expert};
-}
-
 void add(PipelineStages::Stage& stage, const ModuleCost& module, std::int64_t times,
          BackwardCut cut) {
   const BackwardParts parts = module.parts(cut);
@@ -65,8 +61,10 @@ WeightCounts PipelineStages::weights_of(std::int64_t rank, const LayerWeights& w
   for (std::size_t i = 0; i < stages.size(); ++i) {
     if (rank_of(i) != rank) continue;
     const Stage& stage = stages[i];
-    sum = sum + stage.dense_blocks * weights.dense_block;
-    sum = sum + (stage.blocks - stage.dense_blocks) * weights.block;
+    for (std::int64_t block = 0; block < stage.blocks; ++block) {
+      const int kind = layers->kind_of[index_of(stage.first_block + block)];
+      sum = sum + weights.blocks[index_of(kind)];
+    }
     if (i == 0) sum = sum + weights.embedding;
     if (i + 1 < stages.size()) continue;
     sum = sum + weights.head;
@@ -81,7 +79,7 @@ std::vector<const ModuleCost*> PipelineStages::modules_of(std::size_t index) con
   std::vector<const ModuleCost*> modules;
   if (index == 0) modules.push_back(&layers->embedding);
   for (std::int64_t block = 0; block < stage.blocks; ++block) {
-    modules.push_back(block < stage.dense_blocks ? &layers->dense_block : &layers->block);
+    modules.push_back(&layers->block(stage.first_block + block));
   }
   if (index + 1 == stages.size()) modules.push_back(&layers->head);
   return modules;
@@ -111,12 +109,12 @@ PipelineStages make_stages(const Experiment& experiment, const Candidate& candid
     PipelineStages::Stage stage;
     stage.costs = {0, 0, 0};
     stage.blocks = split[i];
-    stage.dense_blocks =
-        std::clamp<std::int64_t>(base.model.first_dense_layers - first_block, 0, stage.blocks);
-    add(stage, layers.dense_block, stage.dense_blocks, schedule.backward);
-    add(stage, layers.block, stage.blocks - stage.dense_blocks, schedule.backward);
-    const ModuleCost& last = stage.dense_blocks < stage.blocks ? layers.block : layers.dense_block;
-    stage.before = stage.blocks > 0 ? last.transient + layers.message : 0;
+    stage.first_block = first_block;
+    for (std::int64_t block = 0; block < stage.blocks; ++block) {
+      add(stage, layers.block(first_block + block), 1, schedule.backward);
+    }
+    const std::int64_t last = first_block + stage.blocks - 1;
+    stage.before = stage.blocks > 0 ? layers.block(last).transient + layers.message : 0;
     if (i == 0) add(stage, layers.embedding, 1, schedule.backward);
     if (i + 1 == split.size()) {
       add(stage, layers.head, 1, schedule.backward);

@@ -20,7 +20,7 @@ struct PipelineStages {
     std::int64_t before = 0;  ///< and on top of that when its backward begins.
     std::int64_t waiting = 0;
     std::int64_t blocks = 0;
-    std::int64_t dense_blocks = 0;  ///< The first of them, which have no experts.
+    std::int64_t first_block = 0;
   };
   std::vector<Stage> stages;
   const LayerCosts* layers = nullptr;

@@ -55,7 +55,7 @@ struct ModelOptions {
   bool attention_out_bias = false;                   ///< llama; gpt2 has it.
   bool attention_output_gate = false;                ///< llama: see output_gate_forward.
   double attention_scale = 0.0;                      ///< For scores; 0: 1 / sqrt(head size).
-  double attention_score_cap = 0.0;                  ///< See AttentionShape; 0: none.
+  double attention_logit_cap = 0.0;                  ///< See AttentionShape; 0: none.
   double final_logit_cap = 0.0;                      ///< See soft_cap_forward; 0: none.
   /// What blocks have of their own, one for each; empty: all are as LayerOptions{}.
   std::vector<LayerOptions> layers = {};

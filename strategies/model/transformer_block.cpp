@@ -113,7 +113,7 @@ AttentionShape TransformerFamily::attention_shape(const Pass& pass, const Tensor
           .head_size = head_size_,
           .mask = options_.layer(pass.block).mask,
           .scale = options_.attention_scale,
-          .score_cap = options_.attention_score_cap};
+          .score_cap = options_.attention_logit_cap};
 }
 
 Tensor TransformerFamily::gated(const Pass& pass, const Saved& saved) const {

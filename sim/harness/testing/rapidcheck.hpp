@@ -97,6 +97,29 @@ inline std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
   });
 }
 
+/// Attention as llamas of today have it; layers may differ.
+[[nodiscard]] inline rc::Gen<bool> of_attention(ModelOptions& options) {
+  return rc::gen::exec([&options] {
+    options.query_key_norm = static_cast<QueryKeyNorm>(
+        *rc::gen::inRange(0, static_cast<int>(QueryKeyNorm::weightless) + 1));
+    options.attention_output_gate = *rc::gen::arbitrary<bool>();
+    options.attention_logit_cap = *rc::gen::arbitrary<bool>() ? 2.0 : 0.0;
+    options.final_logit_cap = *rc::gen::arbitrary<bool>() ? 3.0 : 0.0;
+    if (!*rc::gen::arbitrary<bool>()) return false;
+    for (std::int64_t i = 0; i < options.num_layers; ++i) {
+      LayerOptions layer;
+      layer.mask.reach = static_cast<AttentionReach>(*rc::gen::inRange(0, 3));
+      if (layer.mask.reach != AttentionReach::causal) {
+        layer.mask.size = *rc::gen::inRange<std::int64_t>(1, 10);
+      }
+      layer.has_rotary = *rc::gen::arbitrary<bool>();
+      layer.has_sinks = *rc::gen::arbitrary<bool>();
+      options.layers.push_back(layer);
+    }
+    return true;
+  });
+}
+
 /// A model of this family (model_families()) that is computed in an instant.
 [[nodiscard]] inline rc::Gen<ModelOptions> small_models(const std::string& family) {
   return rc::gen::exec([family] {
@@ -110,9 +133,7 @@ inline std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
     options.hidden_size = options.num_attention_heads * 2 * *rc::gen::inRange<std::int64_t>(1, 4);
     // 0: heads share the width.
     options.head_dim = 2 * *rc::gen::inRange<std::int64_t>(0, 4);
-    if (family == "llama" && *rc::gen::arbitrary<bool>()) {
-      options.query_key_norm = QueryKeyNorm::per_head;
-    }
+    if (family == "llama") *of_attention(options);
     if (family == "llama" && options.head_size() > 2 && *rc::gen::arbitrary<bool>()) {
       options.rotary_dim = options.head_size() / 4 * 2;
     }
@@ -138,12 +159,18 @@ inline void showValue(const MeshShape& shape, std::ostream& out) {
 inline void showValue(const ModelOptions& model, std::ostream& out) {
   out << model.family << ", " << model.num_layers << " layers of " << model.hidden_size << ", ffn "
       << model.ffn_hidden_size << ", heads " << model.num_attention_heads << " of which keys "
-      << model.num_query_groups << " of " << model.head_size()
-      << (model.query_key_norm == QueryKeyNorm::none ? "" : ", normed")
+      << model.num_query_groups << " of " << model.head_size() << ", norm of queries and keys "
+      << static_cast<int>(model.query_key_norm) << (model.attention_output_gate ? ", gated" : "")
+      << (model.attention_logit_cap > 0.0 ? ", scores capped" : "")
+      << (model.final_logit_cap > 0.0 ? ", logits capped" : "")
       << (model.rotary_dim > 0 ? ", partly turned" : "")
       << (model.query_key_value_bias ? ", q, k and v biased" : "")
       << (model.attention_out_bias ? ", output biased" : "") << ", vocabulary " << model.vocab_size
       << ", positions " << model.seq_len;
+  for (const LayerOptions& layer : model.layers) {
+    out << "; mask " << static_cast<int>(layer.mask.reach) << " of " << layer.mask.size
+        << (layer.has_rotary ? "" : " without rotary") << (layer.has_sinks ? " with sinks" : "");
+  }
 }
 
 }  // namespace shardsim

@@ -1,0 +1,61 @@
+#include "scenarios/field_table.hpp"
+
+// The layers of a model one by one, where they differ.
+namespace shardsim {
+
+namespace {
+
+constexpr auto kLayers = [](auto& s) -> auto& { return s.model.layers; };
+
+}  // namespace
+
+std::vector<Section> layer_sections() {
+  return {list_section(
+      "model.layers",
+      "The blocks of a llama, from the first to the last, where they differ. An object stands for "
+      "`repeats` neighbours. All of them are num_layers, unless layers_cycle is set.",
+      kLayers, "a layer", R"({"attention": "sliding", "window_size": 4096, "repeats": 3})")};
+}
+
+std::vector<Field> layer_fields() {
+  using L = LayerSpec;
+  return {
+      item_field("model.layers[].attention", kLayers, &L::attention)
+          .or_else("\"full\"")
+          .same_as({{"Hugging Face", "layer_types"}})
+          .doc("What a position attends to: full: itself and all before. sliding: of these the "
+               "last window_size, itself among them. chunked: of these, those of its own chunk of "
+               "chunk_size positions."),
+      item_field("model.layers[].window_size", kLayers, &L::window_size)
+          .range(0, kTwoTo24)
+          .unit("tokens")
+          .or_else("0")
+          .same_as({{"Hugging Face", "sliding_window"}})
+          .doc("Positions that a position attends to, itself among them; for sliding attention."),
+      item_field("model.layers[].chunk_size", kLayers, &L::chunk_size)
+          .range(0, kTwoTo24)
+          .unit("tokens")
+          .or_else("0")
+          .same_as({{"Hugging Face", "attention_chunk_size"}})
+          .doc("Positions of a chunk; for chunked attention."),
+      item_field("model.layers[].rotary", kLayers, &L::rotary)
+          .or_else("true")
+          .doc(
+              "Rotary positions turn queries and keys. Without them a layer knows positions by its "
+              "mask alone."),
+      item_field("model.layers[].rope_theta", kLayers, &L::rope_theta)
+          .range(0, 1e12)
+          .or_else("0")
+          .doc("Base of the layer's rotary positions. 0: the model's rope_theta."),
+      item_field("model.layers[].sinks", kLayers, &L::sinks)
+          .or_else("false")
+          .doc("Each query head has an attention sink: a trained number in the denominator of its "
+               "softmax, which takes weight from all positions."),
+      item_field("model.layers[].repeats", kLayers, &L::repeats)
+          .range(1, kTwoTo14)
+          .or_else("1")
+          .doc("Neighbouring layers that are like this."),
+  };
+}
+
+}  // namespace shardsim

@@ -1,0 +1,110 @@
+#include "scenarios/formats/hf_layers.hpp"
+
+#include <fmt/format.h>
+
+namespace shardsim {
+
+namespace {
+
+const std::vector<JsonValue>* list_of(ForeignObject& config, const std::string& key,
+                                      std::int64_t num_layers) {
+  const JsonValue* list = config.find(key);
+  if (list == nullptr || !list->is_array()) return nullptr;
+  const auto length = static_cast<std::int64_t>(list->array().size());
+  if (length != num_layers) {
+    config.refuse(
+        "E1359", key,
+        fmt::format("{} has {} entries for {} layers", config.name_of(key), length, num_layers),
+        "take the config.json of the checkpoint itself");
+  }
+  return &list->array();
+}
+
+// Layers of other kinds are refused elsewhere, by their name.
+std::string attention_of(const std::string& kind) {
+  if (kind == "sliding_attention") return "sliding";
+  return kind == "chunked_attention" ? "chunked" : "full";
+}
+
+// Qwen2's and its relatives' lower layers see everything: use_sliding_window, max_window_layers.
+void read_windows(ForeignObject& config, const std::string& model_type,
+                  std::vector<HfLayer>& layers) {
+  constexpr ForeignRange kPositions{1, 1LL << 31};
+  if (!config.integer("sliding_window", kPositions)) return;
+  const bool has_switch = model_type.rfind("qwen", 0) == 0 || model_type == "smollm3";
+  if (!config.truth("use_sliding_window").value_or(!has_switch)) return;
+  const std::int64_t first = config.integer("max_window_layers", {0, 1LL << 31}).value_or(0);
+  for (std::size_t i = static_cast<std::size_t>(first); i < layers.size(); ++i) {
+    layers[i].attention = "sliding";
+  }
+}
+
+std::size_t period_of(const std::vector<HfLayer>& layers) {
+  std::size_t period = 1;
+  const auto repeats = [&] {
+    for (std::size_t i = period; i < layers.size(); ++i) {
+      if (!(layers[i] == layers[i - period])) return false;
+    }
+    return true;
+  };
+  while (!repeats()) ++period;
+  return period;
+}
+
+}  // namespace
+
+std::vector<HfLayer> read_hf_layers(ForeignObject& config, const std::string& model_type,
+                                    std::int64_t num_layers, bool sinks) {
+  std::vector<HfLayer> layers(static_cast<std::size_t>(num_layers));
+  for (HfLayer& layer : layers) layer.sinks = sinks;
+  if (const auto* kinds = list_of(config, "layer_types", num_layers)) {
+    (void)config.truth("use_sliding_window");  // The list says which layers have it.
+    (void)config.integer("max_window_layers", {0, 1LL << 31});
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const JsonValue& kind = kinds->at(i);
+      if (kind.is_string()) layers[i].attention = attention_of(kind.string());
+    }
+  } else {
+    read_windows(config, model_type, layers);
+  }
+  // Its ones are the layers that have rotary positions.
+  if (const auto* rotary = list_of(config, "no_rope_layers", num_layers)) {
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      layers[i].rotary = !rotary->at(i).is_number() || rotary->at(i).number() != 0.0;
+    }
+  }
+  return layers;
+}
+
+void write_hf_layers(ForeignObject& config, const std::vector<HfLayer>& layers, Import& import) {
+  const std::size_t period = period_of(layers);
+  if (period == 1 && layers.front() == HfLayer{}) return;
+  const std::int64_t window = config.integer("sliding_window", kForeignNumber).value_or(0);
+  const std::int64_t chunk = config.integer("attention_chunk_size", kForeignNumber).value_or(0);
+  std::vector<ImportItem> items;
+  for (std::size_t i = 0; i < period;) {
+    std::size_t end = i + 1;
+    while (end < period && layers[end] == layers[i]) ++end;
+    const HfLayer& layer = layers[i];
+    ImportItem item;
+    if (layer.attention != "full") item.emplace_back("attention", layer.attention);
+    if (layer.attention == "sliding") item.emplace_back("window_size", window);
+    if (layer.attention == "chunked") item.emplace_back("chunk_size", chunk);
+    if (!layer.rotary) item.emplace_back("rotary", false);
+    if (layer.sinks) item.emplace_back("sinks", true);
+    const std::int64_t repeats =
+        period == 1 ? static_cast<std::int64_t>(layers.size()) : static_cast<std::int64_t>(end - i);
+    if (repeats > 1) item.emplace_back("repeats", repeats);
+    items.push_back(std::move(item));
+    i = end;
+  }
+  const char* const cause = config.has("layer_types")      ? "layer_types"
+                            : config.has("no_rope_layers") ? "no_rope_layers"
+                                                           : "sliding_window";
+  import.derive_list({cause, fmt::format("of {} layers", layers.size())}, "model.layers", items);
+  if (period > 1 && period < layers.size()) {
+    import.derive({cause, fmt::format("every {} layers", period)}, "model.layers_cycle", true);
+  }
+}
+
+}  // namespace shardsim

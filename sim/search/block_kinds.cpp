@@ -1,0 +1,38 @@
+#include "sim/search/block_kinds.hpp"
+
+#include <cstddef>
+
+#include "strategies/model/make_model.hpp"
+
+namespace shardsim {
+
+namespace {
+
+bool are_alike(const ModelOptions& options, int a, int b) {
+  return options.moe.in_block(a) == options.moe.in_block(b) && options.layer(a) == options.layer(b);
+}
+
+}  // namespace
+
+BlockKinds block_kinds_of(const ModelOptions& options) {
+  BlockKinds kinds;
+  for (int block = 0; block < static_cast<int>(options.num_layers); ++block) {
+    std::size_t kind = 0;
+    while (kind < kinds.example.size() && !are_alike(options, kinds.example[kind], block)) ++kind;
+    if (kind == kinds.example.size()) kinds.example.push_back(block);
+    kinds.of_block.push_back(static_cast<int>(kind));
+  }
+  return kinds;
+}
+
+ModelOptions block_alone(ModelOptions options, int block) {
+  const LayerOptions layer = options.layer(block);
+  const bool has_experts = options.moe.in_block(block);
+  options.num_layers = 1;
+  if (!options.layers.empty()) options.layers = {layer};
+  options.moe.first_dense_layers = 0;
+  if (!has_experts) options.moe = {};
+  return options;
+}
+
+}  // namespace shardsim
