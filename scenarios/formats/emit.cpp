@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,6 +49,60 @@ class Flags {
   std::vector<std::string> lines_;
 };
 
+// "[1,1,0]": of each layer, whether it is so.
+std::string list_of_layers(const ModelSpec& model, bool (*is_so)(const LayerSpec&)) {
+  std::vector<int> list;
+  for (std::int64_t i = 0; i < model.num_layers; ++i) list.push_back(is_so(model.layer(i)) ? 1 : 0);
+  return fmt::format("'[{}]'", fmt::join(list, ","));
+}
+
+// Windows, sinks, and layers without rotary positions.
+void add_layers(const ModelSpec& model, Flags& flags) {
+  std::set<std::int64_t> windows;
+  std::set<bool> sinks;
+  bool all_turn = true;
+  for (const LayerSpec& layer : model.layers) {
+    windows.insert(layer.window_size);
+    sinks.insert(layer.sinks);
+    all_turn = all_turn && layer.rotary;
+    if (layer.chunk_size > 0) flags.note("Megatron-LM has no chunked attention (model.layers)");
+    if (layer.rope_theta > 0) {
+      flags.note("Megatron-LM has one rotary base for all layers (model.layers[].rope_theta)");
+    }
+  }
+  const bool some_see_all = windows.erase(0) > 0;
+  if (windows.size() > 1) flags.note("Megatron-LM has one window for all layers (model.layers)");
+  if (windows.size() == 1) {
+    flags.flag("window-size", fmt::format("'({},0)'", *windows.begin() - 1));
+    if (some_see_all) {
+      flags.flag("window-attn-skip-freq", list_of_layers(model, [](const LayerSpec& layer) {
+                   return layer.window_size > 0;
+                 }));
+    }
+  }
+  if (!all_turn) {
+    flags.flag("no-rope-freq",
+               list_of_layers(model, [](const LayerSpec& layer) { return !layer.rotary; }));
+  }
+  if (sinks.size() > 1) flags.note("Megatron-LM has sinks in all layers or none (model.layers)");
+  if (sinks.size() == 1 && *sinks.begin()) flags.flag("softmax-type", "learnable");
+}
+
+void add_attention(const ModelSpec& model, Flags& flags) {
+  if (model.query_key_norm == QueryKeyNorm::per_head) flags.flag("qk-layernorm");
+  if (model.query_key_norm == QueryKeyNorm::weightless) flags.flag("qk-l2-norm");
+  if (model.query_key_norm == QueryKeyNorm::whole) {
+    flags.note("Megatron-LM norms each head alone (query_key_norm whole)");
+  }
+  if (model.attention_output_gate) flags.flag("attention-output-gate");
+  if (model.attention_scale > 0)
+    flags.flag("softmax-scale", fmt::format("{}", model.attention_scale));
+  if (model.attention_logit_cap > 0 || model.final_logit_cap > 0) {
+    flags.note("Megatron-LM caps neither scores nor logits (attention_logit_cap, final_logit_cap)");
+  }
+  add_layers(model, flags);
+}
+
 void add_model(const ModelSpec& model, Flags& flags) {
   flags.flag(megatron::kLayers, model.num_layers);
   flags.flag(megatron::kHidden, model.hidden_size);
@@ -60,7 +115,7 @@ void add_model(const ModelSpec& model, Flags& flags) {
   if (model.head_dim * model.num_attention_heads != model.hidden_size) {
     flags.flag(megatron::kHeadDim, model.head_dim);
   }
-  if (model.query_key_norm != QueryKeyNorm::none) flags.flag("qk-layernorm");
+  add_attention(model, flags);
   if (model.family == ModelFamily::llama && model.query_key_value_bias) flags.flag("add-qkv-bias");
   if (model.family == ModelFamily::llama && model.attention_out_bias) {
     flags.note("Megatron-LM has no bias of attention's output (attention_out_bias) alone");

@@ -71,6 +71,20 @@ inline void run_backward(const Model& model, Runtime& runtime, Parameters& param
 }
 
 /// Small models of every family, by the name of what is special about them.
+/// Attention as models of today have it, with unlike layers.
+inline ModelOptions with_attention_of_today(ModelOptions options, QueryKeyNorm norm) {
+  options.head_dim = 4;
+  options.query_key_norm = norm;
+  options.attention_output_gate = true;
+  options.query_key_value_bias = true;
+  options.attention_scale = 0.4;
+  options.attention_logit_cap = 2.0;
+  options.final_logit_cap = 1.5;
+  options.layers = {{.mask = {AttentionReach::sliding, 2}, .rope_theta = 50.0, .has_sinks = true},
+                    {.mask = {AttentionReach::chunked, 3}, .has_rotary = false}};
+  return options;
+}
+
 inline ModelOptions small_model(std::string_view name, DType dtype = DType::fp64) {
   ModelOptions options{.family = "llama",
                        .num_layers = 2,
@@ -87,6 +101,10 @@ inline ModelOptions small_model(std::string_view name, DType dtype = DType::fp64
     options = small_model(name == "gpt2 dropping" ? "gpt2" : "llama", dtype);
     options.hidden_dropout = 0.125;
     return options;
+  }
+  if (name == "llama of today") return with_attention_of_today(options, QueryKeyNorm::whole);
+  if (name == "llama without norm weights") {
+    return with_attention_of_today(options, QueryKeyNorm::weightless);
   }
   if (name == "mlp" || name == "integer mlp") {
     options.family = "mlp";
