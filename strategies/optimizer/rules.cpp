@@ -134,7 +134,7 @@ constexpr std::array<OptimizerRule, 6> kRules = {{
      .decouples_decay = true,
      .takes_signs = true,
      .default_weight_decay = 0.0,
-     .elsewhere = {{}, {}, {}}},
+     .elsewhere = {{"lion"}, {}, {}}},
 }};
 
 // base^exponent by squaring: rounded multiplications only, in a fixed order.

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -224,7 +226,8 @@ TEST_CASE("state is one tensor of matrices, and the other optimizer's of the res
   std::int64_t matrices = 0;
   for (const MatrixPart& part : matrices_of(c)) matrices += part.numel();
   std::int64_t all = 0;
-  for (const ParameterSpec& spec : make_model(c.model)->parameters()) all += spec.shape.numel();
+  const std::unique_ptr<Model> model = make_model(c.model);
+  for (const ParameterSpec& spec : model->parameters()) all += spec.shape.numel();
   const auto state = [&] { return of(run(c).ranks[0].persistent, MemoryCategory::optimizer); };
   CHECK(state() == 8 * (matrices + 2 * (all - matrices)));
   c.optimizer = "lion";

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,8 @@ using Rows = std::vector<std::int64_t>;
 
 std::map<std::string, Rows> rows_by_name(const ModelOptions& options) {
   std::map<std::string, Rows> rows;
-  for (const ParameterSpec& spec : make_model(options)->parameters()) {
+  const std::unique_ptr<Model> model = make_model(options);
+  for (const ParameterSpec& spec : model->parameters()) {
     rows[spec.name] = spec.matrix_rows;
   }
   return rows;

@@ -224,6 +224,6 @@ TEST_CASE("an unknown optimizer, a wrong slice and step zero are refused with th
     const auto none = make_optimizer("adan", {});
     FAIL("an optimizer named adan was made");
   } catch (const UsageError& error) {
-    CHECK(error.fix() == "use one of sgd, momentum, adam, adamw, rmsprop");
+    CHECK(error.fix() == "use one of sgd, momentum, adam, adamw, rmsprop, lion");
   }
 }
