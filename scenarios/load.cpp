@@ -96,8 +96,9 @@ void warn_about_decay(Reading& r) {
       r.scenario.execution.tensors != TensorMode::real || decay <= 2 * t.epsilon) {
     return;
   }
-  const std::string decoupled =
-      names_of_optimizers([](const OptimizerRule& rule) { return rule.decouples_decay; });
+  const std::string decoupled = names_of_optimizers([](const OptimizerRule& rule) {
+    return rule.decouples_decay && !rule.takes_signs;  // The latter have a warning of their own.
+  });
   r.scenario.warnings.push_back(
       "training.weight_decay is part of the gradient in " + t.optimizer +
       ", and that of a key's bias in gpt2 is else nothing but rounding, which steps of "

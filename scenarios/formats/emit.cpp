@@ -149,7 +149,7 @@ void add_sharding(const ParallelismSpec& p, Flags& flags) {
   if (p.dp_replicate > 1) flags.flag(megatron::kReplicas, p.dp_replicate);
 }
 
-// What decides a layout's cost: Muon's modes, and the names of other optimizers than Adam.
+// Muon's modes decide its cost, as a layout does.
 void add_optimizer(const Scenario& scenario, Flags& flags) {
   const TrainingSpec& t = scenario.training;
   if (!t.uses_muon()) return;
@@ -157,8 +157,7 @@ void add_optimizer(const Scenario& scenario, Flags& flags) {
   const std::string_view scalar =
       optimizer_rule(t.muon_scalar_optimizer).elsewhere.megatron.front();
   if (scalar.empty()) {
-    flags.note("Megatron-LM's muon leaves the rest to adam or lion, not to " +
-               t.muon_scalar_optimizer);
+    flags.note("Megatron-LM's muon does not leave the rest to " + t.muon_scalar_optimizer);
   } else {
     flags.flag(megatron::kMuonScalar, scalar);
   }

@@ -123,7 +123,7 @@ void import_sharding(MegatronArguments& arguments, std::int64_t data, Import& im
   std::int64_t stage = 0;
   std::string name = "use_distributed_optimizer";
   if (arguments.truth("use_distributed_optimizer")) stage = 1;
-  // What a log says in its place with optimizers other than Adam and SGD.
+  // Logs say it in its place with optimizers other than Adam and SGD.
   const std::string layer_wise = "use_layer_wise_distributed_optimizer";
   if (arguments.truth(layer_wise)) {
     stage = 1;

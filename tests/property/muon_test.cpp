@@ -61,7 +61,7 @@ std::vector<MatrixPart> matrices_of(const TrainingCase& c) {
   return parts;
 }
 
-// What a run sends over a group more than the same one with AdamW alone.
+// A run's traffic over a group, less that of the same one with AdamW alone.
 TrafficCounters more_than_adamw(TrainingCase c, const std::string& group) {
   c.world.has_data = false;
   c.world.all_reduce_algorithm = Algorithm::ring;

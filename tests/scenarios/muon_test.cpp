@@ -62,23 +62,4 @@ TEST_CASE("muon is refused with what it is not made for, by name") {
         0);
 }
 
-TEST_CASE("lion with data parallelism that is another algorithm warns where biases of keys are") {
-  const auto warnings = [](std::string (*text)(), const std::vector<std::string>& changes) {
-    std::vector<std::string> flags = {"execution.tensors=real",
-                                      "training.optimizer=lion",
-                                      "training.precision=fp64",
-                                      "parallelism.zero_stage=0",
-                                      "parallelism.data_parallel=async_sgd",
-                                      "execution.steps=3"};
-    flags.insert(flags.end(), changes.begin(), changes.end());
-    return loaded(text(), flags).warnings;
-  };
-  REQUIRE(warnings(gpt_text, {}).size() == 1);
-  CHECK(warnings(gpt_text, {})[0].find("training.optimizer lion moves each weight by the sign") ==
-        0);
-  CHECK(warnings(valid_text, {}).empty());
-  CHECK(warnings(gpt_text, {"training.optimizer=adamw"}).empty());
-  CHECK(warnings(gpt_text, {"parallelism.data_parallel=synchronous"}).empty());
-}
-
 }  // namespace shardsim::testing
