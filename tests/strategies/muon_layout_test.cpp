@@ -69,7 +69,7 @@ TEST_CASE("muon takes the matrices of blocks, apart where one tensor holds sever
   CHECK(rows.at("embedding.tokens").empty());
   CHECK(rows.at("final_norm").empty());
   CHECK(rows.at("blocks.0.attention.wk") == Rows{4});
-  CHECK(rows.at("blocks.0.gate") == Rows{12});
+  CHECK(rows.at("blocks.0.mlp.gate") == Rows{12});
   options.moe.num_experts = 4;
   options.moe.experts_per_token = 2;
   options.moe.ffn_hidden_size = 6;
