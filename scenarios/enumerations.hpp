@@ -19,12 +19,16 @@
 namespace shardsim {
 
 // Enumerations of larger headers.
-enum class Algorithm : std::uint8_t;       // sim/hardware/collective.hpp
-enum class AttentionReach : std::uint8_t;  // strategies/model/attention_mask.hpp
-enum class FactorShape : std::uint8_t;     // scenarios/machine_spec.hpp
-enum class NormType;                       // strategies/gradient_sync/gradient_sync.hpp
-enum class QueryKeyNorm : std::uint8_t;    // strategies/model/make_model.hpp
-enum class Recompute : std::uint8_t;       // strategies/model/make_model.hpp
+enum class Algorithm : std::uint8_t;           // sim/hardware/collective.hpp
+enum class AttentionReach : std::uint8_t;      // strategies/model/attention_mask.hpp
+enum class FactorShape : std::uint8_t;         // scenarios/machine_spec.hpp
+enum class MuonCoefficients : std::uint8_t;    // strategies/optimizer/muon.hpp
+enum class MuonDataParallel : std::uint8_t;    // strategies/optimizer/muon.hpp
+enum class MuonScale : std::uint8_t;           // strategies/optimizer/muon.hpp
+enum class MuonTensorParallel : std::uint8_t;  // strategies/optimizer/muon.hpp
+enum class NormType;                           // strategies/gradient_sync/gradient_sync.hpp
+enum class QueryKeyNorm : std::uint8_t;        // strategies/model/make_model.hpp
+enum class Recompute : std::uint8_t;           // strategies/model/make_model.hpp
 
 enum class ModelFamily { mlp, gpt2, llama };
 enum class TensorMode { meta, real };  // meta: shapes only (plan); real: numbers (verify)
@@ -38,6 +42,12 @@ inline constexpr std::array<const char*, 5> kPrecisionNames = {"fp64", "fp32", "
                                                                "fp8"};
 inline constexpr std::array<const char*, 3> kLossScalingNames = {"none", "static", "dynamic"};
 inline constexpr std::array<const char*, 2> kGradNormNames = {"l2", "inf"};
+inline constexpr std::array<const char*, 2> kMuonCoefficientsNames = {"quintic", "simple"};
+inline constexpr std::array<const char*, 3> kMuonScaleNames = {"spectral", "shape_scaling",
+                                                               "unit_rms_norm"};
+inline constexpr std::array<const char*, 3> kMuonTensorParallelNames = {"duplicated", "distributed",
+                                                                        "blockwise"};
+inline constexpr std::array<const char*, 2> kMuonDataParallelNames = {"layer_wise", "slices"};
 inline constexpr std::array<const char*, 2> kTensorModeNames = {"meta", "real"};
 inline constexpr std::array<const char*, 2> kReductionOrderNames = {"rank", "ring"};
 inline constexpr std::array<const char*, 3> kAllReduceNames = {"automatic", "ring", "tree"};
@@ -55,6 +65,16 @@ inline std::span<const char* const> choice_names(ModelFamily) { return kModelFam
 inline std::span<const char* const> choice_names(DType) { return kPrecisionNames; }
 inline std::span<const char* const> choice_names(LossScaling::Mode) { return kLossScalingNames; }
 inline std::span<const char* const> choice_names(NormType) { return kGradNormNames; }
+inline std::span<const char* const> choice_names(MuonCoefficients) {
+  return kMuonCoefficientsNames;
+}
+inline std::span<const char* const> choice_names(MuonScale) { return kMuonScaleNames; }
+inline std::span<const char* const> choice_names(MuonTensorParallel) {
+  return kMuonTensorParallelNames;
+}
+inline std::span<const char* const> choice_names(MuonDataParallel) {
+  return kMuonDataParallelNames;
+}
 inline std::span<const char* const> choice_names(TensorMode) { return kTensorModeNames; }
 inline std::span<const char* const> choice_names(ReductionOrder) { return kReductionOrderNames; }
 inline std::span<const char* const> choice_names(Algorithm) { return kAllReduceNames; }

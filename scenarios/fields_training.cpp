@@ -7,9 +7,9 @@
 namespace shardsim {
 namespace {
 
-template <typename Member>
-Field training(const char* path, Member member) {
-  return field(path, &Scenario::training, member);
+template <typename... Members>
+Field training(const char* path, Members... members) {
+  return field(path, &Scenario::training, members...);
 }
 
 bool is_dynamic(const Scenario& s) { return s.training.loss_scaling == LossScaling::Mode::dynamic; }
@@ -58,7 +58,9 @@ Field setting(const char* path, OptimizerSetting member, const std::string& mean
   const auto reads = [member](const OptimizerRule& rule) { return rule.reads(member); };
   return training(path, member)
       .acts_when("optimizer is " + names_of_optimizers(reads),
-                 [reads](const Scenario& s) { return reads(optimizer_rule(s.training.optimizer)); })
+                 [reads](const Scenario& s) {
+                   return reads(optimizer_rule(s.training.elementwise_optimizer()));
+                 })
       .of_values()
       .doc(names_of_optimizers(reads, ", ") + ": " + meaning);
 }
@@ -68,6 +70,21 @@ std::vector<std::string> words_of_optimizers() {
   return {names.begin(), names.end()};
 }
 
+// The same, and Muon.
+std::vector<std::string> words_of_all_optimizers() {
+  std::vector<std::string> words = words_of_optimizers();
+  words.emplace_back(kMuon);
+  return words;
+}
+
+bool uses_muon(const Scenario& s) { return s.training.uses_muon(); }
+
+// Shown by the muon_ fields, all of which act with it alone.
+template <typename... Members>
+Field muon_field(const char* path, Members... members) {
+  return training(path, members...).acts_when("optimizer is muon", uses_muon);
+}
+
 // "0.01 for adamw, else 0".
 std::string words_of_decay() {
   std::string words;
@@ -75,7 +92,7 @@ std::string words_of_decay() {
     if (rule.default_weight_decay == 0.0) continue;
     words += fmt::format("{:g} for {}, ", rule.default_weight_decay, rule.name);
   }
-  return words + "else 0";
+  return words + fmt::format("{:g} for {}, else 0", kMuonWeightDecay, kMuon);
 }
 
 std::vector<Field> optimizer_fields() {
@@ -84,9 +101,11 @@ std::vector<Field> optimizer_fields() {
       names_of_optimizers([](const OptimizerRule& rule) { return rule.decouples_decay; });
   return {
       training("training.optimizer", &T::optimizer)
-          .one_of(words_of_optimizers())
+          .one_of(words_of_all_optimizers())
           .or_else("\"" + std::string(default_optimizer()) + "\"")
-          .doc("Update rule."),
+          .doc("Update rule. muon orthogonalizes the momentum of the matrices of hidden layers, "
+               "each apart (q, k, v, gate, up, every expert), and leaves embeddings, the head, "
+               "norms and biases to muon_scalar_optimizer; zero_stage 0 or 1."),
       training("training.learning_rate", &T::learning_rate)
           .range(0, 1e6)
           .or_else("0.001")
@@ -132,6 +151,60 @@ std::vector<Field> optimizer_fields() {
           .acts_when("max_grad_norm is not 0",
                      [](const Scenario& s) { return s.training.max_grad_norm != 0; })
           .doc("Norm to clip by: the root of the sum of squares, or the largest absolute value."),
+  };
+}
+
+std::vector<Field> muon_fields() {
+  using T = TrainingSpec;
+  using M = MuonOptions;
+  return {
+      muon_field("training.muon_scalar_optimizer", &T::muon_scalar_optimizer)
+          .one_of(words_of_optimizers())
+          .or_else("\"" + std::string(default_optimizer()) + "\"")
+          .doc("Update rule of the weights that muon does not take."),
+      muon_field("training.muon_momentum", &T::muon, &M::momentum)
+          .below(0, 1)
+          .or_else("0.95")
+          .of_values()
+          .doc("Share of the old momentum that is kept. Megatron-LM's default is 0.9."),
+      muon_field("training.muon_nesterov", &T::muon, &M::nesterov)
+          .or_else("true")
+          .of_values()
+          .doc("Orthogonalize gradient + momentum x buffer in place of the buffer."),
+      muon_field("training.muon_num_ns_steps", &T::muon, &M::num_steps)
+          .range(1, 100)
+          .unit("steps")
+          .or_else("5")
+          .doc("Newton-Schulz steps per update: 4 m^2 n + 2 m^3 operations each for an m x n "
+               "matrix, m the smaller side."),
+      muon_field("training.muon_coefficient_type", &T::muon, &M::coefficients)
+          .or_else("\"quintic\"")
+          .of_values()
+          .doc("Coefficients of the steps: five triples in turn, or simple, one for all. After 5 "
+               "steps singular values lie in [0.98, 1.14], or [0.68, 1.20]."),
+      muon_field("training.muon_scale_mode", &T::muon, &M::scale)
+          .or_else("\"spectral\"")
+          .of_values()
+          .doc("Factor of an update of [out, in]: spectral sqrt(max(out, in)), shape_scaling "
+               "sqrt(max(1, out / in)), unit_rms_norm sqrt(out / in)."),
+      muon_field("training.muon_extra_scale_factor", &T::muon, &M::extra_scale_factor)
+          .above(0, 1e6)
+          .or_else("1")
+          .of_values()
+          .doc("Further factor of an update; 0.2 matches the size of AdamW's."),
+      muon_field("training.muon_tp_mode", &T::muon, &M::tensor_parallel)
+          .or_else("\"duplicated\"")
+          .doc("Matrices that tensor-parallel ranks have slices of. duplicated: each gathers and "
+               "iterates all; distributed: each iterates its slice, and products are summed; "
+               "blockwise: each slice is a matrix of its own, another algorithm."),
+      training("training.muon_dp_mode", &T::muon, &M::data_parallel)
+          .or_else("\"layer_wise\"")
+          .acts_when("optimizer is muon and zero_stage is 1",
+                     [](const Scenario& s) {
+                       return s.training.uses_muon() && s.parallelism.zero_stage == 1;
+                     })
+          .doc("ZeRO-1. layer_wise: each matrix has one owner, as in Megatron-LM; slices: ranks "
+               "own slices, and gather what they iterate, as in Moonlight."),
   };
 }
 
@@ -206,7 +279,8 @@ std::vector<Field> training_fields() {
           .foreign({{"Megatron-LM", "accumulate_allreduce_grads_in_fp32"}})
           .doc("Type in which gradients are sent and added."),
   };
-  return joined({batch, optimizer_fields(), loss_scaling_fields(), other_training_fields()});
+  return joined(
+      {batch, optimizer_fields(), muon_fields(), loss_scaling_fields(), other_training_fields()});
 }
 
 }  // namespace shardsim

@@ -252,7 +252,8 @@ void check_host_memory(Reading& r) {
   if (s.execution.tensors != TensorMode::real) return;
   // Weights, gradients, one gathered or reduced copy, and the optimizer's state; one rank more is
   // the reference, which runs the whole batch.
-  const std::int64_t copies = 3 + std::ssize(optimizer_rule(s.training.optimizer).state_names);
+  const std::int64_t copies =
+      3 + std::ssize(optimizer_rule(s.training.elementwise_optimizer()).state_names);
   const auto state =
       product_if_fits({s.system.ranks + 1, num_parameters(s.model), copies, kBytesPerValue});
   const Count all_ranks =

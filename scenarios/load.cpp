@@ -91,12 +91,14 @@ void warn_about_decay(Reading& r) {
   const TrainingSpec& t = r.scenario.training;
   const double decay = t.learning_rate * t.weight_decay;
   if (r.scenario.model.family != ModelFamily::gpt2 ||
-      !optimizer_rule(t.optimizer).divides_decay() || !r.scenario.parallelism.changes_algorithm() ||
+      !optimizer_rule(t.elementwise_optimizer()).divides_decay() ||
+      !r.scenario.parallelism.changes_algorithm() ||
       r.scenario.execution.tensors != TensorMode::real || decay <= 2 * t.epsilon) {
     return;
   }
-  const std::string decoupled =
-      names_of_optimizers([](const OptimizerRule& rule) { return rule.decouples_decay; });
+  const std::string decoupled = names_of_optimizers([](const OptimizerRule& rule) {
+    return rule.decouples_decay && !rule.takes_signs;  // The latter have a warning of their own.
+  });
   r.scenario.warnings.push_back(
       "training.weight_decay is part of the gradient in " + t.optimizer +
       ", and that of a key's bias in gpt2 is else nothing but rounding, which steps of "
@@ -104,6 +106,25 @@ void warn_about_decay(Reading& r) {
       "parallelism the oracle then fails a correct strategy; use " +
       decoupled + ", no training.weight_decay, or training.epsilon=" +
       fmt::format("{:.3g}", decay));  // Far from the limit, so that a few digits will do.
+}
+
+// The same bias under an optimizer that moves every weight equally far: the sign of rounding is
+// another one in another order of sums.
+void warn_about_signs(Reading& r) {
+  const TrainingSpec& t = r.scenario.training;
+  if (r.scenario.model.family != ModelFamily::gpt2 ||
+      !optimizer_rule(t.elementwise_optimizer()).takes_signs ||
+      !r.scenario.parallelism.changes_algorithm() ||
+      r.scenario.execution.tensors != TensorMode::real) {
+    return;
+  }
+  const std::string others =
+      names_of_optimizers([](const OptimizerRule& rule) { return !rule.takes_signs; });
+  r.scenario.warnings.push_back(
+      "training.optimizer " + t.optimizer +
+      " moves each weight by the sign of its gradient, and that of a key's bias in gpt2 is nothing "
+      "but rounding: with this data parallelism the oracle then fails a correct strategy; use " +
+      others);
 }
 
 // A plan reports the times of the last step, and steps of replicas that train apart are not all
@@ -150,6 +171,7 @@ void warn(Reading& reading) {
   warn_about_chunks(reading);
   warn_about_precision(reading);
   warn_about_decay(reading);
+  warn_about_signs(reading);
   warn_about_period(reading);
   warn_about_compression(reading);
 }

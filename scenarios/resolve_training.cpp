@@ -142,6 +142,32 @@ void check_choice(Reading& r) {
   if (p.is_elastic()) check_elastic(r);
 }
 
+// Muon needs whole gradients of the matrices that a rank updates, on the device, of one step.
+void check_muon(Reading& r) {
+  const ParallelismSpec& p = r.scenario.parallelism;
+  if (!r.good("training.optimizer") || !r.scenario.training.uses_muon()) return;
+  const auto refuse_muon = [&](const std::string& why, const char* fix) {
+    r.problem("E0206", "training.optimizer", "optimizer \"muon\" " + why, fix);
+  };
+  if (p.zero_stage > 1) {
+    refuse_muon("needs whole gradients of the matrices that a rank updates, which zero_stage " +
+                    text_of(p.zero_stage) + " does not keep",
+                "use zero_stage 0 or 1");
+  }
+  if (p.offloads()) {
+    refuse_muon("iterates on what is on the device, and something is offloaded",
+                "leave the offload_* fields out");
+  }
+  if (p.compresses()) {
+    refuse_muon("is not combined with compressed gradients", "leave gradient_compression out");
+  }
+  if (p.data_parallel != DataParallelKind::synchronous) {
+    refuse_muon(std::string("is not combined with data_parallel \"") + to_string(p.data_parallel) +
+                    "\", which is another algorithm",
+                "use data_parallel \"synchronous\"");
+  }
+}
+
 // Both choices decide the field that the message is about.
 void check_surroundings(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
@@ -211,7 +237,7 @@ void resolve_training(Reading& r) {
   TrainingSpec& t = r.scenario.training;
   if (r.good("training.optimizer")) {
     derive(r, "training.weight_decay", t.weight_decay,
-           optimizer_rule(t.optimizer).default_weight_decay);
+           t.uses_muon() ? kMuonWeightDecay : optimizer_rule(t.optimizer).default_weight_decay);
   }
   if (!r.good("training.precision")) return;
   derive(r, "training.grad_reduce_dtype", t.grad_reduce_dtype, t.precision);
@@ -230,6 +256,7 @@ void resolve_data_parallel(Reading& r) {
   check_choice(r);
   check_compression(r);
   check_surroundings(r);
+  check_muon(r);
 }
 
 }  // namespace shardsim

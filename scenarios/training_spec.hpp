@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "strategies/gradient_sync/data_parallel.hpp"
+#include "strategies/optimizer/muon.hpp"
 #include "strategies/optimizer/optimizer.hpp"
 
 #include "scenarios/enumerations.hpp"
@@ -152,6 +153,9 @@ struct ParallelismSpec : DataParallelSpec {
 /// The schedule that is read from schedule_file.
 inline constexpr const char* kScheduleFromFile = "file";
 
+/// The optimizer that is no row: matrices by Muon, the rest by another.
+inline constexpr const char* kMuon = "muon";
+
 /// Has the settings of all optimizers; each optimizer reads its own.
 struct TrainingSpec : OptimizerOptions {
   std::int64_t global_batch_size = 0;  // sequences (rows for mlp) per optimizer step, all ranks
@@ -159,9 +163,11 @@ struct TrainingSpec : OptimizerOptions {
   std::int64_t num_microbatches = 1;  // global_batch_size / (micro_batch_size * data parallel size)
   DType precision = DType::fp32;
   DType grad_reduce_dtype = DType::fp32;       // "auto" is resolved to the gradient's dtype
-  std::string optimizer{default_optimizer()};  // a row of strategies/optimizer/rules.cpp
-  double max_grad_norm = 0;                    // 0: no clipping
-  NormType grad_norm_type{};                   // l2
+  std::string optimizer{default_optimizer()};  // a row of strategies/optimizer/rules.cpp, or kMuon
+  MuonOptions muon;                            // read by kMuon
+  std::string muon_scalar_optimizer{default_optimizer()};  // a row, for what Muon does not take
+  double max_grad_norm = 0;                                // 0: no clipping
+  NormType grad_norm_type{};                               // l2
   LossScaling::Mode loss_scaling = LossScaling::Mode::none;
   double loss_scale = 1;  // at the start, and always if it is constant
   std::int64_t loss_scale_growth_interval = 1;
@@ -170,6 +176,12 @@ struct TrainingSpec : OptimizerOptions {
   double hidden_dropout = 0;   // [0, 1): of embedding and branch outputs
   double ignore_fraction = 0;  // [0, 1): targets the loss leaves out, drawn from the seed
   double tokens_total = 0;     // of the whole training, for its days and cost; 0: not said
+
+  [[nodiscard]] bool uses_muon() const { return optimizer == kMuon; }
+  /// A row of strategies/optimizer/rules.cpp: of all weights, or of those that Muon does not take.
+  [[nodiscard]] const std::string& elementwise_optimizer() const {
+    return uses_muon() ? muon_scalar_optimizer : optimizer;
+  }
 };
 
 /// Whether gradients pass through fp16. Only this type here has a smaller range than the fp32 of

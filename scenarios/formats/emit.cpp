@@ -12,6 +12,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "strategies/model/make_model.hpp"
+#include "strategies/optimizer/rules.hpp"
 
 #include "scenarios/formats/megatron.hpp"
 #include "scenarios/formats/torchtitan.hpp"
@@ -203,6 +204,32 @@ void add_sharding(const ParallelismSpec& p, Flags& flags) {
   if (p.dp_replicate > 1) flags.flag(megatron::kReplicas, p.dp_replicate);
 }
 
+// Muon's modes decide its cost, as a layout does.
+void add_optimizer(const Scenario& scenario, Flags& flags) {
+  const TrainingSpec& t = scenario.training;
+  if (!t.uses_muon()) return;
+  flags.flag("optimizer", kMuon);
+  const std::string_view scalar =
+      optimizer_rule(t.muon_scalar_optimizer).elsewhere.megatron.front();
+  if (scalar.empty()) {
+    flags.note("Megatron-LM's muon does not leave the rest to " + t.muon_scalar_optimizer);
+  } else {
+    flags.flag(megatron::kMuonScalar, scalar);
+  }
+  flags.flag(megatron::kMuonMomentum, t.muon.momentum);
+  if (t.muon.nesterov) flags.flag(megatron::kMuonNesterov);
+  flags.flag(megatron::kMuonSteps, t.muon.num_steps);
+  flags.flag(megatron::kMuonScale, to_string(t.muon.scale));
+  flags.flag(megatron::kMuonExtraScale, t.muon.extra_scale_factor);
+  flags.flag(megatron::kMuonTensor, to_string(t.muon.tensor_parallel));
+  flags.flag(megatron::kMuonCoefficients, to_string(t.muon.coefficients));
+  if (scenario.parallelism.zero_stage == 1 && t.muon.data_parallel == MuonDataParallel::slices) {
+    flags.note(
+        "Megatron-LM's muon has no slices: with --use-distributed-optimizer each matrix has one "
+        "owner. Plan again with --fix muon_dp_mode=layer_wise");
+  }
+}
+
 void add_recompute(const TrainingSpec& training, Flags& flags) {
   if (training.recompute == Recompute::none) return;
   flags.flag(megatron::kRecompute, to_string(training.recompute));
@@ -293,6 +320,7 @@ std::string emit_megatron(const Scenario& scenario) {
   add_overlap(p, t.grad_reduce_dtype, flags);
   flags.flag(megatron::kMicroBatch, t.micro_batch_size);
   flags.flag(megatron::kGlobalBatch, t.global_batch_size);
+  add_optimizer(scenario, flags);
   add_recompute(t, flags);
   if (t.precision == DType::bf16) flags.flag("bf16");
   if (t.precision == DType::fp16) flags.flag("fp16");

@@ -54,6 +54,19 @@ inline constexpr NamePair kMicroBatch = {"micro_batch_size", "training.micro_bat
 inline constexpr NamePair kGlobalBatch = {"global_batch_size", "training.global_batch_size"};
 inline constexpr NamePair kRecompute = {"recompute_granularity", "training.recompute"};
 
+inline constexpr NamePair kMuonScalar = {"muon_scalar_optimizer", "training.muon_scalar_optimizer"};
+inline constexpr NamePair kMuonMomentum = {"muon_momentum", "training.muon_momentum"};
+inline constexpr NamePair kMuonNesterov = {"muon_nesterov", "training.muon_nesterov"};
+inline constexpr NamePair kMuonSteps = {"muon_num_ns_steps", "training.muon_num_ns_steps"};
+inline constexpr NamePair kMuonScale = {"muon_scale_mode", "training.muon_scale_mode"};
+inline constexpr NamePair kMuonExtraScale = {"muon_extra_scale_factor",
+                                             "training.muon_extra_scale_factor"};
+inline constexpr NamePair kMuonTensor = {"muon_tp_mode", "training.muon_tp_mode"};
+inline constexpr NamePair kMuonCoefficients = {"muon_coefficient_type",
+                                               "training.muon_coefficient_type"};
+/// Another name of muon with use_distributed_optimizer, deprecated.
+inline constexpr const char* kLayerWiseMuon = "dist_muon";
+
 /// Values of data_parallel_sharding_strategy, by zero_stage.
 inline constexpr std::array kShardedState = {"", "optim", "optim_grads", "optim_grads_params"};
 
@@ -67,6 +80,8 @@ struct MegatronArgument {
   std::size_t offset = 0;
   std::size_t length = 0;
 };
+
+struct OptimizerRule;  // strategies/optimizer/rules.hpp
 
 class MegatronArguments {
  public:
@@ -124,6 +139,20 @@ void import_megatron_layout(MegatronArguments& arguments, std::int64_t gpus, Imp
 
 /// Batch, precision, optimizer, recomputation.
 void import_megatron_training(MegatronArguments& arguments, Import& import);
+
+/// The name of their optimizer of what Muon does not take: of all, with another than muon.
+namespace megatron {
+[[nodiscard]] bool is_muon(const std::string& optimizer);
+[[nodiscard]] std::string elementwise_optimizer(MegatronArguments& arguments,
+                                                const std::string& optimizer);
+}  // namespace megatron
+
+/// The fields of muon; `optimizer`: their name of it; `scalar`: takes the rest.
+/// REQUIRES: the layout is imported.
+void import_megatron_muon(MegatronArguments& arguments, const std::string& optimizer,
+                          const OptimizerRule& scalar, Import& import);
+/// A choice of muon's that no scenario can state; empty: none.
+[[nodiscard]] std::string megatron_muon_limit(MegatronArguments& arguments);
 
 /// Limits that no scenario can state: an optimizer that is not implemented here.
 [[nodiscard]] std::vector<std::string> megatron_training_limits(MegatronArguments& arguments);

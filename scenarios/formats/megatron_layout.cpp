@@ -2,6 +2,8 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -111,11 +113,26 @@ void import_pipeline(MegatronArguments& arguments, std::int64_t pp, Import& impo
   import_stages(arguments, pp, import);
 }
 
+std::string optimizer_of(MegatronArguments& arguments) {
+  const OptimizerRule& otherwise = optimizer_rule(default_optimizer());
+  return arguments.text("optimizer").value_or(std::string(otherwise.elsewhere.megatron.front()));
+}
+
 // The state that is sharded over data-parallel ranks, and the number of replicas.
 void import_sharding(MegatronArguments& arguments, std::int64_t data, Import& import) {
   std::int64_t stage = 0;
   std::string name = "use_distributed_optimizer";
   if (arguments.truth("use_distributed_optimizer")) stage = 1;
+  // Logs say it in its place with optimizers other than Adam and SGD.
+  const std::string layer_wise = "use_layer_wise_distributed_optimizer";
+  if (arguments.truth(layer_wise)) {
+    stage = 1;
+    name = layer_wise;
+  }
+  if (optimizer_of(arguments) == megatron::kLayerWiseMuon) {
+    stage = 1;
+    name = "optimizer dist_muon";
+  }
   for (const char* fsdp : {"use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp"}) {
     if (!arguments.truth(fsdp)) continue;
     const std::string strategy =
@@ -235,33 +252,46 @@ void import_precision(MegatronArguments& arguments, Import& import) {
   if (fp16) import_loss_scale(arguments, import);
 }
 
-std::string optimizer_of(MegatronArguments& arguments) {
-  const OptimizerRule& otherwise = optimizer_rule(default_optimizer());
-  return arguments.text("optimizer").value_or(std::string(otherwise.elsewhere.megatron.front()));
-}
-
+// Theirs begin with their name of the optimizer: "adam_beta1".
 struct MegatronSetting {
   OptimizerSetting setting;
   NamePair names;
 };
 
 constexpr MegatronSetting kOptimizerSettings[] = {
-    {&OptimizerOptions::momentum, {"sgd_momentum", "training.momentum"}},
-    {&OptimizerOptions::beta1, {"adam_beta1", "training.beta1"}},
-    {&OptimizerOptions::beta2, {"adam_beta2", "training.beta2"}},
-    {&OptimizerOptions::epsilon, {"adam_eps", "training.epsilon"}},
+    {&OptimizerOptions::momentum, {"_momentum", "training.momentum"}},
+    {&OptimizerOptions::beta1, {"_beta1", "training.beta1"}},
+    {&OptimizerOptions::beta2, {"_beta2", "training.beta2"}},
+    {&OptimizerOptions::epsilon, {"_eps", "training.epsilon"}},
 };
+
+// Their defaults, where they are not ours.
+constexpr std::pair<std::string_view, double> kOtherDefaults[] = {{"lion_beta1", 0.95},
+                                                                  {"lion_beta2", 0.98}};
+
+void import_settings(MegatronArguments& arguments, const OptimizerRule& rule, Import& import) {
+  for (const MegatronSetting& row : kOptimizerSettings) {
+    if (!rule.reads(row.setting)) continue;
+    const std::string name = std::string(rule.elsewhere.megatron.front()) + row.names.theirs;
+    if (take_number(arguments, {name.c_str(), row.names.ours}, import)) continue;
+    for (const auto& [theirs, value] : kOtherDefaults) {
+      if (theirs == name) import.take({name, fmt::format("{:g}", value)}, row.names.ours, value);
+    }
+  }
+}
 
 void import_optimizer(MegatronArguments& arguments, Import& import) {
   const std::string optimizer = optimizer_of(arguments);
-  const OptimizerRule* named = optimizer_called(optimizer, &OptimizerNames::megatron);
+  const OptimizerRule* named = optimizer_called(
+      megatron::elementwise_optimizer(arguments, optimizer), &OptimizerNames::megatron);
   const OptimizerRule& rule = named != nullptr ? *named : optimizer_rule(default_optimizer());
-  import.derive({"optimizer", optimizer}, "training.optimizer", std::string(rule.name),
-                rule.decouples_decay ? "decay is decoupled, as in Megatron-LM" : "");
-  for (const MegatronSetting& row : kOptimizerSettings) {
-    if (!rule.reads(row.setting)) continue;
-    take_number(arguments, row.names, import);
+  if (megatron::is_muon(optimizer)) {
+    import_megatron_muon(arguments, optimizer, rule, import);
+  } else {
+    import.derive({"optimizer", optimizer}, "training.optimizer", std::string(rule.name),
+                  rule.decouples_decay ? "decay is decoupled, as in Megatron-LM" : "");
   }
+  import_settings(arguments, rule, import);
   take_number(arguments, {"lr", "training.learning_rate"}, import);
   take_number(arguments, {"weight_decay", "training.weight_decay"}, import);
   const double clip = arguments.number("clip_grad").value_or(1.0);
@@ -325,6 +355,10 @@ void import_megatron_layout(MegatronArguments& arguments, std::int64_t gpus, Imp
 
 std::vector<std::string> megatron_training_limits(MegatronArguments& arguments) {
   const std::string optimizer = optimizer_of(arguments);
+  if (megatron::is_muon(optimizer)) {
+    const std::string limit = megatron_muon_limit(arguments);
+    return limit.empty() ? std::vector<std::string>{} : std::vector<std::string>{limit};
+  }
   if (optimizer_called(optimizer, &OptimizerNames::megatron) != nullptr) return {};
   return {"optimizer " + optimizer + ": AdamW stands in for it, with other state and operations"};
 }

@@ -109,7 +109,9 @@ constexpr auto kUnmodelled = std::to_array<Unmodelled>({
      "not modelled: the steps of copying and adding follow each other"},
     {"overlap_param_gather_with_optimizer_step", "",
      "not modelled: weights are gathered after the step"},
-    {"use_layer_wise_distributed_optimizer", "", kSharded},
+    {"muon_fp32_matmul_prec", "medium", "not modelled: matrices are iterated in bf16"},
+    {"muon_use_syrk", "", kFused},
+    {"lion_*|muon_*", "", "the optimizer does not read it"},
     {"step_batch_size_schedule", "", "the batch does not grow here"},
     {"freeze_all_layers", "", "not modelled: every weight is trained"},
     // Kernels and memory.

@@ -196,6 +196,7 @@ SyncPlan sync_plan_of(const Scenario& scenario) {
                   .outer_momentum = parallelism.outer_momentum};
   }
   sync.compression = parallelism.compression;
+  if (scenario.training.uses_muon()) sync.muon = scenario.training.muon;
   if (parallelism.data_parallel == DataParallelKind::async_sgd) {
     sync.max_staleness = static_cast<int>(parallelism.max_staleness);
   }
@@ -289,7 +290,7 @@ ParallelOptions parallel_options_of(const Scenario& scenario, const Software* so
 
 std::unique_ptr<const Optimizer> optimizer_of(const TrainingSpec& training) {
   ++derivations().optimizers;
-  return make_optimizer(training.optimizer, training);
+  return make_optimizer(training.elementwise_optimizer(), training);
 }
 
 }  // namespace shardsim

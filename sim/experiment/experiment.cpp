@@ -270,11 +270,11 @@ Experiment::Experiment(Scenario scenario, const ScheduleEdit& edit)
   edit(*options_.own_schedule);
 }
 
-std::int64_t Experiment::owned_bytes() const {
+std::int64_t Experiment::owned_bytes(bool matrices) const {
   const SyncPlan& sync = options_.sync;
   const std::size_t copies = sync.master_dtype == sync.weight_dtype ? 0 : 1;
-  return size_of(sync.master_dtype) *
-         static_cast<std::int64_t>(optimizer_->state_names().size() + copies);
+  const std::size_t states = matrices && sync.muon ? 1 : optimizer_->state_names().size();
+  return size_of(sync.master_dtype) * static_cast<std::int64_t>(states + copies);
 }
 
 const ParallelPlan& Experiment::plan() const {

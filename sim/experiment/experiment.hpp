@@ -91,7 +91,7 @@ class Experiment {
   [[nodiscard]] const MeshShape& mesh() const { return options_.mesh; }
   [[nodiscard]] const Optimizer& optimizer() const { return *optimizer_; }
   /// Bytes of each weight: its optimizer state, and its master copy where that is of another type.
-  [[nodiscard]] std::int64_t owned_bytes() const;
+  [[nodiscard]] std::int64_t owned_bytes(bool matrices = false) const;
 
   /// The plan that the ranks share. Throws as ParallelPlan does: UsageError for what does not fit
   /// together, CommunicationError for a schedule that cannot run.

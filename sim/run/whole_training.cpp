@@ -131,9 +131,22 @@ PoissonInterval poisson_interval(std::int64_t count) {
 
 // --- Experiments -------------------------------------------------------------------------------
 
+// Elements that Muon updates.
+std::int64_t num_in_matrices(const Experiment& experiment) {
+  if (!experiment.options().sync.muon) return 0;
+  std::int64_t sum = 0;
+  for (const ParameterSpec& spec : experiment.plan().whole().parameters()) {
+    if (spec.has_matrices()) sum += spec.shape.numel();
+  }
+  return sum;
+}
+
 std::int64_t checkpoint_bytes(const Experiment& experiment) {
   const std::int64_t weight = size_of(experiment.options().sync.weight_dtype);
-  return num_parameters(experiment.scenario().model) * (weight + experiment.owned_bytes());
+  const std::int64_t all = num_parameters(experiment.scenario().model);
+  const std::int64_t matrices = num_in_matrices(experiment);
+  return all * weight + (all - matrices) * experiment.owned_bytes() +
+         matrices * experiment.owned_bytes(true);
 }
 
 FailureModel failure_model_of(const Experiment& experiment) {

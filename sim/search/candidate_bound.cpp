@@ -56,7 +56,7 @@ std::int64_t BoundTable::gathered_bytes(const Candidate& candidate, std::int64_t
 std::int64_t BoundTable::state_bytes(const Candidate& candidate,
                                      const WeightCounts& weights) const {
   const DType weight = experiment_.options().model.dtype;
-  const std::int64_t owned = experiment_.owned_bytes();
+  const std::int64_t owned = std::min(experiment_.owned_bytes(), experiment_.owned_bytes(true));
   const std::int64_t gradient = size_of(experiment_.options().sync.gradient_dtype);
   const MeshShape mesh = mesh_shape_of(candidate, RankOrder::tp_dp_pp);
   const ParallelismSpec& p = base_.parallelism;

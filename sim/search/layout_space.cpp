@@ -97,6 +97,7 @@ class Enumeration {
     // With separate experts, replicas at stage 0 and shards are other groups, but the same copies.
     for (int stage = 0; stage <= 3; ++stage) {
       if (!allows("zero_stage", stage)) continue;
+      if (stage > 1 && base_.training.uses_muon()) continue;  // It is refused.
       if (stage == 0 ? choice.dp_replicate > 1 : !shards) continue;
       choice.zero_stage = stage;
       block.data.push_back(choice);

@@ -228,6 +228,24 @@ void sort_overrides(const SearchRequest& request, SearchBase& base,
   }
 }
 
+// At the ZeRO stage with which most fields agree: 3, or with muon 1.
+Scenario read_at_widest_stage(const SearchBase& base, const std::vector<std::string>& reading) {
+  const auto read_at = [&](const char* stage) {
+    std::vector<std::string> overrides = reading;
+    overrides.emplace_back(stage);
+    return load_scenario_text(base.text, base.file, overrides);
+  };
+  try {
+    return read_at("parallelism.zero_stage=3");
+  } catch (const ScenarioError& error) {
+    const bool is_of_muon = std::ranges::any_of(error.problems(), [](const Problem& problem) {
+      return problem.code == "E0206" && problem.pointer == "/training/optimizer";
+    });
+    if (!is_of_muon) throw;
+  }
+  return read_at("parallelism.zero_stage=1");
+}
+
 }  // namespace
 
 std::int64_t batch_of_words(const std::string& words) {
@@ -283,10 +301,9 @@ SearchBase prepare_search(const SearchRequest& request) {
   sort_overrides(request, base, batch);
   // A batch that every number of ranks divides, so that the reader checks the rest.
   std::vector<std::string> reading = base.overrides;
-  reading.emplace_back("parallelism.zero_stage=3");
   reading.emplace_back("training.micro_batch_size=1");
   reading.push_back(fmt::format("training.global_batch_size={}", request.num_gpus));
-  base.scenario = load_scenario_text(base.text, base.file, reading);
+  base.scenario = read_at_widest_stage(base, reading);
   Scenario& scenario = base.scenario;
   if (scenario.model.family == ModelFamily::mlp) {
     throw UsageError("E1326", "family mlp is for verification: there is nothing to lay out",

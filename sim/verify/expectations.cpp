@@ -25,6 +25,15 @@ void fill_overflowed(ReferenceTensors& rounded, const ReferenceTensors& exact) {
   }
 }
 
+// Not all parameters have a state of each kind.
+std::vector<double> of_present(const std::vector<double>& noise, const ReferenceTensors& tensors) {
+  std::vector<double> present;
+  for (std::size_t i = 0; i < noise.size(); ++i) {
+    if (!tensors[i].empty()) present.push_back(noise[i]);
+  }
+  return present;
+}
+
 }  // namespace
 
 Expectations::Expectations(const SyncPlan& sync, const TrainingPlan& plan,
@@ -229,7 +238,7 @@ void Expectations::measure_noise(std::int64_t step, const std::string& kind,
   const double last_bit = unit_roundoff_of(sync_, kind);
   const bool is_fp64 = last_bit == unit_roundoff(DType::fp64);
   const std::vector<double> noise = noise_of(steps_.at(index(step)).kinds.at(kind), exact);
-  const double typical = std::max(median(noise), last_bit);
+  const double typical = std::max(median(of_present(noise, exact)), last_bit);
   std::vector<double>& bounds = bounds_[{step, kind}];
   for (const double of_tensor : noise) {
     bounds.push_back(is_fp64 ? kFp64Bound : kNoiseFactor * std::max(of_tensor, typical));

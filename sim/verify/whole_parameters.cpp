@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "sim/kernel/dtype.hpp"
 
@@ -43,7 +44,7 @@ ReferenceTensors zeros_like(ReferenceTensors tensors) {
 }
 
 WholeParameters::WholeParameters(Runtime& runtime, const SyncPlan& plan)
-    : runtime_(runtime), plan_(plan) {
+    : runtime_(runtime), plan_(plan), muon_(runtime, plan) {
   for (const ParameterSpec& spec : plan.model->parameters()) {
     const auto make = [&](DType dtype) {
       return runtime.allocate(MemoryCategory::params, spec.shape, dtype);
@@ -54,11 +55,18 @@ WholeParameters::WholeParameters(Runtime& runtime, const SyncPlan& plan)
                                                               : make(plan.master_dtype));
     initialize(spec, 0, plan.seed, 0, weights_.back().flat());
     initialize(spec, 0, plan.seed, 0, masters_.back().flat());
+    const std::size_t num_states = state_names(states_.size()).size();
     states_.emplace_back();
-    for (std::size_t i = 0; i < plan.optimizer->state_names().size(); ++i) {
+    for (std::size_t i = 0; i < num_states; ++i) {
       states_.back().push_back(make(plan.master_dtype).flat());
     }
   }
+}
+
+std::vector<std::string_view> WholeParameters::state_names(std::size_t parameter) const {
+  if (muon_.takes(static_cast<int>(parameter))) return {kMuonState};
+  const std::span<const std::string_view> names = plan_.optimizer->state_names();
+  return {names.begin(), names.end()};
 }
 
 void WholeParameters::zero_gradients() { fill_with_zeros(gradients_); }
@@ -93,8 +101,13 @@ void WholeParameters::saturate_gradients() {
 
 void WholeParameters::optimize(double scale, std::int64_t step) {
   for (std::size_t i = 0; i < weights_.size(); ++i) {
-    plan_.optimizer->step(runtime_, masters_[i].flat(), gradients_[i].flat(), states_[i], scale,
-                          step);
+    const int parameter = static_cast<int>(i);
+    if (muon_.takes(parameter)) {
+      muon_.step(parameter, masters_[i].flat(), gradients_[i].flat(), states_[i].front(), scale);
+    } else {
+      plan_.optimizer->step(runtime_, masters_[i].flat(), gradients_[i].flat(), states_[i], scale,
+                            step);
+    }
     if (plan_.master_dtype != plan_.weight_dtype) store(weights_[i], values_of(masters_[i]));
   }
 }
@@ -112,7 +125,9 @@ void WholeParameters::set_state(const ReferenceKinds& kinds) {
   const auto set = [&](std::string_view kind, const auto& tensor_of) {
     const auto found = kinds.find(kind);
     if (found == kinds.end()) return;
-    for (std::size_t i = 0; i < found->second.size(); ++i) store(tensor_of(i), found->second[i]);
+    for (std::size_t i = 0; i < found->second.size(); ++i) {
+      if (!found->second[i].empty()) store(tensor_of(i), found->second[i]);
+    }
   };
   set("parameter", [&](std::size_t i) { return weights_[i]; });
   // Otherwise masters are the weights.
@@ -122,6 +137,7 @@ void WholeParameters::set_state(const ReferenceKinds& kinds) {
   for (std::size_t k = 0; k < plan_.optimizer->state_names().size(); ++k) {
     set(plan_.optimizer->state_names()[k], [&](std::size_t i) { return states_[i][k]; });
   }
+  set(kMuonState, [&](std::size_t i) { return states_[i].front(); });
 }
 
 void WholeParameters::record_state(ReferenceStep& step) const {
@@ -130,9 +146,11 @@ void WholeParameters::record_state(ReferenceStep& step) const {
     if (plan_.master_dtype != plan_.weight_dtype) {
       step.kinds["master"].push_back(values_of(masters_[i]));
     }
-    for (std::size_t k = 0; k < states_[i].size(); ++k) {
-      step.kinds[std::string(plan_.optimizer->state_names()[k])].push_back(
-          values_of(states_[i][k]));
+    const std::vector<std::string_view> names = state_names(i);
+    for (std::size_t k = 0; k < names.size(); ++k) {
+      ReferenceTensors& kept = step.kinds[std::string(names[k])];
+      kept.resize(weights_.size());  // Empty where a parameter has no such state.
+      kept[i] = values_of(states_[i][k]);
     }
   }
 }

@@ -12,6 +12,8 @@
 #include "strategies/gradient_sync/gradient_sync.hpp"
 #include "strategies/model/weight_gradient.hpp"
 
+#include "sim/verify/muon_reference.hpp"
+
 // One device for references: whole tensors, no communication.
 namespace shardsim {
 
@@ -85,12 +87,16 @@ class WholeParameters final : public Parameters {
   void record_state(ReferenceStep& step) const;
 
  private:
+  // The names of a parameter's states.
+  [[nodiscard]] std::vector<std::string_view> state_names(std::size_t parameter) const;
+
   Runtime& runtime_;
   const SyncPlan& plan_;
+  MuonReference muon_;
   std::vector<Tensor> weights_;
   std::vector<Tensor> masters_;
   std::vector<Tensor> gradients_;
-  std::vector<std::vector<Tensor>> states_;
+  std::vector<std::vector<Tensor>> states_;  // As state_names() of each.
 };
 
 /// The weights of a copy, but other gradients: they are added up in fp64, so that sums lose

@@ -29,6 +29,13 @@ using ReadyOrder = std::vector<std::vector<int>>;
 /// (PyTorch's DDP rebuilds its buckets from the first step in the same way).
 [[nodiscard]] ReadyOrder gradient_ready_order(const Model& model, DType dtype);
 
+/// Where the matrices that Muon takes lie. A chunk is updated by one rule.
+enum class MatrixBuckets : std::uint8_t {
+  mixed,  ///< Among all other parameters: there is no Muon.
+  apart,  ///< In buckets of their own, cut into equal shards anywhere.
+  whole   ///< In buckets of their own, each parameter in one shard (whole_matrices.hpp).
+};
+
 /// Each chunk is padded to a multiple of the number of shards; shard r of it is its r-th equal
 /// part. A parameter that tensor-parallel ranks do not divide (a vocabulary) is filled up within
 /// the chunk, on the last of them.
@@ -37,14 +44,21 @@ struct FlatChunk {
   std::vector<int> parameters;  ///< In the order in which they lie in the chunk.
   std::int64_t numel = 0;       ///< Elements of the parameters, filled up.
   std::int64_t padded = 0;      ///< numel, up to the next multiple of the number of shards.
+  bool matrices = false;        ///< Muon updates it; else the elementwise optimizer does.
   int model_chunk = 0;          ///< The model chunk whose backward completes it.
   std::int64_t offset = 0;      ///< Start in a buffer that holds all chunks, in elements.
-  /// Ranges without elements of the model, by tensor-parallel rank. Empty: only at its end, beyond
-  /// numel, on all ranks.
+  /// Start in a buffer that holds only the chunks of its rule.
+  std::int64_t state_offset = 0;
+  /// Ranges without elements of the model, by tensor-parallel rank; one list: on all of them alike.
+  /// Empty: only at its end, beyond numel, on all ranks.
   std::vector<std::vector<ElementRange>> padding_at;
 
   /// Elements of [begin, end) that are none of the model's, on a tensor-parallel rank.
   [[nodiscard]] std::int64_t padding(int tp_rank, std::int64_t begin, std::int64_t end) const;
+  /// REQUIRES: padding_at is not empty.
+  [[nodiscard]] const std::vector<ElementRange>& ranges_of(int tp_rank) const {
+    return padding_at.size() == 1 ? padding_at.front() : padding_at[to_size(tp_rank)];
+  }
   /// Options for calls that reduce or gather the whole chunk.
   [[nodiscard]] CallOptions call_options(int tp_rank) const;
 };
@@ -55,6 +69,8 @@ struct FlatPlace {
   std::int64_t offset = 0;  ///< Within the chunk.
 };
 
+struct PackedMatrices;  // whole_matrices.hpp
+
 class FlatLayout {
  public:
   /// Buckets for reduction while backward runs: parameters in the order in which their gradients
@@ -63,10 +79,12 @@ class FlatLayout {
   /// they fit in one: were they in two, both would have to be in memory. Bucket 0 is ready first.
   /// A bucket does not span model chunks, whose gradients are complete at different times; a tied
   /// parameter has its own, so that it is cut in the same way on both stages. A bucket of fewer
-  /// than `minimum_numel` elements takes what follows, however large it is.
+  /// than `minimum_numel` elements takes what follows, however large it is. Where matrices lie
+  /// apart, two buckets are open at a time, and numbered as they close.
   static FlatLayout buckets(const Model& model, const ReadyOrder& ready_order,
                             std::int64_t bucket_bytes, std::int64_t first_bucket_bytes,
-                            DType gradient_dtype, int num_shards, std::int64_t minimum_numel = 0);
+                            DType gradient_dtype, int num_shards, std::int64_t minimum_numel = 0,
+                            MatrixBuckets matrices = MatrixBuckets::mixed);
   /// One chunk per unit of the model, in the model's order.
   static FlatLayout units(const Model& model, int num_shards);
 
@@ -78,6 +96,10 @@ class FlatLayout {
   /// Elements of all parameters, filled up, and of all chunks with padding.
   [[nodiscard]] std::int64_t numel() const { return numel_; }
   [[nodiscard]] std::int64_t padded() const { return padded_; }
+  /// The latter of the chunks that Muon updates, or of all others.
+  [[nodiscard]] std::int64_t padded_of(bool matrices) const {
+    return matrices ? padded_matrices_ : padded_ - padded_matrices_;
+  }
 
   /// Calls `visit(parameter, first element of it, elements, place in the range)` for every piece of
   /// a parameter in elements [begin, end) of a chunk; padding is passed over.
@@ -89,10 +111,16 @@ class FlatLayout {
  private:
   FlatLayout(const Model& model, int num_shards);
   void add_chunk(const Model& model, std::string label, std::vector<int> parameters);
+  // The same with places of the caller's, in shards of `shard` elements.
+  void add_packed_chunk(const Model& model, std::string label, const PackedMatrices& packed);
+  void finish_chunk(const Model& model, FlatChunk chunk);
+  friend class BucketFiller;
 
   int num_shards_;
+  bool has_apart_ = false;  // Chunks of matrices.
   std::int64_t numel_ = 0;
   std::int64_t padded_ = 0;
+  std::int64_t padded_matrices_ = 0;
   std::vector<Shape> shapes_;
   std::vector<FlatPlace> places_;
   std::vector<FlatChunk> chunks_;

@@ -84,6 +84,7 @@ void validate(const SyncPlan& plan) {
                   "apply gradients 1 update late or more, or use 0 to wait for them");
   validate(plan.local);
   validate(plan.compression);
+  if (plan.muon) validate(*plan.muon);
 }
 
 std::unique_ptr<GradientSync> make_gradient_sync(int zero_stage, const SyncPlan& plan,
@@ -98,12 +99,18 @@ std::unique_ptr<GradientSync> make_gradient_sync(int zero_stage, const SyncPlan&
 
 FlatLayout make_layout(int zero_stage, const Model& model, const Model& uncut,
                        const MeshShape& mesh, DType gradient_dtype, std::int64_t bucket_bytes,
-                       std::int64_t first_bucket_bytes, std::int64_t minimum_numel,
-                       WeightKind kind) {
+                       std::int64_t first_bucket_bytes, std::int64_t minimum_numel, WeightKind kind,
+                       MatrixBuckets matrices) {
   if (zero_stage == 3) return FlatLayout::units(model, mesh.num_shards(kind));
   const ReadyOrder order = within_units(gradient_ready_order(uncut, gradient_dtype), model);
   return FlatLayout::buckets(model, order, bucket_bytes, first_bucket_bytes, gradient_dtype,
-                             zero_stage == 0 ? 1 : mesh.num_shards(kind), minimum_numel);
+                             zero_stage == 0 ? 1 : mesh.num_shards(kind), minimum_numel, matrices);
+}
+
+MatrixBuckets matrix_buckets_of(const SyncPlan& plan, int zero_stage) {
+  if (!plan.muon) return MatrixBuckets::mixed;
+  const bool one_owner = plan.muon->data_parallel == MuonDataParallel::layer_wise;
+  return zero_stage == 1 && one_owner ? MatrixBuckets::whole : MatrixBuckets::apart;
 }
 
 }  // namespace shardsim

@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "strategies/gradient_sync/data_parallel.hpp"
 #include "strategies/gradient_sync/flat_layout.hpp"
 #include "strategies/mesh.hpp"
 #include "strategies/model/model.hpp"
+#include "strategies/optimizer/muon.hpp"
 #include "strategies/optimizer/optimizer.hpp"
 
 // How data-parallel ranks keep one model: who stores what, when gradients are reduced and weights
@@ -23,6 +25,11 @@ struct SyncPlan {
   const Model* model = nullptr;
   WeightKind kind = WeightKind::dense;  ///< Its ranks share these weights.
   const Optimizer* optimizer = nullptr;
+  /// Takes the matrices of hidden layers from `optimizer`. ZeRO stages 0 and 1.
+  std::optional<MuonOptions> muon = {};
+  /// `model` as a tensor-parallel rank has it, with the same parameters, for references; null:
+  /// nothing is cut.
+  const Model* cut_model = nullptr;
   const FlatLayout* layout = nullptr;
   std::uint64_t seed = 1;
   DType weight_dtype = DType::fp32;    ///< For the weights that arithmetic uses.
@@ -173,6 +180,10 @@ class GradientSyncWrapper : public GradientSync {
                                      const MeshShape& mesh, DType gradient_dtype,
                                      std::int64_t bucket_bytes, std::int64_t first_bucket_bytes,
                                      std::int64_t minimum_numel = 0,
-                                     WeightKind kind = WeightKind::dense);
+                                     WeightKind kind = WeightKind::dense,
+                                     MatrixBuckets matrices = MatrixBuckets::mixed);
+
+/// Where a plan's matrices lie: see MuonDataParallel.
+[[nodiscard]] MatrixBuckets matrix_buckets_of(const SyncPlan& plan, int zero_stage);
 
 }  // namespace shardsim

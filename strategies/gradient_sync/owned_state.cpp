@@ -57,16 +57,29 @@ OwnedState::OwnedState(const SyncPlan& plan, Runtime& runtime, const Mesh& mesh,
       parts_of_rank_{.tensor = mesh.tp(), .expert = mesh.ep()},
       owner_(num_owners > 1 ? mesh.replicas(plan.kind).shard_rank : 0),
       num_owners_(num_owners),
+      matrices_(
+          plan, runtime, mesh,
+          num_owners > 1 && plan.muon && plan.muon->data_parallel == MuonDataParallel::slices),
       outer_(plan, runtime, mesh, plan.layout->padded() / num_owners) {
   const Shape shape{total()};
   if (plan.master_dtype != plan.weight_dtype) {
     master_ = allocate_home(runtime, plan.offload_optimizer, MemoryCategory::optimizer, shape,
                             plan.master_dtype);
   }
-  for (std::size_t i = 0; i < plan.optimizer->state_names().size(); ++i) {
-    state_.push_back(allocate_home(runtime, plan.offload_optimizer, MemoryCategory::optimizer,
-                                   shape, plan.master_dtype));
-  }
+  for (const std::string_view name : plan.optimizer->state_names()) add_state(name, false);
+  if (plan.muon) add_state(kMuonState, true);
+}
+
+void OwnedState::add_state(std::string_view name, bool matrices) {
+  const std::int64_t elements = plan_.layout->padded_of(matrices) / num_owners_;
+  if (elements == 0) return;
+  state_.push_back({name, matrices,
+                    allocate_home(runtime_, plan_.offload_optimizer, MemoryCategory::optimizer,
+                                  {elements}, plan_.master_dtype)});
+}
+
+Tensor OwnedState::part_of_state(const State& state, int chunk) const {
+  return state.values.view(plan_.layout->chunk(chunk).state_offset / num_owners_, {part(chunk)});
 }
 
 std::int64_t OwnedState::part(int chunk) const {
@@ -117,19 +130,31 @@ void OwnedState::average(int chunk, const Tensor& master) {
 
 void OwnedState::update(int chunk, const Tensor& weights, const Tensor& gradient,
                         double gradient_scale, std::int64_t step) {
-  const auto bring = [&](const Tensor& shards) {
-    return OnDevice(runtime_, plan_.offload_optimizer, MemoryCategory::optimizer,
-                    part_of_shards(shards, chunk));
+  const auto bring = [&](const Tensor& part) {
+    return OnDevice(runtime_, plan_.offload_optimizer, MemoryCategory::optimizer, part);
   };
+  const bool is_of_matrices = plan_.layout->chunk(chunk).matrices;
   // Taken from the members for their capacity, and given back empty; if something throws, what they
   // hold goes with it.
   std::vector<OnDevice> homes = std::move(homes_);
   std::vector<Tensor> state = std::move(parts_);
-  for (const Tensor& shards : state_) state.push_back(homes.emplace_back(bring(shards)).tensor());
+  for (const State& kept : state_) {
+    if (kept.matrices != is_of_matrices) continue;
+    state.push_back(homes.emplace_back(bring(part_of_state(kept, chunk))).tensor());
+  }
   std::optional<OnDevice> master_home;
-  if (master_.defined()) master_home.emplace(bring(master_));
+  if (master_.defined()) master_home.emplace(bring(part_of_shards(master_, chunk)));
   const Tensor master = master_home ? master_home->tensor() : weights;
-  plan_.optimizer->step(runtime_, master, gradient, state, gradient_scale, step);
+  if (is_of_matrices) {
+    matrices_.apply({.chunk = chunk,
+                     .begin = begin(chunk),
+                     .master = master,
+                     .gradient = gradient,
+                     .momentum = state.front()},
+                    gradient_scale);
+  } else {
+    plan_.optimizer->step(runtime_, master, gradient, state, gradient_scale, step);
+  }
   if (outer_.is_due(step)) average(chunk, master);
   if (master_home) {
     convert(runtime_, weights, master);
@@ -150,8 +175,12 @@ void OwnedState::visit(const StateVisitor& visitor) const {
     }
   };
   if (master_.defined()) show("master", master_);
-  for (std::size_t i = 0; i < state_.size(); ++i) {
-    show(plan_.optimizer->state_names()[i], state_[i]);
+  for (const State& kept : state_) {
+    for (int chunk = 0; chunk < static_cast<int>(plan_.layout->chunks().size()); ++chunk) {
+      if (plan_.layout->chunk(chunk).matrices != kept.matrices) continue;
+      visit_values(StateKind::optimizer_state, kept.name, chunk, begin(chunk),
+                   part_of_state(kept, chunk), visitor);
+    }
   }
   if (!outer_.start().defined()) return;
   show("outer_start", outer_.start());

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "strategies/gradient_sync/gradient_sync.hpp"
+#include "strategies/gradient_sync/matrix_update.hpp"
 
 namespace shardsim {
 
@@ -75,7 +76,8 @@ class OuterUpdate {
 };
 
 /// State that this rank updates: one of `num_owners` equal parts of every chunk (all of it with one
-/// owner). It has master weights if arithmetic uses a narrower dtype, and the optimizer's state.
+/// owner). It has master weights if arithmetic uses a narrower dtype, and the state of the
+/// optimizer of each chunk: chunks of matrices have Muon's, all others that of the elementwise one.
 class OwnedState {
  public:
   /// `num_owners`: 1, or the number of shards that the mesh cuts such weights into.
@@ -105,6 +107,14 @@ class OwnedState {
                     const Tensor& values, const StateVisitor& visitor) const;
 
  private:
+  // One state of the chunks of one rule.
+  struct State {
+    std::string_view name;
+    bool matrices;
+    Tensor values;
+  };
+  void add_state(std::string_view name, bool matrices);
+  [[nodiscard]] Tensor part_of_state(const State& state, int chunk) const;
   [[nodiscard]] bool is_on_host(StateKind kind) const;
   void average(int chunk, const Tensor& master);
 
@@ -113,8 +123,9 @@ class OwnedState {
   PartIndex parts_of_rank_;
   int owner_;
   int num_owners_;
-  Tensor master_;              // Undefined where weights are their own master.
-  std::vector<Tensor> state_;  // As the optimizer names them.
+  Tensor master_;  // Undefined where weights are their own master.
+  std::vector<State> state_;
+  MatrixUpdate matrices_;
   OuterUpdate outer_;
   // For update(), which has them to itself: empty between its calls.
   std::vector<OnDevice> homes_;

@@ -59,7 +59,12 @@ struct ParameterSpec {
   /// Model chunk of its pipeline rank, and whether another stage has a copy of it (a tied weight).
   int chunk = 0;
   bool tied = false;
+  /// Rows, on one rank, of the matrices [out, in] of hidden layers that lie one after the other in
+  /// it (q, k and v; experts), each as wide as its last dimension: Muon orthogonalizes each apart.
+  /// Empty: none (tables of embeddings, the head, norms, biases).
+  std::vector<std::int64_t> matrix_rows = {};
 
+  [[nodiscard]] bool has_matrices() const { return !matrix_rows.empty(); }
   [[nodiscard]] bool is_split() const { return split.axis >= 0; }
   [[nodiscard]] bool is_split_over(SplitRanks ranks) const {
     return is_split() && split.over == ranks;

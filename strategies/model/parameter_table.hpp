@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +11,10 @@
 // The list of a model's parameters while it is being written down: unit by unit, in order.
 namespace shardsim {
 
+/// Whether the matrices of a unit are those of hidden layers, or tables (see
+/// ParameterSpec::matrix_rows).
+enum class UnitMatrices : std::uint8_t { hidden, tables };
+
 class ParameterTable {
  public:
   /// With `token_shards`, tensor-parallel ranks apply parameters that are not split to different
@@ -16,13 +22,15 @@ class ParameterTable {
   explicit ParameterTable(bool token_shards = false) : token_shards_(token_shards) {}
 
   /// Parameters added from now on belong to this unit.
-  void begin_unit(std::string name) {
+  void begin_unit(std::string name, UnitMatrices matrices = UnitMatrices::hidden) {
     units_.push_back({std::move(name), static_cast<int>(specs_.size()), 0});
+    has_tables_ = matrices == UnitMatrices::tables;
   }
   /// Returns the parameter's index. REQUIRES: a unit was begun.
   int add(std::string name, const Shape& shape, const Init& init) {
     specs_.push_back({std::move(name), shape, init});
     specs_.back().sum_over_tp = token_shards_;
+    if (!has_tables_) specs_.back().matrix_rows = rows_of_matrices(shape);
     ++units_.back().count;
     return static_cast<int>(specs_.size()) - 1;
   }
@@ -37,11 +45,17 @@ class ParameterTable {
   /// Empty sections: the whole axis. With one part nothing is split.
   int add_split(std::string name, const Shape& whole, const Init& init, int axis, int parts,
                 std::vector<std::int64_t> sections = {}) {
-    if (parts == 1) return add(std::move(name), whole, init);
     if (sections.empty()) sections.push_back(whole[axis]);
     std::int64_t size = 0;
-    for (const std::int64_t section : sections) size += (section + parts - 1) / parts;
+    std::vector<std::int64_t> sizes;
+    for (const std::int64_t section : sections) {
+      sizes.push_back((section + parts - 1) / parts);
+      size += sizes.back();
+    }
     const int index = add(std::move(name), with_axis(whole, axis, size), init);
+    std::vector<std::int64_t>& rows = specs_.back().matrix_rows;
+    if (!rows.empty() && axis == 0 && whole.rank() == 2) rows = std::move(sizes);
+    if (parts == 1) return index;
     specs_.back().split = {axis, parts, whole, std::move(sections)};
     specs_.back().sum_over_tp = false;  // Applied to all tokens, within a region.
     return index;
@@ -64,7 +78,15 @@ class ParameterTable {
     return axis == 0 ? Shape{size, shape[1]} : Shape{shape[0], size};
   }
 
+  static std::vector<std::int64_t> rows_of_matrices(const Shape& shape) {
+    if (shape.rank() == 2) return {shape[0]};
+    if (shape.rank() == 3) return std::vector<std::int64_t>(to_count(shape[0]), shape[1]);
+    return {};
+  }
+  static std::size_t to_count(std::int64_t size) { return static_cast<std::size_t>(size); }
+
   bool token_shards_;
+  bool has_tables_ = false;
   std::vector<ParameterSpec> specs_;
   std::vector<ParameterUnit> units_;
 };

@@ -7,7 +7,7 @@
 
 #include "strategies/model/layer.hpp"
 
-// Private to strategies/model: matrices while they are being multiplied, row by row as in tensors.
+// Matrices while they are being multiplied, row by row as in tensors.
 namespace shardsim {
 
 using RowMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;

@@ -48,7 +48,7 @@ Transformer::Transformer(const ModelOptions& options, std::unique_ptr<Transforme
 void Transformer::add_outer_parameters() {
   const std::int64_t h = options_.hidden_size;
   const Init init{Init::Kind::bell, kInitScale};
-  table_.begin_unit(options_.tied_embeddings ? "root" : "embedding");
+  table_.begin_unit(options_.tied_embeddings ? "root" : "embedding", UnitMatrices::tables);
   tokens_ = table_.add_split("embedding.tokens", {options_.vocab_size, h}, init, 0,
                              options_.tensor_parallel);
   if (family_->traits().has_learned_positions) {
@@ -76,7 +76,7 @@ void Transformer::add_blocks() {
 }
 
 void Transformer::add_head() {
-  table_.begin_unit("head");
+  table_.begin_unit("head", UnitMatrices::tables);
   final_norm_ = static_cast<int>(table_.specs().size());
   family_->add_norm(table_, "final_norm");
   head_ = table_.add_split("head", {options_.vocab_size, options_.hidden_size},

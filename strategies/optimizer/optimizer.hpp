@@ -11,18 +11,18 @@
 
 // Elementwise optimizers. Because every element is updated on its own, a rank may hold any slice
 // of a parameter, its gradient and its state, and the result is that of the whole: this is what
-// sharded optimizer states stand on. Norm-based optimizers (LAMB) do not have this property and
-// will say so when they come.
+// sharded optimizer states stand on. Muon needs whole matrices, and stands beside the optimizer of
+// all other weights (muon.hpp). Norm-based optimizers (LAMB) will say so when they come.
 namespace shardsim {
 
 /// Settings of all optimizers; each reads its own.
 struct OptimizerOptions {
   double learning_rate = 1e-3;
   double momentum = 0.9;      ///< momentum.
-  double beta1 = 0.9;         ///< adam, adamw.
-  double beta2 = 0.999;       ///< adam, adamw.
+  double beta1 = 0.9;         ///< adam, adamw, lion.
+  double beta2 = 0.999;       ///< adam, adamw, lion.
   double epsilon = 1e-8;      ///< adam, adamw, rmsprop.
-  double weight_decay = 0.0;  ///< L2 term in the gradient; adamw: decoupled.
+  double weight_decay = 0.0;  ///< L2 term in the gradient; adamw, lion: decoupled.
   double rms_alpha = 0.99;    ///< rmsprop.
 };
 

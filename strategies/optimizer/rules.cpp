@@ -57,13 +57,26 @@ void rmsprop(const StepConstants& c, Element& e) {
   e.parameter -= c.options.learning_rate * gradient / (std::sqrt(square_avg) + c.options.epsilon);
 }
 
+// Source: Chen et al., "Symbolic Discovery of Optimization Algorithms" (2023), algorithm 2; sign(0)
+// is 0.
+void lion(const StepConstants& c, Element& e) {
+  double& exp_avg = e.state[0];
+  const double moved = c.options.beta1 * exp_avg + (1.0 - c.options.beta1) * e.gradient;
+  e.parameter *= 1.0 - c.options.learning_rate * c.options.weight_decay;
+  if (moved != 0.0) e.parameter -= std::copysign(c.options.learning_rate, moved);
+  exp_avg = c.options.beta2 * exp_avg + (1.0 - c.options.beta2) * e.gradient;
+}
+
 constexpr std::array<std::string_view, 1> kMomentumStates = {"momentum_buffer"};
 constexpr std::array<std::string_view, 2> kAdamStates = {"exp_avg", "exp_avg_sq"};
 constexpr std::array<std::string_view, 1> kRmspropStates = {"square_avg"};
+constexpr std::array<std::string_view, 1> kLionStates = {"exp_avg"};
 
 constexpr std::array<OptimizerSetting, 1> kMomentumSettings = {&OptimizerOptions::momentum};
 constexpr std::array<OptimizerSetting, 3> kAdamSettings = {
     &OptimizerOptions::beta1, &OptimizerOptions::beta2, &OptimizerOptions::epsilon};
+constexpr std::array<OptimizerSetting, 2> kLionSettings = {&OptimizerOptions::beta1,
+                                                           &OptimizerOptions::beta2};
 constexpr std::array<OptimizerSetting, 2> kRmspropSettings = {&OptimizerOptions::rms_alpha,
                                                               &OptimizerOptions::epsilon};
 
@@ -74,6 +87,7 @@ constexpr OptimizerRule kSgd = {.name = "sgd",
                                 .update = sgd,
                                 .settings = {},
                                 .decouples_decay = false,
+                                .takes_signs = false,
                                 .default_weight_decay = 0.0,
                                 .elsewhere = {{}, {}, {}}};
 
@@ -82,16 +96,18 @@ constexpr OptimizerRule kAdamw = {.name = "adamw",
                                   .update = adamw,
                                   .settings = kAdamSettings,
                                   .decouples_decay = true,
+                                  .takes_signs = false,
                                   .default_weight_decay = 0.01,
                                   .elsewhere = {{"adam"}, {"AdamW"}, {"AdamW", "Adam"}}};
 
-constexpr std::array<OptimizerRule, 5> kRules = {{
+constexpr std::array<OptimizerRule, 6> kRules = {{
     kSgd,
     {.name = "momentum",
      .state_names = kMomentumStates,
      .update = momentum,
      .settings = kMomentumSettings,
      .decouples_decay = false,
+     .takes_signs = false,
      .default_weight_decay = 0.0,
      .elsewhere = {{"sgd"}, {}, {"SGD"}}},
     {.name = "adam",
@@ -99,6 +115,7 @@ constexpr std::array<OptimizerRule, 5> kRules = {{
      .update = adam,
      .settings = kAdamSettings,
      .decouples_decay = false,
+     .takes_signs = false,
      .default_weight_decay = 0.0,
      .elsewhere = {{}, {"Adam"}, {}}},
     kAdamw,
@@ -107,8 +124,17 @@ constexpr std::array<OptimizerRule, 5> kRules = {{
      .update = rmsprop,
      .settings = kRmspropSettings,
      .decouples_decay = false,
+     .takes_signs = false,
      .default_weight_decay = 0.0,
      .elsewhere = {{}, {}, {}}},
+    {.name = "lion",
+     .state_names = kLionStates,
+     .update = lion,
+     .settings = kLionSettings,
+     .decouples_decay = true,
+     .takes_signs = true,
+     .default_weight_decay = 0.0,
+     .elsewhere = {{"lion"}, {}, {}}},
 }};
 
 // base^exponent by squaring: rounded multiplications only, in a fixed order.

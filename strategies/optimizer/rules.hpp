@@ -50,6 +50,8 @@ struct OptimizerRule {
   std::span<const OptimizerSetting> settings;
   /// Whether weight decay is apart from the gradient and not a term of it.
   bool decouples_decay;
+  /// Whether a gradient that is all rounding moves its weight as far as any other does.
+  bool takes_signs;
   double default_weight_decay;
   OptimizerNames elsewhere;
 

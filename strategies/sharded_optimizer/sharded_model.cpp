@@ -42,6 +42,10 @@ class DeferredSync final : public GradientSyncWrapper {
 
 ParallelOptions options_of(ParallelOptions problem, const ParallelChoice& choice,
                            const ShardingConfiguration& configuration, int world_size) {
+  if (problem.sync.muon) {
+    throw UsageError("E0704", "a sharded model is saved without the settings of muon",
+                     "train with muon by a ParallelPlan, or leave ParallelOptions::sync.muon out");
+  }
   problem.mesh = mesh_of(choice, world_size);
   problem.zero_stage = choice.zero_stage;
   validate(configuration, choice.zero_stage);

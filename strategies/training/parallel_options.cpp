@@ -55,6 +55,23 @@ void require_members(const ParallelOptions& options) {
   }
 }
 
+// Muon, with anything that its parts are not made for.
+void require_of_muon_plan(const ParallelOptions& options) {
+  const SyncPlan& sync = options.sync;
+  require_of_choice(options.zero_stage <= 1,
+                    "muon with zero_stage " + std::to_string(options.zero_stage) +
+                        ": it needs whole gradients of the matrices that a rank updates",
+                    "use zero_stage 0 or 1");
+  require_of_choice(!sync.offload_optimizer && !sync.offload_gradients && !sync.offload_parameters,
+                    "muon with something offloaded: it iterates on what is on the device",
+                    "keep all on the device");
+  require_of_choice(!sync.local.acts() && !sync.compression.acts() && sync.max_staleness == 0 &&
+                        options.members.empty(),
+                    "muon with data parallelism that is another algorithm (replicas that train "
+                    "apart, compressed or late gradients, elastic membership)",
+                    "train synchronously, with whole gradients");
+}
+
 }  // namespace
 
 void validate(const TrainingPlan& plan) {
@@ -97,6 +114,7 @@ void validate(const ParallelOptions& options) {
 void ParallelPlan::require_fitting_choice(const ParallelOptions& options) {
   const SyncPlan& sync = options.sync;
   const bool elastic = !options.members.empty();
+  if (sync.muon) require_of_muon_plan(options);
   const int chosen = (sync.local.acts() ? 1 : 0) + (sync.compression.acts() ? 1 : 0) +
                      (sync.max_staleness > 0 ? 1 : 0) + (elastic ? 1 : 0);
   if (chosen == 0) return;

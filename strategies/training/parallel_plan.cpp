@@ -1,11 +1,13 @@
 #include "strategies/training/parallel_plan.hpp"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/gradient_sync/matrix_update.hpp"
 #include "strategies/pipeline/lower.hpp"
 #include "strategies/pipeline/validate.hpp"
 #include "strategies/sharding/context_parallel.hpp"
@@ -138,6 +140,17 @@ PipelineSchedule lowered_schedule(const ParallelOptions& options) {
   return schedule.is_lowered() ? schedule : lower(schedule);
 }
 
+// A shard's owner iterates its matrices.
+void add_matrices(std::vector<std::int64_t>& signature, const Model& model,
+                  const FlatLayout& layout, int chunk, const ElementRange& shard) {
+  for_each_matrix(model, layout, chunk, shard.begin, shard.end, [&](const ChunkMatrix& matrix) {
+    const std::int64_t behind = matrix.first + matrix.part.numel();
+    signature.insert(signature.end(),
+                     {matrix.part.rows, matrix.part.columns, matrix.part.cut_axis,
+                      std::min(behind, shard.end) - std::max(matrix.first, shard.begin)});
+  });
+}
+
 }  // namespace
 
 RankParallel::RankParallel(const ModelOptions& options, Mesh& mesh) {
@@ -175,6 +188,7 @@ ParallelPlan::ParallelPlan(ParallelOptions options, const Optimizer& optimizer)
   require_fitting_choice(options_);
   options_.training.replicas_apart = options_.sync.local.acts();
   options_.sync.model = whole_.get();
+  options_.sync.cut_model = part_.get();
   options_.sync.optimizer = &optimizer;
   options_.sync.seed = options_.training.seed;
   StageSplit split = options_.stage_split;
@@ -211,7 +225,8 @@ void ParallelPlan::add_stage(int rank, const std::vector<ModuleRange>& ranges) {
             std::move(grouped),
             make_layout(options_.zero_stage, here, *whole_here, options_.mesh,
                         options_.sync.gradient_dtype, options_.bucket_bytes,
-                        options_.first_bucket_bytes, options_.minimum_group_numel),
+                        options_.first_bucket_bytes, options_.minimum_group_numel,
+                        WeightKind::dense, matrix_buckets_of(options_.sync, options_.zero_stage)),
             options_.sync,
             {.model = &here,
              .schedule = &schedule_,
@@ -229,7 +244,8 @@ void ParallelPlan::split_off_experts(Stage& stage, const Model& uncut) const {
   const auto layout_of = [&](const Model& units, WeightKind kind) {
     return make_layout(options_.zero_stage, units, uncut, options_.mesh,
                        options_.sync.gradient_dtype, options_.bucket_bytes,
-                       options_.first_bucket_bytes, options_.minimum_group_numel, kind);
+                       options_.first_bucket_bytes, options_.minimum_group_numel, kind,
+                       matrix_buckets_of(options_.sync, options_.zero_stage));
   };
   stage.layout = layout_of(dense, WeightKind::dense);
   stage.experts = std::make_unique<Experts>(
@@ -316,6 +332,7 @@ std::vector<std::int64_t> shard_signature(const ParallelPlan& plan, int stage, i
       }
     };
     layout.for_each_piece(chunk, begin, begin + part, add_piece);
+    if (flat.matrices) add_matrices(signature, model, layout, chunk, {begin, begin + part});
     if (mesh.dp_replicate == 1) continue;
     for (int tp = 0; tp < mesh.tp; ++tp) {
       signature.push_back(flat.padding(tp, begin, begin + part));
@@ -345,6 +362,8 @@ std::vector<bool> shards_with_marks(const ParallelPlan& plan, int stage, WeightK
                             const bool is_summed = mesh.tp > 1 && spec.sum_over_tp;
                             if (spec.tied || is_summed) mark(at, at + count);
                           });
+    // Each has other matrices.
+    if (flat.matrices) mark(0, flat.padded);
     if (mesh.dp_replicate == 1) continue;
     if (flat.padding_at.empty()) mark(flat.numel, flat.padded);
     for (const std::vector<ElementRange>& of_tp : flat.padding_at) {

@@ -104,6 +104,8 @@ std::vector<Home> homes() {
                                          "system.device.peak_tflops.fp16=100"};
   const std::vector<std::string> constant = {half[0], half[1], "training.loss_scaling=static"};
   const std::string exact = "training.precision=fp64";
+  const std::vector<std::string> muon = {"training.optimizer=muon", exact,
+                                         "parallelism.zero_stage=1"};
   const std::vector<std::string> diloco = {exact, "parallelism.data_parallel=diloco",
                                            "parallelism.dp_replicate=2"};
   const std::vector<std::string> plain = {"parallelism.zero_stage=0", exact, "parallelism.tp=1"};
@@ -128,6 +130,15 @@ std::vector<Home> homes() {
   return {
       {"training.momentum", "verify", {{"training.optimizer=momentum", exact}, "", "0.3"}},
       {"training.rms_alpha", "verify", {{"training.optimizer=rmsprop", exact}, "", "0.5"}},
+      {"training.muon_scalar_optimizer", "verify", {muon, "", "sgd"}},
+      {"training.muon_momentum", "verify", {muon, "", "0.5"}},
+      {"training.muon_nesterov", "verify", {muon, "", "false"}},
+      {"training.muon_num_ns_steps", "verify", {muon, "", "2"}},
+      {"training.muon_coefficient_type", "verify", {muon, "", "simple"}},
+      {"training.muon_scale_mode", "verify", {muon, "", "unit_rms_norm"}},
+      {"training.muon_extra_scale_factor", "verify", {muon, "", "0.2"}},
+      {"training.muon_tp_mode", "verify", {muon, "", "distributed"}},
+      {"training.muon_dp_mode", "verify", {muon, "", "slices"}},
       {"training.loss_scaling", "verify", {half, "", "static"}},
       {"training.loss_scale", "verify", {constant, "", "0.5"}},
       {"training.loss_scale_growth_interval", "verify", {half, "", "1"}},

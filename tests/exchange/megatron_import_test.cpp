@@ -98,6 +98,60 @@ TEST_CASE("Flags mean what Megatron-LM means", "[exchange]") {
   CHECK(s.training.hidden_dropout == 0.0);
 }
 
+TEST_CASE("Muon and Lion are Megatron-LM's, with its defaults", "[exchange]") {
+  const std::string flags = kGptFlags + "--micro-batch-size 1 --bf16 --optimizer ";
+  const std::vector<std::string> on = {"--gpus", "2"};
+  const Scenario plain = import_megatron_text(flags + "muon", on).scenario;
+  CHECK(plain.training.uses_muon());
+  CHECK(plain.training.elementwise_optimizer() == "adamw");
+  CHECK(plain.training.muon.momentum == 0.9);
+  CHECK_FALSE(plain.training.muon.nesterov);
+  CHECK(plain.parallelism.zero_stage == 0);
+  const Scenario told =
+      import_megatron_text(
+          flags +
+              "muon --muon-momentum 0.8 --muon-nesterov --muon-num-ns-steps 7 --muon-scale-mode "
+              "shape_scaling --muon-tp-mode blockwise --muon-extra-scale-factor 0.2 "
+              "--muon-coefficient-type simple --muon-scalar-optimizer lion --lion-beta1 0.9 "
+              "--use-distributed-optimizer",
+          on)
+          .scenario;
+  CHECK(told.parallelism.zero_stage == 1);
+  CHECK(told.training.muon.data_parallel == MuonDataParallel::layer_wise);
+  CHECK(told.training.muon.momentum == 0.8);
+  CHECK(told.training.muon.nesterov);
+  CHECK(told.training.muon.num_steps == 7);
+  CHECK(told.training.muon.scale == MuonScale::shape_scaling);
+  CHECK(told.training.muon.tensor_parallel == MuonTensorParallel::blockwise);
+  CHECK(told.training.muon.extra_scale_factor == 0.2);
+  CHECK(told.training.muon.coefficients == MuonCoefficients::simple);
+  CHECK(told.training.elementwise_optimizer() == "lion");
+  CHECK(told.training.beta1 == 0.9);
+  CHECK(told.training.beta2 == 0.98);
+  // The deprecated name is layer-wise.
+  const Scenario old = import_megatron_text(flags + "dist_muon", on).scenario;
+  CHECK(old.training.uses_muon());
+  CHECK(old.parallelism.zero_stage == 1);
+  const Scenario lion = import_megatron_text(flags + "lion", on).scenario;
+  CHECK(lion.training.optimizer == "lion");
+  CHECK(lion.training.beta1 == 0.95);
+  const Imported unsplit = import_megatron_text(flags + "muon --muon-no-split-qkv", on);
+  CHECK(contains(unsplit.printed.err, "q, k and v are orthogonalized apart here"));
+}
+
+TEST_CASE("Coefficients of Muon that are not here are refused or approximated", "[exchange]") {
+  const std::string flags = kGptFlags +
+                            "--micro-batch-size 1 --bf16 --optimizer muon "
+                            "--muon-coefficient-type polar_express";
+  const TemporaryFolder folder;
+  write(folder / "run", flags);
+  const Printed printed = shardsim({"import", "megatron", folder / "run", "--gpus", "2"});
+  CHECK(printed.exit_code == 2);
+  CHECK(contains(printed.err, "muon_coefficient_type polar_express: here are quintic and simple"));
+  const Imported imported = import_megatron_text(flags, {"--gpus", "2", "--approximate"});
+  CHECK(imported.scenario.training.muon.coefficients == MuonCoefficients::quintic);
+}
+
 TEST_CASE("Blocks of no family are refused or approximated", "[exchange]") {
   const std::string flags = kGptFlags + "--swiglu --ffn-hidden-size 128 --micro-batch-size 1";
   const TemporaryFolder folder;

@@ -101,6 +101,18 @@ TEST_CASE("a checkpoint is weights, master weights and optimizer state, each onc
   CHECK(bytes_each({"training.optimizer=momentum"}) == 8);
   CHECK(bytes_each({bf16, peak, "training.optimizer=adamw"}) == 2 + 4 + 4 + 4);
   CHECK(bytes_each({bf16, peak, "training.optimizer=sgd"}) == 2 + 4);
+  // Muon keeps one tensor of matrices, where Lion keeps as much of the rest.
+  const Overrides muon = {bf16, peak, "training.optimizer=muon",
+                          "training.muon_scalar_optimizer=lion"};
+  CHECK(bytes_each(muon) == 2 + 4 + 4);
+  const auto bytes_of = [&](const Overrides& more) {
+    Overrides all = {bf16, peak};
+    all.insert(all.end(), more.begin(), more.end());
+    return checkpoint_bytes(compile(load_scenario_text(small_plan("llama"), "test.json", all)));
+  };
+  const std::int64_t with_muon = bytes_of({"training.optimizer=muon"});
+  CHECK(with_muon > bytes_of({"training.optimizer=momentum"}));
+  CHECK(with_muon < bytes_of({"training.optimizer=adamw"}));
   const Experiment experiment = compile(load_scenario_text(
       small_plan("llama"), "test.json",
       {"faults.gpu_mtbf_hours=3200", "faults.checkpoint_gb_per_s=2", "faults.restart_s=1"}));

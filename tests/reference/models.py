@@ -8,6 +8,8 @@ import math
 import torch
 import torch.nn.functional as F
 
+import muon
+
 DTYPE = torch.float64
 
 
@@ -155,6 +157,14 @@ class Llama(Model):
 FAMILIES = {"gpt2": Gpt2, "llama": Llama}
 
 
+def optimizer_of_all(training, weights):
+    """`weights` by name."""
+    if training["optimizer"] != "muon":
+        return optimizer_of(training, list(weights.values()))
+    rest = training | {"optimizer": training["muon_scalar_optimizer"]}
+    return muon.Both(training, weights, lambda others: optimizer_of(rest, others))
+
+
 def optimizer_of(training, weights):
     rate, decay = training["learning_rate"], training["weight_decay"]
     betas = (training["beta1"], training["beta2"])
@@ -167,6 +177,8 @@ def optimizer_of(training, weights):
     if name == "rmsprop":
         return torch.optim.RMSprop(weights, alpha=training["rms_alpha"], eps=training["epsilon"],
                                    **common)
+    if name == "lion":
+        return muon.Lion(weights, training)
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name]
     return kind(weights, betas=betas, eps=training["epsilon"], **common)
 
@@ -177,7 +189,7 @@ def train(run):
     weights = {name: tensor_of(each).requires_grad_() for name, each in
                run.of_kind(0, "parameter").items()}
     model = FAMILIES[run.scenario["model"]["family"]](run.scenario["model"], weights)
-    optimizer = optimizer_of(training, list(weights.values()))
+    optimizer = optimizer_of_all(training, weights)
     limit = training["max_grad_norm"] or math.inf
     losses, norms = [], []
     for step in range(1, run.steps + 1):

@@ -109,6 +109,21 @@ std::vector<Case> cases() {
       {"training.momentum=0.8", optimizer("adam"), optimizer("momentum")},
       {"training.rms_alpha=0.8", optimizer("adam"), optimizer("rmsprop")},
       {"training.epsilon=0.1", optimizer("momentum"), optimizer("rmsprop")},
+      {"training.epsilon=0.1",
+       {"training.optimizer=muon", "training.muon_scalar_optimizer=lion"},
+       optimizer("muon")},
+      {"training.muon_scalar_optimizer=lion", optimizer("adam"), optimizer("muon")},
+      {"training.muon_momentum=0.8", optimizer("momentum"), optimizer("muon")},
+      {"training.muon_nesterov=false", {}, optimizer("muon")},
+      {"training.muon_num_ns_steps=7", {}, optimizer("muon")},
+      {"training.muon_coefficient_type=simple", {}, optimizer("muon")},
+      {"training.muon_scale_mode=shape_scaling", {}, optimizer("muon")},
+      {"training.muon_extra_scale_factor=0.2", {}, optimizer("muon")},
+      {"training.muon_tp_mode=blockwise", {}, optimizer("muon")},
+      {"training.muon_dp_mode=slices", {}, optimizer("muon")},
+      {"training.muon_dp_mode=slices",
+       {"training.optimizer=muon", "parallelism.zero_stage=0"},
+       optimizer("muon")},
       {"training.grad_norm_type=inf", {}, {"training.max_grad_norm=1"}},
       {"training.loss_scale=8", {}, fp16("dynamic"), valid_text, fp16_text},
       {"training.loss_scale=8", {}, fp16("static"), valid_text, fp16_text},
@@ -328,4 +343,23 @@ TEST_CASE(
     CHECK(warnings(gpt_text, {choice, "execution.tensors=meta"}).empty());
     CHECK(warnings(valid_text, {choice}).empty());
   }
+}
+
+TEST_CASE("lion with data parallelism that is another algorithm warns where biases of keys are") {
+  const auto warnings = [](std::string (*text)(), const std::vector<std::string>& changes) {
+    std::vector<std::string> flags = {"execution.tensors=real",
+                                      "training.optimizer=lion",
+                                      "training.precision=fp64",
+                                      "parallelism.zero_stage=0",
+                                      "parallelism.data_parallel=async_sgd",
+                                      "execution.steps=3"};
+    flags.insert(flags.end(), changes.begin(), changes.end());
+    return loaded(text(), flags).warnings;
+  };
+  REQUIRE(warnings(gpt_text, {}).size() == 1);
+  CHECK(warnings(gpt_text, {})[0].find("training.optimizer lion moves each weight by the sign") ==
+        0);
+  CHECK(warnings(valid_text, {}).empty());
+  CHECK(warnings(gpt_text, {"training.optimizer=adamw"}).empty());
+  CHECK(warnings(gpt_text, {"parallelism.data_parallel=synchronous"}).empty());
 }

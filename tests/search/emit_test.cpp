@@ -94,6 +94,46 @@ TEST_CASE("flags for Megatron-LM are read back as the layout that they were made
   }
 }
 
+TEST_CASE("flags of muon for Megatron-LM are read back as they were planned") {
+  const std::string settings[] = {
+      R"("muon_nesterov": false)",
+      R"("muon_momentum": 0.8, "muon_num_ns_steps": 7, "muon_scale_mode": "shape_scaling",
+         "muon_extra_scale_factor": 0.2, "muon_tp_mode": "distributed",
+         "muon_coefficient_type": "simple", "muon_scalar_optimizer": "lion")"};
+  for (const std::string& of_muon : settings) {
+    const Scenario planned = load_scenario_text(
+        R"({"schema_version": 1, "model": "llama3-70b",
+            "system": {"preset": "dgx-h100", "nodes": 16},
+            "parallelism": {"tp": 8, "zero_stage": 1},
+            "training": {"global_batch_size": 128, "optimizer": "muon", )" +
+            of_muon + "}}",
+        "test.json");
+    const TemporaryFolder folder;
+    write(folder / "run.sh", emit_megatron(planned));
+    const Printed printed =
+        shardsim({"import", "megatron", folder / "run.sh", "--model", "llama3-70b"});
+    INFO(printed.err);
+    REQUIRE(printed.exit_code == 0);
+    const Scenario imported = load_scenario_text(printed.out, "imported.json");
+    int compared = 0;
+    for (const Field& field : training_fields()) {
+      if (field.path != "training.optimizer" && field.path.find(".muon_") == std::string::npos) {
+        continue;
+      }
+      INFO(field.path);
+      CHECK(field.get(imported) == field.get(planned));
+      ++compared;
+    }
+    CHECK(compared == 10);
+  }
+  const Scenario slices = load_scenario_text(
+      R"({"schema_version": 1, "model": "llama3-70b",
+          "system": {"preset": "dgx-h100", "nodes": 16}, "parallelism": {"zero_stage": 1},
+          "training": {"global_batch_size": 128, "optimizer": "muon", "muon_dp_mode": "slices"}})",
+      "test.json");
+  CHECK(emit_megatron(slices).find("Megatron-LM's muon has no slices") != std::string::npos);
+}
+
 TEST_CASE("an unknown framework is explained") {
   try {
     require_framework("megatrno");

@@ -242,6 +242,13 @@ TEST_CASE("Options: L1 and L2 are terms of the gradient, element by element", "[
   CHECK(code_of([&] { RegularizedOptimizer(*sgd, {.l2 = NAN}); }) == "E0778");
 }
 
+TEST_CASE("Options: muon, whose settings no checkpoint of a sharded model has, is refused") {
+  Setup setup = setup_of("zero1", 2, "llama");
+  CHECK(code_of([&] { (void)train(setup, 1); }) == "none");
+  setup.sync.muon.emplace();
+  CHECK(code_of([&] { (void)train(setup, 1); }) == "E0704");
+}
+
 TEST_CASE("Options: regularization is the same under any sharding", "[options]") {
   for (const NamedChoice& choice : named_choices()) {
     Setup setup = setup_of(choice.name, choice.name == "pipeline_parallel" ? 3 : 2, "llama");

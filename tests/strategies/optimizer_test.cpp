@@ -115,6 +115,21 @@ TEST_CASE("rmsprop divides by the root of the running square") {
   CHECK(p[1] == relatively_about(0.9 - 0.2 / (std::sqrt(1.75) + 1.0)));
 }
 
+TEST_CASE("lion moves by the sign of a mean of old and new, and decays apart from it") {
+  OptimizerOptions options;
+  options.learning_rate = 0.125;
+  options.beta1 = 0.5;
+  options.beta2 = 0.75;
+  options.weight_decay = 0.5;
+  // Means 0.5 x 2 = 1; 0.5 x 0.5 + 0.5 x (-0.25) = 0.125; 0.5 x 0.3125 - 0.5 x 4 < 0; then moments
+  // 0.5, 0.3125, -0.765625 and gradient 0.765625: 0, which moves nothing but by the decay.
+  const auto p = trajectory("lion", options, 4.0, {2.0, -0.25, -4.0, 0.765625});
+  CHECK(p[0] == 4.0 * 0.9375 - 0.125);
+  CHECK(p[1] == p[0] * 0.9375 - 0.125);
+  CHECK(p[2] == p[1] * 0.9375 + 0.125);
+  CHECK(p[3] == p[2] * 0.9375);
+}
+
 TEST_CASE("the gradient is scaled before anything else") {
   const OptimizerOptions options;
   for (const std::string_view name : optimizer_names()) {
@@ -209,6 +224,6 @@ TEST_CASE("an unknown optimizer, a wrong slice and step zero are refused with th
     const auto none = make_optimizer("adan", {});
     FAIL("an optimizer named adan was made");
   } catch (const UsageError& error) {
-    CHECK(error.fix() == "use one of sgd, momentum, adam, adamw, rmsprop");
+    CHECK(error.fix() == "use one of sgd, momentum, adam, adamw, rmsprop, lion");
   }
 }

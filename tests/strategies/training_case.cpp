@@ -128,7 +128,8 @@ ParallelOptions options_of(const TrainingCase& c) {
 
 FlatLayout layout_of(const TrainingCase& c, const Model& model) {
   return make_layout(c.zero_stage, model, model, c.mesh, c.sync.gradient_dtype, c.bucket_bytes,
-                     c.first_bucket_bytes);
+                     c.first_bucket_bytes, 0, WeightKind::dense,
+                     matrix_buckets_of(c.sync, c.zero_stage));
 }
 
 TrainingResult run(const TrainingCase& c) {
@@ -202,6 +203,18 @@ double agreed(const TrainingCase& c, const TrainingResult& result, std::size_t s
                            std::to_string(holders_of(c, kind)));
 }
 
+bool held_by_none(const TrainingResult& result, std::size_t step, const std::string& kind,
+                  std::size_t parameter) {
+  for (const RankRecord& rank : result.ranks) {
+    const auto values = rank.steps.at(step).values.find(kind);
+    if (values == rank.steps.at(step).values.end()) continue;
+    for (const double held : values->second.at(parameter)) {
+      if (!std::isnan(held)) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 StepRecord merge(const TrainingCase& c, const TrainingResult& result, std::size_t step) {
@@ -220,6 +233,8 @@ StepRecord merge(const TrainingCase& c, const TrainingResult& result, std::size_
   }
   for (auto& [kind, values] : merged.values) {
     for (std::size_t parameter = 0; parameter < values.size(); ++parameter) {
+      // Muon's matrices have another state than all else; the reference knows which.
+      if (c.sync.muon && held_by_none(result, step, kind, parameter)) values[parameter].clear();
       for (std::size_t i = 0; i < values[parameter].size(); ++i) {
         values[parameter][i] = agreed(c, result, step, kind, parameter, i);
       }
