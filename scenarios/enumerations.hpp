@@ -43,6 +43,8 @@ inline constexpr std::array<const char*, 3> kAllReduceNames = {"automatic", "rin
 inline constexpr std::array<const char*, 5> kDataParallelNames = {"synchronous", "local_sgd",
                                                                   "diloco", "async_sgd", "elastic"};
 inline constexpr std::array<const char*, 2> kQueryKeyNormNames = {"none", "per_head"};
+inline constexpr std::array<const char*, 2> kRouterScoreNames = {"softmax", "sigmoid"};
+inline constexpr std::array<const char*, 2> kGroupScoreNames = {"sum", "maximum"};
 inline constexpr std::array<const char*, 3> kRecomputeNames = {"none", "selective", "full"};
 inline constexpr std::array<const char*, 4> kFactorShapeNames = {"none", "uniform", "exponential",
                                                                  "lognormal"};
@@ -61,6 +63,8 @@ inline std::span<const char* const> choice_names(ContextAttention) {
 }
 inline std::span<const char* const> choice_names(RoutingKind) { return routing_names(); }
 inline std::span<const char* const> choice_names(QueryKeyNorm) { return kQueryKeyNormNames; }
+inline std::span<const char* const> choice_names(RouterScore) { return kRouterScoreNames; }
+inline std::span<const char* const> choice_names(GroupScore) { return kGroupScoreNames; }
 inline std::span<const char* const> choice_names(Recompute) { return kRecomputeNames; }
 inline std::span<const char* const> choice_names(FactorShape) { return kFactorShapeNames; }
 inline std::span<const char* const> choice_names(CompareOp) { return kCompareOpNames; }

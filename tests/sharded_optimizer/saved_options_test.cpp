@@ -57,7 +57,7 @@ WholeState after_a_step(const Setup& setup, const std::vector<SerializedState>& 
   return whole;
 }
 
-bool contains(const std::string& text, const std::string& part) {
+bool mentions(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -81,10 +81,10 @@ TEST_CASE("P49: a state of other optimizer options is refused, unless the caller
               throw;
             }
           }) == "E0810");
-    CHECK(contains(message, "\"" + std::string(option.name) + "\" is " +
+    CHECK(mentions(message, "\"" + std::string(option.name) + "\" is " +
                                 shardsim::describe(ScalarValue(was))));
-    CHECK(contains(message, shardsim::describe(ScalarValue(is)) + " here"));
-    CHECK(contains(message, "SavedOptions::keep_own"));
+    CHECK(mentions(message, shardsim::describe(ScalarValue(is)) + " here"));
+    CHECK(mentions(message, "SavedOptions::keep_own"));
     // It goes on as a training from a state with these options would.
     std::vector<SerializedState> agreeing = states;
     for (SerializedState& state : agreeing) state.scalars.insert_or_assign(option.name, is);
