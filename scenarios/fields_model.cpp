@@ -214,7 +214,6 @@ std::vector<Field> model_fields() {
       expert_field("model.moe_shared_ffn_hidden_size", &M::moe_shared_ffn_hidden_size)
           .range(0, kTwoTo24)
           .derived("num_shared_experts x moe_ffn_hidden_size")
-          .sourced()
           .same_as({{"Hugging Face", "shared_expert_intermediate_size"},
                     {"Megatron-LM", "moe_shared_expert_intermediate_size"}})
           .doc("Inner width of the MLP that all tokens pass beside the routed experts. 0: none."),
@@ -253,7 +252,6 @@ std::vector<Field> model_fields() {
       expert_field("model.moe_router_scaling_factor", &M::moe_router_scaling_factor)
           .above(0, 1024)
           .or_else("1")
-          .sourced()
           .same_as({{"Megatron-LM", "moe_router_topk_scaling_factor"},
                     {"Hugging Face", "routed_scaling_factor"}})
           .doc("Factor of all weights of routed experts."),
@@ -268,14 +266,12 @@ std::vector<Field> model_fields() {
       expert_field("model.moe_router_num_groups", &M::moe_router_num_groups)
           .range(1, kTwoTo14)
           .or_else("1")
-          .sourced()
           .same_as({{"Hugging Face", "n_group"}})
           .doc("Equal groups of experts. A token goes to experts of its moe_router_group_topk best "
                "groups alone, if routing is learned."),
       model_field("model.moe_router_group_topk", &M::moe_router_group_topk)
           .range(1, kTwoTo14)
           .or_else("1")
-          .sourced()
           .same_as({{"Hugging Face", "topk_group"}})
           .acts_when("moe_router_num_groups is more than 1", has_groups)
           .doc("Groups per token. It divides num_experts_per_token."),
