@@ -56,6 +56,8 @@ inline constexpr std::array<const char*, 5> kDataParallelNames = {"synchronous",
 inline constexpr std::array<const char*, 3> kAttentionReachNames = {"full", "sliding", "chunked"};
 inline constexpr std::array<const char*, 4> kQueryKeyNormNames = {"none", "per_head", "whole",
                                                                   "weightless"};
+inline constexpr std::array<const char*, 2> kRouterScoreNames = {"softmax", "sigmoid"};
+inline constexpr std::array<const char*, 2> kGroupScoreNames = {"sum", "maximum"};
 inline constexpr std::array<const char*, 3> kRecomputeNames = {"none", "selective", "full"};
 inline constexpr std::array<const char*, 4> kFactorShapeNames = {"none", "uniform", "exponential",
                                                                  "lognormal"};
@@ -85,6 +87,8 @@ inline std::span<const char* const> choice_names(ContextAttention) {
 inline std::span<const char* const> choice_names(RoutingKind) { return routing_names(); }
 inline std::span<const char* const> choice_names(AttentionReach) { return kAttentionReachNames; }
 inline std::span<const char* const> choice_names(QueryKeyNorm) { return kQueryKeyNormNames; }
+inline std::span<const char* const> choice_names(RouterScore) { return kRouterScoreNames; }
+inline std::span<const char* const> choice_names(GroupScore) { return kGroupScoreNames; }
 inline std::span<const char* const> choice_names(Recompute) { return kRecomputeNames; }
 inline std::span<const char* const> choice_names(FactorShape) { return kFactorShapeNames; }
 inline std::span<const char* const> choice_names(CompareOp) { return kCompareOpNames; }

@@ -16,6 +16,10 @@ Field expert_field(const char* path, Member member) {
   return model_field(path, member).acts_when("num_experts is more than 0", has_experts);
 }
 
+bool has_shared_experts(const Scenario& s) {
+  return has_experts(s) && s.model.moe_shared_ffn_hidden_size > 0;
+}
+bool has_groups(const Scenario& s) { return has_experts(s) && s.model.moe_router_num_groups > 1; }
 bool has_skew(const Scenario& s) {
   return has_experts(s) && routing_row(s.model.moe_routing).reads_skew;
 }
@@ -217,21 +221,36 @@ std::vector<Field> model_fields() {
           .same_as({{"Hugging Face", "num_experts_per_tok"},
                     {"Megatron-LM", "moe_router_topk"},
                     {"torchtitan", "top_k"}})
-          .doc("Experts per token. Their outputs are weighed by the softmax of their "
-               "logits alone, as in Mixtral."),
+          .doc("Experts per token. By default their outputs are weighed by the softmax of their "
+               "logits alone, as in Mixtral; see moe_router_score."),
       expert_field("model.moe_ffn_hidden_size", &M::moe_ffn_hidden_size)
           .range(1, kTwoTo22)
           .derived("ffn_hidden_size")
           .sourced()
           .same_as({{"Hugging Face", "moe_intermediate_size"}})
           .doc("Inner width of one expert."),
+      expert_field("model.moe_expert_bias", &M::moe_expert_bias)
+          .or_else("false")
+          .doc("Gate, up and down of each expert have biases (GPT-OSS)."),
       expert_field("model.num_shared_experts", &M::num_shared_experts)
           .range(0, 1024)
           .or_else("0")
           .sourced()
           .same_as({{"Hugging Face", "n_shared_experts"}})
           .doc("Beside the routed experts, one dense MLP of so many experts' width, which all "
-               "tokens pass. Megatron-LM's moe_shared_expert_intermediate_size is that width."),
+               "tokens pass. moe_shared_ffn_hidden_size can say any other width."),
+      expert_field("model.moe_shared_ffn_hidden_size", &M::moe_shared_ffn_hidden_size)
+          .range(0, kTwoTo24)
+          .derived("num_shared_experts x moe_ffn_hidden_size")
+          .same_as({{"Hugging Face", "shared_expert_intermediate_size"},
+                    {"Megatron-LM", "moe_shared_expert_intermediate_size"}})
+          .doc("Inner width of the MLP that all tokens pass beside the routed experts. 0: none."),
+      model_field("model.moe_shared_gate", &M::moe_shared_gate)
+          .or_else("false")
+          .same_as({{"Megatron-LM", "moe_shared_expert_gate"}})
+          .acts_when("there is a shared expert", has_shared_experts)
+          .doc("The shared expert's output is multiplied by sigmoid(w . x), token by token "
+               "(Qwen2-MoE)."),
       expert_field("model.first_dense_layers", &M::first_dense_layers)
           .range(0, kTwoTo14)
           .or_else("0")
@@ -246,13 +265,72 @@ std::vector<Field> model_fields() {
           .doc("0: every token reaches its experts. Else each rank sends an expert ceil(tokens x "
                "num_experts_per_token / num_experts x this) rows of a microbatch, filled up if "
                "there are fewer; what is beyond is dropped, in the order of tokens."),
+      expert_field("model.moe_router_score", &M::moe_router_score)
+          .or_else("\"softmax\"")
+          .same_as({{"Megatron-LM", "moe_router_score_function"}, {"Hugging Face", "scoring_func"}})
+          .doc("Score of each expert, of the router's logits. softmax: over all experts. sigmoid: "
+               "of "
+               "its logit alone (DeepSeek-V3). A token goes to the experts with the best scores, "
+               "whose weights are made of their scores."),
+      expert_field("model.moe_router_normalised", &M::moe_router_normalised)
+          .or_else("true")
+          .same_as({{"Hugging Face", "norm_topk_prob"}})
+          .foreign({{"Megatron-LM", "moe_router_pre_softmax"}})
+          .doc("Scores of a token's experts are divided by their sum."),
+      expert_field("model.moe_router_scaling_factor", &M::moe_router_scaling_factor)
+          .above(0, 1024)
+          .or_else("1")
+          .same_as({{"Megatron-LM", "moe_router_topk_scaling_factor"},
+                    {"Hugging Face", "routed_scaling_factor"}})
+          .doc("Factor of all weights of routed experts."),
+      expert_field("model.moe_router_bias_update_rate", &M::moe_router_bias_update_rate)
+          .range(0, 1)
+          .or_else("0")
+          .foreign({{"Megatron-LM", "moe_router_enable_expert_bias"}})
+          .doc("Above 0: experts are chosen by score + b, and after each step the b of an expert "
+               "grows by this if its load is below the mean, and falls if it is above. Loads are "
+               "those of all tokens of the step. No weight of an expert has b in it, and no "
+               "optimizer changes it (arXiv 2408.15664)."),
+      expert_field("model.moe_router_num_groups", &M::moe_router_num_groups)
+          .range(1, kTwoTo14)
+          .or_else("1")
+          .same_as({{"Hugging Face", "n_group"}})
+          .doc("Equal groups of experts. A token goes to experts of its moe_router_group_topk best "
+               "groups alone, if routing is learned."),
+      model_field("model.moe_router_group_topk", &M::moe_router_group_topk)
+          .range(1, kTwoTo14)
+          .or_else("1")
+          .same_as({{"Hugging Face", "topk_group"}})
+          .acts_when("moe_router_num_groups is more than 1", has_groups)
+          .doc("Groups per token. It divides num_experts_per_token."),
+      model_field("model.moe_router_group_score", &M::moe_router_group_score)
+          .or_else("\"sum\"")
+          .acts_when("moe_router_num_groups is more than 1", has_groups)
+          .doc("Score of a group. sum: of its best num_experts_per_token / moe_router_group_topk "
+               "experts (Megatron-LM, DeepSeek-V3). maximum: of its best one (DeepSeek-V2)."),
+      expert_field("model.moe_router_logit_bias", &M::moe_router_logit_bias)
+          .or_else("false")
+          .doc("The router's logits have a trained bias (GPT-OSS)."),
+      expert_field("model.moe_weight_on_input", &M::moe_weight_on_input)
+          .or_else("false")
+          .same_as({{"Megatron-LM", "moe_apply_probs_on_input"}})
+          .doc("An expert's weight multiplies its input, not its output (Llama 4). Needs "
+               "num_experts_per_token 1."),
+      expert_field("model.moe_z_loss_coeff", &M::moe_z_loss_coeff)
+          .range(0, 1024)
+          .or_else("0")
+          .doc("Coefficient of the z-loss: the mean over tokens of the squared log of the sum of "
+               "exp(logit), per layer and microbatch of all data-parallel ranks; layers add up. It "
+               "is part of gradients, not of the loss shown (arXiv 2202.08906)."),
       expert_field("model.moe_aux_loss_coeff", &M::moe_aux_loss_coeff)
           .range(0, 1024)
           .or_else("0")
           .doc(
               "Coefficient of the load-balancing loss: num_experts x the sum over experts of their "
-              "share of tokens x their mean probability, per layer and microbatch of all "
-              "data-parallel ranks; layers add up. It is part of gradients, not of the loss shown. "
+              "share of tokens x their mean probability (of sigmoid scores: score / their sum), "
+              "per "
+              "layer and microbatch of all data-parallel ranks; layers add up. It is part of "
+              "gradients, not of the loss shown. "
               "Hugging Face's router_aux_loss_coef is of a mean over layers, with shares that add "
               "up to k experts per token: times k / num_layers it is this."),
       expert_field("model.moe_routing", &M::moe_routing)

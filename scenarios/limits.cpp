@@ -59,7 +59,7 @@ Count data_parallel_bytes(const Scenario& s) {
 // Per layer 4 all_reduces and 2 more with full recomputation, 12 b s h for each other rank. With
 // sequence parallelism 4 gathers and 4 scatters, 2 gathers again, 4 recomputed, 14 b s h. Embedding
 // and head: 4 or 5. Cross entropy: 3 all_reduces of a number per token. Once a step, with sequence
-// parallelism, an all_reduce of all unsplit parameters: norms, biases, positions, at most 16 h per
+// parallelism, an all_reduce of all unsplit parameters: norms, biases, positions, at most 17 h per
 // layer.
 Count tensor_parallel_bytes(const Scenario& s) {
   const ModelSpec& m = s.model;
@@ -69,9 +69,10 @@ Count tensor_parallel_bytes(const Scenario& s) {
   const Count activations = of_tokens(s, per_token);
   // Experts are whole on every rank, too, where they are not shared; their number was checked.
   const std::int64_t experts =
-      m.num_experts * m.num_layers * m.hidden_size * (1 + 3 * m.moe_ffn_hidden_size);
+      m.num_experts * m.num_layers *
+      (m.hidden_size * (2 + 3 * m.moe_ffn_hidden_size) + 2 * m.moe_ffn_hidden_size + 1);
   const std::int64_t whole =
-      (16 * (m.num_layers + 1) + m.max_position_embeddings) * m.hidden_size + experts;
+      (17 * (m.num_layers + 1) + m.max_position_embeddings) * m.hidden_size + experts;
   const Count replicated =
       product_if_fits({2 * (t - 1), whole, s.parallelism.gradient_ranks(), s.execution.steps});
   return in_bytes(activations, replicated);
@@ -133,8 +134,11 @@ Count expert_values(const ModelSpec& m, std::int64_t samples) {
   const auto room = static_cast<std::int64_t>(m.moe_capacity_factor) + 2;
   const auto per_slot =
       product_if_fits({room, m.num_experts_per_token,
-                       4 * m.hidden_size + 4 * m.moe_ffn_hidden_size + 2 * m.num_experts});
-  return product_if_fits({samples, m.seq_len, m.num_layers, per_slot});
+                       4 * m.hidden_size + 4 * m.moe_ffn_hidden_size + 3 * m.num_experts});
+  const Count shared = 4 * m.moe_shared_ffn_hidden_size + m.hidden_size;
+  const Count per_token = sum_if_fits({per_slot, shared});
+  if (!per_token) return std::nullopt;
+  return product_if_fits({samples, m.seq_len, m.num_layers, *per_token});
 }
 
 // Bounds the values kept from forward to backward for `samples` sequences. A transformer block

@@ -147,12 +147,11 @@ void check_token_shards(Reading& r) {
                   text_of(p.tp) + ") ranks have the same tokens",
               "set sequence_parallel true, or tp 1");
   }
-  if (!r.all_good({"model.num_shared_experts", "model.moe_ffn_hidden_size"})) return;
-  const std::int64_t shared = m.num_shared_experts * m.moe_ffn_hidden_size;
-  if (shared % p.tp != 0) {
+  if (!r.good("model.moe_shared_ffn_hidden_size")) return;
+  if (m.moe_shared_ffn_hidden_size % p.tp != 0) {
     r.problem("E0203", "parallelism.tp",
-              "tp (" + text_of(p.tp) + ") does not divide the shared experts' width, " +
-                  text_of(m.num_shared_experts) + " x " + text_of(m.moe_ffn_hidden_size),
+              "tp (" + text_of(p.tp) + ") does not divide the shared expert's width, " +
+                  text_of(m.moe_shared_ffn_hidden_size),
               "use a tp that divides it");
   }
 }
@@ -199,23 +198,98 @@ void check_sizes(Reading& r) {
               "lower it, or leave num_experts out");
   }
   if (!r.all_good({"model.num_layers", "model.hidden_size", "model.moe_ffn_hidden_size",
-                   "model.num_shared_experts"})) {
+                   "model.moe_shared_ffn_hidden_size"})) {
     return;
   }
   // Twice: beside them there are other parameters.
-  const auto elements =
-      product_if_fits({2, 3, m.num_layers, m.num_experts + m.num_shared_experts + 1, m.hidden_size,
-                       m.moe_ffn_hidden_size});
+  const std::int64_t width =
+      (m.num_experts + 1) * m.moe_ffn_hidden_size + m.moe_shared_ffn_hidden_size;
+  const auto elements = product_if_fits({2, 3, m.num_layers, width, m.hidden_size});
   if (!elements) {
     r.problem("E0353", "model.num_experts", "the experts have more parameters than 64 bits count",
               "use fewer or smaller experts");
   }
 }
 
+constexpr std::int64_t kWidest = std::int64_t{1} << 24;
+
+// One width for all else to read, however it was given.
+void resolve_shared_width(Reading& r) {
+  ModelSpec& m = r.scenario.model;
+  const char* const kWidth = "model.moe_shared_ffn_hidden_size";
+  if (!r.all_good({"model.num_shared_experts", "model.moe_ffn_hidden_size"})) {
+    if (!r.given(kWidth)) r.fields[kWidth].good = false;
+    return;
+  }
+  const std::int64_t product = m.num_shared_experts * m.moe_ffn_hidden_size;
+  if (!r.given(kWidth) && product > kWidest) {
+    r.problem("E0201", "model.num_shared_experts",
+              "the shared expert would be " + text_of(product) + " wide, which is more than " +
+                  text_of(kWidest),
+              "use fewer or narrower ones");
+    r.fields[kWidth].good = false;
+    return;
+  }
+  derive(r, kWidth, m.moe_shared_ffn_hidden_size, product);
+  if (!r.good(kWidth) || m.num_shared_experts == 0) return;
+  if (m.moe_shared_ffn_hidden_size == product) return;
+  r.problem("E0201", kWidth,
+            "the shared expert is " + text_of(m.moe_shared_ffn_hidden_size) +
+                " wide here, and num_shared_experts (" + text_of(m.num_shared_experts) +
+                ") x moe_ffn_hidden_size says " + text_of(product),
+            "leave one of them out, or set num_shared_experts to 0");
+}
+
+void check_groups(Reading& r) {
+  const ModelSpec& m = r.scenario.model;
+  if (!r.all_good({"model.moe_router_num_groups", "model.moe_router_group_topk",
+                   "model.num_experts_per_token"}) ||
+      m.moe_router_num_groups == 1) {
+    return;
+  }
+  const std::int64_t groups = m.moe_router_num_groups;
+  const std::int64_t chosen = m.moe_router_group_topk;
+  if (m.num_experts % groups != 0) {
+    r.problem("E0201", "model.moe_router_num_groups",
+              text_of(groups) + " groups do not divide " + text_of(m.num_experts) + " experts",
+              "try " + divisors(m.num_experts, m.num_experts));
+    return;
+  }
+  if (chosen > groups || m.num_experts_per_token % chosen != 0) {
+    r.problem("E0201", "model.moe_router_group_topk",
+              "a token cannot go to " + text_of(m.num_experts_per_token) + " experts of " +
+                  text_of(chosen) + " of " + text_of(groups) + " groups, equally many of each",
+              "use a divisor of num_experts_per_token, at most moe_router_num_groups");
+  } else if (m.num_experts_per_token / chosen > m.num_experts / groups) {
+    r.problem("E0201", "model.moe_router_group_topk",
+              text_of(chosen) + " groups of " + text_of(m.num_experts / groups) +
+                  " experts are fewer than the " + text_of(m.num_experts_per_token) +
+                  " that a token goes to",
+              "raise it, or use fewer groups");
+  }
+}
+
+void check_weights(Reading& r) {
+  const ModelSpec& m = r.scenario.model;
+  if (r.all_good({"model.moe_weight_on_input", "model.num_experts_per_token"}) &&
+      m.moe_weight_on_input && m.num_experts_per_token != 1) {
+    r.problem("E0201", "model.moe_weight_on_input",
+              "weights on inputs are for one expert per token, and a token goes to " +
+                  text_of(m.num_experts_per_token),
+              "set num_experts_per_token to 1, or leave it out");
+  }
+  if (r.all_good({"model.moe_shared_gate", "model.moe_shared_ffn_hidden_size"}) &&
+      m.moe_shared_gate && m.moe_shared_ffn_hidden_size == 0) {
+    r.problem("E0201", "model.moe_shared_gate", "there is no shared expert that a gate could weigh",
+              "give moe_shared_ffn_hidden_size, or leave it out");
+  }
+}
+
 void warn_about_learning(Reading& r) {
   const Scenario& s = r.scenario;
   const ModelSpec& m = s.model;
-  if (m.num_experts_per_token == 1 && m.moe_aux_loss_coeff == 0.0) {
+  const bool is_constant = m.num_experts_per_token == 1 && m.moe_router_normalised;
+  if (is_constant && m.moe_aux_loss_coeff == 0.0) {
     r.scenario.warnings.emplace_back(
         "model.num_experts_per_token is 1: gates are renormalised over one expert and always 1, so "
         "the router learns nothing; set model.moe_aux_loss_coeff, or use 2 experts or more");
@@ -229,6 +303,7 @@ void resolve_experts(Reading& r) {
   if (r.good("model.ffn_hidden_size")) {
     derive(r, "model.moe_ffn_hidden_size", m.moe_ffn_hidden_size, m.ffn_hidden_size);
   }
+  resolve_shared_width(r);
   if (!r.all_good({"model.num_experts", "model.family"})) return;
   check_degree(r);
   if (m.num_experts == 0) return;
@@ -239,6 +314,8 @@ void resolve_experts(Reading& r) {
     return;
   }
   check_sizes(r);
+  check_groups(r);
+  check_weights(r);
   check_token_shards(r);
   resolve_routing(r);
   warn_about_learning(r);

@@ -128,6 +128,17 @@ std::int64_t gpt2_parameters(const ModelSpec& m) {
   return tables + m.num_layers * layer + 2 * h + head;
 }
 
+// In one layer, with the router and the shared expert.
+std::int64_t expert_parameters(const ModelSpec& m) {
+  const std::int64_t h = m.hidden_size;
+  const std::int64_t f = m.moe_ffn_hidden_size;
+  const std::int64_t biases = (m.moe_router_logit_bias ? m.num_experts : 0) +
+                              (m.moe_expert_bias ? m.num_experts * (2 * f + h) : 0);
+  const std::int64_t gate = m.moe_shared_gate ? h : 0;
+  return m.num_experts * h + 3 * (m.num_experts * f + m.moe_shared_ffn_hidden_size) * h + biases +
+         gate;
+}
+
 std::int64_t llama_parameters(const ModelSpec& m) {
   const std::int64_t h = m.hidden_size;
   const std::int64_t f = m.ffn_hidden_size;
@@ -146,8 +157,7 @@ std::int64_t llama_parameters(const ModelSpec& m) {
   const std::int64_t layer = 2 * h * a + 2 * h * k + 2 * h + norms + biases + gate;
   const std::int64_t head = m.tied_embeddings ? 0 : m.vocab_size * h;
   const std::int64_t with_experts = m.num_experts > 0 ? m.num_layers - m.first_dense_layers : 0;
-  const std::int64_t experts =
-      m.num_experts * h + 3 * (m.num_experts + m.num_shared_experts) * m.moe_ffn_hidden_size * h;
+  const std::int64_t experts = expert_parameters(m);
   return m.vocab_size * h + m.num_layers * layer + (m.num_layers - with_experts) * 3 * h * f +
          with_experts * experts + sinks + h + head;
 }

@@ -53,11 +53,24 @@ struct ModelSpec {
   std::int64_t rotary_dim = 0;     // llama: elements of a head that turn
   std::int64_t num_experts = 0;    // llama: in place of blocks' MLP; 0: none, nor what follows
   std::int64_t num_experts_per_token = 0;
-  std::int64_t moe_ffn_hidden_size = 0;  // of one expert
-  std::int64_t num_shared_experts = 0;   // one MLP of so many experts' size, always on
-  std::int64_t first_dense_layers = 0;   // blocks at the start that keep the dense MLP
-  double moe_capacity_factor = 0;        // 0: no token is dropped
-  double moe_aux_loss_coeff = 0;         // of the load-balancing loss; 0: none
+  std::int64_t moe_ffn_hidden_size = 0;         // of one expert
+  bool moe_expert_bias = false;                 // on gate, up and down of each
+  std::int64_t num_shared_experts = 0;          // one MLP of so many experts' size, always on
+  std::int64_t moe_shared_ffn_hidden_size = 0;  // of that MLP: all else reads this
+  bool moe_shared_gate = false;                 // weighs it, token by token
+  std::int64_t first_dense_layers = 0;          // blocks at the start that keep the dense MLP
+  double moe_capacity_factor = 0;               // 0: no token is dropped
+  RouterScore moe_router_score{};               // softmax
+  bool moe_router_normalised = true;            // weights of the chosen add up to the next
+  double moe_router_scaling_factor = 1;
+  double moe_router_bias_update_rate = 0;  // of biases of the choice; 0: none
+  std::int64_t moe_router_num_groups = 1;
+  std::int64_t moe_router_group_topk = 1;
+  GroupScore moe_router_group_score{};  // sum
+  bool moe_router_logit_bias = false;   // trained
+  bool moe_weight_on_input = false;     // else on the output
+  double moe_aux_loss_coeff = 0;        // of the load-balancing loss; 0: none
+  double moe_z_loss_coeff = 0;          // of the squared log-sum-exp of logits; 0: none
   RoutingKind moe_routing = kDefaultRouting;
   double moe_skew = 0;  // exponent of Zipf's law, where the routing reads it
   std::string moe_popularity_file;
@@ -78,8 +91,9 @@ struct ModelSpec {
 ///   with norms of queries and keys per head 2 head_dim more in each layer, of the whole a + k,
 ///   with biases of attention a + 2 k and h more, with an output gate h a, with sinks
 ///   num_attention_heads in layers that have them,
-///   of which a block with E experts of width m, S of them shared, has E h + 3 (E + S) m h in place
-///   of 3 h f
+///   of which a block with E experts of width m and a shared one of width w has E h + 3 (E m + w) h
+///   in place of 3 h f; with biases of experts E (2 m + h) more, of the router E, with a gate of
+///   the shared one h; biases of the choice are not trained
 ///   mlp:   h f + f + (L - 1) (f^2 + f) + f V + V
 /// gpt2 has biases and two layer norms of 2 h in each layer: 3 a + 6 h + f = 4 h (norms) + 3 a
 /// (query, key, value) + h (projection) + f (first linear) + h (second). Source: Radford et al.

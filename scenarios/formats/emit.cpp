@@ -135,18 +135,68 @@ void add_model(const ModelSpec& model, Flags& flags) {
     flags.flag("disable-bias-linear");
   }
   if (!model.tied_embeddings) flags.flag(megatron::kUntied);
+}
+
+// The router. Its weights are not normalised, in softmax where they are those of all experts, in
+// sigmoids where there is but one.
+void add_router(const ModelSpec& model, Flags& flags) {
+  const bool is_sigmoid = model.moe_router_score == RouterScore::sigmoid;
+  const bool is_alone = model.num_experts_per_token == 1;
+  if (is_sigmoid) flags.flag("moe-router-score-function", "sigmoid");
+  if (!is_sigmoid && !model.moe_router_normalised) flags.flag("moe-router-pre-softmax");
+  if (is_sigmoid ? model.moe_router_normalised == is_alone
+                 : model.moe_router_normalised && is_alone) {
+    flags.note(
+        fmt::format("Megatron-LM has no moe_router_normalised {} of {} with {} expert{} per "
+                    "token",
+                    model.moe_router_normalised, to_string(model.moe_router_score),
+                    model.num_experts_per_token, is_alone ? "" : "s"));
+  }
+  if (model.moe_router_scaling_factor != 1.0) {
+    flags.flag("moe-router-topk-scaling-factor", model.moe_router_scaling_factor);
+  }
+  if (model.moe_router_bias_update_rate > 0.0 && is_sigmoid) {
+    flags.flag("moe-router-enable-expert-bias");
+    flags.flag("moe-router-bias-update-rate", model.moe_router_bias_update_rate);
+  } else if (model.moe_router_bias_update_rate > 0.0) {
+    flags.note(
+        "Megatron-LM has biases of the choice (moe_router_bias_update_rate) for sigmoids only");
+  }
+  if (model.moe_router_num_groups > 1) {
+    flags.flag("moe-router-num-groups", model.moe_router_num_groups);
+    flags.flag("moe-router-group-topk", model.moe_router_group_topk);
+    if (model.moe_router_group_score == GroupScore::maximum &&
+        model.num_experts_per_token > model.moe_router_group_topk) {
+      flags.note(
+          "Megatron-LM has no moe_router_group_score maximum: it adds a group's best experts");
+    }
+  }
+  if (model.moe_weight_on_input) flags.flag("moe-apply-probs-on-input");
+  if (model.moe_z_loss_coeff > 0.0) flags.flag("moe-z-loss-coeff", model.moe_z_loss_coeff);
+  if (model.moe_router_logit_bias) {
+    flags.note("Megatron-LM has no trained bias of the router (moe_router_logit_bias)");
+  }
+}
+
+void add_experts(const ModelSpec& model, Flags& flags) {
   if (model.num_experts == 0) return;
   flags.flag(megatron::kExperts, model.num_experts);
   flags.flag(megatron::kTopK, model.num_experts_per_token);
   flags.flag(megatron::kExpertFfn, model.moe_ffn_hidden_size);
   flags.flag("moe-grouped-gemm");
-  if (model.num_shared_experts > 0) {
-    flags.flag(megatron::kSharedFfn, model.num_shared_experts * model.moe_ffn_hidden_size);
+  if (model.moe_shared_ffn_hidden_size > 0) {
+    flags.flag(megatron::kSharedFfn, model.moe_shared_ffn_hidden_size);
+    if (model.moe_shared_gate) flags.flag("moe-shared-expert-gate");
+  }
+  if (model.moe_expert_bias) {
+    flags.note(
+        "Megatron-LM has no biases of experts (moe_expert_bias) beside layers without biases");
   }
   if (model.first_dense_layers > 0) {
     flags.flag("moe-layer-freq", fmt::format("'([0]*{}+[1]*{})'", model.first_dense_layers,
                                              model.num_layers - model.first_dense_layers));
   }
+  add_router(model, flags);
 }
 
 void add_context(const ParallelismSpec& p, Flags& flags) {
@@ -308,6 +358,7 @@ std::string emit_megatron(const Scenario& scenario) {
   Flags flags;
   flags.note("Megatron-LM: layout only; data, tokenizer, learning rate and checkpoints are yours");
   add_model(scenario.model, flags);
+  add_experts(scenario.model, flags);
   flags.flag(megatron::kTensor, p.tp);
   if (p.tp > 1 && p.sequence_parallel) flags.flag(megatron::kSequence);
   add_schedule(p, flags);

@@ -23,13 +23,33 @@ constexpr std::array kHfFamilies = {
     HfFamily{.model_type = "seed_oss"},
     HfFamily{.model_type = "smollm3", .tied = true},
     HfFamily{.model_type = "mixtral", .experts = true},
-    HfFamily{.model_type = "qwen2_moe", .experts = true, .attention_bias = true},
-    HfFamily{.model_type = "qwen3_moe", .experts = true, .query_key_norm = true},
-    HfFamily{.model_type = "qwen3_vl_moe_text", .experts = true, .query_key_norm = true},
-    HfFamily{.model_type = "deepseek", .experts = true},
-    HfFamily{.model_type = "deepseek_v2", .experts = true},
-    HfFamily{.model_type = "deepseek_v3", .experts = true},
-    HfFamily{.model_type = "kimi_k2", .experts = true},
+    HfFamily{
+        .model_type = "qwen2_moe", .experts = true, .attention_bias = true, .normalised = false},
+    HfFamily{
+        .model_type = "qwen3_moe", .experts = true, .query_key_norm = true, .normalised = false},
+    HfFamily{.model_type = "qwen3_vl_moe_text",
+             .experts = true,
+             .query_key_norm = true,
+             .normalised = false},
+    HfFamily{.model_type = "deepseek", .experts = true, .normalised = false},
+    HfFamily{.model_type = "deepseek_v2",
+             .experts = true,
+             .normalised = false,
+             .group_score = GroupScore::maximum},
+    HfFamily{.model_type = "deepseek_v3",
+             .experts = true,
+             .score = RouterScore::sigmoid,
+             .choice_bias = true},
+    HfFamily{.model_type = "kimi_k2",
+             .experts = true,
+             .score = RouterScore::sigmoid,
+             .choice_bias = true},
+    HfFamily{.model_type = "glm4_moe",
+             .experts = true,
+             .output_bias = false,
+             .score = RouterScore::sigmoid,
+             .choice_bias = true},
+    HfFamily{.model_type = "ernie4_5_moe", .experts = true, .tied = true, .choice_bias = true},
     HfFamily{.model_type = "gpt_oss",
              .experts = true,
              .attention_bias = true,
@@ -70,20 +90,40 @@ void read_latent(ForeignObject& config, HfModel& model) {
   model.value_dim = config.integer("v_head_dim", kForeignCount).value_or(0);
 }
 
-void read_experts(ForeignObject& config, Required& required, HfModel& model) {
-  model.num_experts =
-      required.integer({"num_local_experts", "num_experts", "n_routed_experts"}, kForeignCount);
+void read_router(ForeignObject& config, const HfFamily& family, RouterOptions& router) {
+  const std::string score = config.text("scoring_func").value_or("");
+  router.score = family.score;
+  if (score == "softmax") router.score = RouterScore::softmax;
+  if (score == "sigmoid") router.score = RouterScore::sigmoid;
+  router.normalised = config.truth("norm_topk_prob").value_or(family.normalised);
+  router.scaling_factor = config.number("routed_scaling_factor").value_or(1.0);
+  const std::string method = config.text("topk_method").value_or("");
+  if (family.choice_bias || method == "noaux_tc") router.bias_update_rate = 1.0;
+  router.group_score = family.group_score;
+  if (method == "greedy") return;  // DeepSeek-V2-Lite names groups, and does not read them.
+  router.num_groups = config.integer("n_group", kForeignDegree).value_or(1);
+  router.group_topk = config.integer("topk_group", kForeignDegree).value_or(1);
+}
+
+void read_experts(ForeignObject& config, const HfFamily& family, Required& required,
+                  HfModel& model) {
+  model.num_experts = required.integer(
+      {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}, kForeignCount);
   model.experts_per_token =
-      required.integer({"num_experts_per_tok", "num_experts_per_token"}, kForeignCount);
+      required.integer({"num_experts_per_tok", "num_experts_per_token", "moe_k"}, kForeignCount);
   model.expert_ffn = config.integer("moe_intermediate_size", kForeignSize).value_or(model.ffn);
-  model.shared_ffn =
-      config.integer("n_shared_experts", kForeignCount).value_or(0) * model.expert_ffn;
+  for (const char* key : {"n_shared_experts", "moe_num_shared_experts"}) {
+    const std::int64_t shared = config.integer(key, kForeignCount).value_or(0);
+    if (shared > 0) model.shared_ffn = shared * model.expert_ffn;
+  }
   if (const auto width = config.integer("shared_expert_intermediate_size", kForeignCount)) {
     model.shared_ffn = *width;
-    model.shared_gate = true;
+    model.shared_gate = *width > 0;
   }
-  model.dense_layers = config.integer("first_k_dense_replace", kForeignCount).value_or(0);
-  model.score_correction = config.text("topk_method").value_or("") == "noaux_tc";
+  for (const char* key : {"first_k_dense_replace", "moe_layer_start_index"}) {
+    if (const auto first = config.integer(key, kForeignCount)) model.dense_layers = *first;
+  }
+  read_router(config, family, model.router);
 }
 
 void read_rope(ForeignObject& config, HfModel& model) {
@@ -129,17 +169,16 @@ std::vector<std::string> hf_family_names() {
 std::int64_t HfModel::num_small_parameters() const {
   const std::int64_t moe_layers = num_experts > 0 ? num_layers - dense_layers : 0;
   const std::int64_t dense = mlp_bias ? 2 * ffn + hidden : 0;
-  std::int64_t sparse = shared_gate ? hidden : 0;
-  if (expert_bias) sparse += num_experts * (2 * expert_ffn + hidden) + num_experts;
-  if (score_correction) sparse += num_experts;
-  return (num_layers - moe_layers) * dense + moe_layers * sparse;
+  return (num_layers - moe_layers) * dense;
 }
 
 std::int64_t HfModel::num_parameters() const {
   const std::int64_t moe_layers = num_experts > 0 ? num_layers - dense_layers : 0;
   const std::int64_t attention = is_latent() ? latent_attention(*this) : plain_attention(*this);
-  const std::int64_t sparse =
-      hidden * num_experts + 3 * hidden * (num_experts * expert_ffn + shared_ffn);
+  std::int64_t sparse = hidden * num_experts + 3 * hidden * (num_experts * expert_ffn + shared_ffn);
+  if (shared_gate) sparse += hidden;
+  if (expert_bias) sparse += num_experts * (2 * expert_ffn + hidden) + num_experts;
+  if (router.has_choice_bias()) sparse += num_experts;
   const std::int64_t norms = 2 * hidden + (query_key_norm ? 2 * head_dim : 0);
   const std::int64_t biases =
       (query_bias ? (heads + 2 * key_value_heads) * head_dim : 0) + (output_bias ? hidden : 0);
@@ -159,7 +198,7 @@ HfModel read_hf_model(ForeignObject& config, const HfFamily& family, bool tied,
   model.heads = required.integer({"num_attention_heads"}, kForeignDegree);
   model.vocab = required.integer({"vocab_size"});
   model.positions = required.integer({"max_position_embeddings"});
-  if (family.experts) read_experts(config, required, model);
+  if (family.experts) read_experts(config, family, required, model);
   required.require_all(file, family.model_type);
   model.key_value_heads =
       config.integer("num_key_value_heads", kForeignDegree).value_or(model.heads);
@@ -169,9 +208,10 @@ HfModel read_hf_model(ForeignObject& config, const HfFamily& family, bool tied,
   model.norm_epsilon = config.number("rms_norm_eps").value_or(kEpsilon);
   const bool bias = config.truth("attention_bias").value_or(false);
   model.query_bias = family.attention_bias || bias;
-  model.output_bias = config.truth("attention_out_bias").value_or(bias && !family.attention_bias);
+  model.output_bias = config.truth("attention_out_bias")
+                          .value_or(bias && family.output_bias && !family.attention_bias);
   model.mlp_bias = config.truth("mlp_bias").value_or(false);
-  model.query_key_norm = family.query_key_norm;
+  model.query_key_norm = config.truth("use_qk_norm").value_or(family.query_key_norm);
   if (family.per_layer_windows) {
     model.sinks = model.heads;
     model.expert_bias = true;

@@ -4,7 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "strategies/model/router_options.hpp"
+
 #include "scenarios/formats/foreign_object.hpp"
+#include "scenarios/formats/import.hpp"
 
 // A model from Hugging Face's config.json, with aliases and defaults of its family resolved, and
 // its number of parameters in transformers.
@@ -16,8 +19,13 @@ struct HfFamily {
   bool experts = false;
   bool tied = false;            ///< If the file does not give it.
   bool attention_bias = false;  ///< On query, key and value, always there; not on the output.
+  bool output_bias = true;      ///< If the file has attention_bias, the output has it, too.
   bool query_key_norm = false;
-  bool per_layer_windows = false;  ///< Some layers see only a window.
+  bool per_layer_windows = false;            ///< Some layers see only a window.
+  RouterScore score = RouterScore::softmax;  ///< Without scoring_func.
+  bool normalised = true;                    ///< Without norm_topk_prob.
+  bool choice_bias = false;                  ///< Experts are always chosen with a bias.
+  GroupScore group_score = GroupScore::sum;
 };
 
 /// Null: an unknown model_type.
@@ -49,8 +57,8 @@ struct HfModel {
   std::int64_t expert_ffn = 0;
   std::int64_t shared_ffn = 0;
   bool shared_gate = false;
-  bool expert_bias = false;       ///< On an expert's projections and on the router.
-  bool score_correction = false;  ///< One number per expert, which balances without a loss.
+  bool expert_bias = false;  ///< On an expert's projections and on the router.
+  RouterOptions router;  ///< Its bias_update_rate is 1 if there is a bias: no file has the rate.
   std::int64_t dense_layers = 0;
   // Multi-head latent attention; 0 if there is none.
   std::int64_t key_value_rank = 0;
@@ -62,7 +70,7 @@ struct HfModel {
   [[nodiscard]] bool is_latent() const { return key_value_rank > 0; }
   /// Trainable parameters, as transformers counts them.
   [[nodiscard]] std::int64_t num_parameters() const;
-  /// Parameters that a scenario has no place for: biases of MLPs, gates.
+  /// Parameters that a scenario has no place for: biases of MLPs.
   [[nodiscard]] std::int64_t num_small_parameters() const;
 };
 
@@ -70,5 +78,14 @@ struct HfModel {
 /// `tied`: whether embeddings are, if this object does not give it.
 [[nodiscard]] HfModel read_hf_model(ForeignObject& config, const HfFamily& family, bool tied,
                                     const std::string& file);
+
+/// Writes a field under the first of the foreign names that the file has.
+void take_under(ForeignObject& config, const std::vector<std::string>& keys,
+                const std::string& path, const FieldValue& value, Import& import);
+/// Rows and fields of the experts and their router. REQUIRES: there are experts.
+void write_hf_experts(ForeignObject& config, const HfModel& model, Import& import);
+/// Adds what no scenario can express of them, in sentences without a full stop.
+void add_hf_expert_limits(ForeignObject& config, const HfModel& model,
+                          std::vector<std::string>& list);
 
 }  // namespace shardsim

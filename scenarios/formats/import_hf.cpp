@@ -76,15 +76,6 @@ void import_gpt2(ForeignObject& config, Import& import) {
   import_dropout(config, import);
 }
 
-// Writes a field under the first of the foreign names that the file has.
-void take_under(ForeignObject& config, const std::vector<std::string>& keys,
-                const std::string& path, const FieldValue& value, Import& import) {
-  for (const std::string& key : keys) {
-    if (config.has(key)) return import.take(config.at(key), path, value);
-  }
-  import.derive({keys.front(), "(not there)"}, path, value, "the family's default");
-}
-
 // The plain heads that a scenario can have, nearest below those of the file.
 struct PlainHeads {
   std::int64_t heads = 1;
@@ -123,33 +114,6 @@ void write_heads(ForeignObject& config, const HfModel& model, Import& import) {
   if (has_own_size) take_under(config, {"head_dim"}, "model.head_dim", model.head_dim, import);
 }
 
-void write_experts(ForeignObject& config, const HfModel& model, Import& import) {
-  take_under(config, {"num_local_experts", "num_experts", "n_routed_experts"}, "model.num_experts",
-             model.num_experts, import);
-  take_under(config, {"num_experts_per_tok", "num_experts_per_token"},
-             "model.num_experts_per_token", model.experts_per_token, import);
-  take_under(config, {"moe_intermediate_size", "intermediate_size"}, "model.moe_ffn_hidden_size",
-             model.expert_ffn, import);
-  if (config.has("n_shared_experts")) {
-    take_under(config, {"n_shared_experts"}, "model.num_shared_experts",
-               model.shared_ffn / model.expert_ffn, import);
-  } else if (model.shared_ffn > 0) {
-    import.derive({"shared_expert_intermediate_size", std::to_string(model.shared_ffn)},
-                  "model.num_shared_experts", model.shared_ffn / model.expert_ffn,
-                  fmt::format("of {} each", model.expert_ffn));
-  }
-  if (model.dense_layers > 0) {
-    take_under(config, {"first_k_dense_replace"}, "model.first_dense_layers", model.dense_layers,
-               import);
-  }
-  if (const auto coefficient = config.number("router_aux_loss_coef")) {
-    const double ours = *coefficient * static_cast<double>(model.experts_per_token) /
-                        static_cast<double>(model.num_layers);
-    import.derive(config.at("router_aux_loss_coef"), "model.moe_aux_loss_coeff", ours,
-                  "a sum over layers here, a mean over layers there");
-  }
-}
-
 void add_layer_kinds(ForeignObject& config, std::vector<std::string>& list) {
   const JsonValue* kinds = config.find("layer_types");
   if (kinds == nullptr || !kinds->is_array()) return;
@@ -164,26 +128,6 @@ void add_layer_kinds(ForeignObject& config, std::vector<std::string>& list) {
   }
 }
 
-void add_expert_limits(ForeignObject& config, const HfModel& model,
-                       std::vector<std::string>& list) {
-  if (model.shared_ffn % model.expert_ffn != 0) {
-    list.push_back(
-        fmt::format("a shared expert of {} beside experts of {} (here it is a whole "
-                    "number of experts)",
-                    model.shared_ffn, model.expert_ffn));
-  }
-  for (const char* key : {"decoder_sparse_step", "moe_layer_freq"}) {
-    if (config.integer(key, kForeignNumber).value_or(1) != 1) {
-      list.push_back(
-          fmt::format("{} {}: dense layers between layers with experts", key, config.written(key)));
-    }
-  }
-  const JsonValue* dense = config.find("mlp_only_layers");
-  if (dense != nullptr && dense->is_array() && !dense->array().empty()) {
-    list.push_back("mlp_only_layers: dense layers between layers with experts");
-  }
-}
-
 // The parts of a Llama-like model that no scenario can express, in sentences without a full stop.
 std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily& family,
                                           const HfModel& model) {
@@ -195,7 +139,7 @@ std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily&
                     model.key_value_rank, model.hidden / plain_heads_of(model).heads));
   }
   add_layer_kinds(config, list);
-  if (family.experts) add_expert_limits(config, model, list);
+  if (family.experts) add_hf_expert_limits(config, model, list);
   if (config.integer("num_nextn_predict_layers", kForeignCount).value_or(0) > 0) {
     list.push_back("num_nextn_predict_layers: layers for multi-token prediction");
   }
@@ -236,11 +180,11 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
     take_under(config, {"attention_out_bias", "attention_bias"}, "model.attention_out_bias", true,
                import);
   }
-  if (family.experts) write_experts(config, model, import);
+  if (family.experts) write_hf_experts(config, model, import);
   write_hf_layers(
       config, read_hf_layers(config, model.model_type, model.num_layers, model.sinks > 0), import);
   if (model.num_small_parameters() > 0) {
-    import.warn({"biases of MLPs and gates", std::to_string(model.num_small_parameters())},
+    import.warn({"biases of MLPs", std::to_string(model.num_small_parameters())},
                 fmt::format("parameters that are not modelled, {:.4f} % of the model",
                             100.0 * static_cast<double>(model.num_small_parameters()) /
                                 static_cast<double>(model.num_parameters())));

@@ -85,18 +85,50 @@ void import_family(const Blocks& blocks, Import& import, std::vector<std::string
   compare(!blocks.biased, blocks.gated, "linear layers without biases", "biases");
 }
 
-void import_shared_experts(MegatronArguments& arguments, Import& import,
-                           std::vector<std::string>& limits) {
-  const auto shared = arguments.integer(megatron::kSharedFfn.theirs, kForeignCount);
-  if (!shared) return;
-  const std::int64_t width = import.integer(megatron::kExpertFfn.ours);
-  if (*shared % width != 0) {
-    limits.push_back(fmt::format(
-        "a shared expert of {} beside experts of {} (here it is a whole number of them)", *shared,
-        width));
+// Megatron-LM divides sigmoids by their sum where there are several, and makes a softmax of the
+// chosen logits unless told to make it of all before.
+void import_router(MegatronArguments& arguments, Import& import, std::vector<std::string>& limits) {
+  const std::string score = arguments.text("moe_router_score_function").value_or("softmax");
+  const bool is_sigmoid = score == "sigmoid";
+  const bool is_whole = arguments.truth("moe_router_pre_softmax");
+  if (is_sigmoid) {
+    import.take({"moe_router_score_function", score}, "model.moe_router_score", score);
+    if (import.integer(megatron::kTopK.ours) == 1) {
+      import.derive({"moe_router_score_function", score}, "model.moe_router_normalised", false,
+                    "one sigmoid is not divided by itself");
+    }
+  } else if (score != "softmax") {
+    limits.push_back("moe_router_score_function " + score + " (here it is softmax or sigmoid)");
+  } else if (is_whole) {
+    import.derive({"moe_router_pre_softmax", "True"}, "model.moe_router_normalised", false);
   }
-  import.derive({megatron::kSharedFfn.theirs, std::to_string(*shared)}, megatron::kSharedFfn.ours,
-                *shared / width, fmt::format("of {} each", width));
+  take_number(arguments, {"moe_router_topk_scaling_factor", "model.moe_router_scaling_factor"},
+              import);
+  constexpr double kDefaultRate = 1e-3;
+  const double rate = arguments.number("moe_router_bias_update_rate").value_or(kDefaultRate);
+  if (arguments.truth("moe_router_enable_expert_bias")) {
+    import.derive({"moe_router_enable_expert_bias", "True"}, "model.moe_router_bias_update_rate",
+                  rate);
+  }
+  // Groups limit nothing there unless it is said how many a token may go to.
+  if (arguments.integer("moe_router_group_topk", kForeignDegree)) {
+    take_integer(arguments, {"moe_router_num_groups", "model.moe_router_num_groups"},
+                 kForeignDegree, import);
+    take_integer(arguments, {"moe_router_group_topk", "model.moe_router_group_topk"},
+                 kForeignDegree, import);
+  }
+  take_number(arguments, {"moe_z_loss_coeff", "model.moe_z_loss_coeff"}, import);
+  if (arguments.truth("moe_apply_probs_on_input")) {
+    import.take({"moe_apply_probs_on_input", "True"}, "model.moe_weight_on_input", true);
+  }
+}
+
+void import_shared_experts(MegatronArguments& arguments, Import& import) {
+  const auto shared = take_integer(arguments, megatron::kSharedFfn, kForeignCount, import);
+  if (!shared || *shared == 0) return;
+  if (arguments.truth("moe_shared_expert_gate")) {
+    import.take({"moe_shared_expert_gate", "True"}, "model.moe_shared_gate", true);
+  }
 }
 
 // Experts here compute one grouped product over all slots of a capacity, and their tokens travel by
@@ -134,7 +166,8 @@ void import_experts(MegatronArguments& arguments, Import& import,
   import.derive(arguments.at(kExpertFfn.theirs), kExpertFfn.ours, width);
   take_number(arguments, {"moe_expert_capacity_factor", "model.moe_capacity_factor"}, import);
   take_number(arguments, {"moe_aux_loss_coeff", "model.moe_aux_loss_coeff"}, import);
-  import_shared_experts(arguments, import, limits);
+  import_shared_experts(arguments, import);
+  import_router(arguments, import, limits);
   warn_of_expert_work(arguments, import);
   const std::string every = arguments.text("moe_layer_freq").value_or("1");
   if (every != "1") {

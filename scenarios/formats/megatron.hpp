@@ -34,7 +34,7 @@ inline constexpr NamePair kExperts = {"num_experts", "model.num_experts"};
 inline constexpr NamePair kTopK = {"moe_router_topk", "model.num_experts_per_token"};
 inline constexpr NamePair kExpertFfn = {"moe_ffn_hidden_size", "model.moe_ffn_hidden_size"};
 inline constexpr NamePair kSharedFfn = {"moe_shared_expert_intermediate_size",
-                                        "model.num_shared_experts"};
+                                        "model.moe_shared_ffn_hidden_size"};
 
 inline constexpr NamePair kTensor = {"tensor_model_parallel_size", "parallelism.tp"};
 inline constexpr NamePair kSequence = {"sequence_parallel", "parallelism.sequence_parallel"};

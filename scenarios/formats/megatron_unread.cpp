@@ -59,21 +59,17 @@ constexpr auto kUnmodelled = std::to_array<Unmodelled>({
     {"init_method_*", "0.02", "weights start from another distribution here"},
     {"fp32_residual_connection", "", "not modelled: residuals are as wide as the rest"},
     // Experts.
-    {"moe_router_num_groups|moe_router_group_topk|moe_router_topk_limited_devices", "", kGroups},
+    {"moe_router_topk_limited_devices", "", kGroups},
     {"moe_router_load_balancing_type", "aux_loss|none",
      "not modelled: the loss that balances is that over a microbatch"},
     {"moe_router_force_*", "", "routing is model.moe_routing: uniform is nearest"},
-    {"moe_router_score_function", "softmax", kNumbers},
-    {"moe_router_pre_softmax|moe_router_topk_scaling_factor|moe_router_enable_expert_bias|"
-     "moe_z_loss_coeff|moe_input_jitter_eps|moe_apply_probs_on_input",
-     "", kNumbers},
+    {"moe_input_jitter_eps", "", kNumbers},
     {"moe_router_dtype", "", "not modelled: scores are as wide as the rest"},
     {"moe_enable_deepep|moe_flex_dispatcher_*", "",
      "not modelled: tokens travel by plain all-to-all"},
     {"moe_deepep_num_sms", "20", "not modelled: no cores are set aside for traffic"},
     {"moe_hybridep_*", "16|108", "not modelled: tokens travel by plain all-to-all"},
     {"moe_shared_expert_overlap", "", "not modelled: shared experts run beside nothing"},
-    {"moe_shared_expert_gate", "", "not modelled: shared experts have no gate"},
     {"moe_router_padding_for_*", "", "not modelled: experts get the tokens they have"},
     {"moe_token_drop_policy", "probs", kNumbers},
     {"moe_layer_recompute", "", "not modelled: set training.recompute to selective"},
@@ -184,7 +180,7 @@ constexpr std::string_view kHarmless =
     "initial_loss_scale|inprocess_*|iterations_to_skip|job_name|kv_lora_rank|lazy_mpu_init|"
     "lion_*|load|load_*|local_rank|log_*|logging_level|loss_scale_window|lr_*|manual_gc*|"
     "master_addr|master_port|max_restarts|memory_snapshot_path|merge_file|min_loss_scale|min_lr|"
-    "mock_data|moe_per_layer_logging|moe_router_bias_update_rate|moe_routing_trace_*|mscale*|"
+    "mock_data|moe_per_layer_logging|moe_routing_trace_*|mscale*|"
     "muon_*|nnodes|no_align_*|no_barrier_*|no_check_*|no_create_attention_mask_in_dataloader|"
     "no_initialization|no_load_*|no_mmap_bin_files|no_one_logger|no_position_embedding|"
     "no_save_*|node_rank|nodes|non_persistent_*|nproc_per_node|ntasks*|"

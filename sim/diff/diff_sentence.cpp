@@ -44,6 +44,8 @@ constexpr Trait kSeqLen = {"model.seq_len", "sequence length ", ""};
 constexpr std::array kRest = {
     Trait{"model.num_experts_per_token", "", " experts per token"},
     Trait{"model.moe_ffn_hidden_size", "width of experts ", ""},
+    Trait{"model.moe_shared_ffn_hidden_size", "width of the shared expert ", ""},
+    Trait{"model.moe_router_score", "router scores ", ""},
     Trait{"model.vocab_size", "vocabulary ", ""},
     kSeqLen,
 };

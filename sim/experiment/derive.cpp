@@ -99,7 +99,19 @@ MoeOptions moe_options_of(const ModelSpec& model) {
   if (moe.num_experts == 0) return moe;
   moe.experts_per_token = model.num_experts_per_token;
   moe.ffn_hidden_size = model.moe_ffn_hidden_size;
-  moe.num_shared_experts = model.num_shared_experts;
+  moe.has_expert_bias = model.moe_expert_bias;
+  moe.shared_ffn_hidden_size = model.moe_shared_ffn_hidden_size;
+  moe.has_shared_gate = model.moe_shared_gate;
+  moe.router = {.score = model.moe_router_score,
+                .normalised = model.moe_router_normalised,
+                .scaling_factor = model.moe_router_scaling_factor,
+                .num_groups = model.moe_router_num_groups,
+                .group_topk = model.moe_router_group_topk,
+                .group_score = model.moe_router_group_score,
+                .bias_update_rate = model.moe_router_bias_update_rate,
+                .has_logit_bias = model.moe_router_logit_bias,
+                .weighs_input = model.moe_weight_on_input,
+                .z_loss_coefficient = model.moe_z_loss_coeff};
   moe.first_dense_layers = model.first_dense_layers;
   moe.capacity_factor = model.moe_capacity_factor;
   moe.auxiliary_loss_coefficient = model.moe_aux_loss_coeff;

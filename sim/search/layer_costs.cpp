@@ -261,8 +261,8 @@ std::int64_t expert_floor(const Experiment& base, const LayerKey& key, double pa
   if (m.num_experts == 0 || m.moe_capacity_factor > 0.0) return 0;
   constexpr double kFlopsPerWeight = 2.0;
   constexpr double kMatrices = 3.0;
-  const auto width =
-      static_cast<double>((m.num_experts_per_token + m.num_shared_experts) * m.moe_ffn_hidden_size);
+  const auto width = static_cast<double>(m.num_experts_per_token * m.moe_ffn_hidden_size +
+                                         m.moe_shared_ffn_hidden_size);
   const double tokens =
       static_cast<double>(key.micro_batch_size * m.seq_len) / static_cast<double>(key.cp * key.tp);
   const double flops =

@@ -54,7 +54,7 @@ class Enumeration {
     const ModelSpec& m = base_.model;
     return m.num_attention_heads % tp == 0 && m.num_query_groups % tp == 0 &&
            m.ffn_hidden_size % tp == 0 &&
-           (m.num_experts == 0 || m.num_shared_experts * m.moe_ffn_hidden_size % tp == 0);
+           (m.num_experts == 0 || m.moe_shared_ffn_hidden_size % tp == 0);
   }
 
   [[nodiscard]] bool cuts_sequence(std::int64_t cp, std::int64_t tp) const {

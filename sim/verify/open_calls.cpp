@@ -17,7 +17,7 @@ constexpr double kMostOfDraws = 4.0;
 // two used experts changes nothing.
 template <class Visit>
 void for_each_pair(const CloseCalls::Calls& calls, std::size_t token, const Visit& visit) {
-  const std::size_t used = calls.experts_per_token;
+  const std::size_t used = calls.used[token];
   std::size_t number = 0;
   for (std::size_t first = 0; first < used; ++first) {
     for (std::size_t second = used; second < calls.ranking[token].size(); ++second) {
@@ -50,8 +50,8 @@ void OpenCalls::add(const CloseCalls& calls) {
   for (const auto& [module, mine] : part.modules) {
     Errors& errors = part.errors[module];
     errors.of_inputs.assign(mine.inputs.size(), 0.0);
-    for (const std::vector<double>& logits : mine.logits) {
-      errors.of_gaps.emplace_back(mine.experts_per_token * logits.size(), 0.0);
+    for (std::size_t i = 0; i < mine.logits.size(); ++i) {
+      errors.of_gaps.emplace_back(mine.used[i] * mine.logits[i].size(), 0.0);
     }
   }
   parts_.push_back(std::move(part));

@@ -55,7 +55,9 @@ ReferenceTraining::ReferenceTraining(const SyncPlan& sync, const TrainingPlan& p
       runtime_(std::move(on_progress)),
       parameters_(runtime_, sync_),
       exact_sums_(runtime_, *sync_.model, parameters_),
-      scale_(initial_state(plan.loss_scaling)) {}
+      scale_(initial_state(plan.loss_scaling)) {
+  biases_.begin(runtime_, sync_.model->router_biases());
+}
 
 ReferenceStep ReferenceTraining::compute_gradients() {
   first_ = step_++ * global_batch_;
@@ -69,12 +71,14 @@ ReferenceStep ReferenceTraining::compute_gradients() {
 // The step that has begun. In parts, what they decided before stays decided.
 ReferenceStep ReferenceTraining::compute() {
   ReferenceStep step;
+  biases_.clear_loads(runtime_);
   if (batches_ == Batches::whole) {
     step.loss = run({first_, global_batch_}, parameters_);
   } else {
     run_in_parts(step);
   }
   if (targets_ > 0.0) step.loss /= targets_;
+  if (!biases_.empty()) loads_ = values_of(biases_.loads());
   ReferenceTensors gradients = parameters_.gradients();
   step.overflowed = !all_finite(gradients);
   step.largest = largest(gradients);
@@ -122,6 +126,7 @@ std::optional<ReferenceStep> ReferenceTraining::decide_as(const ReferenceTensors
 void ReferenceTraining::finish_step(bool skip, ReferenceStep& step) {
   step.skipped = skip;
   if (!skip) update();
+  update_biases();
   scale_ = next_state(plan_.loss_scaling, scale_, skip);
   step.next_scale = scale_.scale;
   parameters_.record_state(step);
@@ -143,7 +148,7 @@ double ReferenceTraining::run(const Samples& samples, Whole& parameters,
   parameters.zero_gradients();
   std::optional<StochasticRounding> drawn;
   if (errors) drawn.emplace(*errors, groups_.more_roundings);
-  return forward_backward(*sync_.model, runtime_, parameters, batch, seen);
+  return forward_backward(*sync_.model, runtime_, parameters, batch, &biases_, seen);
 }
 
 // The number of samples whose gradients are one contribution.
@@ -241,6 +246,13 @@ void ReferenceTraining::update() {
   const double norm = parameters_.norm(plan_.grad_norm_type) * unscaled;
   const double clip = plan_.max_grad_norm > 0.0 ? clip_coefficient(norm, plan_.max_grad_norm) : 1.0;
   parameters_.optimize(unscaled * clip, ++updates_);
+}
+
+// Draws and trials have run since, and their loads do not count.
+void ReferenceTraining::update_biases() {
+  if (biases_.empty()) return;
+  store(biases_.loads(), loads_);
+  biases_.update(runtime_);
 }
 
 ReferenceKinds ReferenceTraining::state() const {

@@ -104,6 +104,7 @@ class ReferenceTraining {
   [[nodiscard]] SharedSum shared_sum() const;
   void run_in_parts(ReferenceStep& step);
   void update();
+  void update_biases();
 
   SyncPlan sync_;
   TrainingPlan plan_;
@@ -113,6 +114,8 @@ class ReferenceTraining {
   TellingRuntime runtime_;
   WholeParameters parameters_;
   ExactSums exact_sums_;
+  RouterBiases biases_;
+  std::vector<double> loads_;  // The experts' loads in the step computed last.
   LossScaleState scale_;
   OpenCalls calls_;
   // The step computed last: its first sample, its targets, and the factor of its loss.

@@ -240,7 +240,7 @@ double SampleParts::run(std::int64_t step, int first, int count, double targets,
         sync().model->make_batch(runtime_, training().seed, first_sample(step, microbatch, first),
                                  count * training().micro_batch_size, training().ignore_fraction);
     batch.loss_scale = targets > 0.0 ? 1.0 / targets : 0.0;
-    loss += forward_backward(*sync().model, runtime_, parameters, batch);
+    loss += forward_backward(*sync().model, runtime_, parameters, batch, nullptr);
   }
   return loss;
 }

@@ -164,7 +164,8 @@ void SumErrors::round(std::size_t parameter, std::size_t element, double size, d
 
 void SumErrors::add(Runtime& runtime, const WeightGradient& work) {
   using Kind = WeightGradient::Kind;
-  if (work.kind == Kind::grouped) return add_grouped(runtime, work);
+  const bool is_of_experts = work.kind == Kind::grouped || work.kind == Kind::grouped_bias;
+  if (is_of_experts) return add_grouped(runtime, work);
   const std::int64_t slices = shared_.slices;
   const std::int64_t rows = num_rows(work.dy);
   for (std::int64_t slice = 0; slice < slices; ++slice) {
@@ -188,7 +189,7 @@ void SumErrors::add_grouped(Runtime& runtime, const WeightGradient& work) {
   if (shared_.slices > 1) {
     WeightGradient of_squares = work;
     of_squares.dy = squares_of(runtime, work.dy);
-    of_squares.x = squares_of(runtime, work.x);
+    if (work.x.defined()) of_squares.x = squares_of(runtime, work.x);
     const std::vector<double> squares = gradient_of(runtime, std::move(of_squares));
     for (std::size_t i = 0; i < terms.size(); ++i) {
       terms[i] = std::sqrt(squares[i] + slices * terms[i] * terms[i]);

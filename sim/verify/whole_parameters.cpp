@@ -165,20 +165,23 @@ void ExactSums::zero_gradients() { fill_with_zeros(gradients_); }
 ReferenceTensors ExactSums::gradients() const { return values_of_all(gradients_); }
 
 double forward_backward(const Model& model, Runtime& runtime, Parameters& parameters,
-                        const Batch& batch, const SeenWork& seen) {
+                        const Batch& batch, RouterBiases* biases, const SeenWork& seen) {
+  const ModelParallel alone{.router_biases = biases};
   std::vector<Saved> saved(static_cast<std::size_t>(model.num_modules()));
   Tensor activation;
   CloseCalls* const calls = CloseCalls::active();
   for (int module = 0; module < model.num_modules(); ++module) {
     if (calls != nullptr) calls->forward(module);
-    activation = model.forward(module, {runtime, parameters}, activation, batch,
+    activation = model.forward(module, {runtime, parameters, alone}, activation, batch,
                                saved[static_cast<std::size_t>(module)]);
   }
   const double loss = activation.get(0);
   Tensor gradient;
   WeightGradientQueue later(/*keeps_rows=*/true);
-  const ModelContext context{
-      .runtime = runtime, .parameters = parameters, .later = seen ? &later : nullptr};
+  const ModelContext context{.runtime = runtime,
+                             .parameters = parameters,
+                             .parallel = alone,
+                             .later = seen ? &later : nullptr};
   for (int module = model.num_modules() - 1; module >= 0; --module) {
     if (calls != nullptr) calls->backward(module);
     gradient =

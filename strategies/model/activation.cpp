@@ -27,8 +27,6 @@ double gelu_slope(double x) {
   return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner_slope;
 }
 
-double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
-
 std::string name_of(const DropoutSite& site) {
   const std::string branch = std::string(site.branch) + ".dropout";
   return site.block < 0 ? branch : "blocks." + std::to_string(site.block) + "." + branch;
@@ -52,6 +50,8 @@ void mask(const Dropout& dropout, const DropoutSite& site, std::int64_t first_ro
 }
 
 }  // namespace
+
+double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
 void relu_forward(Runtime& runtime, const Tensor& x) {
   runtime.compute(memory_op("relu", x.dtype(), 2 * x.num_bytes(), KernelFamily::activation), [&] {

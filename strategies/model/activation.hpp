@@ -9,6 +9,9 @@
 // last bits may differ between platforms, never on prices.
 namespace shardsim {
 
+/// 1 / (1 + e^-x), for layers' own arithmetic.
+[[nodiscard]] double sigmoid(double x);
+
 /// y = max(x, 0), in place: x becomes y.
 void relu_forward(Runtime& runtime, const Tensor& x);
 /// In place: dy becomes dx. `y` is forward's result; it is positive exactly where x was.

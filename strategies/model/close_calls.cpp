@@ -1,5 +1,6 @@
 #include "strategies/model/close_calls.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace shardsim {
@@ -53,12 +54,14 @@ std::vector<int> CloseCalls::rank(const std::vector<double>& logits, std::vector
                                   std::size_t count) {
   const Calls* const calls = decided();
   const std::size_t number = next_token_++;
-  if (calls != nullptr) ranking = calls->ranking.at(number);
+  if (calls != nullptr && std::ranges::is_permutation(calls->ranking.at(number), ranking)) {
+    ranking = calls->ranking.at(number);
+  }
   if (!is_again_) {
     Calls& mine = modules_[module_];
     mine.logits.push_back(logits);
     mine.ranking.push_back(ranking);
-    mine.experts_per_token = count;
+    mine.used.push_back(count);
   }
   return ranking;
 }

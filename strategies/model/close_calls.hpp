@@ -14,11 +14,12 @@ class CloseCalls {
  public:
   /// The calls of one module.
   struct Calls {
-    std::vector<double> inputs;               ///< The numbers that ReLU sees.
-    std::vector<bool> above;                  ///< Whether each counts as above 0.
-    std::vector<std::vector<double>> logits;  ///< By token: one for each expert.
-    std::vector<std::vector<int>> ranking;    ///< All experts for each token, the best first.
-    std::size_t experts_per_token = 0;        ///< How many of a ranking are used.
+    std::vector<double> inputs;  ///< The numbers that ReLU sees.
+    std::vector<bool> above;     ///< Whether each counts as above 0.
+    // By choice: of a token's groups of experts, if there are any, and of its experts.
+    std::vector<std::vector<double>> logits;  ///< Numbers that are compared, one for each.
+    std::vector<std::vector<int>> ranking;    ///< All that may be chosen, the best first.
+    std::vector<std::size_t> used;            ///< How many of a ranking are chosen.
   };
   using Modules = std::map<int, Calls>;
 
@@ -39,8 +40,9 @@ class CloseCalls {
 
   /// Whether the next input of ReLU counts as above 0.
   [[nodiscard]] bool is_above(double input);
-  /// All experts for the next token, the best first; the first `count` are used. `ranking` is that
-  /// by its logits.
+  /// All candidates of the next choice, the best first; the first `count` are used. `ranking` is
+  /// that by their logits. Decisions among other candidates do not hold: with another
+  /// group, a token has other experts to choose from.
   [[nodiscard]] std::vector<int> rank(const std::vector<double>& logits, std::vector<int> ranking,
                                       std::size_t count);
 

@@ -7,6 +7,7 @@
 
 #include "strategies/model/activation.hpp"
 #include "strategies/model/expert_rows.hpp"
+#include "strategies/model/router_bias.hpp"
 
 namespace shardsim {
 
@@ -20,10 +21,6 @@ bool is_shared(const Pass& pass) {
 
 ExpertGroup group_of(const Pass& pass) {
   return pass.parallel.expert == nullptr ? ExpertGroup{} : pass.parallel.expert->group();
-}
-
-std::int64_t first_token_of(const Pass& pass, std::int64_t rows) {
-  return pass.parallel.tensor == nullptr ? 0 : pass.parallel.tensor->first_token(rows);
 }
 
 // The group that a row shares its experts' capacity with, if the batch represents those of many
@@ -47,16 +44,6 @@ std::int64_t capacity_group(const RoutingGroups& groups, std::int64_t row, std::
   return (sample / groups.microbatch_samples * parts + share) * groups.token_shards + token / shard;
 }
 
-// Adds and reports the gradient of expert weight k.
-void finish_grouped(const Pass& pass, int k, const Tensor& dy, const Tensor& x,
-                    const Tensor& sizes) {
-  add_weight_gradient(pass, {.kind = WeightGradient::Kind::grouped,
-                             .parameter = pass.first + k,
-                             .dy = dy,
-                             .x = x,
-                             .sizes = sizes});
-}
-
 }  // namespace
 
 ExpertLayer::ExpertLayer(const ModelOptions& options)
@@ -66,28 +53,48 @@ ExpertLayer::ExpertLayer(const ModelOptions& options)
       recomputes_(options.recompute == Recompute::selective),
       planner_(options.moe, options.seq_len) {}
 
-void ExpertLayer::add_router(ParameterTable& table, const std::string& name) const {
-  table.add(name, {moe_.num_experts, hidden_size_}, {Init::Kind::bell, kInitScale});
+void ExpertLayer::add_experts(ParameterTable& table, const std::string& name) const {
+  const auto add = [&](const std::string& matrix, std::int64_t outputs, std::int64_t inputs) {
+    const std::int64_t experts = moe_.num_experts;
+    table.add_experts(name + matrix, {experts, outputs, inputs}, {Init::Kind::bell, kInitScale},
+                      moe_.expert_parallel);
+    if (!moe_.has_expert_bias) return;
+    table.add_experts(name + matrix + ".bias", {experts, outputs}, {Init::Kind::zeros, 0.0},
+                      moe_.expert_parallel);
+  };
+  const std::int64_t f = moe_.ffn_hidden_size;
+  add(".gate", f, hidden_size_);
+  add(".up", f, hidden_size_);
+  add(".down", hidden_size_, f);
 }
 
-void ExpertLayer::add_experts(ParameterTable& table, const std::string& name) const {
-  const Init init{Init::Kind::bell, kInitScale};
-  const std::int64_t f = moe_.ffn_hidden_size;
-  const Shape in{moe_.num_experts, f, hidden_size_};
-  const Shape out{moe_.num_experts, hidden_size_, f};
-  table.add_experts(name + ".gate", in, init, moe_.expert_parallel);
-  table.add_experts(name + ".up", in, init, moe_.expert_parallel);
-  table.add_experts(name + ".down", out, init, moe_.expert_parallel);
+Tensor ExpertLayer::apply_expert(const Pass& pass, int k, const Tensor& x,
+                                 const Tensor& sizes) const {
+  const Tensor weight = pass.weight(k);
+  const Tensor bias = moe_.has_expert_bias ? pass.weight(k + 1) : Tensor();
+  return grouped_forward(pass.runtime, x, weight, bias, sizes);
+}
+
+// Adds and reports the gradients of expert weight k, and of its bias before.
+void ExpertLayer::finish_expert(const Pass& pass, int k, const Tensor& dy, const Tensor& x,
+                                const Tensor& sizes) const {
+  if (moe_.has_expert_bias) {
+    add_weight_gradient(pass, {.kind = WeightGradient::Kind::grouped_bias,
+                               .parameter = pass.first + k + 1,
+                               .dy = dy,
+                               .sizes = sizes});
+  }
+  add_weight_gradient(pass, {.kind = WeightGradient::Kind::grouped,
+                             .parameter = pass.first + k,
+                             .dy = dy,
+                             .x = x,
+                             .sizes = sizes});
 }
 
 ExpertLayer::Dispatched ExpertLayer::dispatch(const Pass& pass, const Places& places,
                                               const Tensor& x, std::span<Tensor> kept) const {
   const std::int64_t rows = num_rows(x);
-  RouterOutput routed = router_forward(pass.runtime, x, pass.weight(places.router),
-                                       moe_.experts_per_token, declared_choice(pass, rows));
-  kept[probabilities] = std::move(routed.probabilities);
-  kept[chosen] = std::move(routed.chosen);
-  kept[gates] = std::move(routed.gates);
+  route(pass, places, x, kept);
   Dispatched dispatched;
   ExpertParallel::Routed on_its_way;
   on_its_way.counts = count_tokens(pass, kept[chosen]);
@@ -109,7 +116,8 @@ ExpertLayer::Dispatched ExpertLayer::dispatch(const Pass& pass, const Places& pl
       moe_.drops_tokens() ? planner_.equal(groups * capacity_of(rows, groups)) : demand;
   kept[order] = order_rows(pass, kept[chosen]);
   kept[sizes] = sizes_of(pass, *dispatched.counts);
-  Tensor sent = permute_tokens(pass.runtime, x, kept[order], moe_.experts_per_token);
+  Tensor sent = permute_tokens(pass.runtime, x, kept[order], moe_.experts_per_token,
+                               moe_.router.weighs_input ? kept[gates] : Tensor());
   dispatched.rows = is_shared(pass)
                         ? pass.parallel.expert->dispatch(pass.runtime, std::move(sent),
                                                          *dispatched.counts, "expert tokens")
@@ -126,7 +134,7 @@ Tensor ExpertLayer::finish(const Pass& pass, const Places& places, Dispatched di
     kept[input] = regroup_rows(runtime, kept[input], counts.received, group_of(pass).size, true);
   }
   const auto apply = [&](int k, const Tensor& x) {
-    return grouped_forward(runtime, x, pass.weight(places.experts + k), kept[sizes]);
+    return apply_expert(pass, places.experts + place_of(k), x, kept[sizes]);
   };
   kept[gate] = apply(w_gate, kept[input]);
   kept[up] = apply(w_up, kept[input]);
@@ -136,6 +144,9 @@ Tensor ExpertLayer::finish(const Pass& pass, const Places& places, Dispatched di
   if (is_shared(pass)) {
     made = regroup_rows(runtime, made, counts.received, group_of(pass).size, false);
     made = pass.parallel.expert->combine(runtime, std::move(made), counts, "expert outputs").take();
+  }
+  if (moe_.router.weighs_input) {
+    return sum_rows(runtime, made, kept[order], moe_.experts_per_token, shape);
   }
   kept[output] = std::move(made);
   return combine_rows(runtime, kept[output], kept[order], kept[gates], shape);
@@ -152,10 +163,20 @@ Tensor ExpertLayer::backward(const Pass& pass, const Places& places, const Tenso
     const std::int64_t groups = capacity_groups(pass, rows);
     if (moe_.drops_tokens()) counts = planner_.equal(groups * capacity_of(rows, groups));
   }
-  CombineGradient gradient =
-      combine_rows_backward(runtime, dy, kept[output], kept[order], kept[gates]);
+  if (pass.parallel.router_biases != nullptr) {
+    pass.parallel.router_biases->add_loads(runtime, pass.block, kept[chosen]);
+  }
+  Tensor d;
+  Tensor gate_gradient;
+  if (moe_.router.weighs_input) {
+    d = sum_rows_backward(runtime, dy, kept[order], moe_.experts_per_token);
+  } else {
+    CombineGradient gradient =
+        combine_rows_backward(runtime, dy, kept[output], kept[order], kept[gates]);
+    d = std::move(gradient.rows);
+    gate_gradient = std::move(gradient.gates);
+  }
   kept[output] = {};
-  Tensor d = std::move(gradient.rows);
   if (is_shared(pass)) {
     d = pass.parallel.expert
             ->dispatch(runtime, std::exchange(d, Tensor()), *counts, "expert output gradients")
@@ -169,14 +190,13 @@ Tensor ExpertLayer::backward(const Pass& pass, const Places& places, const Tenso
             ->combine(runtime, std::exchange(d, Tensor()), *counts, "expert token gradients")
             .take();
   }
-  Tensor dx = permute_tokens_backward(runtime, d, kept[order], moe_.experts_per_token, x.shape());
+  Tensor dx = permute_tokens_backward(runtime, d, kept[order], moe_.experts_per_token, x.shape(),
+                                      moe_.router.weighs_input ? kept[gates] : Tensor());
+  if (moe_.router.weighs_input) {
+    gate_gradient = permute_tokens_backward_gates(runtime, d, x, kept[order], kept[gates]);
+  }
   d = {};
-  const BalanceSlope slope = balance_slope(pass, kept[loads], rows);
-  const Tensor logits = router_backward(runtime, {kept[probabilities], kept[chosen], kept[gates]},
-                                        gradient.gates, slope);
-  for (Tensor& tensor : kept) tensor = {};
-  finish_linear(pass, places.router, logits, x);
-  return linear_backward_input(runtime, logits, pass.weight(places.router), std::move(dx));
+  return backward_router(pass, places, gate_gradient, x, std::move(dx), kept);
 }
 
 Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Tensor rows,
@@ -184,17 +204,21 @@ Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Ten
   Runtime& runtime = pass.runtime;
   if (recomputes_) kept[activated] = swiglu_forward(runtime, kept[gate], kept[up]);
   const auto backward = [&](int k, const Tensor& dy) {
-    return grouped_backward_input(runtime, dy, pass.weight(places.experts + k), kept[sizes]);
+    return grouped_backward_input(runtime, dy, pass.weight(places.experts + place_of(k)),
+                                  kept[sizes]);
   };
-  finish_grouped(pass, places.experts + w_down, rows, kept[activated], kept[sizes]);
+  const auto finish = [&](int k, const Tensor& dy, const Tensor& x) {
+    finish_expert(pass, places.experts + place_of(k), dy, x, kept[sizes]);
+  };
+  finish(w_down, rows, kept[activated]);
   kept[activated] = {};
   Tensor d_up = backward(w_down, rows);
   rows = {};
   Tensor d_gate = swiglu_backward(runtime, kept[gate], kept[up], d_up);
   kept[gate] = {};
   kept[up] = {};
-  finish_grouped(pass, places.experts + w_up, d_up, kept[input], kept[sizes]);
-  finish_grouped(pass, places.experts + w_gate, d_gate, kept[input], kept[sizes]);
+  finish(w_up, d_up, kept[input]);
+  finish(w_gate, d_gate, kept[input]);
   kept[input] = {};
   Tensor dx = backward(w_gate, d_gate);
   d_gate = {};
@@ -288,34 +312,6 @@ Tensor ExpertLayer::sizes_of(const Pass& pass, const ExpertCounts& counts) const
     }
   });
   return sizes;
-}
-
-// L = coefficient E sum_i f_i P_i per group of T tokens, f_i the share of the T k slots that expert
-// i got, P_i the mean of its probability: dL / dp = coefficient E f_i / T. f has no gradient.
-BalanceSlope ExpertLayer::balance_slope(const Pass& pass, const Tensor& counted,
-                                        std::int64_t rows) const {
-  if (!moe_.balances_load()) return {};
-  const RoutingGroups& groups = pass.batch->routing;
-  const std::int64_t samples = groups.balanced_samples;
-  const double tokens =
-      samples > 0 ? static_cast<double>(samples * seq_len_) : static_cast<double>(rows);
-  const double factor = groups.balance_scale * moe_.auxiliary_loss_coefficient *
-                        static_cast<double>(moe_.num_experts) /
-                        (tokens * static_cast<double>(moe_.experts_per_token) * tokens);
-  const std::int64_t per_group = rows / counted.shape()[0];
-  const std::int64_t experts = moe_.num_experts;
-  return [=](std::int64_t row, std::int64_t expert) {
-    return factor * counted.get(row / per_group * experts + expert);
-  };
-}
-
-DeclaredChoice ExpertLayer::declared_choice(const Pass& pass, std::int64_t rows) const {
-  if (!planner_.declares()) return {};
-  const std::int64_t first = first_token_of(pass, rows);
-  return [this, first, layer = layer_of(pass), part = pass.batch->part](std::int64_t row,
-                                                                        std::int64_t slot) {
-    return planner_.routing().expert_of(layer, position_of_row(row, first, part, seq_len_), slot);
-  };
 }
 
 void ExpertLayer::tally(const Pass& pass, const ExpertCounts& demand, std::int64_t rows) const {

@@ -30,9 +30,10 @@ class ExpertLayer {
  public:
   /// Tensors that a layer keeps for backward.
   enum Kept : std::size_t {
-    probabilities,
+    scores,
     chosen,
     gates,
+    z_slope,
     order,
     sizes,
     loads,
@@ -43,7 +44,8 @@ class ExpertLayer {
     output,  ///< Rows that came back.
     num_kept
   };
-  /// The block's parameters: the router, and the experts' gate; up and down follow it.
+  /// The block's parameters: the router, and the experts' gate; up and down follow it. Biases stand
+  /// behind their weights.
   struct Places {
     int router = 0;
     int experts = 0;
@@ -51,6 +53,8 @@ class ExpertLayer {
 
   explicit ExpertLayer(const ModelOptions& options);
 
+  /// Parameters of the router.
+  [[nodiscard]] int router_size() const { return moe_.router.has_logit_bias ? 2 : 1; }
   void add_router(ParameterTable& table, const std::string& name) const;
   void add_experts(ParameterTable& table, const std::string& name) const;
 
@@ -78,11 +82,28 @@ class ExpertLayer {
   [[nodiscard]] Tensor sizes_of(const Pass& pass, const ExpertCounts& counts) const;
   [[nodiscard]] Tensor backward_experts(const Pass& pass, const Places& places, Tensor rows,
                                         std::span<Tensor> kept) const;
+  [[nodiscard]] Tensor choice_bias(const Pass& pass) const;
+  [[nodiscard]] RouterWeights router_weights(const Pass& pass, const Places& places) const;
+  // Runs the router and keeps what backward needs.
+  void route(const Pass& pass, const Places& places, const Tensor& x, std::span<Tensor> kept) const;
+  // From the gradient of the gates to that of x, which `dx` has the rest of.
+  [[nodiscard]] Tensor backward_router(const Pass& pass, const Places& places,
+                                       const Tensor& gate_gradient, const Tensor& x, Tensor dx,
+                                       std::span<Tensor> kept) const;
+  [[nodiscard]] Tensor apply_expert(const Pass& pass, int k, const Tensor& x,
+                                    const Tensor& sizes) const;
+  void finish_expert(const Pass& pass, int k, const Tensor& dy, const Tensor& x,
+                     const Tensor& sizes) const;
+  /// The tokens that a mean of the router's losses is over.
+  [[nodiscard]] double balanced_tokens(const Pass& pass, std::int64_t rows) const;
+  [[nodiscard]] double z_factor(const Pass& pass, std::int64_t rows) const;
   [[nodiscard]] BalanceSlope balance_slope(const Pass& pass, const Tensor& loads,
                                            std::int64_t rows) const;
   [[nodiscard]] DeclaredChoice declared_choice(const Pass& pass, std::int64_t rows) const;
   void tally(const Pass& pass, const ExpertCounts& demand, std::int64_t rows) const;
 
+  // Place of expert weight k among the experts' parameters.
+  [[nodiscard]] int place_of(int k) const { return moe_.has_expert_bias ? 2 * k : k; }
   [[nodiscard]] int layer_of(const Pass& pass) const {
     return pass.block - static_cast<int>(moe_.first_dense_layers);
   }

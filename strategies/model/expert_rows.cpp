@@ -34,6 +34,37 @@ ComputeOp moving_op(const char* name, DType dtype, std::int64_t bytes) {
   return memory_op(name, dtype, bytes, KernelFamily::permutation);
 }
 
+double gate_of(const Tensor& gates, std::int64_t pair) {
+  return gates.defined() ? gates.get(pair) : 1.0;
+}
+std::int64_t bytes_of_gates(const Tensor& gates) { return gates.defined() ? gates.num_bytes() : 0; }
+
+// y = for each token the sum of its rows, each times its gate, if there are gates.
+void add_rows(const Tensor& rows, const Tensor& order, const Tensor& gates,
+              std::int64_t experts_per_token, const Tensor& y) {
+  const std::int64_t h = last_dim(rows);
+  std::vector<double> sums(to_size(y.numel()));
+  for_each_pair_of(order, [&](std::int64_t row, std::int64_t pair) {
+    const double gate = gate_of(gates, pair);
+    const std::int64_t token = pair / experts_per_token;
+    for (std::int64_t i = 0; i < h; ++i) {
+      sums[to_size(token * h + i)] += gate * rows.get(row * h + i);
+    }
+  });
+  store(y, sums);
+}
+
+// rows = each pair's token, times its gate, if there are gates.
+void spread_rows(const Tensor& x, const Tensor& order, const Tensor& gates,
+                 std::int64_t experts_per_token, const Tensor& rows) {
+  const std::int64_t h = last_dim(x);
+  for_each_pair_of(order, [&](std::int64_t row, std::int64_t pair) {
+    const double gate = gate_of(gates, pair);
+    const std::int64_t token = pair / experts_per_token;
+    for (std::int64_t i = 0; i < h; ++i) rows.set(row * h + i, gate * x.get(token * h + i));
+  });
+}
+
 // One kernel for all experts. It is charged as if each had the mean number of rows, rounded up: a
 // price must not depend on data.
 std::int64_t mean_rows(const Tensor& rows, const Tensor& sizes) {
@@ -56,56 +87,74 @@ std::int64_t flops_of(const Tensor& rows, std::int64_t n, std::int64_t k) {
 }  // namespace
 
 Tensor permute_tokens(Runtime& runtime, const Tensor& x, const Tensor& order,
-                      std::int64_t experts_per_token) {
+                      std::int64_t experts_per_token, const Tensor& gates) {
   const std::int64_t h = last_dim(x);
   Tensor rows = new_activation(runtime, {order.numel(), h}, x.dtype());
-  const std::int64_t bytes = order.num_bytes() + 2 * rows.num_bytes();
-  runtime.compute(moving_op("permute_tokens", x.dtype(), bytes), [&] {
-    for_each_pair_of(order, [&](std::int64_t row, std::int64_t pair) {
-      const std::int64_t token = pair / experts_per_token;
-      for (std::int64_t i = 0; i < h; ++i) rows.set(row * h + i, x.get(token * h + i));
-    });
-  });
+  const std::int64_t bytes = order.num_bytes() + 2 * rows.num_bytes() + bytes_of_gates(gates);
+  runtime.compute(moving_op("permute_tokens", x.dtype(), bytes),
+                  [&] { spread_rows(x, order, gates, experts_per_token, rows); });
   return rows;
 }
 
 Tensor permute_tokens_backward(Runtime& runtime, const Tensor& rows_gradient, const Tensor& order,
-                               std::int64_t experts_per_token, const Shape& shape) {
-  const std::int64_t h = last_dim(rows_gradient);
+                               std::int64_t experts_per_token, const Shape& shape,
+                               const Tensor& gates) {
   Tensor dx = new_activation(runtime, shape, rows_gradient.dtype());
-  const std::int64_t bytes = order.num_bytes() + rows_gradient.num_bytes() + dx.num_bytes();
-  runtime.compute(moving_op("permute_tokens_backward", dx.dtype(), bytes), [&] {
-    std::vector<double> sums(to_size(dx.numel()));
-    for_each_pair_of(order, [&](std::int64_t row, std::int64_t pair) {
-      const std::int64_t token = pair / experts_per_token;
-      for (std::int64_t i = 0; i < h; ++i) {
-        sums[to_size(token * h + i)] += rows_gradient.get(row * h + i);
-      }
-    });
-    store(dx, sums);
-  });
+  const std::int64_t bytes =
+      order.num_bytes() + rows_gradient.num_bytes() + dx.num_bytes() + bytes_of_gates(gates);
+  runtime.compute(moving_op("permute_tokens_backward", dx.dtype(), bytes),
+                  [&] { add_rows(rows_gradient, order, gates, experts_per_token, dx); });
   return dx;
+}
+
+Tensor permute_tokens_backward_gates(Runtime& runtime, const Tensor& rows_gradient, const Tensor& x,
+                                     const Tensor& order, const Tensor& gates) {
+  const std::int64_t h = last_dim(x);
+  const std::int64_t k = last_dim(gates);
+  Tensor gradient = new_activation(runtime, gates.shape(), gates.dtype());
+  const std::int64_t bytes =
+      order.num_bytes() + 2 * rows_gradient.num_bytes() + gradient.num_bytes();
+  runtime.compute(moving_op("permute_tokens_backward_gates", x.dtype(), bytes), [&] {
+    for_each_pair_of(order, [&](std::int64_t row, std::int64_t pair) {
+      double slope = 0.0;
+      for (std::int64_t i = 0; i < h; ++i) {
+        slope += rows_gradient.get(row * h + i) * x.get(pair / k * h + i);
+      }
+      gradient.set(pair, slope);
+    });
+  });
+  return gradient;
 }
 
 Tensor combine_rows(Runtime& runtime, const Tensor& rows, const Tensor& order, const Tensor& gates,
                     const Shape& shape) {
-  const std::int64_t h = last_dim(rows);
-  const std::int64_t k = last_dim(gates);
   require_size("experts", "number of rows", num_rows(rows), order.numel());
   Tensor y = new_activation(runtime, shape, rows.dtype());
   const std::int64_t bytes =
       rows.num_bytes() + order.num_bytes() + gates.num_bytes() + y.num_bytes();
-  runtime.compute(moving_op("combine_rows", y.dtype(), bytes), [&] {
-    std::vector<double> sums(to_size(y.numel()));
-    for_each_pair_of(order, [&](std::int64_t row, std::int64_t pair) {
-      const double gate = gates.get(pair);
-      for (std::int64_t i = 0; i < h; ++i) {
-        sums[to_size(pair / k * h + i)] += gate * rows.get(row * h + i);
-      }
-    });
-    store(y, sums);
-  });
+  runtime.compute(moving_op("combine_rows", y.dtype(), bytes),
+                  [&] { add_rows(rows, order, gates, last_dim(gates), y); });
   return y;
+}
+
+Tensor sum_rows(Runtime& runtime, const Tensor& rows, const Tensor& order,
+                std::int64_t experts_per_token, const Shape& shape) {
+  require_size("experts", "number of rows", num_rows(rows), order.numel());
+  Tensor y = new_activation(runtime, shape, rows.dtype());
+  const std::int64_t bytes = rows.num_bytes() + order.num_bytes() + y.num_bytes();
+  runtime.compute(moving_op("sum_rows", y.dtype(), bytes),
+                  [&] { add_rows(rows, order, {}, experts_per_token, y); });
+  return y;
+}
+
+Tensor sum_rows_backward(Runtime& runtime, const Tensor& dy, const Tensor& order,
+                         std::int64_t experts_per_token) {
+  const std::int64_t h = last_dim(dy);
+  Tensor rows = new_activation(runtime, {order.numel(), h}, dy.dtype());
+  const std::int64_t bytes = order.num_bytes() + 2 * rows.num_bytes();
+  runtime.compute(moving_op("sum_rows_backward", dy.dtype(), bytes),
+                  [&] { spread_rows(dy, order, {}, experts_per_token, rows); });
+  return rows;
 }
 
 CombineGradient combine_rows_backward(Runtime& runtime, const Tensor& dy, const Tensor& rows,
@@ -130,20 +179,22 @@ CombineGradient combine_rows_backward(Runtime& runtime, const Tensor& dy, const 
   return gradient;
 }
 
-Tensor grouped_forward(Runtime& runtime, const Tensor& x, const Tensor& weight,
+Tensor grouped_forward(Runtime& runtime, const Tensor& x, const Tensor& weight, const Tensor& bias,
                        const Tensor& sizes) {
   const std::int64_t n = weight.shape()[1];
   const std::int64_t k = weight.shape()[2];
   require_size("experts", "size of x's rows", last_dim(x), k);
   require_size("experts", "number of sizes", sizes.numel(), weight.shape()[0]);
   Tensor y = new_activation(runtime, {num_rows(x), n}, weight.dtype());
-  const std::int64_t bytes = x.num_bytes() + weight.num_bytes() + sizes.num_bytes() + y.num_bytes();
+  std::int64_t bytes = x.num_bytes() + weight.num_bytes() + sizes.num_bytes() + y.num_bytes();
+  if (bias.defined()) bytes += bias.num_bytes();
   const std::array<std::int64_t, 3> mnk{mean_rows(x, sizes), n, k};
   const ComputeOp op = grouped_op("grouped_linear", x, sizes, mnk, flops_of(x, n, k), bytes);
   runtime.compute(op, [&] {
     for_each_expert(sizes, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
-      const RowMatrix result =
+      RowMatrix result =
           rows_of(x, first, count, k) * rows_of(weight, expert * n, n, k).transpose();
+      if (bias.defined()) result.rowwise() += rows_of(bias, expert, 1, n).row(0);
       store(y.view(first * n, {count * n}), values_of(result));
     });
   });
@@ -167,6 +218,21 @@ void grouped_backward_weight(Runtime& runtime, const Tensor& dy, const Tensor& x
       const RowMatrix result =
           rows_of(dy, first, count, n).transpose() * rows_of(x, first, count, k);
       add_values(weight_gradient.view(expert * n * k, {n * k}), values_of(result));
+    });
+  });
+}
+
+void grouped_backward_bias(Runtime& runtime, const Tensor& dy, const Tensor& sizes,
+                           const Tensor& bias_gradient) {
+  const std::int64_t n = last_dim(dy);
+  require_size("experts backward", "size of the bias's gradient", bias_gradient.numel(),
+               sizes.numel() * n);
+  const std::int64_t bytes = dy.num_bytes() + sizes.num_bytes() + 2 * bias_gradient.num_bytes();
+  const KernelFamily family = KernelFamily::bias_gradient;
+  runtime.compute(memory_op("grouped_linear_backward_bias", dy.dtype(), bytes, family), [&] {
+    for_each_expert(sizes, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
+      const RowMatrix result = rows_of(dy, first, count, n).colwise().sum();
+      add_values(bias_gradient.view(expert * n, {n}), values_of(result));
     });
   });
 }

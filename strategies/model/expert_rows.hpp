@@ -9,13 +9,18 @@ namespace shardsim {
 
 inline constexpr std::int64_t kNoPair = -1;
 
-/// x [..., h] -> rows [R, h]: each pair's token; zeros where there is no pair.
+/// x [..., h] -> rows [R, h]: each pair's token; zeros where there is no pair. With `gates` [n, k]
+/// each row is multiplied by its pair's.
 [[nodiscard]] Tensor permute_tokens(Runtime& runtime, const Tensor& x, const Tensor& order,
-                                    std::int64_t experts_per_token);
+                                    std::int64_t experts_per_token, const Tensor& gates = {});
 /// The gradient of x, in shape `shape`: for each token the sum over its rows.
 [[nodiscard]] Tensor permute_tokens_backward(Runtime& runtime, const Tensor& rows_gradient,
                                              const Tensor& order, std::int64_t experts_per_token,
-                                             const Shape& shape);
+                                             const Shape& shape, const Tensor& gates = {});
+/// The gradient of such gates [n, k], from x as forward read it.
+[[nodiscard]] Tensor permute_tokens_backward_gates(Runtime& runtime, const Tensor& rows_gradient,
+                                                   const Tensor& x, const Tensor& order,
+                                                   const Tensor& gates);
 
 /// rows [R, h], gates [n, k] -> y, in shape `shape`: for each token the sum of its rows, each times
 /// its gate. A pair without a row counts as zeros.
@@ -29,12 +34,22 @@ struct CombineGradient {
                                                     const Tensor& rows, const Tensor& order,
                                                     const Tensor& gates);
 
-/// A linear layer per expert, in one operation: x [R, k], weight [E, n, k] -> y [R, n].
+/// The same without gates, which have been applied before.
+[[nodiscard]] Tensor sum_rows(Runtime& runtime, const Tensor& rows, const Tensor& order,
+                              std::int64_t experts_per_token, const Shape& shape);
+[[nodiscard]] Tensor sum_rows_backward(Runtime& runtime, const Tensor& dy, const Tensor& order,
+                                       std::int64_t experts_per_token);
+
+/// A linear layer per expert, in one operation: x [R, k], weight [E, n, k] -> y [R, n]. `bias`
+/// [E, n] or undefined.
 [[nodiscard]] Tensor grouped_forward(Runtime& runtime, const Tensor& x, const Tensor& weight,
-                                     const Tensor& sizes);
+                                     const Tensor& bias, const Tensor& sizes);
 /// weight_gradient [E, n, k] += of each expert dy^T x.
 void grouped_backward_weight(Runtime& runtime, const Tensor& dy, const Tensor& x,
                              const Tensor& sizes, const Tensor& weight_gradient);
+/// bias_gradient [E, n] += of each expert the sum of its rows of dy [R, n].
+void grouped_backward_bias(Runtime& runtime, const Tensor& dy, const Tensor& sizes,
+                           const Tensor& bias_gradient);
 /// dy [R, n] -> dx [R, k].
 [[nodiscard]] Tensor grouped_backward_input(Runtime& runtime, const Tensor& dy,
                                             const Tensor& weight, const Tensor& sizes);

@@ -7,6 +7,7 @@
 
 #include "strategies/model/activation.hpp"
 #include "strategies/model/expert_layer.hpp"
+#include "strategies/model/gated_rows.hpp"
 #include "strategies/model/make_model.hpp"
 #include "strategies/model/pass.hpp"
 #include "strategies/model/rotary_attention.hpp"
@@ -14,7 +15,8 @@
 
 // Llama: RMS norm before each branch, attention with rotary positions, and SwiGLU without biases,
 // or experts. In a block with experts the router comes before the gated MLP, which is that of the
-// shared experts, if there are any; the routed experts, a unit of their own, come last.
+// shared experts, if there are any, and their gate; the routed experts, a unit of their own, come
+// last.
 // Source: Touvron et al., "LLaMA: Open and Efficient Foundation Language Models" (2023).
 namespace shardsim {
 
@@ -29,8 +31,12 @@ class Llama final : public RotaryAttention {
     const MoeOptions& moe = options_.moe;
     if (!moe.in_block(block)) return add_gated_mlp(table, name + ".mlp", options_.ffn_hidden_size);
     experts_.add_router(table, name + ".router");
-    if (moe.num_shared_experts > 0) {
-      add_gated_mlp(table, name + ".shared_experts", moe.num_shared_experts * moe.ffn_hidden_size);
+    if (moe.has_shared_experts()) {
+      add_gated_mlp(table, name + ".shared_experts", moe.shared_ffn_hidden_size);
+    }
+    if (moe.has_shared_gate) {
+      table.add(name + ".shared_experts.out_gate", {1, options_.hidden_size},
+                {Init::Kind::bell, kInitScale});
     }
     table.begin_unit(name + ".experts");
     experts_.add_experts(table, name + ".experts");
@@ -79,14 +85,14 @@ class Llama final : public RotaryAttention {
 
   // The shared experts work while rows travel to the routed ones.
   [[nodiscard]] Tensor forward_experts(const Pass& pass, Saved& saved) const {
-    saved.resize(num_saved + std::size_t{ExpertLayer::num_kept});
+    saved.resize(num_saved + std::size_t{num_kept});
     const std::span<Tensor> kept = kept_of(saved);
     const Shape shape = saved[norm2].shape();
     ExpertLayer::Dispatched dispatched =
         experts_.dispatch(pass, experts_at(pass), saved[norm2], kept);
     Tensor shared;
     if (has_shared()) {
-      shared = forward_gated_mlp(pass, at(pass).mlp + 1, saved);
+      shared = forward_shared(pass, saved);
     } else {
       drop_recomputed(saved, norm2);
     }
@@ -95,24 +101,62 @@ class Llama final : public RotaryAttention {
     return y;
   }
 
-  [[nodiscard]] bool has_shared() const { return options_.moe.num_shared_experts > 0; }
+  // Tensors that a block keeps behind the tensors of ExpertLayer.
+  enum SharedKept : std::size_t {
+    shared_output = ExpertLayer::num_kept,  ///< With a gate: before it.
+    shared_logits,
+    num_kept,
+  };
+
+  [[nodiscard]] Tensor forward_shared(const Pass& pass, Saved& saved) const {
+    if (!options_.moe.has_shared_gate) return forward_gated_mlp(pass, first_shared(pass), saved);
+    const std::span<Tensor> kept = kept_of(saved);
+    kept[shared_logits] = apply_linear(pass, shared_gate(pass), saved[norm2]);
+    kept[shared_output] = forward_gated_mlp(pass, first_shared(pass), saved);
+    return gated_rows_forward(pass.runtime, kept[shared_logits], kept[shared_output]);
+  }
+
+  [[nodiscard]] bool has_shared() const { return options_.moe.has_shared_experts(); }
+  [[nodiscard]] int first_shared(const Pass& pass) const {
+    return at(pass).mlp + experts_.router_size();
+  }
+  [[nodiscard]] int shared_gate(const Pass& pass) const {
+    return first_shared(pass) + gated_mlp_size;
+  }
   [[nodiscard]] ExpertLayer::Places experts_at(const Pass& pass) const {
-    return {.router = at(pass).mlp,
-            .experts = at(pass).mlp + 1 + (has_shared() ? gated_mlp_size : 0)};
+    const int shared = has_shared() ? gated_mlp_size : 0;
+    const int gate = options_.moe.has_shared_gate ? 1 : 0;
+    return {.router = at(pass).mlp, .experts = first_shared(pass) + shared + gate};
   }
   static std::span<Tensor> kept_of(Saved& saved) { return std::span(saved).subspan(num_saved); }
 
   // Returns the gradient of n.
   [[nodiscard]] Tensor backward_experts(const Pass& pass, Tensor dy, Saved& saved) const {
     recompute(pass, at(pass).norm2, middle, norm2, saved);
-    Tensor d = experts_.backward(pass, experts_at(pass), dy, saved[norm2], kept_of(saved));
+    const std::span<Tensor> of_layer = kept_of(saved).first(ExpertLayer::num_kept);
+    Tensor d = experts_.backward(pass, experts_at(pass), dy, saved[norm2], of_layer);
     if (!has_shared()) {
       saved[norm2] = {};
       return d;
     }
-    const Tensor shared = backward_gated_mlp(pass, at(pass).mlp + 1, std::move(dy), saved);
+    if (options_.moe.has_shared_gate) d = backward_shared_gate(pass, dy, std::move(d), saved);
+    const Tensor shared = backward_gated_mlp(pass, first_shared(pass), std::move(dy), saved);
     add_in_place(pass.runtime, shared, d);
     return d;
+  }
+
+  // In place of dy stands the gradient of the shared experts' output. Adds to d, the gradient of n.
+  [[nodiscard]] Tensor backward_shared_gate(const Pass& pass, Tensor& dy, Tensor d,
+                                            Saved& saved) const {
+    const std::span<Tensor> kept = kept_of(saved);
+    GatedRowsGradient gradient =
+        gated_rows_backward(pass.runtime, kept[shared_logits], kept[shared_output], dy);
+    kept[shared_logits] = {};
+    kept[shared_output] = {};
+    dy = std::move(gradient.x);
+    finish_linear(pass, shared_gate(pass), gradient.logits, saved[norm2]);
+    return linear_backward_input(pass.runtime, gradient.logits, pass.weight(shared_gate(pass)),
+                                 std::move(d));
   }
 
   // The same for the gated MLP alone. Drops n.

@@ -121,8 +121,8 @@ void require_experts(const ModelOptions& options) {
                             options.tensor_parallel, " tensor-parallel ranks have the same tokens"),
                      "switch sequence_parallel on, or set tp to 1");
   }
-  const std::int64_t shared = options.moe.num_shared_experts * options.moe.ffn_hidden_size;
-  require_divisible("E0633", {"num_shared_experts x ffn_hidden_size of experts", shared}, options);
+  require_divisible(
+      "E0633", {"shared_ffn_hidden_size of experts", options.moe.shared_ffn_hidden_size}, options);
 }
 
 // Without an end of that parallelism a model of parts may run on shapes alone.

@@ -8,6 +8,7 @@
 #include "backends/runtime.hpp"
 
 #include "strategies/model/parameter.hpp"
+#include "strategies/model/router_bias.hpp"
 #include "strategies/model/sequence_part.hpp"
 
 // A model as a chain of modules, written for one device, forward beside backward. One instance is
@@ -83,6 +84,9 @@ class Model {
   [[nodiscard]] virtual int kind_of(int module) const { return module; }
   /// Whether forward leaves more to backward than tensors in `saved`.
   [[nodiscard]] virtual bool keeps_state(int /*module*/) const { return false; }
+
+  /// State that layers read beside parameters, by layer.
+  [[nodiscard]] virtual std::vector<RouterBiasSpec> router_biases() const { return {}; }
 
   /// Activation that a module hands the next, and a pipeline stage sends: its shape for a
   /// microbatch of `samples`, and its dtype. Both are the same between any two modules, and for the

@@ -24,6 +24,9 @@ class ModelWrapper : public Model {
   }
   [[nodiscard]] int kind_of(int module) const override { return inner_.kind_of(module); }
   [[nodiscard]] bool keeps_state(int module) const override { return inner_.keeps_state(module); }
+  [[nodiscard]] std::vector<RouterBiasSpec> router_biases() const override {
+    return inner_.router_biases();
+  }
   [[nodiscard]] int num_chunks() const override { return inner_.num_chunks(); }
   [[nodiscard]] ModuleRange modules_of_chunk(int chunk) const override {
     return inner_.modules_of_chunk(chunk);

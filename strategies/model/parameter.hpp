@@ -15,6 +15,7 @@ namespace shardsim {
 
 class ContextParallel;
 class ExpertParallel;
+class RouterBiases;
 class TensorParallel;
 class WeightGradientQueue;
 
@@ -131,6 +132,7 @@ struct ModelParallel {
   TensorParallel* tensor = nullptr;
   ContextParallel* context = nullptr;
   ExpertParallel* expert = nullptr;
+  RouterBiases* router_biases = nullptr;  ///< Added to scores, to choose experts.
 };
 
 /// The context of a module's computation on a rank: the same model code runs whole on one device,

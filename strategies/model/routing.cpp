@@ -114,6 +114,31 @@ void require_popularity(const MoeOptions& options, std::int64_t num_layers) {
   }
 }
 
+void require_router(const MoeOptions& options) {
+  const RouterOptions& router = options.router;
+  const auto text = [](auto number) { return std::to_string(number); };
+  require_of_experts(std::isfinite(router.scaling_factor) && router.scaling_factor > 0.0,
+                     "scaling_factor", text(router.scaling_factor), "use 1 for none");
+  require_of_experts(router.num_groups >= 1 && options.num_experts % router.num_groups == 0,
+                     "num_groups", text(router.num_groups),
+                     "choose a divisor of " + text(options.num_experts) + " experts, 1 for none");
+  const std::int64_t size = options.num_experts / router.num_groups;
+  const std::int64_t chosen = router.group_topk;
+  const std::int64_t k = options.experts_per_token;
+  require_of_experts(
+      chosen >= 1 && chosen <= router.num_groups && k % chosen == 0 && k / chosen <= size,
+      "group_topk", text(chosen),
+      "choose a divisor of " + text(k) + " experts per token, at most " + text(router.num_groups) +
+          ", whose groups have that many experts");
+  require_of_experts(std::isfinite(router.bias_update_rate) && router.bias_update_rate >= 0.0,
+                     "bias_update_rate", text(router.bias_update_rate), "use 0 for no bias");
+  require_of_experts(!router.weighs_input || k == 1, "weighs_input", "true",
+                     "give a token one expert: weights on inputs do not add up");
+  require_of_experts(std::isfinite(router.z_loss_coefficient) && router.z_loss_coefficient >= 0.0,
+                     "z_loss_coefficient", text(router.z_loss_coefficient),
+                     "use 0 for no such loss");
+}
+
 }  // namespace
 
 const RoutingRow& routing_row(RoutingKind kind) {
@@ -164,8 +189,11 @@ void validate(const MoeOptions& options, std::int64_t num_layers) {
       "let a token pass 1 to " + text(options.num_experts) + " experts");
   require_of_experts(options.ffn_hidden_size >= 1, "ffn_hidden_size", text(options.ffn_hidden_size),
                      "give 1 or more");
-  require_of_experts(options.num_shared_experts >= 0, "num_shared_experts",
-                     text(options.num_shared_experts), "use 0 for none");
+  require_of_experts(options.shared_ffn_hidden_size >= 0, "shared_ffn_hidden_size",
+                     text(options.shared_ffn_hidden_size), "use 0 for none");
+  require_of_experts(!options.has_shared_gate || options.has_shared_experts(), "has_shared_gate",
+                     "true", "give the shared expert a width, or switch its gate off");
+  require_router(options);
   require_of_experts(options.first_dense_layers >= 0 && options.first_dense_layers < num_layers,
                      "first_dense_layers", text(options.first_dense_layers),
                      "leave at least one of " + text(num_layers) + " layers with experts");

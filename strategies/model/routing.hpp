@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "strategies/model/router_options.hpp"
+
 // A mixture of experts: the rule that chooses a token's experts, and the options. A new kind of
 // rule is an enumerator here, and in routing.cpp a row and the function that it names. All other
 // code asks the row.
@@ -56,16 +58,18 @@ inline bool reads_skew(const RoutingRow& row) { return row.reads_skew; }
 inline bool reads_popularity(const RoutingRow& row) { return row.reads_popularity; }
 
 /// A mixture of experts in place of the MLP of a block: a token passes some of many MLPs.
-/// Source: Shazeer et al., "Outrageously Large Neural Networks" (2017); gates as in Jiang et al.,
-/// "Mixtral of Experts" (2024).
+/// Source: Shazeer et al., "Outrageously Large Neural Networks" (2017).
 struct MoeOptions {
-  std::int64_t num_experts = 0;           ///< 0: no experts, the block's MLP is dense.
-  std::int64_t experts_per_token = 1;     ///< k
-  std::int64_t ffn_hidden_size = 1;       ///< For one expert.
-  std::int64_t num_shared_experts = 0;    ///< One dense MLP of so many experts' size, always on.
-  std::int64_t first_dense_layers = 0;    ///< The first blocks keep the dense MLP.
-  double capacity_factor = 0.0;           ///< 0: no token is dropped. Else see capacity().
-  double auxiliary_loss_coefficient = 0;  ///< For the load-balancing loss.
+  std::int64_t num_experts = 0;             ///< 0: no experts, the block's MLP is dense.
+  std::int64_t experts_per_token = 1;       ///< k
+  std::int64_t ffn_hidden_size = 1;         ///< For one expert.
+  bool has_expert_bias = false;             ///< On each expert's gate, up and down.
+  std::int64_t shared_ffn_hidden_size = 0;  ///< Width of a dense MLP for all; 0: none.
+  bool has_shared_gate = false;             ///< Which sigmoid(w . x) weighs, token by token.
+  std::int64_t first_dense_layers = 0;      ///< The first blocks keep the dense MLP.
+  double capacity_factor = 0.0;             ///< 0: no token is dropped. Else see capacity().
+  double auxiliary_loss_coefficient = 0;    ///< For the load-balancing loss.
+  RouterOptions router;
   RoutingKind routing = kDefaultRouting;
   double skew = 1.0;         ///< For routings that read it.
   ExpertWeights popularity;  ///< For routings that read it.
@@ -76,6 +80,7 @@ struct MoeOptions {
     return num_experts > 0 && block >= first_dense_layers;
   }
   [[nodiscard]] bool declares_routing() const { return !routing_row(routing).is_learned(); }
+  [[nodiscard]] bool has_shared_experts() const { return shared_ffn_hidden_size > 0; }
   [[nodiscard]] bool drops_tokens() const { return capacity_factor > 0.0; }
   [[nodiscard]] bool balances_load() const { return auxiliary_loss_coefficient > 0.0; }
 };

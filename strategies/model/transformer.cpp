@@ -119,6 +119,21 @@ bool Transformer::keeps_state(int module) const {
   return is_block && options_.moe.in_block(module - 1) && options_.recompute != Recompute::full;
 }
 
+std::vector<RouterBiasSpec> Transformer::router_biases() const {
+  std::vector<RouterBiasSpec> specs;
+  if (!options_.moe.router.has_choice_bias()) return specs;
+  for (int block = 0; block < static_cast<int>(options_.num_layers); ++block) {
+    if (!options_.moe.in_block(block)) continue;
+    specs.push_back({.module = block + 1,
+                     .block = block,
+                     .name = "blocks." + std::to_string(block) + ".router.choice_bias",
+                     .num_experts = options_.moe.num_experts,
+                     .dtype = statistics_dtype(options_.dtype),
+                     .update_rate = options_.moe.router.bias_update_rate});
+  }
+  return specs;
+}
+
 Shape Transformer::activation_shape(std::int64_t samples) const {
   if (!options_.sequence_parallel) return {samples, own_positions(), options_.hidden_size};
   const std::int64_t tokens = checked_product({samples, own_positions()});
@@ -290,7 +305,8 @@ std::int64_t Transformer::model_flops_per_sample() const {
   std::int64_t elements = checked_product({options_.vocab_size, options_.hidden_size});
   for (int i = block_first_.front(); i < block_first_.back(); ++i) {
     const Shape& shape = table_.specs()[to_size(i)].whole_shape();
-    if (shape.rank() == 2) elements += shape.numel();
+    const bool is_of_experts = table_.specs()[to_size(i)].expert;  // A bias, if of rank 2.
+    if (shape.rank() == 2 && !is_of_experts) elements += shape.numel();
     if (shape.rank() == 3) elements += shape.numel() / shape[0] * options_.moe.experts_per_token;
   }
   // Scores, and probabilities times values: 2 a d flops each for a pair that the mask leaves.

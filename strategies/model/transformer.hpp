@@ -10,7 +10,6 @@
 
 #include "strategies/model/embedding.hpp"
 #include "strategies/model/make_model.hpp"
-#include "strategies/model/norm.hpp"
 #include "strategies/model/parameter_table.hpp"
 #include "strategies/model/pass.hpp"
 
@@ -162,6 +161,7 @@ class Transformer final : public Model {
   }
   [[nodiscard]] int kind_of(int module) const override;
   [[nodiscard]] bool keeps_state(int module) const override;
+  [[nodiscard]] std::vector<RouterBiasSpec> router_biases() const override;
   [[nodiscard]] Shape activation_shape(std::int64_t samples) const override;
   [[nodiscard]] DType dtype() const override { return options_.dtype; }
   Tensor forward(int module, const ModelContext& context, const Tensor& input, const Batch& batch,

@@ -36,6 +36,8 @@ void add_gradient(const ModelContext& context, const WeightGradient& work, const
       return;
     case Kind::grouped:
       return grouped_backward_weight(runtime, work.dy, x, work.sizes, gradient());
+    case Kind::grouped_bias:
+      return grouped_backward_bias(runtime, work.dy, work.sizes, gradient());
   }
 }
 

@@ -25,6 +25,7 @@ struct WeightGradient {
     sum,        ///< += dy, which has the gradient itself.
     gather,     ///< Nothing: gathers the token shard x for those that follow.
     grouped,    ///< Each expert's += dy^T x of its rows (`sizes`: how many each has).
+    grouped_bias,  ///< Each expert's += sum of its rows of dy.
   };
   Kind kind = Kind::linear;
   int parameter = -1;
@@ -33,7 +34,7 @@ struct WeightGradient {
   Tensor x;
   VocabPart vocab = {};  ///< tokens
   TokenRows rows = {};   ///< positions
-  Tensor sizes = {};     ///< grouped
+  Tensor sizes = {};     ///< grouped, grouped_bias
 };
 
 /// Work that backward left to do, in backward's order. The tensors are held until then, and must

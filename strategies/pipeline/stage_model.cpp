@@ -104,6 +104,14 @@ void StageModel::list_users() {
   }
 }
 
+std::vector<RouterBiasSpec> StageModel::router_biases() const {
+  std::vector<RouterBiasSpec> here = inner_.router_biases();
+  std::erase_if(here, [&](const RouterBiasSpec& spec) {
+    return std::ranges::find(modules_, spec.module) == modules_.end();
+  });
+  return here;
+}
+
 Tensor StageModel::forward(int module, const ModelContext& context, const Tensor& input,
                            const Batch& batch, Saved& saved) const {
   Renumbered parameters(context.parameters, local_index_);

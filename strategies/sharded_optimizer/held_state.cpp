@@ -132,12 +132,23 @@ void for_each_responsible_run(const ParallelPlan& plan, const MeshPlace& place,
 }
 
 std::vector<HeldChunk> held_chunks(const ParallelPlan& plan, const MeshPlace& place,
-                                   const GradientSync& sync) {
+                                   const GradientSync& sync, const RouterBiases* biases) {
   std::vector<HeldChunk> chunks;
   ChunkLister lister(plan, place, chunks);
   const auto add = [&](const StatePiece& piece) { lister.add(piece); };
   sync.visit(StateKind::parameter, add);
   sync.visit(StateKind::optimizer_state, add);
+  if (biases == nullptr) return chunks;
+  const bool is_first = place == MeshPlace{.pp = place.pp};
+  for (std::size_t i = 0; i < biases->specs().size(); ++i) {
+    const RouterBiasSpec& spec = biases->specs()[i];
+    chunks.push_back({.tensor = {.name = "router_bias/" + spec.name,
+                                 .dtype = spec.dtype,
+                                 .shape = {spec.num_experts}},
+                      .elements = flat_run(0, spec.num_experts),
+                      .values = {biases->bias(i)},
+                      .main = is_first});
+  }
   return chunks;
 }
 

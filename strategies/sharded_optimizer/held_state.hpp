@@ -43,8 +43,10 @@ struct HeldChunk {
 };
 
 /// Weights and optimizer state that a rank holds, all of it, in an order that depends on the
-/// layout.
+/// layout; then biases of the choice of experts ("router_bias/NAME"), which all ranks of a stage
+/// have, and the first of them answers for. `biases` may be null.
 [[nodiscard]] std::vector<HeldChunk> held_chunks(const ParallelPlan& plan, const MeshPlace& place,
-                                                 const GradientSync& sync);
+                                                 const GradientSync& sync,
+                                                 const RouterBiases* biases);
 
 }  // namespace shardsim

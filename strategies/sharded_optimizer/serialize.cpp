@@ -136,6 +136,10 @@ std::vector<std::byte> find(std::span<const SerializedState> states, const HeldC
   return std::move(found.bytes);
 }
 
+std::vector<HeldChunk> held_by(const ShardedModel& model) {
+  return held_chunks(model.plan(), model.place(), model.gradient_sync(), model.router_biases());
+}
+
 // Where the elements of a held chunk will stand, all zero.
 SerializedState::Part part_for(const HeldChunk& chunk) {
   const std::int64_t size = num_elements(chunk.elements) * size_of(chunk.tensor.dtype);
@@ -237,8 +241,7 @@ SerializedState ShardedOptimizer::serialize() const {
   SerializedState state;
   model_.runtime().off_the_clock([&] {
     state.scalars = scalars();
-    for (const HeldChunk& chunk :
-         held_chunks(model_.plan(), model_.place(), model_.gradient_sync())) {
+    for (const HeldChunk& chunk : held_by(model_)) {
       std::byte* const bytes = state.parts.emplace_back(part_for(chunk)).bytes.data();
       for_each_stretch(chunk, [&](const std::byte* memory, std::size_t at, std::size_t size) {
         std::memcpy(bytes + at, memory, size);
@@ -250,8 +253,7 @@ SerializedState ShardedOptimizer::serialize() const {
 
 void ShardedOptimizer::deserialize(std::span<const SerializedState> states, SavedOptions options) {
   model_.require_one_model("deserialize");
-  const std::vector<HeldChunk> chunks =
-      held_chunks(model_.plan(), model_.place(), model_.gradient_sync());
+  const std::vector<HeldChunk> chunks = held_by(model_);
   std::vector<std::vector<std::byte>> found;
   SaveStatus status;
   std::int64_t hash = 0;
@@ -381,8 +383,7 @@ void ShardedOptimizer::load_model(FileSystem& files, const CheckpointPlace& plac
       if (rank() == 0) reader.find_files();
       state.scalars = reader.scalars();
       std::vector<ChunkRequest> requests;
-      for (const HeldChunk& chunk :
-           held_chunks(model_.plan(), model_.place(), model_.gradient_sync())) {
+      for (const HeldChunk& chunk : held_by(model_)) {
         SerializedState::Part& part = state.parts.emplace_back(part_for(chunk));
         requests.push_back({.tensor = part.tensor, .elements = part.elements, .bytes = part.bytes});
       }

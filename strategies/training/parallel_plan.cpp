@@ -164,13 +164,19 @@ RankParallel::RankParallel(const ModelOptions& options, Mesh& mesh) {
   if (options.moe.num_experts > 0) {
     expert_ = std::make_unique<ExpertParallel>(mesh, options.sequence_parallel);
   }
+  if (options.moe.num_experts > 0 && options.moe.router.has_choice_bias()) {
+    router_biases_ = std::make_unique<RouterBiases>();
+  }
 }
 
 RankParallel::RankParallel(RankParallel&&) noexcept = default;
 RankParallel::~RankParallel() = default;
 
 ModelParallel RankParallel::ends() const {
-  return {.tensor = tensor_.get(), .context = context_.get(), .expert = expert_.get()};
+  return {.tensor = tensor_.get(),
+          .context = context_.get(),
+          .expert = expert_.get(),
+          .router_biases = router_biases_.get()};
 }
 
 PipelineShape shape_of(const ParallelOptions& options) {

@@ -11,6 +11,7 @@
 #include "strategies/mesh.hpp"
 #include "strategies/model/make_model.hpp"
 #include "strategies/model/parameter.hpp"
+#include "strategies/model/router_bias.hpp"
 #include "strategies/pipeline/schedule_row.hpp"
 #include "strategies/pipeline/stage_model.hpp"
 #include "strategies/pipeline/stage_split.hpp"
@@ -63,6 +64,7 @@ class RankParallel {
   std::unique_ptr<TensorParallel> tensor_;
   std::unique_ptr<ContextParallel> context_;
   std::unique_ptr<ExpertParallel> expert_;
+  std::unique_ptr<RouterBiases> router_biases_;
 };
 
 /// The plan that the ranks of a run share; it must outlive them. Ranks of a pipeline stage have the

@@ -1,6 +1,7 @@
 #include "strategies/training/train.hpp"
 
 #include "strategies/gradient_sync/model_parallel_sums.hpp"
+#include "strategies/model/router_bias.hpp"
 
 namespace shardsim {
 
@@ -14,12 +15,14 @@ class TrainingSession::Trainer final : public MicrobatchSource {
         sync_(sync),
         plan_(plan),
         observer_(observer),
+        router_biases_(parallel.router_biases),
         runner_(stage, runtime, mesh, sync, parallel),
         rank_with_loss_(stage.schedule->rank_of(stage.schedule->num_stages() - 1)),
         target_count_(runtime, plan.replicas_apart ? mesh.replicas().shard : mesh.data_group(),
                       DType::int64, "target_count"),
         loss_(runtime, mesh.data_group(), DType::fp64, "loss") {
     validate(plan);
+    if (router_biases_ != nullptr) router_biases_->begin(runtime, model_.router_biases());
     if (plan.replicas_apart) {
       all_targets_.emplace(runtime, mesh.data_group(), DType::int64, "all_targets");
     }
@@ -36,6 +39,7 @@ class TrainingSession::Trainer final : public MicrobatchSource {
   void reduce_gradients() {
     sync_.finish_gradients();
     sum_over_model_parallel(runtime_, mesh_, model_, sync_);
+    sum_router_loads();
     observer_.gradients_ready(step_, sync_);
   }
 
@@ -55,6 +59,7 @@ class TrainingSession::Trainer final : public MicrobatchSource {
       ++progress_.updates;
       sync_.apply_optimizer(scale, progress_.updates);
     }
+    update_router_biases();
     mean_loss_ = mean_loss();
     observer_.step_ends(step_, sync_, mean_loss_);
   }
@@ -132,6 +137,32 @@ class TrainingSession::Trainer final : public MicrobatchSource {
     Work work_;
   };
 
+  [[nodiscard]] bool has_router_biases() const {
+    return router_biases_ != nullptr && !router_biases_->empty();
+  }
+
+  // Over all ranks that see other tokens: of data and context parallelism, then, as experts need
+  // sequence parallelism, of tensor parallelism.
+  void sum_router_loads() {
+    if (!has_router_biases()) return;
+    CallOptions options{.label = "router loads", .traffic = TrafficClass::scalar};
+    const Tensor& loads = router_biases_->loads();
+    if (mesh_.data_group() != nullptr) {
+      router_loads_ = mesh_.data_group()->all_reduce(loads, ReduceOp::sum, options);
+    }
+    if (mesh_.tp_group() == nullptr) return;
+    if (router_loads_.pending()) options.after = &router_loads_;
+    router_loads_over_tp_ = mesh_.tp_group()->all_reduce(loads, ReduceOp::sum, options);
+  }
+
+  // Also after a step that is skipped, as in Megatron-Core: loads do not overflow.
+  void update_router_biases() {
+    if (!has_router_biases()) return;
+    router_loads_.wait();
+    router_loads_over_tp_.wait();
+    router_biases_->update(runtime_);
+  }
+
   // The norm is that of the gradients without the loss scale.
   [[nodiscard]] double clip(double unscale) {
     if (plan_.max_grad_norm <= 0.0) return 1.0;
@@ -196,6 +227,9 @@ class TrainingSession::Trainer final : public MicrobatchSource {
   GradientSync& sync_;
   const TrainingPlan& plan_;
   TrainingObserver& observer_;
+  RouterBiases* router_biases_;  // Null: experts are chosen by scores alone.
+  Work router_loads_;            // The sum of the step's loads, on its way.
+  Work router_loads_over_tp_;    // Follows it.
   StageRunner runner_;
   int rank_with_loss_;  // In the pipeline: that of the last stage.
   ScalarSum target_count_;

@@ -76,6 +76,25 @@ TEST_CASE("a forward that is computed again in a backward decides as before, and
   CHECK(calls.modules().at(0).ranking.size() == 1);
 }
 
+// A token that goes to another group has other experts to choose from than those that it had.
+TEST_CASE("what was decided for other candidates decides nothing") {
+  CloseCalls::Modules given;
+  {
+    CloseCalls calls;
+    calls.forward(0);
+    CHECK(calls.rank({3.0, 2.5}, {0, 1}, 1) == Ranking{0, 1});            // Groups,
+    CHECK(calls.rank({1.0, 2.0, 0.0, 0.5}, {1, 0}, 1) == Ranking{1, 0});  // experts of group 0.
+    given = calls.modules();
+  }
+  CHECK(given.at(0).used == std::vector<std::size_t>{1, 1});
+  std::swap(given.at(0).ranking[0][0], given.at(0).ranking[0][1]);
+  CloseCalls calls(given, 0);
+  calls.forward(0);
+  CHECK(calls.rank({3.0, 2.5}, {0, 1}, 1) == Ranking{1, 0});
+  CHECK(calls.rank({1.0, 2.0, 0.0, 0.5}, {3, 2}, 1) == Ranking{3, 2});
+  CHECK(calls.modules().at(0).ranking[1] == Ranking{3, 2});
+}
+
 TEST_CASE("a call is open within four drawn errors, the nearest first, if it decides anything") {
   CHECK(with_errors(0.1).open().empty());
   // 0.5 is within four times 0.2. Only the third expert is unused: 4 - 1 and 5 - 1 are far.

@@ -42,8 +42,8 @@ TEST_CASE("An imported model has the published number of parameters", "[exchange
 
 TEST_CASE("Parameters without a place in a scenario are counted", "[exchange]") {
   const Imported imported = import_file({"hf", kData + "gpt-oss-20b.config.json", "--approximate"});
-  // 24 layers have 64 sinks each, and biases of 32 experts and of the router.
-  CHECK(contains(imported.printed.err, std::to_string(24 * (64 + 32 * (2 * 2880 + 2880 + 1)))));
+  // 24 layers have 64 sinks each.
+  CHECK(contains(imported.printed.err, " " + std::to_string(24 * 64)));
 }
 
 TEST_CASE("A model's fields come under their own names", "[exchange]") {

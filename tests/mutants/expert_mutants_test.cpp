@@ -55,6 +55,11 @@ TEST_CASE("P56: an auxiliary loss of each rank's own tokens is found") {
   check_found(kBalanced, dropped_reduction("expert loads"), "loads of one rank");
 }
 
+TEST_CASE("P56: biases of the choice that follow the loads of one rank are found") {
+  const Names scenarios = {"llama-choice-bias-ep2-zero2", "llama-choice-bias-ep2-tp2-dp2-sp-zero3"};
+  check_found(scenarios, dropped_reduction("router loads"), "loads of one rank");
+}
+
 TEST_CASE("P56: a norm without experts, or with those of one rank, is found") {
   for (const std::string& name : kExperts) {
     const Scenario scenario = scenario_of(name, 1);

@@ -38,6 +38,22 @@ const std::vector<Overrides> kRoutings = {
     {"model.moe_routing=skewed", "model.moe_skew=16", "model.num_experts_per_token=1"},
     {"model.moe_routing=file", "model.moe_popularity_file=scenarios/routing/eight-experts.json"}};
 
+// Routers and experts of today, each after the routing that it is drawn with.
+const std::vector<Overrides> kRouters = {
+    {},
+    {"model.moe_router_score=sigmoid", "model.moe_router_bias_update_rate=0.05",
+     "model.moe_router_scaling_factor=2.5"},
+    {"model.moe_router_normalised=false", "model.moe_router_num_groups=2",
+     "model.moe_expert_bias=true", "model.moe_router_logit_bias=true"},
+    {"model.moe_z_loss_coeff=0.1", "model.num_shared_experts=0",
+     "model.moe_shared_ffn_hidden_size=8", "model.moe_shared_gate=true"},
+    {"model.num_experts_per_token=1", "model.moe_weight_on_input=true",
+     "model.moe_router_score=sigmoid", "model.moe_router_normalised=false"}};
+
+void append(Overrides& overrides, const Overrides& more) {
+  overrides.insert(overrides.end(), more.begin(), more.end());
+}
+
 // Pairs of token and slot that go to another rank in one forward of all layers and samples.
 std::int64_t pairs_off_rank(const Scenario& scenario) {
   const MoeOptions moe = compile(scenario).options().model.moe;
@@ -110,6 +126,7 @@ TEST_CASE("P47: experts train as one device under every layout of up to 16 ranks
             overrides.push_back(set("training.global_batch_size", 2 * replicas * shards));
             overrides.emplace_back(number % 3 == 0 ? "model.moe_capacity_factor=0.8"
                                                    : "model.moe_capacity_factor=0");
+            append(overrides, kRouters[static_cast<std::size_t>(number / 2) % kRouters.size()]);
             overrides.emplace_back("execution.steps=1");
             const Result result = result_of(overrides);
             CAPTURE(pp, tp, replicas, shards, ep, number);
@@ -164,6 +181,7 @@ TEST_CASE("P45: declared routing has the same trace with data and without") {
                         *rc::gen::element<std::string>("none", "selective", "full"));
     overrides.push_back("model.moe_capacity_factor=" +
                         *rc::gen::element<std::string>("0", "0.5", "1.25"));
+    append(overrides, *rc::gen::elementOf(kRouters));
     overrides.emplace_back("execution.steps=2");
     const Scenario real = load_scenario(kUniformRouting, overrides);
     overrides.emplace_back("execution.tensors=meta");

@@ -39,6 +39,18 @@ TEST_CASE("experts that do not fit model or layout are refused by name") {
   CHECK(expert_refusal({"model.num_experts=64", "parallelism.ep=64"}) == "E0203 /parallelism/ep");
   CHECK(expert_refusal(with_experts({"model.num_experts_per_token=9"})) ==
         "E0201 /model/num_experts_per_token");
+  CHECK(expert_refusal(with_experts({"model.moe_router_num_groups=3"})) ==
+        "E0201 /model/moe_router_num_groups");
+  CHECK(expert_refusal(with_experts({"model.moe_router_num_groups=8"})) ==
+        "E0201 /model/moe_router_group_topk");
+  CHECK(expert_refusal(
+            with_experts({"model.moe_weight_on_input=true", "model.num_experts_per_token=2"})) ==
+        "E0201 /model/moe_weight_on_input");
+  CHECK(expert_refusal(with_experts({"model.moe_shared_gate=true"})) ==
+        "E0201 /model/moe_shared_gate");
+  CHECK(expert_refusal(with_experts({"model.num_shared_experts=1", "model.moe_ffn_hidden_size=8",
+                                     "model.moe_shared_ffn_hidden_size=9"})) ==
+        "E0201 /model/moe_shared_ffn_hidden_size");
   CHECK(expert_refusal(with_experts({"model.first_dense_layers=2"})) ==
         "E0201 /model/first_dense_layers");
   CHECK(expert_refusal(with_experts({"parallelism.tp=2", "model.seq_len=8"})) ==

@@ -56,7 +56,8 @@ TEST_CASE("every built-in preset loads, and each of its numbers has a source") {
     }
   }
   CHECK(names == std::set<std::string>{"deepseek-v3-like", "dgx-a100",       "dgx-b200",
-                                       "dgx-h100",         "dgx-h200",       "gpt2",
+                                       "dgx-h100",         "dgx-h200",       "ernie-4.5-21b-a3b",
+                                       "glm-4.5",          "glm-4.5-air",    "gpt2",
                                        "gpt2-large",       "gpt2-medium",    "gpt2-xl",
                                        "gpt3-175b",        "internevo-a100", "jean-zay-a100",
                                        "llama2-13b",       "llama2-70b",     "llama2-7b",
@@ -86,14 +87,14 @@ TEST_CASE("the models have their published numbers of parameters") {
         total += h + h;                            // two RMS norms: gain
         total += a * h + kv * h + kv * h + h * a;  // query, key, value, output
         if (m.query_key_norm == QueryKeyNorm::per_head) total += m.head_dim + m.head_dim;
+        if (m.query_key_value_bias) total += a + kv + kv;
         if (m.num_experts == 0 || layer < m.first_dense_layers) {
           total += h * f + h * f + f * h;  // gate, up, down
           continue;
         }
         total += m.num_experts * h;  // router
-        for (std::int64_t i = 0; i < m.num_experts + m.num_shared_experts; ++i) {
-          total += 3 * h * m.moe_ffn_hidden_size;
-        }
+        for (std::int64_t i = 0; i < m.num_experts; ++i) total += 3 * h * m.moe_ffn_hidden_size;
+        total += 3 * h * m.moe_shared_ffn_hidden_size;
       }
     }
     total += m.family == ModelFamily::gpt2 ? m.max_position_embeddings * h + h + h : h;
@@ -116,6 +117,10 @@ TEST_CASE("the models have their published numbers of parameters") {
       {"qwen3-32b", 32'762'123'264},
       {"qwen3-30b-a3b", 30'532'122'624},
       {"qwen3-235b-a22b", 235'093'634'560},
+      // Without the biases of the choice, which are not trained: one per expert and layer.
+      {"ernie-4.5-21b-a3b", 21'825'437'888 - 27 * 64},
+      {"glm-4.5-air", 106'852'251'264 - 45 * 128},
+      {"glm-4.5", 352'797'829'024 - 89 * 160},
   };
   for (const auto& [name, parameters] : published) {
     INFO(name);
@@ -156,8 +161,11 @@ TEST_CASE("the formula counts the parameters of the models that are trained") {
       options.moe.num_experts = m.num_experts;
       options.moe.experts_per_token = m.num_experts_per_token;
       options.moe.ffn_hidden_size = m.moe_ffn_hidden_size;
-      options.moe.num_shared_experts = m.num_shared_experts;
+      options.moe.shared_ffn_hidden_size = m.moe_shared_ffn_hidden_size;
       options.moe.first_dense_layers = m.first_dense_layers;
+      options.moe.has_shared_gate = m.moe_shared_gate;
+      options.moe.has_expert_bias = m.moe_expert_bias;
+      options.moe.router.has_logit_bias = m.moe_router_logit_bias;
     }
     const auto model = make_model(options);
     std::int64_t total = 0;

@@ -21,7 +21,7 @@ Setup with_experts(const ParallelChoice& choice, int ranks) {
     model.moe.num_experts = 4;
     model.moe.experts_per_token = 2;
     model.moe.ffn_hidden_size = 6;
-    model.moe.num_shared_experts = 1;
+    model.moe.shared_ffn_hidden_size = 6;
     model.moe.first_dense_layers = 1;
   };
   return setup;

@@ -9,67 +9,12 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "tests/strategies/layer_fixture.hpp"
-#include "tests/strategies/model_fixture.hpp"
+#include "tests/strategies/expert_layer_fixture.hpp"
 
 // Experts on one device against loops over tokens and experts, and their gradients against
 // difference quotients.
 namespace shardsim::test {
 namespace {
-
-ModelOptions model_with_experts(const MoeOptions& moe) {
-  ModelOptions options = small_model("llama");
-  options.moe = moe;
-  return options;
-}
-
-MoeOptions some_experts(RoutingKind routing, std::int64_t k) {
-  MoeOptions moe;
-  moe.num_experts = 5;
-  moe.experts_per_token = k;
-  moe.ffn_hidden_size = 6;
-  moe.routing = routing;
-  moe.skew = 16.0;  // The first k experts get all.
-  return moe;
-}
-
-// The routed experts of block 0 of a small model, alone.
-class LayerFixture {
- public:
-  explicit LayerFixture(const MoeOptions& moe)
-      : options(model_with_experts(moe)),
-        model(make_model(options)),
-        layer(options),
-        parameters(*model, runtime, 7, DType::fp64, DType::fp64),
-        x(random_tensor("x", {2 * options.seq_len, options.hidden_size})) {
-    for (int i = 0; i < parameters.size(); ++i) {
-      const Tensor weight = parameters.weight(i);
-      for (std::int64_t j = 0; j < weight.numel(); ++j) weight.set(j, 25.0 * weight.get(j));
-    }
-    batch.first_sample = 0;
-  }
-
-  [[nodiscard]] Pass pass() {
-    return {ModelContext{runtime, parameters}, kBlock, options.seq_len, 0, {}, {}, &batch};
-  }
-  Tensor forward() {
-    kept.assign(ExpertLayer::num_kept, Tensor());
-    ExpertLayer::Dispatched sent = layer.dispatch(pass(), kPlaces, x, kept);
-    return layer.finish(pass(), kPlaces, std::move(sent), x.shape(), kept);
-  }
-  Tensor backward(const Tensor& dy) { return layer.backward(pass(), kPlaces, dy, x, kept); }
-
-  static constexpr int kBlock = 1;  // After the embedding's one parameter.
-  static constexpr ExpertLayer::Places kPlaces{.router = 6, .experts = 7};
-  ModelOptions options;
-  LocalRuntime runtime;
-  std::unique_ptr<Model> model;
-  ExpertLayer layer;
-  WholeParameters parameters;
-  Tensor x;
-  Batch batch;
-  std::vector<Tensor> kept;
-};
 
 double silu(double g) { return g / (1.0 + std::exp(-g)); }
 
@@ -78,7 +23,7 @@ std::vector<double> expert_of_token(LayerFixture& f, std::int64_t token, std::in
   const std::int64_t h = f.options.hidden_size;
   const std::int64_t inner = f.options.moe.ffn_hidden_size;
   const auto weight = [&](int k) {
-    return f.parameters.weight(LayerFixture::kBlock + LayerFixture::kPlaces.experts + k);
+    return f.parameters.weight(LayerFixture::kBlock + f.places.experts + k);
   };
   std::vector<double> y(static_cast<std::size_t>(h), 0.0);
   for (std::int64_t i = 0; i < inner; ++i) {
@@ -94,20 +39,6 @@ std::vector<double> expert_of_token(LayerFixture& f, std::int64_t token, std::in
     }
   }
   return y;
-}
-
-std::vector<double> logits_of_token(LayerFixture& f, std::int64_t token) {
-  const Tensor router = f.parameters.weight(LayerFixture::kBlock + LayerFixture::kPlaces.router);
-  std::vector<double> logits;
-  for (std::int64_t expert = 0; expert < f.options.moe.num_experts; ++expert) {
-    double sum = 0.0;
-    for (std::int64_t j = 0; j < f.options.hidden_size; ++j) {
-      sum += router.get(expert * f.options.hidden_size + j) *
-             f.x.get(token * f.options.hidden_size + j);
-    }
-    logits.push_back(sum);
-  }
-  return logits;
 }
 
 }  // namespace
@@ -179,7 +110,7 @@ TEST_CASE("gradients of routed experts equal difference quotients") {
       const auto value = [&] { return dot(f.forward(), dy); };
       CAPTURE(static_cast<int>(routing), factor);
       CHECK(max_difference(dx, numeric_gradient(f.x, value, 1e-4)) < 1e-6);
-      for (int k = LayerFixture::kPlaces.router; k <= LayerFixture::kPlaces.experts + 2; ++k) {
+      for (int k = f.places.router; k <= f.places.experts + 2; ++k) {
         const Tensor weight = f.parameters.weight(LayerFixture::kBlock + k);
         const Tensor gradient = f.parameters.gradient(LayerFixture::kBlock + k);
         const Tensor quotient = numeric_gradient(weight, value, 1e-4);
@@ -223,9 +154,8 @@ TEST_CASE("the auxiliary loss has the gradient of its definition, group by group
   };
   const Tensor dx = f.backward(zeros(f.x.shape()));
   CHECK(max_difference(dx, numeric_gradient(f.x, loss, 1e-3)) < 1e-9);
-  const Tensor router = f.parameters.weight(LayerFixture::kBlock + LayerFixture::kPlaces.router);
-  const Tensor gradient =
-      f.parameters.gradient(LayerFixture::kBlock + LayerFixture::kPlaces.router);
+  const Tensor router = f.parameters.weight(LayerFixture::kBlock + f.places.router);
+  const Tensor gradient = f.parameters.gradient(LayerFixture::kBlock + f.places.router);
   CHECK(max_difference(gradient.flat(), numeric_gradient(router, loss, 1e-3).flat()) < 1e-9);
   CHECK(dot(gradient, gradient) > 1e-6);
 }
@@ -323,8 +253,8 @@ TEST_CASE("the router keeps logits, probabilities and gates in fp32 where all el
   const Tensor weight = runtime.allocate(MemoryCategory::params, Shape{5, 8}, DType::bf16);
   for (std::int64_t i = 0; i < x.numel(); ++i) x.set(i, std::sin(1.0 + 3.7 * double(i)));
   for (std::int64_t i = 0; i < weight.numel(); ++i) weight.set(i, std::cos(2.3 * double(i)));
-  const RouterOutput routed = router_forward(runtime, x, weight, 2, {});
-  REQUIRE(routed.probabilities.dtype() == DType::fp32);
+  const RouterOutput routed = router_forward(runtime, x, {weight, {}, {}}, {{}, 2}, {});
+  REQUIRE(routed.scores.dtype() == DType::fp32);
   REQUIRE(routed.gates.dtype() == DType::fp32);
   for (std::int64_t row = 0; row < 7; ++row) {
     std::vector<double> powers;
@@ -348,7 +278,7 @@ TEST_CASE("the router keeps logits, probabilities and gates in fp32 where all el
     }
     for (std::int64_t expert = 0; expert < 5; ++expert) {
       const double share = powers[static_cast<std::size_t>(expert)] / all;
-      CHECK(std::fabs(routed.probabilities.get(row * 5 + expert) - share) <= kRounding * share);
+      CHECK(std::fabs(routed.scores.get(row * 5 + expert) - share) <= kRounding * share);
     }
   }
 }

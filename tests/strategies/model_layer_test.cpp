@@ -233,7 +233,7 @@ TEST_CASE("grouped products are of the mean number of rows, rounded up, one for 
   const Tensor x = tensor({10, 8});
   const Tensor weight = tensor({4, 24, 8});
   const Tensor sizes = meta.allocate(MemoryCategory::activations, {4}, DType::int32);
-  const Tensor y = grouped_forward(meta, x, weight, sizes);
+  const Tensor y = grouped_forward(meta, x, weight, {}, sizes);
   CHECK(last().shape == KernelShape{KernelFamily::matrix_product, 3, 24, 8, 4});
   CHECK(last().flops == 2 * 10 * 24 * 8);  // For the rows that there are.
   grouped_backward_weight(meta, y, x, sizes, weight);
