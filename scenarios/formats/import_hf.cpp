@@ -139,6 +139,12 @@ std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily&
                     model.key_value_rank, model.hidden / plain_heads_of(model).heads));
   }
   add_layer_kinds(config, list);
+  if (const auto limit = config.number("swiglu_limit")) {
+    list.push_back(
+        fmt::format("swiglu_limit {}: a clamped SwiGLU (here it is not clamped, at the "
+                    "same parameters and operations)",
+                    *limit));
+  }
   if (family.experts) add_hf_expert_limits(config, model, list);
   if (config.integer("num_nextn_predict_layers", kForeignCount).value_or(0) > 0) {
     list.push_back("num_nextn_predict_layers: layers for multi-token prediction");

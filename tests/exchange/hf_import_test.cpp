@@ -41,9 +41,13 @@ TEST_CASE("An imported model has the published number of parameters", "[exchange
 }
 
 TEST_CASE("Parameters without a place in a scenario are counted", "[exchange]") {
-  const Imported imported = import_file({"hf", kData + "gpt-oss-20b.config.json", "--approximate"});
-  // 24 layers have 64 sinks each.
-  CHECK(contains(imported.printed.err, " " + std::to_string(24 * 64)));
+  const TemporaryFolder folder;
+  const std::string file = folder / "config.json";
+  write(file, R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 96,
+    "vocab_size": 100, "num_attention_heads": 4, "num_hidden_layers": 2,
+    "max_position_embeddings": 64, "mlp_bias": true})");
+  // 2 layers have biases of gate, up and down.
+  CHECK(contains(import_file({"hf", file}).printed.err, " " + std::to_string(2 * (2 * 96 + 64))));
 }
 
 TEST_CASE("A model's fields come under their own names", "[exchange]") {
@@ -135,7 +139,7 @@ TEST_CASE("The trained sequence is not the longest that is allowed", "[exchange]
 TEST_CASE("What a scenario cannot say is refused, or written as near as can be", "[exchange]") {
   const std::string file = GENERATE("kimi-k2", "gpt-oss-20b");
   const std::string said =
-      file == "kimi-k2" ? "multi-head latent attention" : "layers of sliding_attention";
+      file == "kimi-k2" ? "multi-head latent attention" : "swiglu_limit 7: a clamped SwiGLU";
   const std::string path = kData + file + ".config.json";
   require_refused(hf_mistake(path, said.c_str(), "--approximate"));
   const Imported imported = import_file({"hf", path, "--approximate"});
@@ -143,12 +147,48 @@ TEST_CASE("What a scenario cannot say is refused, or written as near as can be",
   CHECK(contains(imported.printed.err, said.substr(0, 20)));
 }
 
-TEST_CASE("The count of a model that is only approximated is the published one", "[exchange]") {
+TEST_CASE("GPT-OSS's windows, sinks and biases are its own, and so is its count", "[exchange]") {
   const PublishedModel model = {"gpt-oss-20b", 20914757184};
   const Imported imported =
       import_file({"hf", kData + model.file + ".config.json", "--approximate"});
   CHECK(contains(imported.printed.err, std::to_string(model.parameters)));
-  CHECK(num_parameters(imported.scenario.model) != model.parameters);
+  const ModelSpec& written = imported.scenario.model;
+  CHECK(num_parameters(written) == model.parameters);
+  CHECK(written.layers.size() == 2);
+  CHECK(written.layers_cycle);
+  CHECK(written.layer(22).window_size == 128);
+  CHECK(written.layer(23).window_size == 0);
+  CHECK(written.layer(23).sinks);
+}
+
+TEST_CASE("Rules of layers are expanded, and a pattern that comes again is written once",
+          "[exchange]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "config.json";
+  const std::string keys = R"("hidden_size": 64, "intermediate_size": 96, "vocab_size": 100,
+    "num_attention_heads": 4, "num_hidden_layers": 7, "max_position_embeddings": 64)";
+  const auto layers_of = [&](const std::string& more) {
+    write(file, "{" + keys + ", " + more + "}");
+    const ModelSpec model = import_file({"hf", file}).scenario.model;
+    std::string letters;
+    for (std::int64_t i = 0; i < model.num_layers && !model.layers.empty(); ++i) {
+      const LayerSpec& layer = model.layer(i);
+      letters += layer.window_size == 16 ? 'w' : layer.rotary ? 'f' : 'n';
+    }
+    return letters;
+  };
+  CHECK(layers_of(R"("model_type": "smollm3", "no_rope_layers": [1, 1, 1, 0, 1, 1, 1])") ==
+        "fffnfff");
+  CHECK(layers_of(R"("model_type": "mistral", "sliding_window": 16)") == "wwwwwww");
+  CHECK(layers_of(R"("model_type": "mistral", "sliding_window": null)") == "");
+  CHECK(layers_of(R"("model_type": "qwen2", "sliding_window": 16, "max_window_layers": 5)") == "");
+  CHECK(layers_of(R"("model_type": "qwen2", "sliding_window": 16, "max_window_layers": 5,
+                     "use_sliding_window": true)") == "fffffww");
+  CHECK(layers_of(R"("model_type": "llama", "sliding_window": 16, "layer_types":
+    ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention",
+     "sliding_attention", "full_attention", "sliding_attention"])") == "wwfwwfw");
+  write(file, "{" + keys + R"(, "model_type": "smollm3", "no_rope_layers": [1, 1]})");
+  require_refused(hf_mistake(file, "no_rope_layers has 2 entries for 7 layers", "checkpoint"));
 }
 
 TEST_CASE("A config.json that cannot be read says where and why", "[exchange]") {
