@@ -1,11 +1,16 @@
 #include "strategies/optimizer/newton_schulz.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <Eigen/SVD>
 #include <catch2/catch.hpp>
+
+#include "sim/kernel/error.hpp"
 
 #include "strategies/model/row_matrix.hpp"
 
