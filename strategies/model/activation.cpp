@@ -129,6 +129,43 @@ Tensor swiglu_backward(Runtime& runtime, const Tensor& gate, const Tensor& up, c
   return dgate;
 }
 
+Tensor output_gate_forward(Runtime& runtime, const Tensor& y, const Tensor& gate) {
+  require_size("output gate", "number of elements of the gate", gate.numel(), y.numel());
+  Tensor product = new_activation(runtime, y.shape(), y.dtype());
+  const std::int64_t bytes = y.num_bytes() + gate.num_bytes() + product.num_bytes();
+  runtime.compute(memory_op("output_gate", y.dtype(), bytes, KernelFamily::activation), [&] {
+    for (std::int64_t i = 0; i < y.numel(); ++i) product.set(i, y.get(i) * sigmoid(gate.get(i)));
+  });
+  return product;
+}
+
+Tensor output_gate_backward(Runtime& runtime, const Tensor& y, const Tensor& gate,
+                            const Tensor& d) {
+  require_size("output gate backward", "number of elements of the gradient", d.numel(), y.numel());
+  Tensor d_gate = new_activation(runtime, gate.shape(), gate.dtype());
+  const std::int64_t bytes =
+      y.num_bytes() + gate.num_bytes() + 2 * d.num_bytes() + d_gate.num_bytes();
+  const ComputeOp op =
+      memory_op("output_gate_backward", y.dtype(), bytes, KernelFamily::activation_backward);
+  runtime.compute(op, [&] {
+    for (std::int64_t i = 0; i < y.numel(); ++i) {
+      const double s = sigmoid(gate.get(i));
+      d_gate.set(i, d.get(i) * y.get(i) * s * (1.0 - s));
+      d.set(i, d.get(i) * s);
+    }
+  });
+  return d_gate;
+}
+
+void soft_cap_forward(Runtime& runtime, const Tensor& z, double cap) {
+  runtime.compute(memory_op("soft_cap", z.dtype(), 2 * z.num_bytes(), KernelFamily::activation),
+                  [&] {
+                    for (std::int64_t i = 0; i < z.numel(); ++i) {
+                      z.set(i, cap * std::tanh(z.get(i) / cap));
+                    }
+                  });
+}
+
 void dropout_forward(Runtime& runtime, const Dropout& dropout, const DropoutSite& site,
                      std::int64_t first_row, const Tensor& y) {
   if (dropout.rate <= 0.0) return;

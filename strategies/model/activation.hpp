@@ -30,6 +30,17 @@ void gelu_backward(Runtime& runtime, const Tensor& x, const Tensor& dy);
 [[nodiscard]] Tensor swiglu_backward(Runtime& runtime, const Tensor& gate, const Tensor& up,
                                      const Tensor& dy);
 
+/// y sigmoid(gate), elementwise, for the output of attention. Source: Qiu et al., "Gated Attention
+/// for Large Language Models" (2025).
+[[nodiscard]] Tensor output_gate_forward(Runtime& runtime, const Tensor& y, const Tensor& gate);
+/// Returns the gradient of `gate`; in place: d, that of the product, becomes that of y.
+[[nodiscard]] Tensor output_gate_backward(Runtime& runtime, const Tensor& y, const Tensor& gate,
+                                          const Tensor& d);
+
+/// z = cap tanh(z / cap), in place. Its backward is part of cross_entropy_backward. Source: Gemma
+/// Team, "Gemma 2" (2024).
+void soft_cap_forward(Runtime& runtime, const Tensor& z, double cap);
+
 // Dropout: elements are zeroed at random and the others scaled up, so that the mean stays. Source:
 // Srivastava et al., "Dropout" (2014). Whether an element is dropped is a function of the seed, the
 // site in the model, and the element's place in the endless data set. So it does not depend on how

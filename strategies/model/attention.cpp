@@ -15,6 +15,12 @@ using Vector = Eigen::VectorXd;
 
 constexpr double kSeesNothing = -std::numeric_limits<double>::infinity();
 
+// Heads of `width` elements each, side by side in rows.
+struct HeadRows {
+  RowMatrix values;
+  std::int64_t width = 0;
+};
+
 // The rows of queries, or of keys.
 struct Rows {
   const AttentionShape& shape;
@@ -39,17 +45,17 @@ struct Rows {
     return list;
   }
   // One sample's head, or group, in a matrix of all rows and heads.
-  [[nodiscard]] RowMatrix take(const RowMatrix& all, std::int64_t sample, std::int64_t head) const {
-    RowMatrix rows(of_sample(), shape.head_size);
+  [[nodiscard]] RowMatrix take(const HeadRows& all, std::int64_t sample, std::int64_t head) const {
+    RowMatrix rows(of_sample(), all.width);
     for (int i = 0; i < shares.count; ++i) {
       rows.middleRows(i * share(), share()) =
-          all.block(first(i, sample), head * shape.head_size, share(), shape.head_size);
+          all.values.block(first(i, sample), head * all.width, share(), all.width);
     }
     return rows;
   }
-  void add(RowMatrix& all, std::int64_t sample, std::int64_t head, const RowMatrix& rows) const {
+  void add(HeadRows& all, std::int64_t sample, std::int64_t head, const RowMatrix& rows) const {
     for (int i = 0; i < shares.count; ++i) {
-      all.block(first(i, sample), head * shape.head_size, share(), shape.head_size) +=
+      all.values.block(first(i, sample), head * all.width, share(), all.width) +=
           rows.middleRows(i * share(), share());
     }
   }
@@ -64,43 +70,63 @@ struct Rows {
 Rows queries_of(const AttentionShape& shape) { return {shape, shape.queries}; }
 Rows keys_of(const AttentionShape& shape) { return {shape, shape.keys}; }
 
-// All rows of the heads as one matrix.
-RowMatrix load_heads(const Rows& rows, const Heads& heads, std::int64_t num_heads) {
-  RowMatrix matrix(rows.all(), num_heads * rows.shape.head_size);
-  for (std::int64_t row = 0; row < matrix.rows(); ++row) {
-    for (std::int64_t i = 0; i < matrix.cols(); ++i) {
-      matrix(row, i) = heads.tensor.get(row * heads.row_stride + heads.first + i);
+// All rows of `num_heads` heads.
+HeadRows load_heads(const Rows& rows, const Heads& heads, std::int64_t num_heads,
+                    std::int64_t width) {
+  HeadRows all{RowMatrix(rows.all(), num_heads * width), width};
+  for (std::int64_t row = 0; row < all.values.rows(); ++row) {
+    for (std::int64_t i = 0; i < all.values.cols(); ++i) {
+      all.values(row, i) = heads.tensor.get(row * heads.row_stride + heads.first + i);
     }
   }
-  return matrix;
+  return all;
 }
 
-void store_heads(const RowMatrix& matrix, const Heads& heads) {
-  for (std::int64_t row = 0; row < matrix.rows(); ++row) {
-    for (std::int64_t i = 0; i < matrix.cols(); ++i) {
-      heads.tensor.set(row * heads.row_stride + heads.first + i, matrix(row, i));
+HeadRows zeros_like(const HeadRows& other) {
+  return {RowMatrix::Zero(other.values.rows(), other.values.cols()), other.width};
+}
+
+void store_heads(const HeadRows& all, const Heads& heads) {
+  for (std::int64_t row = 0; row < all.values.rows(); ++row) {
+    for (std::int64_t i = 0; i < all.values.cols(); ++i) {
+      heads.tensor.set(row * heads.row_stride + heads.first + i, all.values(row, i));
     }
   }
 }
 
 double scale_of(const AttentionShape& shape) {
-  return 1.0 / std::sqrt(static_cast<double>(shape.head_size));
+  return shape.scale > 0.0 ? shape.scale : 1.0 / std::sqrt(static_cast<double>(shape.head_size));
+}
+
+// Scores of one sample's head, scaled and capped (s_q, s_k).
+RowMatrix scores_of(const AttentionShape& shape, const RowMatrix& q, const RowMatrix& k) {
+  RowMatrix scores = q * k.transpose() * scale_of(shape);
+  const double cap = shape.score_cap;
+  if (cap > 0.0) scores = scores.unaryExpr([cap](double z) { return cap * std::tanh(z / cap); });
+  return scores;
+}
+
+// Of each score by what it was before its cap: 1 - (z / C)^2. Empty if there is none.
+RowMatrix slope_of_cap(const AttentionShape& shape, const RowMatrix& scores) {
+  if (shape.score_cap <= 0.0) return {};
+  const double cap = shape.score_cap;
+  return scores.unaryExpr([cap](double z) { return 1.0 - z / cap * (z / cap); });
 }
 
 // Which keys the queries of a sample see.
 class Mask {
  public:
   explicit Mask(const AttentionShape& shape)
-      : causal_(shape.causal),
+      : mask_(shape.mask),
         queries_(queries_of(shape).positions()),
         keys_(keys_of(shape).positions()) {}
 
   [[nodiscard]] bool leaves(std::int64_t row, std::int64_t col) const {
-    return !causal_ || keys_[to_size(col)] <= queries_[to_size(row)];
+    return mask_.shows(queries_[to_size(row)], keys_[to_size(col)]);
   }
 
  private:
-  bool causal_;
+  AttentionMask mask_;
   std::vector<std::int64_t> queries_;
   std::vector<std::int64_t> keys_;
 };
@@ -142,31 +168,38 @@ void for_each_head(const AttentionShape& shape, Work&& work) {
   }
 }
 
-void require_heads(const Rows& rows, const Heads& heads, std::int64_t num_heads, const char* what) {
+// `row`: elements of all heads in a row.
+void require_heads(const Rows& rows, const Heads& heads, std::int64_t row, const char* what) {
   require_size("attention", what, heads.tensor.numel(), rows.all() * heads.row_stride);
-  const std::int64_t end = heads.first + num_heads * rows.shape.head_size;
+  const std::int64_t end = heads.first + row;
   if (end > heads.row_stride) require_size("attention", what, end, heads.row_stride);
 }
 
 // Elements, of the rows that take part.
 struct Touched {
-  std::int64_t query = 0;       // In q, or y, or their gradients.
-  std::int64_t key = 0;         // In k, or v, or their gradients.
+  std::int64_t q = 0;  // Or its gradient, and so on.
+  std::int64_t y = 0;
+  std::int64_t k = 0;
+  std::int64_t v = 0;
   std::int64_t statistics = 0;  // In log_sum_exp.
 };
 Touched touched(const AttentionShape& shape, const AttentionWork& work) {
-  const std::int64_t rows = checked_product({shape.batch, work.query_rows, shape.num_heads});
-  return {.query = checked_product({rows, shape.head_size}),
-          .key = checked_product({shape.batch, work.key_rows, shape.num_groups, shape.head_size}),
-          .statistics = rows};
+  const auto elements = [&](std::int64_t rows, std::int64_t of_row) {
+    return checked_product({shape.batch, rows, of_row});
+  };
+  return {.q = elements(work.query_rows, shape.q_row()),
+          .y = elements(work.query_rows, shape.y_row()),
+          .k = elements(work.key_rows, shape.k_row()),
+          .v = elements(work.key_rows, shape.v_row()),
+          .statistics = elements(work.query_rows, shape.num_heads)};
 }
 
-// A product is 2 d flops per pair and head.
+// `width`: elements of a head over all products, of which each costs 2 flops per pair and head.
 ComputeOp attention_op(const char* name, KernelFamily family, DType dtype,
-                       const AttentionShape& shape, const AttentionWork& work,
-                       std::int64_t products, std::int64_t bytes) {
+                       const AttentionShape& shape, const AttentionWork& work, std::int64_t width,
+                       std::int64_t bytes) {
   const std::int64_t heads = checked_product({shape.batch, shape.num_heads});
-  const std::int64_t flops = checked_product({products, heads, shape.head_size, work.twice_pairs});
+  const std::int64_t flops = checked_product({width, heads, work.twice_pairs});
   const KernelShape sizes{family, work.query_rows, work.key_rows, shape.head_size, heads};
   return {name, ComputeKind::matmul, dtype, flops, bytes, sizes};
 }
@@ -178,8 +211,7 @@ AttentionOutput allocate_attention(Runtime& runtime, const AttentionShape& shape
   const Rows rows = queries_of(shape);
   const std::int64_t blocks = rows.shares.count * shape.batch;
   AttentionOutput out;
-  out.y =
-      new_activation(runtime, {blocks, rows.share(), shape.num_heads * shape.head_size}, y_dtype);
+  out.y = new_activation(runtime, {blocks, rows.share(), shape.y_row()}, y_dtype);
   out.log_sum_exp =
       new_activation(runtime, {blocks, shape.num_heads, rows.share()}, statistics_dtype(dtype));
   return out;
@@ -197,26 +229,26 @@ void attention_forward_into(Runtime& runtime, const AttentionShape& shape, const
                             const AttentionOutput& out) {
   const Rows queries = queries_of(shape);
   const Rows keys = keys_of(shape);
-  require_heads(queries, qkv.q, shape.num_heads, "number of elements of q");
-  require_heads(keys, qkv.k, shape.num_groups, "number of elements of k");
-  require_heads(keys, qkv.v, shape.num_groups, "number of elements of v");
+  require_heads(queries, qkv.q, shape.q_row(), "number of elements of q");
+  require_heads(keys, qkv.k, shape.k_row(), "number of elements of k");
+  require_heads(keys, qkv.v, shape.v_row(), "number of elements of v");
   const DType dtype = qkv.q.tensor.dtype();
   const AttentionWork work = shape.work();
   const Touched moved = touched(shape, work);
-  const std::int64_t bytes = size_of(dtype) * (moved.query + 2 * moved.key) +
-                             size_of(out.y.dtype()) * moved.query +
+  const std::int64_t bytes = size_of(dtype) * (moved.q + moved.k + moved.v) +
+                             size_of(out.y.dtype()) * moved.y +
                              size_of(out.log_sum_exp.dtype()) * moved.statistics;
-  const ComputeOp op =
-      attention_op("attention", KernelFamily::attention_forward, dtype, shape, work, 2, bytes);
+  const ComputeOp op = attention_op("attention", KernelFamily::attention_forward, dtype, shape,
+                                    work, shape.head_size + shape.value_width(), bytes);
   runtime.compute(op, [&] {
-    const RowMatrix q_values = load_heads(queries, qkv.q, shape.num_heads);
-    const RowMatrix k_values = load_heads(keys, qkv.k, shape.num_groups);
-    const RowMatrix v_values = load_heads(keys, qkv.v, shape.num_groups);
+    const HeadRows q_values = load_heads(queries, qkv.q, shape.num_heads, shape.head_size);
+    const HeadRows k_values = load_heads(keys, qkv.k, shape.num_groups, shape.head_size);
+    const HeadRows v_values = load_heads(keys, qkv.v, shape.num_groups, shape.value_width());
     const Mask mask(shape);
-    RowMatrix y = RowMatrix::Zero(q_values.rows(), q_values.cols());
+    HeadRows y{RowMatrix::Zero(queries.all(), shape.y_row()), shape.value_width()};
     for_each_head(shape, [&](std::int64_t sample, std::int64_t head, std::int64_t group) {
-      RowMatrix p = queries.take(q_values, sample, head) *
-                    keys.take(k_values, sample, group).transpose() * scale_of(shape);  // (s_q, s_k)
+      RowMatrix p = scores_of(shape, queries.take(q_values, sample, head),
+                              keys.take(k_values, sample, group));
       const Vector log_sum_exp = log_sum_exp_of(p, mask);
       to_probabilities(p, log_sum_exp, mask);
       queries.add(y, sample, head, p * keys.take(v_values, sample, group));
@@ -224,7 +256,7 @@ void attention_forward_into(Runtime& runtime, const AttentionShape& shape, const
         out.log_sum_exp.set(queries.statistic(sample, head, row), log_sum_exp(row));
       }
     });
-    store(out.y, {y.data(), to_size(y.size())});
+    store(out.y, {y.values.data(), to_size(y.values.size())});
   });
 }
 
@@ -232,15 +264,15 @@ void merge_attention(Runtime& runtime, const AttentionShape& shape, const Attent
                      const AttentionOutput& sum) {
   require_size("attention", "number of elements of y", sum.y.numel(), part.y.numel());
   const Touched moved = touched(shape, shape.work());
-  const std::int64_t bytes = size_of(sum.y.dtype()) * 3 * moved.query +
+  const std::int64_t bytes = size_of(sum.y.dtype()) * 3 * moved.y +
                              size_of(sum.log_sum_exp.dtype()) * 3 * moved.statistics;
   runtime.compute(memory_op("attention_merge", sum.y.dtype(), bytes), [&] {
     const Rows queries = queries_of(shape);
-    const Heads new_heads{part.y, shape.num_heads * shape.head_size, 0};
-    const Heads old_heads{sum.y, new_heads.row_stride, 0};
-    const RowMatrix added = load_heads(queries, new_heads, shape.num_heads);
-    const RowMatrix before = load_heads(queries, old_heads, shape.num_heads);
-    RowMatrix merged = RowMatrix::Zero(before.rows(), before.cols());
+    const Heads new_heads{part.y, shape.y_row(), 0};
+    const Heads old_heads{sum.y, shape.y_row(), 0};
+    const HeadRows added = load_heads(queries, new_heads, shape.num_heads, shape.value_width());
+    const HeadRows before = load_heads(queries, old_heads, shape.num_heads, shape.value_width());
+    HeadRows merged = zeros_like(before);
     for_each_head(shape, [&](std::int64_t sample, std::int64_t head, std::int64_t) {
       const RowMatrix from = queries.take(added, sample, head);
       RowMatrix to = queries.take(before, sample, head);
@@ -266,32 +298,36 @@ void attention_backward(Runtime& runtime, const AttentionShape& shape, const Qkv
                         bool adds_to_dq) {
   const Rows queries = queries_of(shape);
   const Rows keys = keys_of(shape);
-  require_heads(queries, gradients.q, shape.num_heads, "number of elements of dq");
-  require_heads(keys, gradients.k, shape.num_groups, "number of elements of dk");
-  require_heads(keys, gradients.v, shape.num_groups, "number of elements of dv");
+  require_heads(queries, gradients.q, shape.q_row(), "number of elements of dq");
+  require_heads(keys, gradients.k, shape.k_row(), "number of elements of dk");
+  require_heads(keys, gradients.v, shape.v_row(), "number of elements of dv");
   require_size("attention backward", "number of elements of dy", dy.numel(), forward.y.numel());
   const DType dtype = qkv.q.tensor.dtype();
   const AttentionWork work = shape.work();
   const Touched moved = touched(shape, work);
   // Reads q, k, v, y, dy; writes dq, dk, dv.
-  const std::int64_t bytes =
-      size_of(dtype) * (3 * moved.query + 4 * moved.key) +
-      size_of(gradients.q.tensor.dtype()) * (adds_to_dq ? 2 : 1) * moved.query +
-      size_of(forward.log_sum_exp.dtype()) * moved.statistics;
-  const ComputeOp op = attention_op("attention_backward", KernelFamily::attention_backward, dtype,
-                                    shape, work, 5, bytes);
+  const std::int64_t bytes = size_of(dtype) * (moved.q + 2 * moved.y + 2 * moved.k + 2 * moved.v) +
+                             size_of(gradients.q.tensor.dtype()) * (adds_to_dq ? 2 : 1) * moved.q +
+                             size_of(forward.log_sum_exp.dtype()) * moved.statistics;
+  const ComputeOp op =
+      attention_op("attention_backward", KernelFamily::attention_backward, dtype, shape, work,
+                   3 * shape.head_size + 2 * shape.value_width(), bytes);
   runtime.compute(op, [&] {
-    const RowMatrix q_values = load_heads(queries, qkv.q, shape.num_heads);
-    const RowMatrix k_values = load_heads(keys, qkv.k, shape.num_groups);
-    const RowMatrix v_values = load_heads(keys, qkv.v, shape.num_groups);
-    const RowMatrix y_values =
-        load_heads(queries, {forward.y, q_values.cols(), 0}, shape.num_heads);
-    const RowMatrix dy_values = load_heads(queries, {dy, q_values.cols(), 0}, shape.num_heads);
+    const std::int64_t value = shape.value_width();
+    const Heads y_heads{forward.y, shape.y_row(), 0};
+    const Heads dy_heads{dy, shape.y_row(), 0};
+    const HeadRows q_values = load_heads(queries, qkv.q, shape.num_heads, shape.head_size);
+    const HeadRows k_values = load_heads(keys, qkv.k, shape.num_groups, shape.head_size);
+    const HeadRows v_values = load_heads(keys, qkv.v, shape.num_groups, value);
+    const HeadRows y_values = load_heads(queries, y_heads, shape.num_heads, value);
+    const HeadRows dy_values = load_heads(queries, dy_heads, shape.num_heads, value);
     const Mask mask(shape);
-    RowMatrix dq_values = RowMatrix::Zero(q_values.rows(), q_values.cols());
-    if (adds_to_dq) dq_values = load_heads(queries, gradients.q, shape.num_heads);
-    RowMatrix dk_values = RowMatrix::Zero(k_values.rows(), k_values.cols());
-    RowMatrix dv_values = RowMatrix::Zero(v_values.rows(), v_values.cols());
+    HeadRows dq_values = zeros_like(q_values);
+    if (adds_to_dq) {
+      dq_values = load_heads(queries, gradients.q, shape.num_heads, shape.head_size);
+    }
+    HeadRows dk_values = zeros_like(k_values);
+    HeadRows dv_values = zeros_like(v_values);
     for_each_head(shape, [&](std::int64_t sample, std::int64_t head, std::int64_t group) {
       const RowMatrix q_here = queries.take(q_values, sample, head);
       const RowMatrix k_here = keys.take(k_values, sample, group);
@@ -299,15 +335,17 @@ void attention_backward(Runtime& runtime, const AttentionShape& shape, const Qkv
       for (std::int64_t row = 0; row < queries.of_sample(); ++row) {
         log_sum_exp(row) = forward.log_sum_exp.get(queries.statistic(sample, head, row));
       }
-      RowMatrix p = q_here * k_here.transpose() * scale_of(shape);  // (s_q, s_k)
+      RowMatrix p = scores_of(shape, q_here, k_here);
+      const RowMatrix slope = slope_of_cap(shape, p);
       to_probabilities(p, log_sum_exp, mask);
-      const RowMatrix d_out = queries.take(dy_values, sample, head);  // (s_q, d)
+      const RowMatrix d_out = queries.take(dy_values, sample, head);  // (s_q, d_v)
       // Sum over columns of p * dp, which is the same as the row's product of y and dy.
       const Vector row_sum =
           d_out.cwiseProduct(queries.take(y_values, sample, head)).rowwise().sum();
       RowMatrix d_scores = d_out * keys.take(v_values, sample, group).transpose();  // dp (s_q, s_k)
       d_scores.colwise() -= row_sum;
       d_scores = d_scores.cwiseProduct(p) * scale_of(shape);
+      if (shape.score_cap > 0.0) d_scores = d_scores.cwiseProduct(slope);
       queries.add(dq_values, sample, head, d_scores * k_here);
       keys.add(dk_values, sample, group, d_scores.transpose() * q_here);
       keys.add(dv_values, sample, group, p.transpose() * d_out);

@@ -24,8 +24,6 @@ class Gpt2 final : public TransformerFamily {
                                     .has_layer_norm = true,
                                     .has_out_bias = true,
                                     .fuses_qkv = true,
-                                    .out_weight = out_weight,
-                                    .norm2_weight = norm2_weight,
                                     .out_name = "attention.out"}) {}
 
   void add_block(ParameterTable& table, const std::string& name, int /*block*/) const override {
@@ -78,6 +76,10 @@ class Gpt2 final : public TransformerFamily {
     table.add(name + ".bias", {whole[0]}, {Init::Kind::zeros, 0.0});
   }
 
+  [[nodiscard]] BlockPlaces places(int /*block*/) const override {
+    return {.out_weight = out_weight, .norm2_weight = norm2_weight};
+  }
+
   void forward_qkv(const Pass& pass, Saved& saved) const override {
     saved[q] = apply_linear_with_bias(
         pass, qkv_weight, enter_region(pass, saved[norm1], kQkv));  // (b, s, (a + 2 g) d)
@@ -85,6 +87,7 @@ class Gpt2 final : public TransformerFamily {
   }
 
   [[nodiscard]] Tensor backward_qkv(const Pass& pass, Qkv gradients, Saved& saved) const override {
+    saved[q] = {};
     recompute(pass, norm1_weight, input, norm1, saved);
     ColumnLinear reader{.k = qkv_weight, .has_bias = true, .dy = std::move(gradients[0])};
     return backward_columns(pass, {&reader, 1}, std::move(saved[norm1]), kQkv);  // (b, s, h)

@@ -135,7 +135,29 @@ void refuse_context(const ModelContext& context, bool has_end, const char* code,
 
 }  // namespace
 
+namespace {
+
+void require_layers(const ModelOptions& options) {
+  const auto given = static_cast<std::int64_t>(options.layers.size());
+  if (given != 0 && given != options.num_layers) {
+    throw UsageError("E0648",
+                     concat("options are given for ", given, " of ", options.num_layers, " layers"),
+                     "list one LayerOptions for each layer, or none");
+  }
+  for (std::size_t i = 0; i < options.layers.size(); ++i) {
+    const AttentionMask& mask = options.layers[i].mask;
+    const bool has_size =
+        mask.reach == AttentionReach::sliding || mask.reach == AttentionReach::chunked;
+    if (has_size == (mask.size > 0)) continue;
+    throw UsageError("E0648", concat("layer ", i, " has a mask of ", mask.size, " positions"),
+                     "a window or chunk has one or more positions, other masks have 0");
+  }
+}
+
+}  // namespace
+
 void require_transformer(const ModelOptions& options) {
+  require_layers(options);
   if (options.integer_valued) {
     throw UsageError("E0628", "family " + options.family + " has no whole-number form",
                      "use family mlp: its arithmetic has no roots or exponentials");

@@ -9,6 +9,7 @@
 #include "sim/hardware/framework_memory.hpp"
 
 #include "strategies/model/context_attention.hpp"
+#include "strategies/model/layer_options.hpp"
 #include "strategies/model/model.hpp"
 #include "strategies/model/routing.hpp"
 
@@ -24,10 +25,13 @@ enum class Recompute : std::uint8_t {
   full,
 };
 
-/// The norm of queries and keys, in front of rotary positions.
+/// The norm of queries and keys: RMS norm, in front of rotary positions unless it says otherwise.
 enum class QueryKeyNorm : std::uint8_t {
   none,
-  per_head,  ///< RMS norm over each head, with one weight [d] that all heads share.
+  per_head,    ///< Over each head, with one weight [d] that all heads share.
+  whole,       ///< Over all heads together, with a weight for each element.
+  weightless,  ///< Over each head, without a weight, behind rotary positions; in layers that have
+               ///< these.
 };
 
 /// Every family reads what it needs of these.
@@ -49,7 +53,13 @@ struct ModelOptions {
   QueryKeyNorm query_key_norm = QueryKeyNorm::none;  ///< llama.
   bool query_key_value_bias = false;                 ///< llama; gpt2 has it.
   bool attention_out_bias = false;                   ///< llama; gpt2 has it.
-  DType dtype = DType::fp32;                         ///< For weights in use and activations.
+  bool attention_output_gate = false;                ///< llama: see output_gate_forward.
+  double attention_scale = 0.0;                      ///< For scores; 0: 1 / sqrt(head size).
+  double attention_score_cap = 0.0;                  ///< See AttentionShape; 0: none.
+  double final_logit_cap = 0.0;                      ///< See soft_cap_forward; 0: none.
+  /// What blocks have of their own, one for each; empty: all are as LayerOptions{}.
+  std::vector<LayerOptions> layers = {};
+  DType dtype = DType::fp32;  ///< For weights in use and activations.
   /// mlp: whole numbers as weights and data, so that every gradient is exact in fp64.
   bool integer_valued = false;
   /// Rate for the embedding's output, and for both branches of a block before they join the
@@ -67,6 +77,10 @@ struct ModelOptions {
   MoeOptions moe;          ///< llama.
   FrameworkMemory memory;  ///< Memory kept beside that of the layers.
 
+  /// REQUIRES: a transformer.
+  [[nodiscard]] LayerOptions layer(int block) const {
+    return layers.empty() ? LayerOptions{} : layers.at(static_cast<std::size_t>(block));
+  }
   /// Elements of a head that rotary positions turn. REQUIRES: llama.
   [[nodiscard]] std::int64_t rotary_size() const {
     return rotary_dim > 0 ? rotary_dim : head_size();

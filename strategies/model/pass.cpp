@@ -91,6 +91,18 @@ void round_heads(Runtime& runtime, const Heads& heads, std::int64_t width, SumOv
 
 }  // namespace
 
+Tensor gradient_of_sum(const Pass& pass, int k, const Tensor& weight) {
+  return pass.later != nullptr ? sum_for_later(pass, weight) : pass.gradient(k);
+}
+
+void finish_sum(const Pass& pass, int k, Tensor sum) {
+  if (pass.later != nullptr) {
+    return finish_later(pass, k, WeightGradient::Kind::sum, std::move(sum));
+  }
+  sum = {};
+  pass.ready(k);
+}
+
 Tensor finish_norm(const Pass& pass, int k, bool has_bias, const Tensor& dy, const Tensor& x,
                    const Tensor& statistics) {
   Tensor dx;
@@ -192,9 +204,10 @@ Tensor backward_dropout(const Pass& pass, const char* branch, const Tensor& dy) 
                           dy);
 }
 
-Attended attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv) {
+Attended attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv, int sinks) {
+  const Sinks numbers{sinks < 0 ? Tensor() : pass.weight(sinks)};
   if (pass.parallel.context != nullptr) {
-    return pass.parallel.context->forward(pass.runtime, shape, qkv);
+    return pass.parallel.context->forward(pass.runtime, shape, qkv, numbers);
   }
   Attended attended{
       .own = attention_forward(pass.runtime, shape, qkv), .exchanged_qkv = {}, .exchanged_y = {}};
@@ -202,21 +215,40 @@ Attended attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& q
     round_shared_sum(pass.runtime, attended.own.y, SumOver::key_blocks);
     round_shared_sum(pass.runtime, attended.own.log_sum_exp, SumOver::key_blocks);
   }
+  add_sinks(pass.runtime, shape, numbers, attended.own);
   return attended;
 }
 
-void backward_attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv,
-                     const Attended& forward, const Tensor& dy, const QkvHeads& gradients) {
+namespace {
+
+void backward_attend_to(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv,
+                        const Attended& forward, const Tensor& dy, const QkvHeads& gradients,
+                        const SinkSlopes& sinks) {
   if (pass.parallel.context != nullptr) {
-    return pass.parallel.context->backward(pass.runtime, shape, qkv, forward, dy, gradients);
+    return pass.parallel.context->backward(pass.runtime, shape, qkv, forward, dy, gradients, sinks);
   }
+  sinks_backward(pass.runtime, shape, sinks, forward.own, dy);
   attention_backward(pass.runtime, shape, qkv, forward.own, dy, gradients);
-  const std::int64_t width = shape.num_groups * shape.head_size;
-  round_heads(pass.runtime, gradients.k, width, SumOver::query_shares);
-  round_heads(pass.runtime, gradients.v, width, SumOver::query_shares);
+  round_heads(pass.runtime, gradients.k, shape.k_row(), SumOver::query_shares);
+  round_heads(pass.runtime, gradients.v, shape.v_row(), SumOver::query_shares);
   if (merges_in(qkv.q.tensor.dtype())) {
-    round_heads(pass.runtime, gradients.q, shape.num_heads * shape.head_size, SumOver::key_blocks);
+    round_heads(pass.runtime, gradients.q, shape.q_row(), SumOver::key_blocks);
   }
+}
+
+}  // namespace
+
+void backward_attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv,
+                     const Attended& forward, const Tensor& dy, const QkvHeads& gradients,
+                     int sinks) {
+  if (sinks < 0) return backward_attend_to(pass, shape, qkv, forward, dy, gradients, {});
+  Tensor slope;
+  {
+    const Tensor numbers = pass.weight(sinks);
+    slope = gradient_of_sum(pass, sinks, numbers);
+    backward_attend_to(pass, shape, qkv, forward, dy, gradients, {{numbers}, slope});
+  }
+  finish_sum(pass, sinks, std::move(slope));
 }
 
 }  // namespace shardsim

@@ -4,6 +4,7 @@
 
 #include "strategies/model/activation.hpp"
 #include "strategies/model/attention.hpp"
+#include "strategies/model/attention_sinks.hpp"
 #include "strategies/model/linear.hpp"
 #include "strategies/model/model.hpp"
 #include "strategies/model/norm.hpp"
@@ -60,6 +61,13 @@ inline void finish_bias(const Pass& pass, int k, const Tensor& dy) {
 [[nodiscard]] Tensor finish_norm(const Pass& pass, int k, bool has_bias, const Tensor& dy,
                                  const Tensor& x, const Tensor& statistics);
 
+/// For layers that add to a parameter's gradient while they compute the gradient of their input:
+/// what they add to, the gradient of parameter k of `weight`'s shape, or a sum for later.
+[[nodiscard]] Tensor gradient_of_sum(const Pass& pass, int k, const Tensor& weight);
+/// Reports it. `sum` is what gradient_of_sum returned; if nothing is left for later, it is dropped
+/// first, since a reported gradient's memory may be about to be freed.
+void finish_sum(const Pass& pass, int k, Tensor sum);
+
 // Linear layers in column-parallel and row-parallel pairs. On one device they are plain linear
 // layers; with a TensorParallel context they enter and leave its regions. Backward computes the
 // gradient of a region's input first and posts its sum, which then travels while the gradients of
@@ -99,11 +107,14 @@ void apply_dropout(const Pass& pass, const char* branch, const Tensor& y);
 // The attention of a block, with keys all on this rank, or spread over a context-parallel group.
 
 /// `shape`: of this rank's heads, of whole samples. q, k and v have the positions of pass.part. If
-/// the result has exchanged_qkv, backward does not read them.
-[[nodiscard]] Attended attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv);
+/// the result has exchanged_qkv, backward does not read them. `sinks`: their number, or -1.
+[[nodiscard]] Attended attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv,
+                              int sinks = -1);
 
-/// Writes the gradients, from dy [b, s, a d] of this rank's tokens.
+/// Writes the gradients, from dy [b, s, a d_v] of this rank's tokens; adds and reports that of the
+/// sinks.
 void backward_attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv,
-                     const Attended& forward, const Tensor& dy, const QkvHeads& gradients);
+                     const Attended& forward, const Tensor& dy, const QkvHeads& gradients,
+                     int sinks = -1);
 
 }  // namespace shardsim

@@ -101,10 +101,16 @@ void Transformer::list_module_parameters() {
   add(final_norm_, unit.first + unit.count);
 }
 
-// All blocks are of one kind but those with experts, whose tokens go where their layer sends them.
+// Blocks are of the kind of the first that has the same options, but those with experts, whose
+// tokens go where their layer sends them.
 int Transformer::kind_of(int module) const {
   if (module == 0 || module == num_modules() - 1) return module;
-  return options_.moe.in_block(module - 1) ? module : 1;
+  if (options_.moe.in_block(module - 1)) return module;
+  int first = 0;
+  while (options_.moe.in_block(first) || options_.layer(first) != options_.layer(module - 1)) {
+    ++first;
+  }
+  return first + 1;
 }
 
 // Experts keep how many tokens went where, beside the tensors; recomputed, backward counts itself.
@@ -235,6 +241,9 @@ Tensor Transformer::forward_head(const ModelContext& context, const Tensor& x, c
   saved[head_statistics] = std::move(norm.statistics);
   saved[head_logits] = linear_forward(context.runtime, enter_region(pass, saved[head_norm], kHead),
                                       context.parameters.weight(head_), {});
+  if (options_.final_logit_cap > 0.0) {
+    soft_cap_forward(context.runtime, saved[head_logits], options_.final_logit_cap);
+  }
   const auto logits = static_cast<double>(saved[head_logits].numel());
   saved[head_kept] =
       context.runtime.occupy(MemoryCategory::activations, logits * options_.memory.loss_kept_bytes);
@@ -260,8 +269,9 @@ Tensor Transformer::backward_head(const ModelContext& context, const Batch& batc
       MemoryCategory::activations,
       static_cast<double>(saved[head_logits].numel()) * options_.memory.loss_backward_bytes);
   cross_entropy_backward(context.runtime, saved[head_logits], batch.targets, saved[head_lse],
-                         batch.loss_scale, vocab_part_of(context));  // Logits are their gradient
-  beside = saved[head_lse] = saved[head_kept] = {};                  // from here on.
+                         batch.loss_scale, vocab_part_of(context),
+                         options_.final_logit_cap);  // Logits are their gradient
+  beside = saved[head_lse] = saved[head_kept] = {};  // from here on.
   // The sums over a vocabulary's shards are statistics.
   if (statistics_dtype(options_.dtype) == options_.dtype) {
     round_shared_sum(context.runtime, saved[head_logits], SumOver::tensor_ranks);
@@ -299,10 +309,14 @@ std::int64_t Transformer::model_flops_per_sample() const {
     if (shape.rank() == 2 && !is_of_experts) elements += shape.numel();
     if (shape.rank() == 3) elements += shape.numel() / shape[0] * options_.moe.experts_per_token;
   }
-  // Scores, and probabilities times values: 2 s^2 a d flops each, of which the mask leaves half.
+  // Scores, and probabilities times values: 2 a d flops each for a pair that the mask leaves.
   const std::int64_t s = options_.seq_len;
-  const std::int64_t attention = checked_product(
-      {3, 2, s, s, options_.num_attention_heads, options_.head_size(), options_.num_layers});
+  std::int64_t twice_pairs = 0;
+  for (int block = 0; block < static_cast<int>(options_.num_layers); ++block) {
+    twice_pairs += attention_work(s, {}, {}, options_.layer(block).mask).twice_pairs;
+  }
+  const std::int64_t attention =
+      checked_product({3, 2, twice_pairs, options_.num_attention_heads, options_.head_size()});
   return checked_product({3, 2, s, elements}) + attention;
 }
 

@@ -23,9 +23,15 @@ struct FamilyTraits {
   bool has_layer_norm = false;  ///< Norms have a bias: layer norm, else RMS norm.
   bool has_out_bias = false;    ///< Attention's last layer has a bias.
   bool fuses_qkv = false;  ///< q, k and v are side by side in the rows of one tensor, kept as q.
-  int out_weight = 0;      ///< Parameters of a block: attention's last layer, and the second norm.
+  bool has_output_gate = false;  ///< A sigmoid gates what attention's last layer reads.
+  const char* out_name = "";     ///< Attention's last layer, in errors.
+};
+
+/// Parameters of a block that blocks of all families have, by their numbers.
+struct BlockPlaces {
+  int out_weight = 0;  ///< Attention's last layer.
   int norm2_weight = 0;
-  const char* out_name = "";  ///< Attention's last layer, in errors.
+  int sinks = -1;  ///< -1: none.
 };
 
 /// A family's blocks have an attention branch and then an MLP branch. Each branch follows a norm
@@ -79,15 +85,20 @@ class TransformerFamily {
     activated,
     scores,  ///< See FrameworkMemory, as of masks.
     masks,
-    raw_q,  ///< Before its norm; the norm's statistics follow.
+    output_gate,  ///< Before its sigmoid. From backward on its gradient.
+    raw_q,        ///< Before its norm; the norm's statistics follow.
     raw_k = raw_q + 2,
     num_saved = raw_k + 2,
   };
   using Qkv = std::array<Tensor, 3>;
 
+  [[nodiscard]] virtual BlockPlaces places(int block) const = 0;
+  /// Whether backward_qkv reads q and k.
+  [[nodiscard]] virtual bool keeps_queries_and_keys() const { return false; }
   /// Makes q, k and v of norm1, which is dropped if it is recomputed.
   virtual void forward_qkv(const Pass& pass, Saved& saved) const = 0;
-  /// Adds and reports the gradients of their weights, drops norm1, and returns its gradient.
+  /// Adds and reports the gradients of their weights, drops norm1, q and k, and returns norm1's
+  /// gradient.
   [[nodiscard]] virtual Tensor backward_qkv(const Pass& pass, Qkv gradients,
                                             Saved& saved) const = 0;
   /// The MLP branch from norm2, which is dropped if it is recomputed, until before its dropout.
@@ -118,6 +129,8 @@ class TransformerFamily {
   // The norm whose first parameter is the block's number `first`; its statistics follow `y`.
   void normalise(Pass pass, int first, const Tensor& x, BlockSaved y, Saved& saved) const;
   void attend_to_tokens(const Pass& pass, Saved& saved) const;
+  // What attention's last layer reads: y, or y times its gate.
+  [[nodiscard]] Tensor gated(const Pass& pass, const Saved& saved) const;
   // `queries` [b, s, ...]: of this rank's heads and positions.
   [[nodiscard]] AttentionShape attention_shape(const Pass& pass, const Tensor& queries) const;
   // Gradients of q, k and v of the tokens that `d` has.

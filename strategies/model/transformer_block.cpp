@@ -26,13 +26,17 @@ Tensor TransformerFamily::forward_block(const Pass& pass, const Tensor& x, Saved
   normalise(pass, 0, x, norm1, saved);
   forward_qkv(pass, saved);
   attend_to_tokens(pass, saved);
-  if (saved[exchanged_qkv].defined()) saved[q] = saved[k] = saved[v] = {};
-  saved[middle] = apply_row_linear(pass, traits_.out_weight, traits_.has_out_bias, saved[attended],
+  if (saved[exchanged_qkv].defined()) {
+    saved[v] = {};
+    if (!keeps_queries_and_keys()) saved[q] = saved[k] = {};
+  }
+  const BlockPlaces at = places(pass.block);
+  saved[middle] = apply_row_linear(pass, at.out_weight, traits_.has_out_bias, gated(pass, saved),
                                    traits_.out_name);
   apply_dropout(pass, kAttentionBranch, saved[middle]);
   saved[masks] = keep_masks(pass, saved[middle]);
   add_in_place(pass.runtime, x, saved[middle]);
-  normalise(pass, traits_.norm2_weight, saved[middle], norm2, saved);
+  normalise(pass, at.norm2_weight, saved[middle], norm2, saved);
   Tensor y = forward_mlp(pass, saved);
   apply_dropout(pass, kMlpBranch, y);
   add_in_place(pass.runtime, saved[middle], y);
@@ -42,8 +46,8 @@ Tensor TransformerFamily::forward_block(const Pass& pass, const Tensor& x, Saved
 // y = middle + mlp(norm2(middle)), and before it middle = x + out(attention(qkv(norm1(x)))).
 Tensor TransformerFamily::backward_block(const Pass& pass, const Tensor& dy, Saved& saved) const {
   Tensor d_middle = backward_mlp(pass, backward_dropout(pass, kMlpBranch, dy), saved);
-  d_middle =
-      backward_norm(pass, traits_.norm2_weight, d_middle, saved[middle], saved[norm2_statistics]);
+  d_middle = backward_norm(pass, places(pass.block).norm2_weight, d_middle, saved[middle],
+                           saved[norm2_statistics]);
   saved[middle] = {};
   saved[norm2_statistics] = {};
   add_in_place(pass.runtime, dy, d_middle);
@@ -57,20 +61,23 @@ Tensor TransformerFamily::backward_attention(const Pass& pass, const Tensor& dy,
                                              Saved& saved) const {
   Tensor d_branch = backward_dropout(pass, kAttentionBranch, dy);
   saved[masks] = {};
-  Tensor d = backward_row_linear(pass, traits_.out_weight, traits_.has_out_bias, d_branch,
-                                 saved[attended], traits_.out_name);  // (b, s, a d)
+  const BlockPlaces at = places(pass.block);
+  Tensor d = backward_row_linear(pass, at.out_weight, traits_.has_out_bias, d_branch,
+                                 gated(pass, saved), traits_.out_name);  // (b, s, a d)
   d_branch = {};
+  if (traits_.has_output_gate) {
+    saved[output_gate] = output_gate_backward(pass.runtime, saved[attended], saved[output_gate], d);
+  }
   Qkv gradients = allocate_qkv(pass.runtime, d);
   {
     const QkvHeads heads = heads_of(std::span(saved).subspan<q, 3>());
     backward_attend(
         pass, attention_shape(pass, gradients[0]), heads,
         {{saved[attended], saved[log_sum_exp]}, saved[exchanged_qkv], saved[exchanged_y]}, d,
-        heads_of(gradients));
+        heads_of(gradients), at.sinks);
   }
   d = {};
-  for (const BlockSaved used :
-       {q, k, v, attended, log_sum_exp, exchanged_qkv, exchanged_y, scores}) {
+  for (const BlockSaved used : {v, attended, log_sum_exp, exchanged_qkv, exchanged_y, scores}) {
     saved[used] = {};
   }
   d = backward_qkv(pass, std::move(gradients), saved);  // (b, s, h)
@@ -89,7 +96,8 @@ void TransformerFamily::normalise(Pass pass, int first, const Tensor& x, BlockSa
 
 void TransformerFamily::attend_to_tokens(const Pass& pass, Saved& saved) const {
   const AttentionShape shape = attention_shape(pass, saved[q]);
-  Attended attention = attend(pass, shape, heads_of(std::span(saved).subspan<q, 3>()));
+  Attended attention =
+      attend(pass, shape, heads_of(std::span(saved).subspan<q, 3>()), places(pass.block).sinks);
   saved[attended] = std::move(attention.own.y);  // (b, s, a d)
   saved[log_sum_exp] = std::move(attention.own.log_sum_exp);
   saved[exchanged_qkv] = std::move(attention.exchanged_qkv);
@@ -102,7 +110,15 @@ AttentionShape TransformerFamily::attention_shape(const Pass& pass, const Tensor
           .seq_len = queries.shape()[1] * pass.part.parts,
           .num_heads = heads_,
           .num_groups = groups_,
-          .head_size = head_size_};
+          .head_size = head_size_,
+          .mask = options_.layer(pass.block).mask,
+          .scale = options_.attention_scale,
+          .score_cap = options_.attention_score_cap};
+}
+
+Tensor TransformerFamily::gated(const Pass& pass, const Saved& saved) const {
+  if (!traits_.has_output_gate) return saved[attended];
+  return output_gate_forward(pass.runtime, saved[attended], saved[output_gate]);
 }
 
 QkvHeads TransformerFamily::heads_of(std::span<const Tensor, 3> qkv) const {

@@ -31,21 +31,24 @@ void copy_heads(Runtime& runtime, const char* name, std::span<const HeadCopy> co
                 bool adds = false);
 
 /// Keys and values of some positions as one message: rows of g heads of k and then of v,
-/// [b, s, 2 g d]. Their gradients have the same form.
+/// [b, s, g (d + d_v)]. Their gradients have the same form.
 class KeyBlocks {
  public:
   /// Blocks for positions shape.keys.
   KeyBlocks(Runtime& runtime, const AttentionShape& shape)
       : runtime_(runtime),
-        width_(shape.num_groups * shape.head_size),
+        k_width_(shape.k_row()),
+        v_width_(shape.v_row()),
         rows_(shape.batch * shape.keys.length(shape.seq_len)) {}
 
   /// Zeros. `blocks` of them, one after the other.
   [[nodiscard]] Tensor allocate(DType dtype, std::int64_t blocks = 1) const {
-    return runtime_.allocate(MemoryCategory::comm, {blocks, rows_, 2 * width_}, dtype);
+    return runtime_.allocate(MemoryCategory::comm, {blocks, rows_, k_width_ + v_width_}, dtype);
   }
-  [[nodiscard]] Heads k_of(const Tensor& block) const { return {block, 2 * width_, 0}; }
-  [[nodiscard]] Heads v_of(const Tensor& block) const { return {block, 2 * width_, width_}; }
+  [[nodiscard]] Heads k_of(const Tensor& block) const { return {block, k_width_ + v_width_, 0}; }
+  [[nodiscard]] Heads v_of(const Tensor& block) const {
+    return {block, k_width_ + v_width_, k_width_};
+  }
 
   /// A new block, of k and v.
   [[nodiscard]] Tensor pack(const Heads& k, const Heads& v) const;
@@ -54,7 +57,8 @@ class KeyBlocks {
 
  private:
   Runtime& runtime_;
-  std::int64_t width_;
+  std::int64_t k_width_;  // Of a row's keys,
+  std::int64_t v_width_;  // and values.
   std::int64_t rows_;
 };
 

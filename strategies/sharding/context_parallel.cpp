@@ -30,8 +30,10 @@ class HeadExchange {
   HeadExchange(Runtime& runtime, Communicator& group, const AttentionShape& shape)
       : runtime_(runtime),
         group_(group),
-        q_width_(shape.num_heads * shape.head_size),
-        k_width_(shape.num_groups * shape.head_size),
+        q_width_(shape.q_row()),
+        k_width_(shape.k_row()),
+        v_width_(shape.v_row()),
+        y_width_(shape.y_row()),
         batch_(shape.batch),
         share_(shape.seq_len / shape.queries.parts) {}
 
@@ -43,31 +45,31 @@ class HeadExchange {
       const QkvHeads to = heads_of(packed);
       pack(own.q, to.q, q_width_);
       pack(own.k, to.k, k_width_);
-      pack(own.v, to.v, k_width_);
+      pack(own.v, to.v, v_width_);
     });
     Tensor qkv = allocate_qkv(dtype);
     exchange(qkv, packed, "queries, keys and values");
     return qkv;
   }
-  /// y [u b, s, a d] of all tokens and its heads -> [b, s, u a d] of its tokens and all heads.
+  /// y [u b, s, a d_v] of all tokens and its heads -> [b, s, u a d_v] of its tokens and all heads.
   [[nodiscard]] Tensor to_tokens(const Tensor& y) const {
-    const Tensor received = allocate(MemoryCategory::comm, y.dtype(), q_width_);
+    const Tensor received = allocate(MemoryCategory::comm, y.dtype(), y_width_);
     exchange(received, y, "attention output");
-    const std::int64_t width = group_.size() * q_width_;
+    const std::int64_t width = group_.size() * y_width_;
     Tensor tokens = new_activation(runtime_, {batch_, share_, width}, y.dtype());
     runtime_.compute(copy_op("unpack_heads", received), [&] {
-      unpack({received, q_width_, 0}, {tokens, width, 0}, q_width_);
+      unpack({received, y_width_, 0}, {tokens, width, 0}, y_width_);
     });
     return tokens;
   }
 
   /// The ways back: of to_tokens, and of to_heads.
   [[nodiscard]] Tensor gradient_to_heads(const Tensor& dy) const {
-    const Tensor packed = allocate(MemoryCategory::comm, dy.dtype(), q_width_);
+    const Tensor packed = allocate(MemoryCategory::comm, dy.dtype(), y_width_);
     runtime_.compute(copy_op("pack_heads", packed), [&] {
-      pack({dy, last_dim(dy), 0}, {packed, q_width_, 0}, q_width_);
+      pack({dy, last_dim(dy), 0}, {packed, y_width_, 0}, y_width_);
     });
-    Tensor received = allocate(MemoryCategory::activations, dy.dtype(), q_width_);
+    Tensor received = allocate(MemoryCategory::activations, dy.dtype(), y_width_);
     exchange(received, packed, "attention output gradient");
     return received;
   }
@@ -78,7 +80,7 @@ class HeadExchange {
       const QkvHeads from = heads_of(received);
       unpack(from.q, gradients.q, q_width_);
       unpack(from.k, gradients.k, k_width_);
-      unpack(from.v, gradients.v, k_width_);
+      unpack(from.v, gradients.v, v_width_);
     });
   }
 
@@ -93,7 +95,7 @@ class HeadExchange {
   }
 
  private:
-  [[nodiscard]] std::int64_t qkv_width() const { return q_width_ + 2 * k_width_; }
+  [[nodiscard]] std::int64_t qkv_width() const { return q_width_ + k_width_ + v_width_; }
   [[nodiscard]] std::int64_t rows() const { return batch_ * share_; }  // For a rank's tokens.
   // As many rows for each rank.
   [[nodiscard]] Tensor allocate(MemoryCategory category, DType dtype, std::int64_t width) const {
@@ -127,7 +129,9 @@ class HeadExchange {
   Runtime& runtime_;
   Communicator& group_;
   std::int64_t q_width_;  // Elements of a rank's heads after the exchange,
-  std::int64_t k_width_;  // of queries, and of keys.
+  std::int64_t k_width_;  // of queries, keys,
+  std::int64_t v_width_;  // values,
+  std::int64_t y_width_;  // and the output.
   std::int64_t batch_;
   std::int64_t share_;
 };
@@ -163,12 +167,19 @@ AttentionShape ContextParallel::shape_here(AttentionShape whole) const {
   return whole;
 }
 
+Sinks ContextParallel::sinks_here(Sinks sinks, const AttentionShape& here) const {
+  if (exchanges_heads()) sinks.first += ulysses_->rank() * here.num_heads;
+  return sinks;
+}
+
 Attended ContextParallel::forward(Runtime& runtime, const AttentionShape& whole,
-                                  const QkvHeads& qkv) const {
+                                  const QkvHeads& qkv, const Sinks& sinks) const {
   const AttentionShape shape = shape_here(whole);
   const auto attention = [&](const QkvHeads& heads) {
-    return same_heads_ != nullptr ? row_.forward(runtime, *same_heads_, shape, heads)
-                                  : attention_forward(runtime, shape, heads);
+    AttentionOutput out = same_heads_ != nullptr ? row_.forward(runtime, *same_heads_, shape, heads)
+                                                 : attention_forward(runtime, shape, heads);
+    add_sinks(runtime, shape, sinks_here(sinks, shape), out);
+    return out;
   };
   Attended result;
   if (!exchanges_heads()) {
@@ -185,15 +196,18 @@ Attended ContextParallel::forward(Runtime& runtime, const AttentionShape& whole,
 }
 
 void ContextParallel::backward(Runtime& runtime, const AttentionShape& whole, const QkvHeads& qkv,
-                               const Attended& forward, const Tensor& dy,
-                               const QkvHeads& gradients) const {
+                               const Attended& forward, const Tensor& dy, const QkvHeads& gradients,
+                               const SinkSlopes& sinks) const {
   const AttentionShape shape = shape_here(whole);
+  const SinkSlopes here{sinks_here(sinks.sinks, shape), sinks.gradient};
   if (!exchanges_heads()) {
+    sinks_backward(runtime, shape, here, forward.own, dy);
     return row_.backward(runtime, *same_heads_, shape, qkv, forward.own, dy, gradients);
   }
   const HeadExchange exchange(runtime, *ulysses_, shape);
   const AttentionOutput out{forward.exchanged_y, forward.own.log_sum_exp};
   const Tensor d_y = exchange.gradient_to_heads(dy);
+  sinks_backward(runtime, shape, here, out, d_y);
   const Tensor d_qkv = exchange.allocate_qkv(dy.dtype());
   {
     const QkvHeads heads = exchange.heads_of(forward.exchanged_qkv);

@@ -6,6 +6,7 @@
 #include "backends/runtime.hpp"
 
 #include "strategies/model/attention.hpp"
+#include "strategies/model/attention_sinks.hpp"
 #include "strategies/model/context_attention.hpp"
 #include "strategies/model/sequence_part.hpp"
 
@@ -41,12 +42,15 @@ class ContextParallel {
   [[nodiscard]] SequencePart part() const { return {group_.rank(), group_.size()}; }
 
   /// As attend() and backward_attend().
-  [[nodiscard]] Attended forward(Runtime& runtime, const AttentionShape& whole,
-                                 const QkvHeads& qkv) const;
+  [[nodiscard]] Attended forward(Runtime& runtime, const AttentionShape& whole, const QkvHeads& qkv,
+                                 const Sinks& sinks = {}) const;
   void backward(Runtime& runtime, const AttentionShape& whole, const QkvHeads& qkv,
-                const Attended& forward, const Tensor& dy, const QkvHeads& gradients) const;
+                const Attended& forward, const Tensor& dy, const QkvHeads& gradients,
+                const SinkSlopes& sinks = {}) const;
 
  private:
+  // Those of the heads that this rank attends with.
+  [[nodiscard]] Sinks sinks_here(Sinks sinks, const AttentionShape& here) const;
   // Attention of whole samples, as the ranks that share its heads see it.
   [[nodiscard]] AttentionShape shape_here(AttentionShape whole) const;
   [[nodiscard]] bool exchanges_heads() const { return ulysses_ != nullptr; }

@@ -79,6 +79,9 @@ class Rotation {
   Hop hop_;
 };
 
+// A window or a chunk may end before it reaches a block, which is then not computed with.
+bool sees_something(const AttentionShape& shape) { return shape.work().query_rows > 0; }
+
 }  // namespace
 
 AttentionOutput ring_attention_forward(Runtime& runtime, Communicator& ring,
@@ -93,14 +96,18 @@ AttentionOutput ring_attention_forward(Runtime& runtime, Communicator& ring,
     for (int step = 0; step < ring.size(); ++step) {
       rotation.post_next(step);
       const AttentionShape here = rotation.shape(step);
-      if (step == 1) part = allocate_attention(runtime, shape, dtype, sum_dtype);
-      attention_forward_into(runtime, here, rotation.qkv(step), step == 0 ? sum : part);
-      if (step > 0) merge_attention(runtime, here, part, sum);
+      if (sees_something(here)) {
+        if (step > 0 && !part.y.defined()) {
+          part = allocate_attention(runtime, shape, dtype, sum_dtype);
+        }
+        attention_forward_into(runtime, here, rotation.qkv(step), step == 0 ? sum : part);
+        if (step > 0) merge_attention(runtime, here, part, sum);
+      }
       rotation.finish_step(step);
     }
   }
   if (sum_dtype == dtype) return sum;
-  const std::int64_t width = shape.num_heads * shape.head_size;
+  const std::int64_t width = shape.y_row();
   const Tensor y = new_activation(runtime, sum.y.shape(), dtype);
   const HeadCopy rounded{
       .from = {sum.y, width, 0}, .to = {y, width, 0}, .rows = num_rows(y), .width = width};
@@ -115,11 +122,11 @@ void ring_attention_backward(Runtime& runtime, Communicator& ring, const Attenti
   const DType dtype = qkv.q.tensor.dtype();
   const DType sum_dtype = statistics_dtype(dtype);
   const KeyBlocks blocks(runtime, shape);
-  const std::int64_t width = shape.num_heads * shape.head_size;
+  const std::int64_t width = shape.q_row();
   // Summed over blocks before it is rounded.
   Heads dq_sum = gradients.q;
   if (sum_dtype != dtype) {
-    dq_sum = {new_activation(runtime, forward.y.shape(), sum_dtype), width, 0};
+    dq_sum = {new_activation(runtime, with_last(forward.y.shape(), width), sum_dtype), width, 0};
   }
   {
     Rotation rotation(ring, blocks, shape, qkv);
@@ -130,10 +137,20 @@ void ring_attention_backward(Runtime& runtime, Communicator& ring, const Attenti
       if (step == 0) {
         attention_backward(runtime, here, qkv, forward, dy, {dq_sum, gradients.k, gradients.v});
       } else {
-        const Tensor part = blocks.allocate(dtype);
-        attention_backward(runtime, here, rotation.qkv(step), forward, dy,
-                           {dq_sum, blocks.k_of(part), blocks.v_of(part)}, /*adds_to_dq=*/true);
-        if (step > 1) add_in_place(runtime, gradient.take(), part);
+        Tensor part = blocks.allocate(dtype);  // Zeros.
+        const bool sees = sees_something(here);
+        if (sees) {
+          attention_backward(runtime, here, rotation.qkv(step), forward, dy,
+                             {dq_sum, blocks.k_of(part), blocks.v_of(part)}, /*adds_to_dq=*/true);
+        }
+        if (step > 1) {
+          const Tensor before = gradient.take();
+          if (sees) {
+            add_in_place(runtime, before, part);
+          } else {
+            part = before;
+          }
+        }
         gradient = Hop(ring, part, blocks.allocate(dtype), "key and value gradients");
       }
       rotation.finish_step(step);

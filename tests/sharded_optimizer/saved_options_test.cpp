@@ -57,7 +57,7 @@ WholeState after_a_step(const Setup& setup, const std::vector<SerializedState>& 
   return whole;
 }
 
-bool mentions(const std::string& text, const std::string& part) {
+bool has_words(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -81,10 +81,10 @@ TEST_CASE("P49: a state of other optimizer options is refused, unless the caller
               throw;
             }
           }) == "E0810");
-    CHECK(mentions(message, "\"" + std::string(option.name) + "\" is " +
+    CHECK(has_words(message, "\"" + std::string(option.name) + "\" is " +
                                 shardsim::describe(ScalarValue(was))));
-    CHECK(mentions(message, shardsim::describe(ScalarValue(is)) + " here"));
-    CHECK(mentions(message, "SavedOptions::keep_own"));
+    CHECK(has_words(message, shardsim::describe(ScalarValue(is)) + " here"));
+    CHECK(has_words(message, "SavedOptions::keep_own"));
     // It goes on as a training from a state with these options would.
     std::vector<SerializedState> agreeing = states;
     for (SerializedState& state : agreeing) state.scalars.insert_or_assign(option.name, is);

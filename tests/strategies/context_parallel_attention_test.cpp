@@ -13,8 +13,13 @@ namespace {
 // Sums of some dozen products of order one, in another order than on one device: about 1e-15.
 constexpr double kAttentionRounding = 1e-12;
 
+AttentionMask mask_of(bool causal) {
+  return {causal ? AttentionReach::causal : AttentionReach::all, 0};
+}
+
 void check_equal(const ContextCase& c, const DenseAttention& whole, double bound,
                  DType dtype = DType::fp64) {
+  std::vector<double> sinks(static_cast<std::size_t>(c.shape.num_heads));
   run_ranks(c.c, [&](Runtime& runtime, Communicator& group) {
     const ContextRun run(c, runtime, group, &whole, dtype);
     const SequencePart part{group.rank(), c.c};
@@ -23,13 +28,21 @@ void check_equal(const ContextCase& c, const DenseAttention& whole, double bound
     };
     const Shape queries{c.shape.batch, c.share(), c.q_width()};
     const Shape keys{c.shape.batch, c.share(), c.k_width()};
+    const Shape values{c.shape.batch, c.share(), c.v_width()};
     INFO(describe(c) << ", rank " << group.rank());
-    CHECK(run.out.own.y.shape() == queries);
+    CHECK(run.out.own.y.shape() == Shape{c.shape.batch, c.share(), c.y_width()});
     CHECK(error(run.out.own.y, whole.y) <= bound);
     CHECK(error(taken(run.gradients.q, queries), whole.dq) <= bound);
     CHECK(error(taken(run.gradients.k, keys), whole.dk) <= bound);
-    CHECK(error(taken(run.gradients.v, keys), whole.dv) <= bound);
+    CHECK(error(taken(run.gradients.v, values), whole.dv) <= bound);
+    for (std::size_t i = 0; c.has_sinks && i < sinks.size(); ++i) {
+      sinks[i] += run.sinks.gradient.get(static_cast<std::int64_t>(i));
+    }
   });
+  for (std::size_t i = 0; c.has_sinks && i < sinks.size(); ++i) {
+    INFO(describe(c) << ", sink " << i);
+    CHECK(std::fabs(sinks[i] - whole.sinks.gradient.get(static_cast<std::int64_t>(i))) <= bound);
+  }
 }
 
 }  // namespace
@@ -46,11 +59,37 @@ TEST_CASE("P43: attention and its three gradients are those of one device, in ev
                        .num_heads = heads_per_group * g,
                        .num_groups = g,
                        .head_size = 2,
-                       .causal = causal};
+                       .mask = mask_of(causal)};
             c.fused = b == 1;
             check_equal(c, DenseAttention(c), kAttentionRounding);
           }
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("P43: windows, chunks, caps, sinks and narrow values are those of one device") {
+  for (const int ranks : {2, 4}) {
+    const std::int64_t s = 8 * ranks;
+    for (ContextCase c : forms_of(ranks)) {
+      for (const AttentionMask mask :
+           {AttentionMask{AttentionReach::causal, 0}, AttentionMask{AttentionReach::sliding, 1},
+            AttentionMask{AttentionReach::sliding, 3},
+            AttentionMask{AttentionReach::sliding, s - 1},
+            AttentionMask{AttentionReach::chunked, 4}, AttentionMask{AttentionReach::chunked, 7}}) {
+        c.shape = {.batch = 2,
+                   .seq_len = s,
+                   .num_heads = 2 * ranks,
+                   .num_groups = ranks,
+                   .head_size = 3,
+                   .value_size = 2,
+                   .mask = mask,
+                   .scale = 0.75,
+                   .score_cap = 1.5};
+        c.has_sinks = true;
+        c.fused = mask.size == 3;
+        check_equal(c, DenseAttention(c), kAttentionRounding);
       }
     }
   }
@@ -107,7 +146,7 @@ TEST_CASE("P44: every rank computes as much, together as much as one device") {
                    .num_heads = 2 * ranks,
                    .num_groups = ranks,
                    .head_size = 4,
-                   .causal = causal};
+                   .mask = mask_of(causal)};
         FiberOptions options;
         options.has_data = false;
         options.cluster = test_cluster(ranks);
@@ -139,12 +178,12 @@ TEST_CASE("P44: every step of a ring is the same work, whoever's keys it meets")
       for (int queries = 0; queries < c; queries += u) {
         std::int64_t sum = 0;
         for (int keys = 0; keys < c; keys += u) {
-          const AttentionWork work = attention_work(s, {queries, u, c}, {keys, u, c}, true);
+          const AttentionWork work = attention_work(s, {queries, u, c}, {keys, u, c}, {});
           INFO("c " << c << " u " << u << ": queries of " << queries << ", keys of " << keys);
           CHECK(work.twice_pairs == s * s * u / c * u / c);
           sum += work.twice_pairs;
         }
-        CHECK(sum == attention_work(s, {queries, u, c}, {0, c, c}, true).twice_pairs);
+        CHECK(sum == attention_work(s, {queries, u, c}, {0, c, c}, {}).twice_pairs);
       }
     }
   }
@@ -179,7 +218,7 @@ TEST_CASE("the work of shares is what counting every run gives") {
                 expected.query_rows += sees ? run : 0;
               }
               for (const bool any : seen) expected.key_rows += any ? run : 0;
-              const AttentionWork work = attention_work(run * all, queries, keys, causal);
+              const AttentionWork work = attention_work(run * all, queries, keys, mask_of(causal));
               CHECK(work.twice_pairs == expected.twice_pairs);
               CHECK(work.query_rows == expected.query_rows);
               CHECK(work.key_rows == expected.key_rows);
@@ -191,8 +230,7 @@ TEST_CASE("the work of shares is what counting every run gives") {
   }
   // The work on a million ranks is known at once, too.
   const int many = 1 << 20;
-  const AttentionWork work =
-      attention_work(2LL * many, {5, 1, many}, {0, many, many}, /*causal=*/true);
+  const AttentionWork work = attention_work(2LL * many, {5, 1, many}, {0, many, many}, {});
   CHECK(work.twice_pairs == 4LL * many);
 }
 

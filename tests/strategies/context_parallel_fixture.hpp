@@ -19,10 +19,13 @@ struct ContextCase {
   int ulysses_degree = 1;  ///< For two_level.
   AttentionShape shape;    ///< The shape of whole samples.
   bool fused = false;      ///< q, k and v lie in one tensor.
+  bool has_sinks = false;
 
   [[nodiscard]] std::int64_t share() const { return shape.seq_len / c; }
   [[nodiscard]] std::int64_t q_width() const { return shape.num_heads * shape.head_size; }
   [[nodiscard]] std::int64_t k_width() const { return shape.num_groups * shape.head_size; }
+  [[nodiscard]] std::int64_t v_width() const { return shape.num_groups * shape.value_width(); }
+  [[nodiscard]] std::int64_t y_width() const { return shape.num_heads * shape.value_width(); }
 };
 
 inline const char* name_of(ContextAttention form) {
@@ -34,8 +37,9 @@ inline std::string describe(const ContextCase& c) {
   std::ostringstream text;
   text << name_of(c.form) << " c " << c.c << " u " << c.ulysses_degree << " b " << c.shape.batch
        << " s " << c.shape.seq_len << " a " << c.shape.num_heads << " g " << c.shape.num_groups
-       << " d " << c.shape.head_size << (c.shape.causal ? " causal" : " all")
-       << (c.fused ? " fused" : "");
+       << " d " << c.shape.head_size << " d_v " << c.shape.value_width() << " mask "
+       << static_cast<int>(c.shape.mask.reach) << " of " << c.shape.mask.size
+       << (c.has_sinks ? " sinks" : "") << (c.fused ? " fused" : "");
   return text.str();
 }
 
@@ -61,7 +65,7 @@ struct QueryKeyValue : QkvHeads {
                               dtype);
     };
     if (c.fused) {
-      const std::int64_t width = c.q_width() + 2 * c.k_width();
+      const std::int64_t width = c.q_width() + c.k_width() + c.v_width();
       const Tensor all = allocate(width);
       q = {all, width, 0};
       k = {all, width, c.q_width()};
@@ -70,7 +74,7 @@ struct QueryKeyValue : QkvHeads {
     }
     q = {allocate(c.q_width()), c.q_width(), 0};
     k = {allocate(c.k_width()), c.k_width(), 0};
-    v = {allocate(c.k_width()), c.k_width(), 0};
+    v = {allocate(c.v_width()), c.v_width(), 0};
   }
 };
 
@@ -97,17 +101,23 @@ struct DenseAttention {
     const std::int64_t s = c.shape.seq_len;
     q = scaled(random_tensor("q", {b, s, c.q_width()}, dtype), scale);
     k = scaled(random_tensor("k", {b, s, c.k_width()}, dtype), scale);
-    v = random_tensor("v", {b, s, c.k_width()}, dtype);
-    dy = random_tensor("dy", {b, s, c.q_width()}, dtype);
+    v = random_tensor("v", {b, s, c.v_width()}, dtype);
+    dy = random_tensor("dy", {b, s, c.y_width()}, dtype);
+    if (c.has_sinks) {
+      sinks.sinks.tensor = random_tensor("sinks", {c.shape.num_heads}, dtype);
+      sinks.gradient = zeros({c.shape.num_heads}, dtype);
+    }
     dq = zeros(q.shape(), dtype);
     dk = zeros(k.shape(), dtype);
     dv = zeros(v.shape(), dtype);
     LocalRuntime runtime;
     const auto heads = [&](const Tensor& of_q, const Tensor& of_k, const Tensor& of_v) {
-      return QkvHeads{{of_q, c.q_width(), 0}, {of_k, c.k_width(), 0}, {of_v, c.k_width(), 0}};
+      return QkvHeads{{of_q, c.q_width(), 0}, {of_k, c.k_width(), 0}, {of_v, c.v_width(), 0}};
     };
     const AttentionOutput out = attention_forward(runtime, c.shape, heads(q, k, v));
+    add_sinks(runtime, c.shape, sinks.sinks, out);
     y = out.y;
+    sinks_backward(runtime, c.shape, sinks, out, dy);
     attention_backward(runtime, c.shape, heads(q, k, v), out, dy, heads(dq, dk, dv));
   }
 
@@ -118,6 +128,7 @@ struct DenseAttention {
 
   Tensor q, k, v, dy;
   Tensor y, dq, dk, dv;
+  SinkSlopes sinks;  // Undefined, if there are none.
 };
 
 /// Forward and backward of one rank. `whole` null: without data.
@@ -127,7 +138,7 @@ struct ContextRun {
       : parallel(group, c.form, c.ulysses_degree),
         inputs(runtime, c, c.share(), dtype),
         gradients(runtime, c, c.share(), dtype),
-        dy(runtime.allocate(MemoryCategory::activations, {c.shape.batch, c.share(), c.q_width()},
+        dy(runtime.allocate(MemoryCategory::activations, {c.shape.batch, c.share(), c.y_width()},
                             dtype)) {
     if (whole != nullptr) {
       const auto mine = [&](const Tensor& all) {
@@ -136,17 +147,24 @@ struct ContextRun {
       fill(inputs.q, mine(whole->q));
       fill(inputs.k, mine(whole->k));
       fill(inputs.v, mine(whole->v));
-      fill({dy, c.q_width(), 0}, mine(whole->dy));
+      fill({dy, c.y_width(), 0}, mine(whole->dy));
     }
-    out = parallel.forward(runtime, c.shape, inputs);
+    if (c.has_sinks) {
+      sinks.sinks.tensor =
+          whole != nullptr ? whole->sinks.sinks.tensor
+                           : runtime.allocate(MemoryCategory::params, {c.shape.num_heads}, dtype);
+      sinks.gradient = runtime.allocate(MemoryCategory::grads, {c.shape.num_heads}, dtype);
+    }
+    out = parallel.forward(runtime, c.shape, inputs, sinks.sinks);
     after_forward = runtime.ledger()->total_now();
-    parallel.backward(runtime, c.shape, inputs, out, dy, gradients);
+    parallel.backward(runtime, c.shape, inputs, out, dy, gradients, sinks);
   }
 
   ContextParallel parallel;
   QueryKeyValue inputs;
   QueryKeyValue gradients;
   Tensor dy;
+  SinkSlopes sinks;
   Attended out;
   std::int64_t after_forward = 0;
 };
@@ -156,8 +174,9 @@ inline std::int64_t elements_sent(const ContextCase& c) {
   const std::int64_t u = ulysses_size(c.form, c.c, c.ulysses_degree);
   const std::int64_t ring = c.c / u;
   const std::int64_t tokens = c.shape.batch * c.share();
-  const std::int64_t exchanged = 2 * (2 * c.q_width() + 2 * c.k_width()) * tokens * (u - 1) / u;
-  return 6 * tokens * c.k_width() * (ring - 1) + exchanged;
+  const std::int64_t keys = c.k_width() + c.v_width();
+  const std::int64_t exchanged = 2 * (c.q_width() + c.y_width() + keys) * tokens * (u - 1) / u;
+  return 3 * tokens * keys * (ring - 1) + exchanged;
 }
 
 /// Every form that fits c ranks: heads and groups are multiples of c.

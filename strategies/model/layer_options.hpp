@@ -1,0 +1,17 @@
+#pragma once
+
+#include "strategies/model/attention_mask.hpp"
+
+// What a block has of its own, in a stack whose blocks differ.
+namespace shardsim {
+
+struct LayerOptions {
+  AttentionMask mask = {};
+  bool has_rotary = true;   ///< Rotary positions turn queries and keys; llama.
+  double rope_theta = 0.0;  ///< Their base; 0: the model's.
+  bool has_sinks = false;   ///< Attention sinks; llama.
+
+  friend bool operator==(const LayerOptions&, const LayerOptions&) = default;
+};
+
+}  // namespace shardsim
