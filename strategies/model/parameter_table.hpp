@@ -60,11 +60,12 @@ class ParameterTable {
     specs_.back().sum_over_tp = false;  // Applied to all tokens, within a region.
     return index;
   }
-  /// Matrices [experts, n, k], one per expert, of which each of `parts` ranks has some experts'.
-  /// In one part they are dense weights.
+  /// Matrices [experts, n, k], one per expert, or biases [experts, n], of which each of `parts`
+  /// ranks has some experts'. In one part they are dense weights.
   int add_experts(std::string name, const Shape& whole, const Init& init, int parts) {
     const int index = add_split(std::move(name), whole, init, 0, parts);
     specs_.back().expert = true;
+    if (whole.rank() == 2) specs_.back().matrix_rows = {};
     specs_.back().split.over = SplitRanks::expert;
     return index;
   }
