@@ -58,15 +58,6 @@ void resolve_count(Reading& r) {
 
 }  // namespace
 
-const LayerSpec& ModelSpec::layer(std::int64_t index) const {
-  std::int64_t listed = 0;
-  for (const LayerSpec& each : layers) listed += each.repeats;
-  index %= listed;
-  const LayerSpec* here = layers.data();
-  while (index >= here->repeats) index -= here++->repeats;
-  return *here;
-}
-
 void resolve_layers(Reading& r) {
   const ModelSpec& m = r.scenario.model;
   if (m.layers.empty()) {

@@ -118,55 +118,6 @@ void resolve_attention_biases(Reading& r) {
   }
 }
 
-std::int64_t gpt2_parameters(const ModelSpec& m) {
-  const std::int64_t h = m.hidden_size;
-  const std::int64_t f = m.ffn_hidden_size;
-  const std::int64_t a = m.head_dim * m.num_attention_heads;
-  const std::int64_t layer = 4 * h * a + 3 * a + 2 * h * f + 6 * h + f;
-  const std::int64_t tables = (m.vocab_size + m.max_position_embeddings) * h;
-  const std::int64_t head = m.tied_embeddings ? 0 : m.vocab_size * h;
-  return tables + m.num_layers * layer + 2 * h + head;
-}
-
-// In one layer, with the router and the shared expert.
-std::int64_t expert_parameters(const ModelSpec& m) {
-  const std::int64_t h = m.hidden_size;
-  const std::int64_t f = m.moe_ffn_hidden_size;
-  const std::int64_t biases = (m.moe_router_logit_bias ? m.num_experts : 0) +
-                              (m.moe_expert_bias ? m.num_experts * (2 * f + h) : 0);
-  const std::int64_t gate = m.moe_shared_gate ? h : 0;
-  return m.num_experts * h + 3 * (m.num_experts * f + m.moe_shared_ffn_hidden_size) * h + biases +
-         gate;
-}
-
-std::int64_t llama_parameters(const ModelSpec& m) {
-  const std::int64_t h = m.hidden_size;
-  const std::int64_t f = m.ffn_hidden_size;
-  const std::int64_t a = m.head_dim * m.num_attention_heads;
-  const std::int64_t k = m.head_dim * m.num_query_groups;
-  const std::int64_t norms = m.query_key_norm == QueryKeyNorm::per_head ? 2 * m.head_dim
-                             : m.query_key_norm == QueryKeyNorm::whole  ? a + k
-                                                                        : 0;
-  const std::int64_t gate = m.attention_output_gate ? h * a : 0;
-  std::int64_t sinks = 0;
-  for (std::int64_t i = 0; i < m.num_layers && !m.layers.empty(); ++i) {
-    sinks += m.layer(i).sinks ? m.num_attention_heads : 0;
-  }
-  const std::int64_t biases =
-      (m.query_key_value_bias ? a + 2 * k : 0) + (m.attention_out_bias ? h : 0);
-  const std::int64_t layer = 2 * h * a + 2 * h * k + 2 * h + norms + biases + gate;
-  const std::int64_t head = m.tied_embeddings ? 0 : m.vocab_size * h;
-  const std::int64_t with_experts = m.num_experts > 0 ? m.num_layers - m.first_dense_layers : 0;
-  const std::int64_t experts = expert_parameters(m);
-  return m.vocab_size * h + m.num_layers * layer + (m.num_layers - with_experts) * 3 * h * f +
-         with_experts * experts + sinks + h + head;
-}
-
-std::int64_t mlp_parameters(const ModelSpec& m) {
-  const std::int64_t f = m.ffn_hidden_size;
-  return m.hidden_size * f + f + (m.num_layers - 1) * (f * f + f) + f * m.vocab_size + m.vocab_size;
-}
-
 struct Divisible {
   const char* field;
   std::int64_t ModelSpec::*size;
@@ -277,22 +228,6 @@ void resolve_ulysses(Reading& r) {
     refuse_heads(r, is_chosen ? kUlysses : "parallelism.cp", u);
   }
 }
-
-}  // namespace
-
-std::int64_t num_parameters(const ModelSpec& model) {
-  switch (model.family) {
-    case ModelFamily::mlp:
-      return mlp_parameters(model);
-    case ModelFamily::gpt2:
-      return gpt2_parameters(model);
-    case ModelFamily::llama:
-      return llama_parameters(model);
-  }
-  return 0;
-}
-
-namespace {
 
 // Choices that the llama family has alone, and those of the transformers.
 void resolve_attention_choices(Reading& r) {

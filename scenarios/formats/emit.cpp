@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "strategies/model/make_model.hpp"
 #include "strategies/optimizer/rules.hpp"
 
+#include "scenarios/formats/emit_flags.hpp"
 #include "scenarios/formats/megatron.hpp"
 #include "scenarios/formats/torchtitan.hpp"
 #include "scenarios/stage_places.hpp"
@@ -25,179 +25,6 @@
 namespace shardsim {
 
 namespace {
-
-class Flags {
- public:
-  void note(const std::string& words) { notes_ += "# " + words + "\n"; }
-  void flag(const std::string& name) { lines_.push_back(megatron::flag_of(name)); }
-  void flag(const NamePair& pair) { flag(std::string(pair.theirs)); }
-  template <class Value>
-  void flag(const std::string& name, const Value& value) {
-    lines_.push_back(fmt::format("{} {}", megatron::flag_of(name), value));
-  }
-  template <class Value>
-  void flag(const NamePair& pair, const Value& value) {
-    flag(std::string(pair.theirs), value);
-  }
-  [[nodiscard]] std::string text(const std::string& start) const {
-    std::string text = notes_ + start;
-    for (const std::string& line : lines_) text += " \\\n  " + line;
-    return text + "\n";
-  }
-
- private:
-  std::string notes_;
-  std::vector<std::string> lines_;
-};
-
-// "[1,1,0]": of each layer, whether it is so.
-std::string list_of_layers(const ModelSpec& model, bool (*is_so)(const LayerSpec&)) {
-  std::vector<int> list;
-  for (std::int64_t i = 0; i < model.num_layers; ++i) list.push_back(is_so(model.layer(i)) ? 1 : 0);
-  return fmt::format("'[{}]'", fmt::join(list, ","));
-}
-
-// Windows, sinks, and layers without rotary positions.
-void add_layers(const ModelSpec& model, Flags& flags) {
-  std::set<std::int64_t> windows;
-  std::set<bool> sinks;
-  bool all_turn = true;
-  for (const LayerSpec& layer : model.layers) {
-    windows.insert(layer.window_size);
-    sinks.insert(layer.sinks);
-    all_turn = all_turn && layer.rotary;
-    if (layer.chunk_size > 0) flags.note("Megatron-LM has no chunked attention (model.layers)");
-    if (layer.rope_theta > 0) {
-      flags.note("Megatron-LM has one rotary base for all layers (model.layers[].rope_theta)");
-    }
-  }
-  const bool some_see_all = windows.erase(0) > 0;
-  if (windows.size() > 1) flags.note("Megatron-LM has one window for all layers (model.layers)");
-  if (windows.size() == 1) {
-    flags.flag("window-size", fmt::format("'({},0)'", *windows.begin() - 1));
-    if (some_see_all) {
-      flags.flag("window-attn-skip-freq", list_of_layers(model, [](const LayerSpec& layer) {
-                   return layer.window_size > 0;
-                 }));
-    }
-  }
-  if (!all_turn) {
-    flags.flag("no-rope-freq",
-               list_of_layers(model, [](const LayerSpec& layer) { return !layer.rotary; }));
-  }
-  if (sinks.size() > 1) flags.note("Megatron-LM has sinks in all layers or none (model.layers)");
-  if (sinks.size() == 1 && *sinks.begin()) flags.flag("softmax-type", "learnable");
-}
-
-void add_attention(const ModelSpec& model, Flags& flags) {
-  if (model.query_key_norm == QueryKeyNorm::per_head) flags.flag("qk-layernorm");
-  if (model.query_key_norm == QueryKeyNorm::weightless) flags.flag("qk-l2-norm");
-  if (model.query_key_norm == QueryKeyNorm::whole) {
-    flags.note("Megatron-LM norms each head alone (query_key_norm whole)");
-  }
-  if (model.attention_output_gate) flags.flag("attention-output-gate");
-  if (model.attention_scale > 0)
-    flags.flag("softmax-scale", fmt::format("{}", model.attention_scale));
-  if (model.attention_logit_cap > 0 || model.final_logit_cap > 0) {
-    flags.note("Megatron-LM caps neither scores nor logits (attention_logit_cap, final_logit_cap)");
-  }
-  add_layers(model, flags);
-}
-
-void add_model(const ModelSpec& model, Flags& flags) {
-  flags.flag(megatron::kLayers, model.num_layers);
-  flags.flag(megatron::kHidden, model.hidden_size);
-  flags.flag(megatron::kFfn, model.ffn_hidden_size);
-  flags.flag(megatron::kHeads, model.num_attention_heads);
-  if (model.num_query_groups != model.num_attention_heads) {
-    flags.flag("group-query-attention");
-    flags.flag(megatron::kGroups, model.num_query_groups);
-  }
-  if (model.head_dim * model.num_attention_heads != model.hidden_size) {
-    flags.flag(megatron::kHeadDim, model.head_dim);
-  }
-  add_attention(model, flags);
-  if (model.family == ModelFamily::llama && model.query_key_value_bias) flags.flag("add-qkv-bias");
-  if (model.family == ModelFamily::llama && model.attention_out_bias) {
-    flags.note("Megatron-LM has no bias of attention's output (attention_out_bias) alone");
-  }
-  flags.flag(megatron::kLength, model.seq_len);
-  flags.flag(megatron::kPositions, model.max_position_embeddings);
-  if (model.family == ModelFamily::llama) {
-    flags.flag("swiglu");
-    flags.flag("normalization", "RMSNorm");
-    flags.flag("position-embedding-type", "rope");
-    flags.flag(megatron::kRotaryBase, static_cast<std::int64_t>(model.rope_theta));
-    if (model.rotary_dim != model.head_dim) {
-      flags.flag("rotary-percent", fmt::format("{}", static_cast<double>(model.rotary_dim) /
-                                                         static_cast<double>(model.head_dim)));
-    }
-    flags.flag("disable-bias-linear");
-  }
-  if (!model.tied_embeddings) flags.flag(megatron::kUntied);
-}
-
-// The router. Its weights are not normalised, in softmax where they are those of all experts, in
-// sigmoids where there is but one.
-void add_router(const ModelSpec& model, Flags& flags) {
-  const bool is_sigmoid = model.moe_router_score == RouterScore::sigmoid;
-  const bool is_alone = model.num_experts_per_token == 1;
-  if (is_sigmoid) flags.flag("moe-router-score-function", "sigmoid");
-  if (!is_sigmoid && !model.moe_router_normalised) flags.flag("moe-router-pre-softmax");
-  if (is_sigmoid ? model.moe_router_normalised == is_alone
-                 : model.moe_router_normalised && is_alone) {
-    flags.note(
-        fmt::format("Megatron-LM has no moe_router_normalised {} of {} with {} expert{} per "
-                    "token",
-                    model.moe_router_normalised, to_string(model.moe_router_score),
-                    model.num_experts_per_token, is_alone ? "" : "s"));
-  }
-  if (model.moe_router_scaling_factor != 1.0) {
-    flags.flag("moe-router-topk-scaling-factor", model.moe_router_scaling_factor);
-  }
-  if (model.moe_router_bias_update_rate > 0.0 && is_sigmoid) {
-    flags.flag("moe-router-enable-expert-bias");
-    flags.flag("moe-router-bias-update-rate", model.moe_router_bias_update_rate);
-  } else if (model.moe_router_bias_update_rate > 0.0) {
-    flags.note(
-        "Megatron-LM has biases of the choice (moe_router_bias_update_rate) for sigmoids only");
-  }
-  if (model.moe_router_num_groups > 1) {
-    flags.flag("moe-router-num-groups", model.moe_router_num_groups);
-    flags.flag("moe-router-group-topk", model.moe_router_group_topk);
-    if (model.moe_router_group_score == GroupScore::maximum &&
-        model.num_experts_per_token > model.moe_router_group_topk) {
-      flags.note(
-          "Megatron-LM has no moe_router_group_score maximum: it adds a group's best experts");
-    }
-  }
-  if (model.moe_weight_on_input) flags.flag("moe-apply-probs-on-input");
-  if (model.moe_z_loss_coeff > 0.0) flags.flag("moe-z-loss-coeff", model.moe_z_loss_coeff);
-  if (model.moe_router_logit_bias) {
-    flags.note("Megatron-LM has no trained bias of the router (moe_router_logit_bias)");
-  }
-}
-
-void add_experts(const ModelSpec& model, Flags& flags) {
-  if (model.num_experts == 0) return;
-  flags.flag(megatron::kExperts, model.num_experts);
-  flags.flag(megatron::kTopK, model.num_experts_per_token);
-  flags.flag(megatron::kExpertFfn, model.moe_ffn_hidden_size);
-  flags.flag("moe-grouped-gemm");
-  if (model.moe_shared_ffn_hidden_size > 0) {
-    flags.flag(megatron::kSharedFfn, model.moe_shared_ffn_hidden_size);
-    if (model.moe_shared_gate) flags.flag("moe-shared-expert-gate");
-  }
-  if (model.moe_expert_bias) {
-    flags.note(
-        "Megatron-LM has no biases of experts (moe_expert_bias) beside layers without biases");
-  }
-  if (model.first_dense_layers > 0) {
-    flags.flag("moe-layer-freq", fmt::format("'([0]*{}+[1]*{})'", model.first_dense_layers,
-                                             model.num_layers - model.first_dense_layers));
-  }
-  add_router(model, flags);
-}
 
 void add_context(const ParallelismSpec& p, Flags& flags) {
   if (p.cp == 1) return;

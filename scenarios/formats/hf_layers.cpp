@@ -13,7 +13,7 @@ const std::vector<JsonValue>* list_of(ForeignObject& config, const std::string& 
   const auto length = static_cast<std::int64_t>(list->array().size());
   if (length != num_layers) {
     config.refuse(
-        "E1359", key,
+        "E1346", key,
         fmt::format("{} has {} entries for {} layers", config.name_of(key), length, num_layers),
         "take the config.json of the checkpoint itself");
   }

@@ -19,7 +19,7 @@ struct HfLayer {
 };
 
 /// The kind of every layer, by `layer_types`, or `sliding_window` with what switches it on, and
-/// `no_rope_layers`. Throws ScenarioError E1359: lists of another length than the layers.
+/// `no_rope_layers`. Throws ScenarioError E1346: lists of another length than the layers.
 [[nodiscard]] std::vector<HfLayer> read_hf_layers(ForeignObject& config,
                                                   const std::string& model_type,
                                                   std::int64_t num_layers, bool sinks);

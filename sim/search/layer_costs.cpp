@@ -120,7 +120,7 @@ bool is_of_layer_but_context(const std::string& name) {
 // If data-parallel ranks are neighbours, each layout has its groups at other places.
 bool is_of_none(const std::string& /*name*/) { return false; }
 
-// What one probe finds, of a model of one block.
+// The costs that one probe finds, by a model of one block.
 struct LayerProbe {
   ModuleCost embedding;
   ModuleCost block;

@@ -59,7 +59,7 @@ struct WeightCounts {
 /// A run can only take longer, and hold more.
 struct LayerCosts {
   ModuleCost embedding;
-  std::vector<ModuleCost> blocks;  ///< Of each kind,
+  std::vector<ModuleCost> blocks;  ///< One of each kind,
   std::vector<int> kind_of;        ///< and the kind of each block: see BlockKinds.
   ModuleCost head;
   std::int64_t message = 0;  ///< Bytes that a stage sends to the next, per microbatch.
@@ -72,7 +72,7 @@ struct LayerCosts {
 /// The weights of the modules on one rank.
 struct LayerWeights {
   WeightCounts embedding;
-  std::vector<WeightCounts> blocks;  ///< Of each kind: see BlockKinds.
+  std::vector<WeightCounts> blocks;  ///< One of each kind: see BlockKinds.
   WeightCounts head;                 ///< Without a tied table of tokens,
   std::int64_t tied_table = 0;       ///< which has this many elements.
 };

@@ -106,7 +106,7 @@ RowMatrix scores_of(const AttentionShape& shape, const RowMatrix& q, const RowMa
   return scores;
 }
 
-// Of each score by what it was before its cap: 1 - (z / C)^2. Empty if there is none.
+// The slope of each score by what it was before its cap: 1 - (z / C)^2. Empty without a cap.
 RowMatrix slope_of_cap(const AttentionShape& shape, const RowMatrix& scores) {
   if (shape.score_cap <= 0.0) return {};
   const double cap = shape.score_cap;

@@ -30,7 +30,7 @@ std::array<Positions, 2> runs_of(std::int64_t seq_len, const SequenceShares& sha
   return {{{shares.first * run, end}, {seq_len - end, seq_len - shares.first * run}}};
 }
 
-// Of `rows`, those in one of two ranges.
+// How many of `rows` are in one of two ranges.
 std::int64_t count_in(const Positions& rows, const std::array<Positions, 2>& ranges) {
   const Positions a = overlap(rows, ranges[0]);
   const Positions b = overlap(rows, ranges[1]);

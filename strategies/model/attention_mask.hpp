@@ -10,9 +10,9 @@ namespace shardsim {
 
 enum class AttentionReach : std::uint8_t {
   causal,   ///< Its own position and those before.
-  sliding,  ///< Of these, the last `size`, its own among them. Source: Beltagy et al.,
+  sliding,  ///< The last `size` positions, its own among them. Source: Beltagy et al.,
             ///< "Longformer" (2020); Jiang et al., "Mistral 7B" (2023).
-  chunked,  ///< Of these, those of its own chunk of `size` positions. Source: transformers'
+  chunked,  ///< The same as causal, within its own chunk of `size` positions. Source: transformers'
             ///< Llama4TextConfig.attention_chunk_size.
   all,      ///< Every position: no mask.
 };

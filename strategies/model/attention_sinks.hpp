@@ -19,7 +19,7 @@ struct Sinks {
 /// The same for backward.
 struct SinkSlopes {
   Sinks sinks;
-  Tensor gradient;  ///< Of all elements of sinks.tensor; is added to.
+  Tensor gradient;  ///< Has the size of sinks.tensor, and is added to.
 };
 
 /// With sink sigma, L becomes ln(e^L + e^sigma), and y becomes y e^(L before - L). From then on

@@ -2,7 +2,7 @@
 
 #include "strategies/model/attention_mask.hpp"
 
-// What a block has of its own, in a stack whose blocks differ.
+// Options of one block, in a stack whose blocks differ.
 namespace shardsim {
 
 struct LayerOptions {

@@ -57,7 +57,7 @@ struct ModelOptions {
   double attention_scale = 0.0;                      ///< For scores; 0: 1 / sqrt(head size).
   double attention_logit_cap = 0.0;                  ///< See AttentionShape; 0: none.
   double final_logit_cap = 0.0;                      ///< See soft_cap_forward; 0: none.
-  /// What blocks have of their own, one for each; empty: all are as LayerOptions{}.
+  /// The options of each block; empty: all are as LayerOptions{}.
   std::vector<LayerOptions> layers = {};
   DType dtype = DType::fp32;  ///< For weights in use and activations.
   /// mlp: whole numbers as weights and data, so that every gradient is exact in fp64.

@@ -16,17 +16,17 @@ struct QueriesAndKeys {
   Tensor k;
 };
 
-/// What backward needs beside the norms' output.
+/// Tensors that backward needs beside the norms' output.
 struct QueryKeyKept {
   Tensor q;  ///< Before the norm; undefined if the output serves instead.
   Tensor k;
-  Tensor q_statistics;  ///< Of both, if they lie in one tensor.
+  Tensor q_statistics;  ///< Those of both, if they lie in one tensor.
   Tensor k_statistics;
 };
 
 class QueryKeyNorms {
  public:
-  /// Of this rank's heads.
+  /// The norms of this rank's heads.
   explicit QueryKeyNorms(const ModelOptions& options);
 
   /// Before rotary positions, or behind them. Neither: there are no norms.

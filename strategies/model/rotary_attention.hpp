@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "strategies/model/query_key_norm.hpp"
-#include "strategies/model/transformer.hpp"
+#include "strategies/model/transformer_family.hpp"
 
 // Attention with rotary positions, apart from what comes behind it in a block: RMS norm before the
 // branch and grouped query heads; where asked for, biases, norms of queries and keys, sinks, and a
@@ -17,12 +17,12 @@ struct RotaryPlaces {
   RotaryPlaces(const ModelOptions& options, int block);
 
   int wq = 0, wk = 0, wv = 0;
-  int w_gate = 0;  ///< Of the output, if there is one.
-  int norms = 0;   ///< Of queries and keys, if there are any.
+  int w_gate = 0;  ///< The gate of the output, if there is one.
+  int norms = 0;   ///< Norms of queries and keys, if there are any.
   int sinks = -1;
   int wo = 0;
   int norm2 = 0;
-  int mlp = 0;  ///< What comes behind attention and its next norm.
+  int mlp = 0;  ///< The first parameter behind attention and its next norm.
 };
 
 class RotaryAttention : public TransformerFamily {
@@ -47,7 +47,7 @@ class RotaryAttention : public TransformerFamily {
   }
   [[nodiscard]] Rotary rotary(const Pass& pass) const;
 
-  std::vector<RotaryPlaces> at_;  // Of each block.
+  std::vector<RotaryPlaces> at_;  // One of each block.
   QueryKeyNorms norms_;
 };
 

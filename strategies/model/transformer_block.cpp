@@ -1,7 +1,7 @@
 #include <array>
 #include <utility>
 
-#include "strategies/model/transformer.hpp"
+#include "strategies/model/transformer_family.hpp"
 
 // Blocks, as all families have them: the order of layers, and what is kept for how long.
 namespace shardsim {

@@ -57,7 +57,7 @@ class KeyBlocks {
 
  private:
   Runtime& runtime_;
-  std::int64_t k_width_;  // Of a row's keys,
+  std::int64_t k_width_;  // Width of a row's keys,
   std::int64_t v_width_;  // and values.
   std::int64_t rows_;
 };

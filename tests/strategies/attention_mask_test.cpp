@@ -23,8 +23,8 @@ std::vector<std::int64_t> positions_of(std::int64_t seq_len, const SequenceShare
   return positions;
 }
 
-// A pair as a unit square: a query at [i, i + 1), a key at [j, j + 1). Of the square in four parts
-// of a half unit along each diagonal, those count that lie where i - j is in reach.
+// A pair is a unit square: a query at [i, i + 1), a key at [j, j + 1). An edge of the mask runs
+// along its diagonal, and leaves half of it.
 std::int64_t twice_area(std::int64_t query, std::int64_t key, const AttentionMask& mask) {
   const std::int64_t behind = query - key;
   switch (mask.reach) {

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "scenarios/formats/megatron.hpp"
+#include "scenarios/model_spec.hpp"
+
+// The command line of Megatron-LM, while it is being written.
+namespace shardsim {
+
+/// Flags, and notes on what they cannot say.
+class Flags {
+ public:
+  void note(const std::string& words) { notes_ += "# " + words + "\n"; }
+  void flag(const std::string& name) { lines_.push_back(megatron::flag_of(name)); }
+  void flag(const NamePair& pair) { flag(std::string(pair.theirs)); }
+  template <class Value>
+  void flag(const std::string& name, const Value& value) {
+    lines_.push_back(fmt::format("{} {}", megatron::flag_of(name), value));
+  }
+  template <class Value>
+  void flag(const NamePair& pair, const Value& value) {
+    flag(std::string(pair.theirs), value);
+  }
+  [[nodiscard]] std::string text(const std::string& start) const {
+    std::string text = notes_ + start;
+    for (const std::string& line : lines_) text += " \\\n  " + line;
+    return text + "\n";
+  }
+
+ private:
+  std::string notes_;
+  std::vector<std::string> lines_;
+};
+
+/// The flags of a model with its experts.
+void add_model(const ModelSpec& model, Flags& flags);
+void add_experts(const ModelSpec& model, Flags& flags);
+
+}  // namespace shardsim

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "scenarios/enumerations.hpp"
+
+// The model of a scenario.
+namespace shardsim {
+
+/// Neighbouring layers that are alike, of layers that differ.
+struct LayerSpec {
+  AttentionReach attention{};    // causal
+  std::int64_t window_size = 0;  // sliding: positions, above 0; else 0
+  std::int64_t chunk_size = 0;   // chunked: the same
+  bool rotary = true;
+  double rope_theta = 0;  // 0: the model's
+  bool sinks = false;
+  std::int64_t repeats = 1;
+};
+
+/// The network to train. The mlp family reads hidden_size inputs, has num_layers hidden layers of
+/// ffn_hidden_size and vocab_size classes; it has no attention (heads, groups and head_dim are 0).
+struct ModelSpec {
+  std::string preset;  // "" when the model is given inline
+  ModelFamily family = ModelFamily::mlp;
+  std::int64_t num_layers = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t ffn_hidden_size = 0;
+  std::int64_t num_attention_heads = 0;
+  std::int64_t num_query_groups = 0;  // key/value heads; divides num_attention_heads
+  std::int64_t head_dim = 0;          // of a query, key or value head
+  std::int64_t vocab_size = 0;
+  std::int64_t seq_len = 0;                  // 1 for mlp
+  std::int64_t max_position_embeddings = 0;  // rows of gpt2's learned position table; >= seq_len
+  bool tied_embeddings = false;              // output projection shares the token embedding
+  double norm_epsilon = 0;
+  std::vector<LayerSpec> layers;  // empty: all are as LayerSpec{}
+  bool layers_cycle = false;      // the list starts again, until there are num_layers
+  QueryKeyNorm query_key_norm{};  // none
+  bool query_key_value_bias = false;
+  bool attention_out_bias = false;
+  bool attention_output_gate = false;
+  double attention_scale = 0;      // of scores; 0: 1 / sqrt(head_dim)
+  double attention_logit_cap = 0;  // 0: none
+  double final_logit_cap = 0;      // 0: none
+  double rope_theta = 0;           // llama: base of the rotary embedding
+  std::int64_t rotary_dim = 0;     // llama: elements of a head that turn
+  std::int64_t num_experts = 0;    // llama: in place of blocks' MLP; 0: none, nor what follows
+  std::int64_t num_experts_per_token = 0;
+  std::int64_t moe_ffn_hidden_size = 0;         // of one expert
+  bool moe_expert_bias = false;                 // on gate, up and down of each
+  std::int64_t num_shared_experts = 0;          // one MLP of so many experts' size, always on
+  std::int64_t moe_shared_ffn_hidden_size = 0;  // of that MLP: all else reads this
+  bool moe_shared_gate = false;                 // weighs it, token by token
+  std::int64_t first_dense_layers = 0;          // blocks at the start that keep the dense MLP
+  double moe_capacity_factor = 0;               // 0: no token is dropped
+  RouterScore moe_router_score{};               // softmax
+  bool moe_router_normalised = true;            // weights of the chosen add up to the next
+  double moe_router_scaling_factor = 1;
+  double moe_router_bias_update_rate = 0;  // of biases of the choice; 0: none
+  std::int64_t moe_router_num_groups = 1;
+  std::int64_t moe_router_group_topk = 1;
+  GroupScore moe_router_group_score{};  // sum
+  bool moe_router_logit_bias = false;   // trained
+  bool moe_weight_on_input = false;     // else on the output
+  double moe_aux_loss_coeff = 0;        // of the load-balancing loss; 0: none
+  double moe_z_loss_coeff = 0;          // of the squared log-sum-exp of logits; 0: none
+  RoutingKind moe_routing = kDefaultRouting;
+  double moe_skew = 0;  // exponent of Zipf's law, where the routing reads it
+  std::string moe_popularity_file;
+  ExpertWeights moe_popularity;  // what that file lists
+  std::string source;            // where the shape comes from
+
+  /// One of the layers. REQUIRES: a list, 0 <= index < num_layers; a loaded scenario's model.
+  const LayerSpec& layer(std::int64_t index) const;
+};
+
+/// Trainable parameters, exact. With h = hidden_size, f = ffn_hidden_size, L = num_layers,
+/// V = vocab_size, P = max_position_embeddings, a = head_dim x num_attention_heads, k = head_dim x
+/// num_query_groups:
+///   gpt2:  V h + P h + L (4 h a + 3 a + 2 h f + 6 h + f) + 2 h   [+ V h if the embedding is not
+///   tied]
+///   llama: V h + L (2 h a + 2 h k + 3 h f + 2 h) + h             [+ V h if the embedding is not
+///   tied]
+///   with norms of queries and keys per head 2 head_dim more in each layer, of the whole a + k,
+///   with biases of attention a + 2 k and h more, with an output gate h a, with sinks
+///   num_attention_heads in layers that have them,
+///   of which a block with E experts of width m and a shared one of width w has E h + 3 (E m + w) h
+///   in place of 3 h f; with biases of experts E (2 m + h) more, of the router E, with a gate of
+///   the shared one h; biases of the choice are not trained
+///   mlp:   h f + f + (L - 1) (f^2 + f) + f V + V
+/// gpt2 has biases and two layer norms of 2 h in each layer: 3 a + 6 h + f = 4 h (norms) + 3 a
+/// (query, key, value) + h (projection) + f (first linear) + h (second). Source: Radford et al.
+/// 2019 and Touvron et al. 2023; tests/scenarios/preset_test.cpp compares it with published counts.
+/// The ranges of the field table keep it within 64 bits. REQUIRES: a loaded scenario's model.
+[[nodiscard]] std::int64_t num_parameters(const ModelSpec& model);
+
+}  // namespace shardsim
