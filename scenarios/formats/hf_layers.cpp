@@ -70,7 +70,7 @@ std::vector<HfLayer> read_hf_layers(ForeignObject& config, const std::string& mo
   // Its ones are the layers that have rotary positions.
   if (const auto* rotary = list_of(config, "no_rope_layers", num_layers)) {
     for (std::size_t i = 0; i < layers.size(); ++i) {
-      layers[i].rotary = !rotary->at(i).is_number() || rotary->at(i).number() != 0.0;
+      layers[i].rotary = rotary->at(i).number().value_or(1.0) != 0.0;
     }
   }
   return layers;

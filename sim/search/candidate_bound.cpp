@@ -128,9 +128,7 @@ std::int64_t BoundTable::sharding_ps(const Candidate& candidate, const PipelineS
       if (i == 0) busy += of_unit(weights.embedding.dense);
       if (i + 1 == stages.stages.size()) busy += of_unit(weights.head.dense);
     }
-    const WeightCounts& smallest = *std::ranges::min_element(
-        weights.blocks, [](const auto& a, const auto& b) { return a.dense < b.dense; });
-    busy += blocks * of_unit(smallest.dense);
+    busy += blocks * of_unit(weights.smallest_block());
     const auto beside = static_cast<double>(std::max<std::int64_t>(busy - waiting, 0));
     const auto lost = static_cast<std::int64_t>(beside * share / (1.0 + share));
     most = std::max(most, std::max(busy, own + lost));
@@ -265,10 +263,10 @@ Bound BoundTable::close(const Candidate& candidate) {
   bound.step_ps = std::max(bound.step_ps, sharding_ps(candidate, stages));
   // Elements that stage 3 has gathered while the last module of any stage runs forward, and when
   // its backward begins: then the previous module is being gathered, too.
-  const std::int64_t last = std::min(weights.block.dense, weights.head.dense);
+  const std::int64_t block = weights.smallest_block();
+  const std::int64_t last = std::min(block, weights.head.dense);
   const std::int64_t forward = gathered_bytes(candidate, last);
-  const std::int64_t backward =
-      gathered_bytes(candidate, last + (stages.prefetches ? weights.block.dense : 0));
+  const std::int64_t backward = gathered_bytes(candidate, last + (stages.prefetches ? block : 0));
   const auto state = [&](std::int64_t rank) {
     return state_bytes(candidate, stages.weights_of(rank, weights));
   };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -75,6 +76,13 @@ struct LayerWeights {
   std::vector<WeightCounts> blocks;  ///< One of each kind: see BlockKinds.
   WeightCounts head;                 ///< Without a tied table of tokens,
   std::int64_t tied_table = 0;       ///< which has this many elements.
+
+  /// Elements that no block has fewer of, without those of experts.
+  [[nodiscard]] std::int64_t smallest_block() const {
+    std::int64_t smallest = blocks.front().dense;
+    for (const WeightCounts& block : blocks) smallest = std::min(smallest, block.dense);
+    return smallest;
+  }
 };
 
 /// The fields of a candidate that determine its layer costs. An ep of 0 stands for any.
