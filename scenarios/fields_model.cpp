@@ -185,7 +185,7 @@ std::vector<Field> model_fields() {
           .doc("The output projection of attention has a bias. gpt2 always has it."),
       model_field("model.attention_output_gate", &M::attention_output_gate)
           .or_else("false")
-          .same_as({{"Hugging Face", "attn_output_gate"}, {"Megatron-LM", "attention_output_gate"}})
+          .same_as({{"Hugging Face", "attn_output_gate"}})
           .doc("Llama only. The output of attention is multiplied, element by element, by the "
                "sigmoid of a linear layer of the block's input (Qwen3-Next)."),
       model_field("model.attention_scale", &M::attention_scale)

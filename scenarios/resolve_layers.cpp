@@ -10,6 +10,12 @@ namespace {
 
 constexpr const char* kList = "model.layers";
 
+// Whether it is there and wrong, which has been said.
+bool is_broken(Reading& r, std::size_t index, const char* key) {
+  const FieldState state = r.item(kList, index, key);
+  return state.given && !state.good;
+}
+
 // Sliding attention has a window and chunked attention a chunk; neither has the other.
 void check_reach(Reading& r, std::size_t index, const LayerSpec& layer) {
   struct Size {
@@ -17,11 +23,11 @@ void check_reach(Reading& r, std::size_t index, const LayerSpec& layer) {
     std::int64_t value;
     bool is_wanted;
   };
-  if (!r.item(kList, index, "attention").good) return;
+  if (is_broken(r, index, "attention")) return;
   for (const Size& size :
        {Size{"window_size", layer.window_size, layer.attention == AttentionReach::sliding},
         Size{"chunk_size", layer.chunk_size, layer.attention == AttentionReach::chunked}}) {
-    if (!r.item(kList, index, size.key).good || size.is_wanted == (size.value > 0)) continue;
+    if (is_broken(r, index, size.key) || size.is_wanted == (size.value > 0)) continue;
     const FieldState state = r.item(kList, index, size.value > 0 ? size.key : "");
     r.problems.add(
         "E0241", state.span, state.pointer,

@@ -87,7 +87,6 @@ class Gpt2 final : public TransformerFamily {
   }
 
   [[nodiscard]] Tensor backward_qkv(const Pass& pass, Qkv gradients, Saved& saved) const override {
-    saved[q] = {};
     recompute(pass, norm1_weight, input, norm1, saved);
     ColumnLinear reader{.k = qkv_weight, .has_bias = true, .dy = std::move(gradients[0])};
     return backward_columns(pass, {&reader, 1}, std::move(saved[norm1]), kQkv);  // (b, s, h)

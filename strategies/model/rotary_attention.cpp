@@ -127,7 +127,6 @@ void RotaryAttention::backward_norms(const Pass& pass, Qkv& gradients, Saved& sa
 
 Tensor RotaryAttention::backward_qkv(const Pass& pass, Qkv gradients, Saved& saved) const {
   const RotaryPlaces& here = at(pass);
-  if (!keeps_queries_and_keys()) saved[q] = saved[k] = {};
   if (has_rotary(pass)) {
     if (norms_.come_last()) backward_norms(pass, gradients, saved);
     rotary_backward(pass.runtime, gradients[0], rotary(pass), pass.part);

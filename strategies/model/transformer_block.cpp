@@ -77,7 +77,9 @@ Tensor TransformerFamily::backward_attention(const Pass& pass, const Tensor& dy,
         heads_of(gradients), at.sinks);
   }
   d = {};
-  for (const BlockSaved used : {v, attended, log_sum_exp, exchanged_qkv, exchanged_y, scores}) {
+  for (const BlockSaved used :
+       {q, k, v, attended, log_sum_exp, exchanged_qkv, exchanged_y, scores}) {
+    if (used <= k && keeps_queries_and_keys()) continue;
     saved[used] = {};
   }
   d = backward_qkv(pass, std::move(gradients), saved);  // (b, s, h)

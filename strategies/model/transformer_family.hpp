@@ -95,8 +95,8 @@ class TransformerFamily {
   [[nodiscard]] virtual bool keeps_queries_and_keys() const { return false; }
   /// Makes q, k and v of norm1, which is dropped if it is recomputed.
   virtual void forward_qkv(const Pass& pass, Saved& saved) const = 0;
-  /// Adds and reports the gradients of their weights, drops norm1, q and k, and returns norm1's
-  /// gradient.
+  /// Adds and reports the gradients of their weights, drops norm1, and q and k if it reads
+  /// them, and returns norm1's gradient.
   [[nodiscard]] virtual Tensor backward_qkv(const Pass& pass, Qkv gradients,
                                             Saved& saved) const = 0;
   /// The MLP branch from norm2, which is dropped if it is recomputed, until before its dropout.

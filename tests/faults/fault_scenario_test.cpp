@@ -181,16 +181,24 @@ TEST_CASE("a default of a key in a list is what an object without it holds") {
   const Scenario drawn = loaded(
       with_faults(R"("draws": {"count": 1, "stragglers": [{"probability": 0.5, "slowdown": 2}]})"),
       {"execution.tensors=meta"});
+  const Scenario layered =
+      loaded(replaced(valid_text(), "\"num_layers\": 2", "\"layers\": [{\"repeats\": 1}]"));
   for (const Field& field : field_table()) {
     if (!is_item_field(field) || field.default_json.empty()) continue;
     INFO(field.path);
-    const bool is_drawn = field.path.starts_with("faults.draws.");
-    const auto value = field.get_item(is_drawn ? drawn : scenario, 0);
+    const auto value = field.get_item(field.path.starts_with("faults.draws.")  ? drawn
+                                      : field.path.starts_with("model.layers") ? layered
+                                                                               : scenario,
+                                      0);
     REQUIRE(value.has_value());
     const Json written = Json::parse(field.default_json);
     if (const auto* number = std::get_if<double>(&*value)) CHECK(*number == written.get<double>());
     if (const auto* name = std::get_if<std::string>(&*value))
       CHECK(*name == written.get<std::string>());
+    if (const auto* truth = std::get_if<bool>(&*value)) CHECK(*truth == written.get<bool>());
+    if (const auto* count = std::get_if<std::int64_t>(&*value)) {
+      CHECK(*count == written.get<std::int64_t>());
+    }
   }
 }
 
