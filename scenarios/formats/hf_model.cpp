@@ -50,10 +50,7 @@ constexpr std::array kHfFamilies = {
              .score = RouterScore::sigmoid,
              .choice_bias = true},
     HfFamily{.model_type = "ernie4_5_moe", .experts = true, .tied = true, .choice_bias = true},
-    HfFamily{.model_type = "gpt_oss",
-             .experts = true,
-             .attention_bias = true,
-             .per_layer_windows = true},
+    HfFamily{.model_type = "gpt_oss", .experts = true, .attention_bias = true, .gpt_oss = true},
 };
 
 // Reads required keys and remembers the missing ones.
@@ -212,7 +209,7 @@ HfModel read_hf_model(ForeignObject& config, const HfFamily& family, bool tied,
                           .value_or(bias && family.output_bias && !family.attention_bias);
   model.mlp_bias = config.truth("mlp_bias").value_or(false);
   model.query_key_norm = config.truth("use_qk_norm").value_or(family.query_key_norm);
-  if (family.per_layer_windows) {
+  if (family.gpt_oss) {
     model.sinks = model.heads;
     model.expert_bias = true;
     model.output_bias = true;

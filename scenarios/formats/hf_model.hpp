@@ -21,7 +21,7 @@ struct HfFamily {
   bool attention_bias = false;  ///< On query, key and value, always there; not on the output.
   bool output_bias = true;      ///< If the file has attention_bias, the output has it, too.
   bool query_key_norm = false;
-  bool per_layer_windows = false;            ///< Some layers see only a window.
+  bool gpt_oss = false;                      ///< Sinks, biases everywhere, a clamped SwiGLU.
   RouterScore score = RouterScore::softmax;  ///< Without scoring_func.
   bool normalised = true;                    ///< Without norm_topk_prob.
   bool choice_bias = false;                  ///< Experts are always chosen with a bias.

@@ -139,11 +139,13 @@ std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily&
                     model.key_value_rank, model.hidden / plain_heads_of(model).heads));
   }
   add_layer_kinds(config, list);
-  if (const auto limit = config.number("swiglu_limit")) {
+  constexpr double kOssLimit = 7.0;  // GptOssExperts in transformers.
+  const auto limit = config.number("swiglu_limit");
+  if (limit || family.gpt_oss) {
     list.push_back(
         fmt::format("swiglu_limit {}: a clamped SwiGLU (here it is not clamped, at the "
                     "same parameters and operations)",
-                    *limit));
+                    limit.value_or(kOssLimit)));
   }
   if (family.experts) add_hf_expert_limits(config, model, list);
   if (config.integer("num_nextn_predict_layers", kForeignCount).value_or(0) > 0) {
