@@ -39,6 +39,7 @@ std::vector<Setting> special_settings(const std::string& path) {
   const std::string flap = R"([{"tier": "inter_node", "down_s": 0.0005, "period_s": 0.002}])";
   const std::string expect = R"([{"metric": "ranks", "op": "<=", "value": 1e6}])";
   const std::string straggler = R"([{"rank": 0, "slowdown": 2}])";
+  const std::vector<std::string> cycle = {"model.layers_cycle=true"};
   const std::vector<std::pair<std::string, Setting>> all = {
       {"system.nccl.algorithms", {{}, "", "tree,ring"}},
       // Kernels that take longer hide less.
@@ -59,6 +60,18 @@ std::vector<Setting> special_settings(const std::string& path) {
       {"expect[].metric", {{}, expect, R"([{"metric": "mfu", "op": "<=", "value": 1e6}])"}},
       {"expect[].op", {{}, expect, R"([{"metric": "ranks", "op": ">=", "value": 1e6}])"}},
       {"expect[].value", {{}, expect, R"([{"metric": "ranks", "op": "<=", "value": 1e5}])"}},
+      {"model.layers[].attention",
+       {cycle, "[{}]", R"([{"attention": "sliding", "window_size": 3}])"}},
+      {"model.layers[].window_size",
+       {cycle, R"([{"attention": "sliding", "window_size": 3}])",
+        R"([{"attention": "sliding", "window_size": 5}])"}},
+      {"model.layers[].chunk_size",
+       {cycle, R"([{"attention": "chunked", "chunk_size": 3}])",
+        R"([{"attention": "chunked", "chunk_size": 5}])"}},
+      {"model.layers[].rotary", {cycle, "[{}]", R"([{"rotary": false}])"}},
+      {"model.layers[].sinks", {cycle, "[{}]", R"([{"sinks": true}])"}},
+      {"model.layers[].repeats",
+       {cycle, R"([{"rotary": false}, {}])", R"([{"rotary": false, "repeats": 2}, {}])"}},
       {"faults.stragglers[].rank", {{}, straggler, R"([{"rank": 1, "slowdown": 2}])"}},
       {"faults.stragglers[].stage", {{}, straggler, R"([{"stage": 0, "slowdown": 2}])"}},
       {"faults.stragglers[].node", {{}, straggler, R"([{"node": 0, "slowdown": 2}])"}},
@@ -127,7 +140,33 @@ std::vector<Home> homes() {
                                               "faults.draws.compute_jitter.distribution=uniform"};
   const std::vector<std::string> communicating = {
       draws[0], "faults.draws.communication_jitter.distribution=uniform"};
+  const std::string four = "model.num_experts_per_token=4";
+  const std::vector<std::string> routed = {exact, "parallelism.tp=1", "model.num_experts=8", four,
+                                           "model.moe_ffn_hidden_size=8"};
+  const auto beside = [](std::vector<std::string> flags, std::vector<std::string> more) {
+    flags.insert(flags.end(), more.begin(), more.end());
+    return flags;
+  };
+  const std::vector<std::string> sigmoid = beside(routed, {"model.moe_router_score=sigmoid"});
+  const std::vector<std::string> grouped = beside(sigmoid, {"model.moe_router_num_groups=4"});
+  const std::vector<std::string> two_of_four = beside(grouped, {"model.moe_router_group_topk=2"});
+  const std::vector<std::string> shared = beside(routed, {"model.num_shared_experts=1"});
   return {
+      {"model.layers[].rope_theta",
+       "verify",
+       {{exact, "model.layers_cycle=true"}, "[{}]", R"([{"rope_theta": 50}])"}},
+      {"model.moe_router_score", "verify", {routed, "", "sigmoid"}},
+      {"model.moe_router_normalised", "verify", {routed, "", "false"}},
+      {"model.moe_router_scaling_factor", "verify", {routed, "", "2"}},
+      {"model.moe_router_bias_update_rate", "verify", {sigmoid, "", "0.1"}},
+      {"model.moe_router_num_groups", "verify", {sigmoid, "", "2"}},
+      {"model.moe_router_group_topk", "verify", {grouped, "2", "4"}},
+      {"model.moe_router_group_score", "verify", {two_of_four, "", "maximum"}},
+      {"model.moe_router_logit_bias", "verify", {routed, "", "true"}},
+      {"model.moe_weight_on_input", "verify", {routed, "", "true"}},
+      {"model.moe_z_loss_coeff", "verify", {routed, "", "0.1"}},
+      {"model.moe_expert_bias", "verify", {routed, "", "true"}},
+      {"model.moe_shared_gate", "verify", {shared, "", "true"}},
       {"training.momentum", "verify", {{"training.optimizer=momentum", exact}, "", "0.3"}},
       {"training.rms_alpha", "verify", {{"training.optimizer=rmsprop", exact}, "", "0.5"}},
       {"training.muon_scalar_optimizer", "verify", {muon, "", "sgd"}},
@@ -245,6 +284,7 @@ const std::vector<Exception>& without_home() {
 
 const std::vector<Exception>& exceptions() {
   static const std::vector<Exception> kAll = {
+      {"model.layers_cycle", "without it a list must be complete, so it alone changes nothing"},
       {"$schema", "names the schema for editors; no part of the program reads it"},
       {"schema_version", "has one value"},
       {"execution.engine", "a replay has the results of a run, byte for byte"},
