@@ -244,7 +244,7 @@ void check_groups(Reading& r) {
   const ModelSpec& m = r.scenario.model;
   if (!r.all_good({"model.moe_router_num_groups", "model.moe_router_group_topk",
                    "model.num_experts_per_token"}) ||
-      (m.moe_router_num_groups == 1 && m.moe_router_group_topk == 1)) {
+      m.moe_router_num_groups == 1) {
     return;
   }
   const std::int64_t groups = m.moe_router_num_groups;

@@ -102,11 +102,13 @@ MoeOptions moe_options_of(const ModelSpec& model) {
   moe.has_expert_bias = model.moe_expert_bias;
   moe.shared_ffn_hidden_size = model.moe_shared_ffn_hidden_size;
   moe.has_shared_gate = model.moe_shared_gate;
+  // Without groups their number per token has no effect, which is a warning.
+  const bool has_groups = model.moe_router_num_groups > 1;
   moe.router = {.score = model.moe_router_score,
                 .normalised = model.moe_router_normalised,
                 .scaling_factor = model.moe_router_scaling_factor,
                 .num_groups = model.moe_router_num_groups,
-                .group_topk = model.moe_router_group_topk,
+                .group_topk = has_groups ? model.moe_router_group_topk : 1,
                 .group_score = model.moe_router_group_score,
                 .bias_update_rate = model.moe_router_bias_update_rate,
                 .has_logit_bias = model.moe_router_logit_bias,
