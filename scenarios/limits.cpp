@@ -56,6 +56,24 @@ Count data_parallel_bytes(const Scenario& s) {
                           s.execution.steps});
 }
 
+// Muon among tensor-parallel ranks, each step and replica: matrices of blocks are gathered, or the
+// sums of Gram matrices of the width, of up to 8 matrices of a block.
+Count muon_bytes(const Scenario& s) {
+  const ModelSpec& m = s.model;
+  if (!s.training.uses_muon() || s.parallelism.tp == 1) return 0;
+  constexpr std::int64_t kMatrices = 8;
+  const std::int64_t h = width_of(m);
+  const Count grams = product_if_fits({kMatrices, 2 * s.training.muon.num_steps, h, h});
+  const Count gathered =
+      product_if_fits({h, m.head_dim * (3 * m.num_attention_heads + 2 * m.num_query_groups) +
+                              3 * (m.ffn_hidden_size + m.moe_shared_ffn_hidden_size)});
+  const Count of_block = sum_if_fits({grams, gathered, kMatrices});
+  if (!of_block) return std::nullopt;
+  return in_bytes(product_if_fits({s.parallelism.tp - 1, m.num_layers, *of_block,
+                                   s.parallelism.gradient_ranks(), s.execution.steps}),
+                  0);
+}
+
 // Per layer 4 all_reduces and 2 more with full recomputation, 12 b s h for each other rank. With
 // sequence parallelism 4 gathers and 4 scatters, 2 gathers again, 4 recomputed, 14 b s h. Embedding
 // and head: 4 or 5. Cross entropy: 3 all_reduces of a number per token. Once a step, with sequence
@@ -75,7 +93,7 @@ Count tensor_parallel_bytes(const Scenario& s) {
       (17 * (m.num_layers + 1) + m.max_position_embeddings) * m.hidden_size + experts;
   const Count replicated =
       product_if_fits({2 * (t - 1), whole, s.parallelism.gradient_ranks(), s.execution.steps});
-  return in_bytes(activations, replicated);
+  return sum_if_fits({in_bytes(activations, replicated), muon_bytes(s)});
 }
 
 // Each boundary, once forward and once backward, by each tensor-parallel rank; once a step, the sum
