@@ -1,5 +1,10 @@
 #include "scenarios/formats/hf_layers.hpp"
 
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
 #include <fmt/format.h>
 
 namespace shardsim {
@@ -20,10 +25,17 @@ const std::vector<JsonValue>* list_of(ForeignObject& config, const std::string& 
   return &list->array();
 }
 
-// Layers of other kinds are refused elsewhere, by their name.
-std::string attention_of(const std::string& kind) {
-  if (kind == "sliding_attention") return "sliding";
-  return kind == "chunked_attention" ? "chunked" : "full";
+// Kinds of layer_types, and the attention of model.layers.
+constexpr std::array<std::pair<const char*, const char*>, 3> kKinds = {
+    {{"full_attention", "full"},
+     {"sliding_attention", "sliding"},
+     {"chunked_attention", "chunked"}}};
+
+// Null: no attention of model.layers.
+const char* attention_of(const std::string& kind) {
+  const auto* const found = std::find_if(kKinds.begin(), kKinds.end(),
+                                         [&](const auto& each) { return kind == each.first; });
+  return found == kKinds.end() ? nullptr : found->second;
 }
 
 // Qwen2's and its relatives' lower layers see everything: use_sliding_window, max_window_layers.
@@ -53,6 +65,18 @@ std::size_t period_of(const std::vector<HfLayer>& layers) {
 
 }  // namespace
 
+void add_unknown_hf_layers(ForeignObject& config, std::vector<std::string>& list) {
+  const JsonValue* kinds = config.find("layer_types");
+  if (kinds == nullptr || !kinds->is_array()) return;
+  std::set<std::string> others;
+  for (const JsonValue& kind : kinds->array()) {
+    if (kind.is_string() && attention_of(kind.string()) == nullptr) others.insert(kind.string());
+  }
+  for (const std::string& kind : others) {
+    list.push_back("layers of " + kind + " (layers here attend to earlier positions)");
+  }
+}
+
 std::vector<HfLayer> read_hf_layers(ForeignObject& config, const std::string& model_type,
                                     std::int64_t num_layers, bool sinks) {
   std::vector<HfLayer> layers(static_cast<std::size_t>(num_layers));
@@ -62,7 +86,8 @@ std::vector<HfLayer> read_hf_layers(ForeignObject& config, const std::string& mo
     (void)config.integer("max_window_layers", {0, 1LL << 31});
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const JsonValue& kind = kinds->at(i);
-      if (kind.is_string()) layers[i].attention = attention_of(kind.string());
+      const char* const ours = kind.is_string() ? attention_of(kind.string()) : nullptr;
+      if (ours != nullptr) layers[i].attention = ours;  // The others have been refused.
     }
   } else {
     read_windows(config, model_type, layers);

@@ -18,6 +18,9 @@ struct HfLayer {
   friend bool operator==(const HfLayer&, const HfLayer&) = default;
 };
 
+/// Adds a sentence without a full stop for each kind in `layer_types` that model.layers cannot say.
+void add_unknown_hf_layers(ForeignObject& config, std::vector<std::string>& list);
+
 /// The kind of every layer, by `layer_types`, or `sliding_window` with what switches it on, and
 /// `no_rope_layers`. Throws ScenarioError E1346: lists of another length than the layers.
 [[nodiscard]] std::vector<HfLayer> read_hf_layers(ForeignObject& config,

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -114,20 +113,6 @@ void write_heads(ForeignObject& config, const HfModel& model, Import& import) {
   if (has_own_size) take_under(config, {"head_dim"}, "model.head_dim", model.head_dim, import);
 }
 
-void add_layer_kinds(ForeignObject& config, std::vector<std::string>& list) {
-  const JsonValue* kinds = config.find("layer_types");
-  if (kinds == nullptr || !kinds->is_array()) return;
-  static const std::set<std::string> kKnownKinds = {"full_attention", "sliding_attention",
-                                                    "chunked_attention"};
-  std::set<std::string> others;
-  for (const JsonValue& kind : kinds->array()) {
-    if (kind.is_string() && kKnownKinds.count(kind.string()) == 0) others.insert(kind.string());
-  }
-  for (const std::string& kind : others) {
-    list.push_back("layers of " + kind + " (layers here attend to earlier positions)");
-  }
-}
-
 // The parts of a Llama-like model that no scenario can express, in sentences without a full stop.
 std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily& family,
                                           const HfModel& model) {
@@ -138,7 +123,7 @@ std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily&
                     "it, with other parameters, operations and memory",
                     model.key_value_rank, model.hidden / plain_heads_of(model).heads));
   }
-  add_layer_kinds(config, list);
+  add_unknown_hf_layers(config, list);
   constexpr double kOssLimit = 7.0;  // GptOssExperts in transformers.
   const auto limit = config.number("swiglu_limit");
   if (limit || family.gpt_oss) {

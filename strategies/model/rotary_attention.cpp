@@ -2,7 +2,6 @@
 
 #include <array>
 #include <span>
-#include <tuple>
 #include <utility>
 
 #include "strategies/model/embedding.hpp"

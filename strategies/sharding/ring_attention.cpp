@@ -80,7 +80,9 @@ class Rotation {
 };
 
 // A window or a chunk may end before it reaches a block, which is then not computed with.
-bool sees_something(const AttentionShape& shape) { return shape.work().query_rows > 0; }
+bool sees_something(const AttentionShape& shape) {
+  return shape.mask.size == 0 || shape.work().query_rows > 0;
+}
 
 }  // namespace
 
