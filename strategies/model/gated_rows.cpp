@@ -25,7 +25,7 @@ GatedRowsGradient gated_rows_backward(Runtime& runtime, const Tensor& logits, co
                              new_activation(runtime, x.shape(), dy.dtype())};
   const std::int64_t bytes =
       2 * logits.num_bytes() + x.num_bytes() + dy.num_bytes() + gradient.x.num_bytes();
-  const KernelFamily family = KernelFamily::activation;
+  const KernelFamily family = KernelFamily::activation_backward;
   runtime.compute(memory_op("gated_rows_backward", dy.dtype(), bytes, family), [&] {
     const std::int64_t h = last_dim(x);
     for (std::int64_t row = 0; row < num_rows(x); ++row) {
