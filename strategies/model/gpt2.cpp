@@ -1,4 +1,7 @@
 #include <cmath>
+#include <cstddef>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,7 +10,7 @@
 
 #include "strategies/model/activation.hpp"
 #include "strategies/model/make_model.hpp"
-#include "strategies/model/pass.hpp"
+#include "strategies/model/self_attention.hpp"
 #include "strategies/model/transformer.hpp"
 
 // GPT-2: layer norm before each branch, one fused projection for q, k and v, GELU, biases
@@ -17,103 +20,107 @@ namespace shardsim {
 
 namespace {
 
-class Gpt2 final : public TransformerFamily {
- public:
-  explicit Gpt2(const ModelOptions& options)
-      : TransformerFamily(options, {.has_learned_positions = true,
-                                    .has_layer_norm = true,
-                                    .has_out_bias = true,
-                                    .fuses_qkv = true,
-                                    .out_name = "attention.out"}) {}
+// A branch's column-parallel and row-parallel layers, in the order of their parameters.
+enum Gpt2Linears : int { column_weight, column_bias, row_weight, row_bias };
 
-  void add_block(ParameterTable& table, const std::string& name, int /*block*/) const override {
-    const std::int64_t h = options_.hidden_size;
-    // Branches that end in the residual stream start smaller, as their number grows with depth.
-    const double joining = kInitScale / std::sqrt(2.0 * static_cast<double>(options_.num_layers));
-    add_norm(table, name + ".norm1");
+// `name`.`column` and `name`.`row`: [inner, h] and [h, f].
+struct Gpt2Layers {
+  std::string column;
+  std::string row;
+  std::int64_t inner;
+  std::int64_t f;
+  std::vector<std::int64_t> sections = {};  // They divide `inner`.
+};
+
+void add_layers(ParameterTable& table, const ModelOptions& options, const std::string& name,
+                const Gpt2Layers& layers) {
+  const std::int64_t h = options.hidden_size;
+  const int t = options.tensor_parallel;
+  const Init zeros{Init::Kind::zeros, 0.0};
+  // Branches that end in the residual stream start smaller, as their number grows with depth.
+  const double joining = kInitScale / std::sqrt(2.0 * static_cast<double>(options.num_layers));
+  table.add_split(name + layers.column + ".weight", {layers.inner, h},
+                  {Init::Kind::bell, kInitScale}, 0, t, layers.sections);
+  table.add_split(name + layers.column + ".bias", {layers.inner}, zeros, 0, t, layers.sections);
+  table.add_split(name + layers.row + ".weight", {h, layers.f}, {Init::Kind::bell, joining}, 1, t);
+  table.add(name + layers.row + ".bias", {h}, zeros);
+}
+
+class FusedAttention final : public SelfAttention {
+ public:
+  explicit FusedAttention(const ModelOptions& options)
+      : SelfAttention(options, {.fuses_qkv = true}) {}
+
+  void add_parameters(ParameterTable& table, const std::string& name,
+                      int /*block*/) const override {
     const std::int64_t a = options_.num_attention_heads * head_size_;
     const std::int64_t kv = options_.num_query_groups * head_size_;
-    add_column_linear(table, name + ".attention.qkv", {a + 2 * kv, h}, {a, kv, kv});
-    add_row_linear(table, name + ".attention.out", {h, a}, joining);
-    add_norm(table, name + ".norm2");
-    add_column_linear(table, name + ".mlp.up", {options_.ffn_hidden_size, h}, {});
-    add_row_linear(table, name + ".mlp.down", {h, options_.ffn_hidden_size}, joining);
+    add_layers(table, options_, name,
+               {".attention.qkv", ".attention.out", a + 2 * kv, a, {a, kv, kv}});
+  }
+  [[nodiscard]] const char* columns() const override { return "attention.qkv"; }
+  [[nodiscard]] Row row(const Pass& /*pass*/) const override {
+    return {row_weight, true, "attention.out"};
   }
 
  private:
-  // Parameters of a block, in order; backward reports them in reverse.
-  enum Block : int {
-    norm1_weight,
-    norm1_bias,
-    qkv_weight,
-    qkv_bias,
-    out_weight,
-    out_bias,
-    norm2_weight,
-    norm2_bias,
-    up_weight,
-    up_bias,
-    down_weight,
-    down_bias,
-  };
-
-  // Names in errors.
-  static constexpr const char* kQkv = "attention.qkv";
-  static constexpr const char* kUp = "mlp.up";
-  static constexpr const char* kDown = "mlp.down";
-
-  // `whole` is [outputs, inputs].
-  void add_column_linear(ParameterTable& table, const std::string& name, const Shape& whole,
-                         const std::vector<std::int64_t>& sections) const {
-    const int t = options_.tensor_parallel;
-    table.add_split(name + ".weight", whole, {Init::Kind::bell, kInitScale}, 0, t, sections);
-    table.add_split(name + ".bias", {whole[0]}, {Init::Kind::zeros, 0.0}, 0, t, sections);
-  }
-  void add_row_linear(ParameterTable& table, const std::string& name, const Shape& whole,
-                      double scale) const {
-    const int t = options_.tensor_parallel;
-    table.add_split(name + ".weight", whole, {Init::Kind::bell, scale}, 1, t);
-    table.add(name + ".bias", {whole[0]}, {Init::Kind::zeros, 0.0});
+  void forward_qkv(const Pass& pass, Tensor entered, BranchInput& x,
+                   std::span<Tensor> kept) const override {
+    kept[q] = apply_linear_with_bias(pass, column_weight, entered);  // (b, s, (a + 2 g) d)
+    entered = {};
+    x.drop_recomputed();
   }
 
-  [[nodiscard]] BlockPlaces places(int /*block*/) const override {
-    return {.out_weight = out_weight, .norm2_weight = norm2_weight};
+  [[nodiscard]] std::vector<ColumnLinear> backward_qkv(const Pass& /*pass*/, Qkv gradients,
+                                                       std::span<Tensor> /*kept*/) const override {
+    return {{.k = column_weight, .has_bias = true, .dy = std::move(gradients[0])}};
+  }
+};
+
+// down(gelu(up(x)))
+class GeluMlp final : public RegionBranch {
+ public:
+  explicit GeluMlp(const ModelOptions& options)
+      : options_(options), recomputes_some_(options.recompute == Recompute::selective) {}
+
+  [[nodiscard]] const char* dropout_stream() const override { return "mlp"; }
+  void add_parameters(ParameterTable& table, const std::string& name,
+                      int /*block*/) const override {
+    const std::int64_t f = options_.ffn_hidden_size;
+    add_layers(table, options_, name, {".mlp.up", ".mlp.down", f, f});
+  }
+  [[nodiscard]] std::size_t num_kept() const override { return num_saved; }
+  [[nodiscard]] const char* columns() const override { return "mlp.up"; }
+  [[nodiscard]] Row row(const Pass& /*pass*/) const override {
+    return {row_weight, true, "mlp.down"};
+  }
+  [[nodiscard]] Tensor forward_inside(const Pass& pass, Tensor entered, BranchInput& x,
+                                      std::span<Tensor> kept) const override {
+    kept[up] = apply_linear_with_bias(pass, column_weight, entered);  // (b, s, f)
+    entered = {};
+    x.drop_recomputed();
+    kept[activated] = gelu_forward(pass.runtime, kept[up]);
+    return kept[activated];
+  }
+  void drop_row_input(std::span<Tensor> kept) const override {
+    if (recomputes_some_) kept[activated] = {};
+  }
+  [[nodiscard]] Tensor row_input(const Pass& pass, std::span<Tensor> kept) const override {
+    if (recomputes_some_) return gelu_forward(pass.runtime, kept[up]);
+    return std::move(kept[activated]);
+  }
+  [[nodiscard]] std::vector<ColumnLinear> backward_inside(const Pass& pass, Tensor d,
+                                                          std::span<Tensor> kept) const override {
+    gelu_backward(pass.runtime, kept[up], d);
+    kept[up] = {};
+    return {{.k = column_weight, .has_bias = true, .dy = std::move(d)}};
   }
 
-  void forward_qkv(const Pass& pass, Saved& saved) const override {
-    saved[q] = apply_linear_with_bias(
-        pass, qkv_weight, enter_region(pass, saved[norm1], kQkv));  // (b, s, (a + 2 g) d)
-    drop_recomputed(saved, norm1);
-  }
+ private:
+  enum Kept : std::size_t { up, activated, num_saved };
 
-  [[nodiscard]] Tensor backward_qkv(const Pass& pass, Qkv gradients, Saved& saved) const override {
-    recompute(pass, norm1_weight, input, norm1, saved);
-    ColumnLinear reader{.k = qkv_weight, .has_bias = true, .dy = std::move(gradients[0])};
-    return backward_columns(pass, {&reader, 1}, std::move(saved[norm1]), kQkv);  // (b, s, h)
-  }
-
-  // down(gelu(up(norm2)))
-  [[nodiscard]] Tensor forward_mlp(const Pass& pass, Saved& saved) const override {
-    saved[up] = apply_linear_with_bias(pass, up_weight,
-                                       enter_region(pass, saved[norm2], kUp));  // (b, s, f)
-    drop_recomputed(saved, norm2);
-    saved[activated] = gelu_forward(pass.runtime, saved[up]);
-    Tensor y = apply_row_linear(pass, down_weight, true, saved[activated], kDown);  // (b, s, h)
-    if (recomputes_some()) saved[activated] = {};
-    return y;
-  }
-
-  [[nodiscard]] Tensor backward_mlp(const Pass& pass, Tensor dy, Saved& saved) const override {
-    if (recomputes_some()) saved[activated] = gelu_forward(pass.runtime, saved[up]);
-    Tensor d = backward_row_linear(pass, down_weight, true, dy, std::move(saved[activated]),
-                                   kDown);  // (b, s, f)
-    dy = {};
-    gelu_backward(pass.runtime, saved[up], d);
-    saved[up] = {};
-    recompute(pass, norm2_weight, middle, norm2, saved);
-    ColumnLinear reader{.k = up_weight, .has_bias = true, .dy = std::move(d)};
-    return backward_columns(pass, {&reader, 1}, std::move(saved[norm2]), kUp);  // (b, s, h)
-  }
+  ModelOptions options_;
+  bool recomputes_some_;
 };
 
 }  // namespace
@@ -126,7 +133,13 @@ std::unique_ptr<Model> make_gpt2(const ModelOptions& options) {
                             options.max_position_embeddings, ")"),
                      "raise max_position_embeddings or shorten seq_len");
   }
-  return std::make_unique<Transformer>(options, std::make_unique<Gpt2>(options));
+  const TransformerBlock::Branches branches = {std::make_shared<FusedAttention>(options),
+                                               std::make_shared<GeluMlp>(options)};
+  TransformerParts parts{
+      .norm = {options.hidden_size, options.norm_epsilon, /*is_layer_norm=*/true},
+      .has_learned_positions = true};
+  parts.blocks.assign(to_size(options.num_layers), branches);
+  return std::make_unique<Transformer>(options, std::move(parts));
 }
 
 }  // namespace shardsim

@@ -8,16 +8,9 @@
 
 namespace shardsim {
 
-namespace {
-
-constexpr const char* kEntrance = "attention.wq, wk, wv";  // Name in errors.
-
-}  // namespace
-
 RotaryPlaces::RotaryPlaces(const ModelOptions& options, int block) {
   int next = 0;
   const auto take = [&next](bool is_there = true) { return is_there ? next++ : next; };
-  take();  // The first norm.
   for (int* const weight : {&wq, &wk, &wv}) {
     *weight = take();
     take(options.query_key_value_bias);
@@ -28,35 +21,23 @@ RotaryPlaces::RotaryPlaces(const ModelOptions& options, int block) {
   take(has_norms);
   if (options.layer(block).has_sinks) sinks = take();
   wo = take();
-  take(options.attention_out_bias);
-  norm2 = take();
-  mlp = next;
 }
 
 RotaryAttention::RotaryAttention(const ModelOptions& options)
-    : TransformerFamily(options, {.has_out_bias = options.attention_out_bias,
-                                  .has_output_gate = options.attention_output_gate,
-                                  .out_name = "attention.wo"}),
-      norms_(options) {
+    : SelfAttention(options, {.has_output_gate = options.attention_output_gate}), norms_(options) {
   for (int block = 0; block < static_cast<int>(options.num_layers); ++block) {
     at_.emplace_back(options, block);
   }
 }
 
-BlockPlaces RotaryAttention::places(int block) const {
-  const RotaryPlaces& here = at_[to_size(block)];
-  return {.out_weight = here.wo, .norm2_weight = here.norm2, .sinks = here.sinks};
-}
-
-void RotaryAttention::add_attention(ParameterTable& table, const std::string& name,
-                                    int block) const {
+void RotaryAttention::add_parameters(ParameterTable& table, const std::string& name,
+                                     int block) const {
   const std::int64_t h = options_.hidden_size;
   const std::int64_t a = options_.num_attention_heads * head_size_;
   const std::int64_t kv = options_.num_query_groups * head_size_;
   const Init init{Init::Kind::bell, kInitScale};
   const Init zeros{Init::Kind::zeros, 0.0};
   const int t = options_.tensor_parallel;
-  add_norm(table, name + ".norm1");
   for (const auto& [letter, outputs] :
        {std::pair('q', a), std::pair('k', kv), std::pair('v', kv)}) {
     table.add_split(name + ".attention.w" + letter, {outputs, h}, init, 0, t);
@@ -72,12 +53,11 @@ void RotaryAttention::add_attention(ParameterTable& table, const std::string& na
   }
   table.add_split(name + ".attention.wo", {h, a}, init, 1, t);
   if (options_.attention_out_bias) table.add(name + ".attention.bo", {h}, zeros);
-  add_norm(table, name + ".norm2");
 }
 
-Tensor RotaryAttention::apply_projection(const Pass& pass, int k, const Tensor& x) const {
-  return options_.query_key_value_bias ? apply_linear_with_bias(pass, k, x)
-                                       : apply_linear(pass, k, x);
+Tensor RotaryAttention::apply_projection(const Pass& pass, int weight, const Tensor& x) const {
+  return options_.query_key_value_bias ? apply_linear_with_bias(pass, weight, x)
+                                       : apply_linear(pass, weight, x);
 }
 
 Rotary RotaryAttention::rotary(const Pass& pass) const {
@@ -85,64 +65,66 @@ Rotary RotaryAttention::rotary(const Pass& pass) const {
   return {head_size_, own > 0.0 ? own : options_.rope_theta, options_.rotary_size()};
 }
 
-void RotaryAttention::forward_qkv(const Pass& pass, Saved& saved) const {
+void RotaryAttention::forward_qkv(const Pass& pass, Tensor entered, BranchInput& x,
+                                  std::span<Tensor> kept) const {
   const RotaryPlaces& here = at(pass);
-  Tensor entered = enter_region(pass, saved[norm1], kEntrance);
-  saved[q] = apply_projection(pass, here.wq, entered);  // (b, s, a d)
-  saved[k] = apply_projection(pass, here.wk, entered);  // (b, s, g d)
-  saved[v] = apply_projection(pass, here.wv, entered);  // (b, s, g d)
+  kept[q] = apply_projection(pass, here.wq, entered);  // (b, s, a d)
+  kept[k] = apply_projection(pass, here.wk, entered);  // (b, s, g d)
+  kept[v] = apply_projection(pass, here.wv, entered);  // (b, s, g d)
   if (options_.attention_output_gate) {
-    saved[output_gate] = apply_linear(pass, here.w_gate, entered);  // (b, s, a d)
+    kept[output_gate] = apply_linear(pass, here.w_gate, entered);  // (b, s, a d)
   }
   entered = {};
-  drop_recomputed(saved, norm1);
-  if (norms_.come_first()) forward_norms(pass, saved);
+  x.drop_recomputed();
+  if (norms_.come_first()) forward_norms(pass, kept);
   if (!has_rotary(pass)) return;
-  rotary_forward(pass.runtime, saved[q], rotary(pass), pass.part);
-  rotary_forward(pass.runtime, saved[k], rotary(pass), pass.part);
-  if (norms_.come_last()) forward_norms(pass, saved);
+  rotary_forward(pass.runtime, kept[q], rotary(pass), pass.part);
+  rotary_forward(pass.runtime, kept[k], rotary(pass), pass.part);
+  if (norms_.come_last()) forward_norms(pass, kept);
 }
 
-void RotaryAttention::forward_norms(const Pass& pass, Saved& saved) const {
-  QueriesAndKeys x{std::move(saved[q]), std::move(saved[k])};
-  QueryKeyKept kept = norms_.forward(pass, at(pass).norms, x);
-  saved[q] = std::move(x.q);
-  saved[k] = std::move(x.k);
-  saved[raw_q] = std::move(kept.q);
-  saved[raw_q + 1] = std::move(kept.q_statistics);
-  saved[raw_k] = std::move(kept.k);
-  saved[raw_k + 1] = std::move(kept.k_statistics);
+void RotaryAttention::forward_norms(const Pass& pass, std::span<Tensor> kept) const {
+  QueriesAndKeys x{std::move(kept[q]), std::move(kept[k])};
+  QueryKeyKept raw = norms_.forward(pass, at(pass).norms, x);
+  kept[q] = std::move(x.q);
+  kept[k] = std::move(x.k);
+  kept[raw_q] = std::move(raw.q);
+  kept[raw_q + 1] = std::move(raw.q_statistics);
+  kept[raw_k] = std::move(raw.k);
+  kept[raw_k + 1] = std::move(raw.k_statistics);
 }
 
-void RotaryAttention::backward_norms(const Pass& pass, Qkv& gradients, Saved& saved) const {
-  QueryKeyKept kept{std::move(saved[raw_q]), std::move(saved[raw_k]), std::move(saved[raw_q + 1]),
-                    std::move(saved[raw_k + 1])};
-  const QueriesAndKeys y{std::move(saved[q]), std::move(saved[k])};
+void RotaryAttention::backward_norms(const Pass& pass, Qkv& gradients,
+                                     std::span<Tensor> kept) const {
+  QueryKeyKept raw{std::move(kept[raw_q]), std::move(kept[raw_k]), std::move(kept[raw_q + 1]),
+                   std::move(kept[raw_k + 1])};
+  const QueriesAndKeys y{std::move(kept[q]), std::move(kept[k])};
   QueriesAndKeys d{std::move(gradients[0]), std::move(gradients[1])};
-  norms_.backward(pass, at(pass).norms, kept, y, d);
+  norms_.backward(pass, at(pass).norms, raw, y, d);
   gradients[0] = std::move(d.q);
   gradients[1] = std::move(d.k);
 }
 
-Tensor RotaryAttention::backward_qkv(const Pass& pass, Qkv gradients, Saved& saved) const {
+std::vector<ColumnLinear> RotaryAttention::backward_qkv(const Pass& pass, Qkv gradients,
+                                                        std::span<Tensor> kept) const {
   const RotaryPlaces& here = at(pass);
   if (has_rotary(pass)) {
-    if (norms_.come_last()) backward_norms(pass, gradients, saved);
+    if (norms_.come_last()) backward_norms(pass, gradients, kept);
     rotary_backward(pass.runtime, gradients[0], rotary(pass), pass.part);
     rotary_backward(pass.runtime, gradients[1], rotary(pass), pass.part);
   }
-  if (norms_.come_first()) backward_norms(pass, gradients, saved);
-  recompute(pass, 0, input, norm1, saved);
+  if (norms_.come_first()) backward_norms(pass, gradients, kept);
   const bool has_bias = options_.query_key_value_bias;
-  std::array<ColumnLinear, 4> readers = {{{.k = here.wq, .has_bias = has_bias, .dy = gradients[0]},
-                                          {.k = here.wk, .has_bias = has_bias, .dy = gradients[1]},
-                                          {.k = here.wv, .has_bias = has_bias, .dy = gradients[2]},
-                                          {.k = here.w_gate, .dy = std::move(saved[output_gate])}}};
-  const std::size_t count = options_.attention_output_gate ? 4 : 3;
-  Tensor d = backward_columns(pass, std::span(readers).first(count), std::move(saved[norm1]),
-                              kEntrance);  // (b, s, h)
-  for (Tensor& used : gradients) used = {};
-  return d;
+  std::vector<ColumnLinear> readers;
+  const std::array<int, 3> weights = {here.wq, here.wk, here.wv};
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    kept[q + i] = gradients[i];
+    readers.push_back({.k = weights[i], .has_bias = has_bias, .dy = std::move(gradients[i])});
+  }
+  if (options_.attention_output_gate) {
+    readers.push_back({.k = here.w_gate, .dy = std::move(kept[output_gate])});
+  }
+  return readers;
 }
 
 }  // namespace shardsim

@@ -33,35 +33,33 @@ enum HeadSaved : std::size_t {
 
 }  // namespace
 
-Transformer::Transformer(const ModelOptions& options, std::unique_ptr<TransformerFamily> family)
-    : options_(options),
-      family_(std::move(family)),
-      table_(/*token_shards=*/options.sequence_parallel) {
-  add_outer_parameters();
-  add_blocks();
+Transformer::Transformer(const ModelOptions& options, TransformerParts parts)
+    : options_(options), norm_(parts.norm), table_(/*token_shards=*/options.sequence_parallel) {
+  add_outer_parameters(parts.has_learned_positions);
+  add_blocks(std::move(parts.blocks));
   if (!options_.tied_embeddings) add_head();
   module_units_.push_back(
       {options_.tied_embeddings ? 0 : static_cast<int>(table_.units().size()) - 1});
   list_module_parameters();
 }
 
-void Transformer::add_outer_parameters() {
+void Transformer::add_outer_parameters(bool has_learned_positions) {
   const std::int64_t h = options_.hidden_size;
   const Init init{Init::Kind::bell, kInitScale};
   table_.begin_unit(options_.tied_embeddings ? "root" : "embedding", UnitMatrices::tables);
   tokens_ = table_.add_split("embedding.tokens", {options_.vocab_size, h}, init, 0,
                              options_.tensor_parallel);
-  if (family_->traits().has_learned_positions) {
+  if (has_learned_positions) {
     positions_ = table_.add("embedding.positions", {options_.max_position_embeddings, h}, init);
   }
   if (options_.tied_embeddings) {
     final_norm_ = static_cast<int>(table_.specs().size());
-    family_->add_norm(table_, "final_norm");
+    norm_.add_parameters(table_, "final_norm");
     head_ = tokens_;
   }
 }
 
-void Transformer::add_blocks() {
+void Transformer::add_blocks(std::vector<TransformerBlock::Branches> branches) {
   module_units_.push_back({0});
   for (int block = 0; block < static_cast<int>(options_.num_layers); ++block) {
     const std::string name = "blocks." + std::to_string(block);
@@ -69,7 +67,7 @@ void Transformer::add_blocks() {
     std::vector<int>& units = module_units_.emplace_back();
     auto unit = static_cast<int>(table_.units().size());
     table_.begin_unit(name);
-    family_->add_block(table_, name, block);
+    blocks_.emplace_back(options_, norm_, std::move(branches[to_size(block)]), table_, block);
     while (unit < static_cast<int>(table_.units().size())) units.push_back(unit++);
   }
   block_first_.push_back(static_cast<int>(table_.specs().size()));
@@ -78,7 +76,7 @@ void Transformer::add_blocks() {
 void Transformer::add_head() {
   table_.begin_unit("head", UnitMatrices::tables);
   final_norm_ = static_cast<int>(table_.specs().size());
-  family_->add_norm(table_, "final_norm");
+  norm_.add_parameters(table_, "final_norm");
   head_ = table_.add_split("head", {options_.vocab_size, options_.hidden_size},
                            {Init::Kind::bell, kInitScale}, 0, options_.tensor_parallel);
 }
@@ -113,10 +111,9 @@ int Transformer::kind_of(int module) const {
   return first + 1;
 }
 
-// Experts keep how many tokens went where, beside the tensors; recomputed, backward counts itself.
 bool Transformer::keeps_state(int module) const {
   const bool is_block = module > 0 && module < num_modules() - 1;
-  return is_block && options_.moe.in_block(module - 1) && options_.recompute != Recompute::full;
+  return is_block && blocks_[to_size(module - 1)].keeps_state();
 }
 
 std::vector<RouterBiasSpec> Transformer::router_biases() const {
@@ -146,7 +143,8 @@ Tensor Transformer::forward(int module, const ModelContext& context, const Tenso
   require_part(context, batch.part, options_);
   if (module == 0) return forward_embedding(context, batch);
   if (module == num_modules() - 1) return forward_head(context, input, batch, saved);
-  Tensor y = family_->forward_block(pass_of(module, context, batch), input, saved);
+  const TransformerBlock& block = blocks_[to_size(module - 1)];
+  Tensor y = block.forward(pass_of(module, context, batch), input, saved);
   if (options_.recompute == Recompute::full) saved.resize(1);  // The input.
   return y;
 }
@@ -158,12 +156,13 @@ Tensor Transformer::backward(int module, const ModelContext& context, const Tens
     backward_embedding(context, output_gradient, batch);
     return {};
   }
+  const TransformerBlock& block = blocks_[to_size(module - 1)];
   const Pass pass = pass_of(module, context, batch);
   if (options_.recompute == Recompute::full) {
     const Tensor input = saved[0];
-    (void)family_->forward_block(pass, input, saved);
+    (void)block.forward(pass, input, saved);
   }
-  return family_->backward_block(pass, output_gradient, saved);
+  return block.backward(pass, output_gradient, saved);
 }
 
 Pass Transformer::pass_of(int module, const ModelContext& context, const Batch& batch) const {
@@ -236,7 +235,7 @@ Tensor Transformer::forward_head(const ModelContext& context, const Tensor& x, c
   const Pass pass = pass_of(num_modules() - 1, context, batch);
   saved.resize(head_saved);
   saved[head_x] = x;
-  NormOutput norm = family_->forward_norm(pass, x);
+  NormOutput norm = norm_.forward(pass, 0, x);
   saved[head_norm] = std::move(norm.y);
   saved[head_statistics] = std::move(norm.statistics);
   saved[head_logits] = linear_forward(context.runtime, enter_region(pass, saved[head_norm], kHead),
@@ -281,7 +280,7 @@ Tensor Transformer::backward_head(const ModelContext& context, const Batch& batc
   ColumnLinear reader{
       .k = head_ - final_norm_, .is_last = head_ != tokens_, .dy = std::move(saved[head_logits])};
   const Tensor dy = backward_columns(pass, {&reader, 1}, std::move(saved[head_norm]), kHead);
-  Tensor dx = family_->backward_norm(pass, 0, dy, saved[head_x], saved[head_statistics]);
+  Tensor dx = norm_.backward(pass, 0, dy, saved[head_x], saved[head_statistics]);
   saved.clear();
   return dx;
 }
@@ -309,15 +308,9 @@ std::int64_t Transformer::model_flops_per_sample() const {
     if (shape.rank() == 2 && !is_of_experts) elements += shape.numel();
     if (shape.rank() == 3) elements += shape.numel() / shape[0] * options_.moe.experts_per_token;
   }
-  // Scores, and probabilities times values: 2 a d flops each for a pair that the mask leaves.
-  const std::int64_t s = options_.seq_len;
-  std::int64_t twice_pairs = 0;
-  for (int block = 0; block < static_cast<int>(options_.num_layers); ++block) {
-    twice_pairs += attention_work(s, {}, {}, options_.layer(block).mask).twice_pairs;
-  }
-  const std::int64_t attention =
-      checked_product({3, 2, twice_pairs, options_.num_attention_heads, options_.head_size()});
-  return checked_product({3, 2, s, elements}) + attention;
+  std::int64_t beside = 0;
+  for (const TransformerBlock& block : blocks_) beside += block.forward_flops_per_sample();
+  return checked_product({3, 2, options_.seq_len, elements}) + checked_product({3, beside});
 }
 
 std::int64_t Transformer::model_flops_per_expert_token() const {

@@ -9,19 +9,26 @@
 #include <vector>
 
 #include "strategies/model/make_model.hpp"
+#include "strategies/model/model_norm.hpp"
 #include "strategies/model/parameter_table.hpp"
 #include "strategies/model/pass.hpp"
-#include "strategies/model/transformer_family.hpp"
+#include "strategies/model/transformer_block.hpp"
 
 // A decoder-only transformer: token embedding, blocks, final norm, output weight, cross entropy.
-// TransformerFamily has the blocks.
 namespace shardsim {
+
+/// Parts that a family of transformers brings.
+struct TransformerParts {
+  ModelNorm norm;
+  bool has_learned_positions = false;
+  std::vector<TransformerBlock::Branches> blocks = {};  ///< One of each block.
+};
 
 /// Modules: embedding, one per block, head. Units likewise; with tied embeddings, all that is
 /// outside the blocks is one root unit, which the first and the last module read.
 class Transformer final : public Model {
  public:
-  Transformer(const ModelOptions& options, std::unique_ptr<TransformerFamily> family);
+  Transformer(const ModelOptions& options, TransformerParts parts);
 
   [[nodiscard]] std::span<const ParameterSpec> parameters() const override {
     return table_.specs();
@@ -55,8 +62,8 @@ class Transformer final : public Model {
   [[nodiscard]] std::int64_t model_flops_per_expert_token() const override;
 
  private:
-  void add_outer_parameters();
-  void add_blocks();
+  void add_outer_parameters(bool has_learned_positions);
+  void add_blocks(std::vector<TransformerBlock::Branches> branches);
   void add_head();
   void list_module_parameters();
   [[nodiscard]] Pass pass_of(int module, const ModelContext& context, const Batch& batch) const;
@@ -75,7 +82,8 @@ class Transformer final : public Model {
                                      Saved& saved) const;
 
   ModelOptions options_;
-  std::unique_ptr<TransformerFamily> family_;
+  ModelNorm norm_;
+  std::vector<TransformerBlock> blocks_;
   ParameterTable table_;
   std::vector<std::vector<int>> module_units_;
   std::vector<std::vector<int>> module_parameters_;

@@ -1,0 +1,39 @@
+#include "strategies/model/branch.hpp"
+
+namespace shardsim {
+
+const Tensor& BranchInput::value() {
+  if (!norm_.y.defined()) {
+    NormOutput made = norm_.norm.forward(pass_, norm_.first, norm_.of);
+    norm_.y = std::move(made.y);
+    norm_.statistics = std::move(made.statistics);
+  }
+  return norm_.y;
+}
+
+void BranchInput::drop_recomputed() {
+  if (!is_dropped_) return;
+  norm_.y = {};
+  norm_.statistics = {};
+}
+
+Tensor RegionBranch::forward(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const {
+  const Tensor z = forward_inside(pass, enter_region(pass, x.value(), columns()), x, kept);
+  const Row out = row(pass);
+  Tensor y = apply_row_linear(pass, out.k, out.has_bias, z, out.name);  // (b, s, h)
+  drop_row_input(kept);
+  return y;
+}
+
+Tensor RegionBranch::backward(const Pass& pass, Tensor dy, BranchInput& x,
+                              std::span<Tensor> kept) const {
+  const Row out = row(pass);
+  Tensor d = backward_row_linear(pass, out.k, out.has_bias, dy, row_input(pass, kept), out.name);
+  dy = {};
+  std::vector<ColumnLinear> readers = backward_inside(pass, std::move(d), kept);
+  d = backward_columns(pass, readers, x.take(), columns());  // (b, s, h)
+  for (Tensor& each : kept) each = {};
+  return d;
+}
+
+}  // namespace shardsim

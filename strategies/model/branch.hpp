@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "strategies/model/model_norm.hpp"
+#include "strategies/model/parameter_table.hpp"
+#include "strategies/model/pass.hpp"
+
+// The branches of a block: what reads the residual stream and joins it again. A mixer (attention,
+// or what stands in its place) exchanges something between positions; a feed-forward does not.
+// TransformerBlock puts norms, dropout and the sum around them.
+namespace shardsim {
+
+/// The pass of a part of what `pass` goes through, whose first parameter has number `first` there.
+[[nodiscard]] inline Pass part_of(Pass pass, int first) {
+  pass.first += first;
+  return pass;
+}
+
+/// The norm that a branch reads, x [b, s, h], or with sequence parallelism this rank's tokens
+/// [b s / t, h]; with context parallelism s is this rank's share. Where recomputation is selective
+/// it is dropped after its use in forward and made again in backward.
+class BranchInput {
+ public:
+  struct Norm {
+    const ModelNorm& norm;
+    int first;         ///< Its first parameter, in `pass`.
+    const Tensor& of;  ///< The stream.
+    Tensor& y;
+    Tensor& statistics;
+  };
+  BranchInput(const Pass& pass, const Norm& norm, bool is_dropped)
+      : pass_(pass), norm_(norm), is_dropped_(is_dropped) {}
+
+  /// Makes it, if it is not there.
+  const Tensor& value();
+  /// Forward has used it.
+  void drop_recomputed();
+  /// For the last that reads it in backward.
+  [[nodiscard]] Tensor take() {
+    static_cast<void>(value());
+    return std::move(norm_.y);
+  }
+
+ private:
+  const Pass& pass_;
+  Norm norm_;
+  bool is_dropped_;
+};
+
+class Branch {
+ public:
+  virtual ~Branch() = default;
+
+  /// The stream of dropout's random numbers, in a block.
+  [[nodiscard]] virtual const char* dropout_stream() const = 0;
+  /// Adds the parameters it has in a block. Names start with `name`. More units may begin.
+  virtual void add_parameters(ParameterTable& table, const std::string& name, int block) const = 0;
+  /// Tensors that it keeps for backward.
+  [[nodiscard]] virtual std::size_t num_kept() const = 0;
+  /// Returns y in the shape of x, before dropout. `pass` counts parameters from the branch's first.
+  [[nodiscard]] virtual Tensor forward(const Pass& pass, BranchInput& x,
+                                       std::span<Tensor> kept) const = 0;
+  /// Adds and reports the gradients of its parameters, the last one's first, drops what is kept and
+  /// x, and returns the gradient of x.
+  [[nodiscard]] virtual Tensor backward(const Pass& pass, Tensor dy, BranchInput& x,
+                                        std::span<Tensor> kept) const = 0;
+  /// Flops of forward for one whole sample, beside those of the products with its matrices.
+  [[nodiscard]] virtual std::int64_t forward_flops_per_sample(int /*block*/) const { return 0; }
+  /// Whether forward leaves more to backward than the tensors kept.
+  [[nodiscard]] virtual bool keeps_state() const { return false; }
+};
+
+/// A branch that is one region of tensor parallelism: column-parallel layers that read x, work on
+/// this rank's share of heads or channels, and a row-parallel layer.
+class RegionBranch : public Branch {
+ public:
+  struct Row {
+    int k;  ///< Number of its weight; a bias follows it.
+    bool has_bias;
+    const char* name;  ///< In errors.
+  };
+  /// The names of the column-parallel layers, in errors.
+  [[nodiscard]] virtual const char* columns() const = 0;
+  [[nodiscard]] virtual Row row(const Pass& pass) const = 0;
+  /// From x, with all tokens of the region, to what the row-parallel layer reads. Drops `entered`
+  /// after its use, and then x.
+  [[nodiscard]] virtual Tensor forward_inside(const Pass& pass, Tensor entered, BranchInput& x,
+                                              std::span<Tensor> kept) const = 0;
+  /// Forward has used what the row-parallel layer reads.
+  virtual void drop_row_input(std::span<Tensor> /*kept*/) const {}
+  /// The tensor that the row-parallel layer read; made again if it was dropped.
+  [[nodiscard]] virtual Tensor row_input(const Pass& pass, std::span<Tensor> kept) const = 0;
+  /// From its gradient to those of the column-parallel layers' outputs, in their order. Adds and
+  /// reports the gradients of parameters in between.
+  [[nodiscard]] virtual std::vector<ColumnLinear> backward_inside(const Pass& pass, Tensor d,
+                                                                  std::span<Tensor> kept) const = 0;
+
+  [[nodiscard]] Tensor forward(const Pass& pass, BranchInput& x,
+                               std::span<Tensor> kept) const final;
+  [[nodiscard]] Tensor backward(const Pass& pass, Tensor dy, BranchInput& x,
+                                std::span<Tensor> kept) const final;
+};
+
+}  // namespace shardsim

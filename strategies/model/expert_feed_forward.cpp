@@ -1,0 +1,82 @@
+#include "strategies/model/expert_feed_forward.hpp"
+
+#include <utility>
+
+#include "strategies/model/activation.hpp"
+#include "strategies/model/gated_rows.hpp"
+
+namespace shardsim {
+
+ExpertFeedForward::ExpertFeedForward(const ModelOptions& options)
+    : experts_(options),
+      shared_(options, "shared_experts", options.moe.shared_ffn_hidden_size),
+      hidden_size_(options.hidden_size),
+      has_shared_(options.moe.has_shared_experts()),
+      has_gate_(options.moe.has_shared_gate),
+      recomputes_all_(options.recompute == Recompute::full) {
+  const int shared = has_shared_ ? GatedMlp::num_parameters : 0;
+  places_ = {.router = 0, .experts = first_shared() + shared + (has_gate_ ? 1 : 0)};
+}
+
+void ExpertFeedForward::add_parameters(ParameterTable& table, const std::string& name,
+                                       int block) const {
+  experts_.add_router(table, name + ".router");
+  if (has_shared_) shared_.add_parameters(table, name, block);
+  if (has_gate_) {
+    table.add(name + ".shared_experts.out_gate", {1, hidden_size_}, {Init::Kind::bell, kInitScale});
+  }
+  table.begin_unit(name + ".experts");
+  experts_.add_experts(table, name + ".experts");
+}
+
+// The shared experts work while rows travel to the routed ones.
+Tensor ExpertFeedForward::forward(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const {
+  const Shape shape = x.value().shape();
+  ExpertLayer::Dispatched dispatched = experts_.dispatch(pass, places_, x.value(), of_layer(kept));
+  Tensor shared;
+  if (has_shared_) {
+    shared = forward_shared(pass, x, kept);
+  } else {
+    x.drop_recomputed();
+  }
+  Tensor y = experts_.finish(pass, places_, std::move(dispatched), shape, of_layer(kept));
+  if (has_shared_) add_in_place(pass.runtime, shared, y);
+  return y;
+}
+
+Tensor ExpertFeedForward::forward_shared(const Pass& pass, BranchInput& x,
+                                         std::span<Tensor> kept) const {
+  if (has_gate_) own(kept)[shared_logits] = apply_linear(pass, shared_gate(), x.value());
+  Tensor y = shared_.forward(part_of(pass, first_shared()), x, kept.first(shared_.num_kept()));
+  if (!has_gate_) return y;
+  own(kept)[shared_output] = std::move(y);
+  return gated_rows_forward(pass.runtime, own(kept)[shared_logits], own(kept)[shared_output]);
+}
+
+Tensor ExpertFeedForward::backward(const Pass& pass, Tensor dy, BranchInput& x,
+                                   std::span<Tensor> kept) const {
+  Tensor d = experts_.backward(pass, places_, dy, x.value(), of_layer(kept));
+  if (!has_shared_) {
+    static_cast<void>(x.take());
+    return d;
+  }
+  if (has_gate_) d = backward_gate(pass, dy, x.value(), std::move(d), kept);
+  const Tensor shared = shared_.backward(part_of(pass, first_shared()), std::move(dy), x,
+                                         kept.first(shared_.num_kept()));
+  add_in_place(pass.runtime, shared, d);
+  return d;
+}
+
+Tensor ExpertFeedForward::backward_gate(const Pass& pass, Tensor& dy, const Tensor& x, Tensor d,
+                                        std::span<Tensor> kept) const {
+  GatedRowsGradient gradient =
+      gated_rows_backward(pass.runtime, own(kept)[shared_logits], own(kept)[shared_output], dy);
+  own(kept)[shared_logits] = {};
+  own(kept)[shared_output] = {};
+  dy = std::move(gradient.x);
+  finish_linear(pass, shared_gate(), gradient.logits, x);
+  return linear_backward_input(pass.runtime, gradient.logits, pass.weight(shared_gate()),
+                               std::move(d));
+}
+
+}  // namespace shardsim

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "strategies/model/branch.hpp"
+#include "strategies/model/expert_layer.hpp"
+#include "strategies/model/gated_mlp.hpp"
+#include "strategies/model/make_model.hpp"
+
+// The feed-forward of a block with experts. The router comes first, then the shared experts, which
+// are one gated MLP, if there are any, and their gate; the routed experts, a unit of their own,
+// come last.
+namespace shardsim {
+
+class ExpertFeedForward final : public Branch {
+ public:
+  explicit ExpertFeedForward(const ModelOptions& options);
+
+  [[nodiscard]] const char* dropout_stream() const override { return "mlp"; }
+  void add_parameters(ParameterTable& table, const std::string& name, int block) const override;
+  [[nodiscard]] std::size_t num_kept() const override {
+    return std::size_t{num_own_kept} + shared_.num_kept();
+  }
+  [[nodiscard]] Tensor forward(const Pass& pass, BranchInput& x,
+                               std::span<Tensor> kept) const override;
+  [[nodiscard]] Tensor backward(const Pass& pass, Tensor dy, BranchInput& x,
+                                std::span<Tensor> kept) const override;
+  /// How many tokens went where; recomputed, backward counts itself.
+  [[nodiscard]] bool keeps_state() const override { return !recomputes_all_; }
+
+ private:
+  // Tensors kept behind those of the shared experts and of ExpertLayer.
+  enum Kept : std::size_t {
+    shared_output = ExpertLayer::num_kept,  // With a gate: before it.
+    shared_logits,
+    num_own_kept,
+  };
+
+  [[nodiscard]] Tensor forward_shared(const Pass& pass, BranchInput& x,
+                                      std::span<Tensor> kept) const;
+  // In place of dy stands the gradient of the shared experts' output. Adds to d, the gradient of x.
+  [[nodiscard]] Tensor backward_gate(const Pass& pass, Tensor& dy, const Tensor& x, Tensor d,
+                                     std::span<Tensor> kept) const;
+  [[nodiscard]] std::span<Tensor> own(std::span<Tensor> kept) const {
+    return kept.subspan(shared_.num_kept());
+  }
+  [[nodiscard]] std::span<Tensor> of_layer(std::span<Tensor> kept) const {
+    return own(kept).first(ExpertLayer::num_kept);
+  }
+  [[nodiscard]] int first_shared() const { return experts_.router_size(); }
+  [[nodiscard]] int shared_gate() const { return first_shared() + GatedMlp::num_parameters; }
+
+  ExpertLayer experts_;
+  GatedMlp shared_;
+  std::int64_t hidden_size_;
+  bool has_shared_;
+  bool has_gate_;
+  bool recomputes_all_;
+  ExpertLayer::Places places_;
+};
+
+}  // namespace shardsim

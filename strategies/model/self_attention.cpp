@@ -1,0 +1,96 @@
+#include "strategies/model/self_attention.hpp"
+
+#include <utility>
+
+#include "strategies/model/activation.hpp"
+
+namespace shardsim {
+
+Tensor SelfAttention::forward_inside(const Pass& pass, Tensor entered, BranchInput& x,
+                                     std::span<Tensor> kept) const {
+  forward_qkv(pass, std::move(entered), x, kept);
+  attend_to_tokens(pass, kept);
+  if (kept[exchanged_qkv].defined()) {
+    kept[v] = {};
+    if (!keeps_queries_and_keys()) kept[q] = kept[k] = {};
+  }
+  return row_input(pass, kept);
+}
+
+// y, or y times its gate.
+Tensor SelfAttention::row_input(const Pass& pass, std::span<Tensor> kept) const {
+  if (!traits_.has_output_gate) return kept[attended];
+  return output_gate_forward(pass.runtime, kept[attended], kept[output_gate]);
+}
+
+std::vector<ColumnLinear> SelfAttention::backward_inside(const Pass& pass, Tensor d,
+                                                         std::span<Tensor> kept) const {
+  if (traits_.has_output_gate) {
+    kept[output_gate] = output_gate_backward(pass.runtime, kept[attended], kept[output_gate], d);
+  }
+  Qkv gradients = allocate_qkv(pass.runtime, d);
+  {
+    const QkvHeads heads = heads_of(kept.subspan<q, 3>());
+    backward_attend(pass, attention_shape(pass, gradients[0]), heads,
+                    {{kept[attended], kept[log_sum_exp]}, kept[exchanged_qkv], kept[exchanged_y]},
+                    d, heads_of(gradients), sinks(pass));
+  }
+  d = {};
+  for (const Kept used : {q, k, v, attended, log_sum_exp, exchanged_qkv, exchanged_y, scores}) {
+    if (used <= k && keeps_queries_and_keys()) continue;
+    kept[used] = {};
+  }
+  return backward_qkv(pass, std::move(gradients), kept);
+}
+
+void SelfAttention::attend_to_tokens(const Pass& pass, std::span<Tensor> kept) const {
+  const AttentionShape shape = attention_shape(pass, kept[q]);
+  Attended attention = attend(pass, shape, heads_of(kept.subspan<q, 3>()), sinks(pass));
+  kept[attended] = std::move(attention.own.y);  // (b, s, a d)
+  kept[log_sum_exp] = std::move(attention.own.log_sum_exp);
+  kept[exchanged_qkv] = std::move(attention.exchanged_qkv);
+  kept[exchanged_y] = std::move(attention.exchanged_y);
+  kept[scores] = keep_scores(pass, shape);
+}
+
+AttentionShape SelfAttention::attention_shape(const Pass& pass, const Tensor& queries) const {
+  return {.batch = queries.shape()[0],
+          .seq_len = queries.shape()[1] * pass.part.parts,
+          .num_heads = heads_,
+          .num_groups = groups_,
+          .head_size = head_size_,
+          .mask = options_.layer(pass.block).mask,
+          .scale = options_.attention_scale,
+          .score_cap = options_.attention_logit_cap};
+}
+
+QkvHeads SelfAttention::heads_of(std::span<const Tensor, 3> qkv) const {
+  const std::int64_t a = heads_ * head_size_;
+  const std::int64_t g = groups_ * head_size_;
+  if (!traits_.fuses_qkv) return {{qkv[0], a, 0}, {qkv[1], g, 0}, {qkv[2], g, 0}};
+  const std::int64_t row = a + 2 * g;
+  return {{qkv[0], row, 0}, {qkv[0], row, a}, {qkv[0], row, a + g}};
+}
+
+SelfAttention::Qkv SelfAttention::allocate_qkv(Runtime& runtime, const Tensor& d) const {
+  const auto of_heads = [&](std::int64_t count) {
+    return new_activation(runtime, with_last(d.shape(), count * head_size_), d.dtype());
+  };
+  if (traits_.fuses_qkv) return {of_heads(heads_ + 2 * groups_)};
+  return {of_heads(heads_), of_heads(groups_), of_heads(groups_)};
+}
+
+Tensor SelfAttention::keep_scores(const Pass& pass, const AttentionShape& shape) const {
+  const double queries = static_cast<double>(shape.seq_len) / pass.part.parts;
+  const double count =
+      queries * static_cast<double>(checked_product({shape.batch, shape.num_heads, shape.seq_len}));
+  return pass.runtime.occupy(MemoryCategory::activations, count * options_.memory.score_bytes);
+}
+
+std::int64_t SelfAttention::forward_flops_per_sample(int block) const {
+  const AttentionMask& mask = options_.layer(block).mask;
+  const std::int64_t pairs = attention_work(options_.seq_len, {}, {}, mask).twice_pairs;
+  return checked_product({2, pairs, options_.num_attention_heads, options_.head_size()});
+}
+
+}  // namespace shardsim
