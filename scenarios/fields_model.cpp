@@ -88,7 +88,7 @@ std::vector<Field> model_fields() {
           .same_as({{"Hugging Face", "intermediate_size"}, {"Hugging Face", "n_inner"}})
           .acts_when(
               "some block has no experts",
-              [](const Scenario& s) { return !has_experts(s) || s.model.first_dense_layers > 0; })
+              [](const Scenario& s) { return s.model.layers_with_experts() < s.model.num_layers; })
           .doc("Inner width of the feed-forward part."),
       model_field("model.num_attention_heads", &M::num_attention_heads)
           .range(1, kTwoTo20)
