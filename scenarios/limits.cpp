@@ -51,10 +51,14 @@ Count data_parallel_bytes(const Scenario& s) {
   // Ranks that join get weights and up to two states, in 8 bytes at most.
   const std::int64_t joins = p.is_elastic() ? 3 : 0;
   const bool each_microbatch = p.zero_stage == 3 || p.sync_every_microbatch;
-  return product_if_fits({(copies + joins) * kBytesPerElement, num_parameters(s.model),
+  return product_if_fits({(copies + joins) * kBytesPerElement, all_parameters(s.model),
                           s.system.ranks, each_microbatch ? s.training.num_microbatches : 1,
                           s.execution.steps});
 }
+
+// A depth of multi-token prediction has a block, an embedding, a head, and a projection of two
+// widths: less than two layers more.
+std::int64_t layers_of(const ModelSpec& m) { return m.num_layers + 3 * m.mtp_num_layers; }
 
 // Muon among tensor-parallel ranks, each step and replica: matrices of blocks are gathered, or the
 // sums of Gram matrices of the width, of up to 8 matrices of a block.
@@ -69,7 +73,7 @@ Count muon_bytes(const Scenario& s) {
                               3 * (m.ffn_hidden_size + m.moe_shared_ffn_hidden_size)});
   const Count of_block = sum_if_fits({grams, gathered, kMatrices});
   if (!of_block) return std::nullopt;
-  return in_bytes(product_if_fits({s.parallelism.tp - 1, m.num_layers, *of_block,
+  return in_bytes(product_if_fits({s.parallelism.tp - 1, layers_of(m), *of_block,
                                    s.parallelism.gradient_ranks(), s.execution.steps}),
                   0);
 }
@@ -83,14 +87,14 @@ Count tensor_parallel_bytes(const Scenario& s) {
   const ModelSpec& m = s.model;
   const std::int64_t t = s.parallelism.tp;
   if (t == 1) return 0;
-  const Count per_token = product_if_fits({t - 1, (14 * m.num_layers + 5) * width_of(m) + 6});
+  const Count per_token = product_if_fits({t - 1, (14 * layers_of(m) + 5) * width_of(m) + 6});
   const Count activations = of_tokens(s, per_token);
   // Experts are whole on every rank, too, where they are not shared; their number was checked.
   const std::int64_t experts =
-      m.num_experts * m.num_layers *
+      m.num_experts * layers_of(m) *
       (m.hidden_size * (2 + 3 * m.moe_ffn_hidden_size) + 2 * m.moe_ffn_hidden_size + 1);
   const std::int64_t whole =
-      (17 * (m.num_layers + 1) + m.max_position_embeddings) * m.hidden_size + experts;
+      (17 * (layers_of(m) + 1) + m.max_position_embeddings) * m.hidden_size + experts;
   const Count replicated =
       product_if_fits({2 * (t - 1), whole, s.parallelism.gradient_ranks(), s.execution.steps});
   return sum_if_fits({in_bytes(activations, replicated), muon_bytes(s)});
@@ -118,8 +122,8 @@ Count context_parallel_bytes(const Scenario& s) {
   if (c == 1) return 0;
   const std::int64_t queries = m.head_dim * m.num_attention_heads;
   const std::int64_t keys = m.head_dim * m.num_query_groups;
-  const Count round = product_if_fits({8 * (c - 1), keys, m.num_layers});
-  const Count exchanged = product_if_fits({6, queries + keys, m.num_layers});
+  const Count round = product_if_fits({8 * (c - 1), keys, layers_of(m)});
+  const Count exchanged = product_if_fits({6, queries + keys, layers_of(m)});
   return in_bytes(of_tokens(s, sum_if_fits({round, exchanged})), 0);
 }
 
@@ -130,8 +134,8 @@ Count expert_bytes(const Scenario& s) {
   if (m.num_experts == 0) return 0;
   const auto room = static_cast<std::int64_t>(m.moe_capacity_factor) + 2;
   const Count per_token =
-      product_if_fits({6 * room, m.num_layers, m.num_experts_per_token, m.hidden_size});
-  const Count counts = product_if_fits({16 * m.num_experts, m.num_layers, s.system.ranks,
+      product_if_fits({6 * room, layers_of(m), m.num_experts_per_token, m.hidden_size});
+  const Count counts = product_if_fits({16 * m.num_experts, layers_of(m), s.system.ranks,
                                         s.training.num_microbatches, s.execution.steps});
   return in_bytes(of_tokens(s, per_token), counts);
 }
@@ -156,17 +160,17 @@ Count expert_values(const ModelSpec& m, std::int64_t samples) {
   const Count shared = 4 * m.moe_shared_ffn_hidden_size + m.hidden_size;
   const Count per_token = sum_if_fits({per_slot, shared});
   if (!per_token) return std::nullopt;
-  return product_if_fits({samples, m.seq_len, m.num_layers, *per_token});
+  return product_if_fits({samples, m.seq_len, layers_of(m), *per_token});
 }
 
 // Bounds the values kept from forward to backward for `samples` sequences. A transformer block
 // keeps about 12 tensors of its width, 4 of the inner width and 2 matrices of attention scores.
 Count activation_values(const ModelSpec& m, std::int64_t samples) {
   const std::int64_t width = std::max(m.hidden_size, m.head_dim * m.num_attention_heads);
-  const auto widths = product_if_fits({m.num_layers, 12 * width + 4 * m.ffn_hidden_size});
+  const auto widths = product_if_fits({layers_of(m), 12 * width + 4 * m.ffn_hidden_size});
   const auto layers = product_if_fits({samples, m.seq_len, widths});
   const auto scores =
-      product_if_fits({2, samples, m.num_layers, m.num_attention_heads, m.seq_len, m.seq_len});
+      product_if_fits({2, samples, layers_of(m), m.num_attention_heads, m.seq_len, m.seq_len});
   const auto logits = product_if_fits({3, samples, m.seq_len, m.vocab_size});
   return sum_if_fits({layers, scores, logits, expert_values(m, samples)});
 }
@@ -182,7 +186,7 @@ void check_operations(Reading& r) {
   const std::int64_t blocks = blocks_of_ring(s.parallelism);
   const std::int64_t most_run = std::min(s.system.ranks, r.limits.max_ranks);
   const auto operations = product_if_fits(
-      {most_run, s.model.num_layers, s.training.num_microbatches, s.execution.steps, blocks});
+      {most_run, layers_of(s.model), s.training.num_microbatches, s.execution.steps, blocks});
   if (!operations || *operations > r.limits.max_operations) {
     r.problem("E0354", "training.global_batch_size",
               "ranks (" + std::to_string(most_run) + ") x layers (" +
@@ -231,7 +235,7 @@ void check_sharing(Reading& r) {
 void check_products(Reading& r) {
   const Scenario& s = r.scenario;
   const ModelSpec& m = s.model;
-  const std::int64_t parameters = num_parameters(m);
+  const std::int64_t parameters = all_parameters(m);
   const std::int64_t heads = m.head_dim * m.num_attention_heads;
   const std::int64_t widest = std::max({m.hidden_size, heads, m.ffn_hidden_size, m.vocab_size});
   const std::int64_t samples = s.training.micro_batch_size;
@@ -239,7 +243,7 @@ void check_products(Reading& r) {
       product_if_fits({kBytesPerValue, samples, m.seq_len, widest}),
       product_if_fits({kBytesPerValue, samples, m.num_attention_heads, m.seq_len, m.seq_len}),
       product_if_fits({6, parameters, samples, m.seq_len}),
-      product_if_fits({12, m.num_layers, heads, samples, m.seq_len, m.seq_len}),
+      product_if_fits({12, layers_of(m), heads, samples, m.seq_len, m.seq_len}),
       activation_values(m, samples)};
   if (std::find(counts.begin(), counts.end(), std::nullopt) != counts.end()) {
     r.problem("E0353", "training.micro_batch_size",
@@ -277,7 +281,7 @@ void check_host_memory(Reading& r) {
   const std::int64_t copies =
       3 + std::ssize(optimizer_rule(s.training.elementwise_optimizer()).state_names);
   const auto state =
-      product_if_fits({s.system.ranks + 1, num_parameters(s.model), copies, kBytesPerValue});
+      product_if_fits({s.system.ranks + 1, all_parameters(s.model), copies, kBytesPerValue});
   const Count all_ranks =
       product_if_fits({s.system.ranks, activation_values(s.model, s.training.micro_batch_size)});
   const Count reference = activation_values(s.model, s.training.global_batch_size);

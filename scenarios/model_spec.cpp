@@ -28,27 +28,33 @@ std::int64_t expert_parameters(const ModelSpec& m) {
          gate;
 }
 
-std::int64_t llama_parameters(const ModelSpec& m) {
+// Of one layer, without its feed-forward and the norms of its branches.
+std::int64_t attention_parameters(const ModelSpec& m, std::int64_t index) {
   const std::int64_t h = m.hidden_size;
-  const std::int64_t f = m.ffn_hidden_size;
   const std::int64_t a = m.head_dim * m.num_attention_heads;
   const std::int64_t k = m.head_dim * m.num_query_groups;
   const std::int64_t norms = m.query_key_norm == QueryKeyNorm::per_head ? 2 * m.head_dim
                              : m.query_key_norm == QueryKeyNorm::whole  ? a + k
                                                                         : 0;
   const std::int64_t gate = m.attention_output_gate ? h * a : 0;
-  std::int64_t sinks = 0;
-  for (std::int64_t i = 0; i < m.num_layers && !m.layers.empty(); ++i) {
-    sinks += m.layer(i).sinks ? m.num_attention_heads : 0;
-  }
+  const bool has_sinks = !m.layers.empty() && m.layer(index).sinks;
   const std::int64_t biases =
       (m.query_key_value_bias ? a + 2 * k : 0) + (m.attention_out_bias ? h : 0);
-  const std::int64_t layer = 2 * h * a + 2 * h * k + 2 * h + norms + biases + gate;
-  const std::int64_t head = m.tied_embeddings ? 0 : m.vocab_size * h;
-  const std::int64_t with_experts = m.layers_with_experts();
-  const std::int64_t experts = expert_parameters(m);
-  return m.vocab_size * h + m.num_layers * layer + (m.num_layers - with_experts) * 3 * h * f +
-         with_experts * experts + sinks + h + head;
+  return 2 * h * a + 2 * h * k + norms + biases + gate + (has_sinks ? m.num_attention_heads : 0);
+}
+
+std::int64_t llama_layer_parameters(const ModelSpec& m, std::int64_t index) {
+  const std::int64_t h = m.hidden_size;
+  const std::int64_t feed_forward =
+      m.has_experts(index) ? expert_parameters(m) : 3 * h * m.ffn_hidden_size;
+  return attention_parameters(m, index) + 2 * h + feed_forward;
+}
+
+std::int64_t llama_parameters(const ModelSpec& m) {
+  const std::int64_t table = m.vocab_size * m.hidden_size;
+  std::int64_t layers = 0;
+  for (std::int64_t i = 0; i < m.num_layers; ++i) layers += llama_layer_parameters(m, i);
+  return table + layers + m.hidden_size + (m.tied_embeddings ? 0 : table);
 }
 
 std::int64_t mlp_parameters(const ModelSpec& m) {
@@ -78,6 +84,14 @@ std::int64_t ModelSpec::layers_with_experts() const {
   std::int64_t count = 0;
   for (std::int64_t i = 0; i < num_layers; ++i) count += has_experts(i) ? 1 : 0;
   return count;
+}
+
+std::int64_t num_mtp_parameters(const ModelSpec& model) {
+  if (model.mtp_num_layers == 0) return 0;
+  const std::int64_t h = model.hidden_size;
+  const std::int64_t depth =
+      2 * h * h + 3 * h + llama_layer_parameters(model, model.num_layers - 1);
+  return model.mtp_num_layers * depth;
 }
 
 std::int64_t num_parameters(const ModelSpec& model) {

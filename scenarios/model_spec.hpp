@@ -71,8 +71,10 @@ struct ModelSpec {
   RoutingKind moe_routing = kDefaultRouting;
   double moe_skew = 0;  // exponent of Zipf's law, where the routing reads it
   std::string moe_popularity_file;
-  ExpertWeights moe_popularity;  // what that file lists
-  std::string source;            // where the shape comes from
+  ExpertWeights moe_popularity;        // what that file lists
+  std::int64_t mtp_num_layers = 0;     // llama: depths of multi-token prediction; 0: none
+  double mtp_loss_scaling_factor = 0;  // weight of their losses together
+  std::string source;                  // where the shape comes from
 
   /// One of the layers. REQUIRES: a list, 0 <= index < num_layers; a loaded scenario's model.
   const LayerSpec& layer(std::int64_t index) const;
@@ -82,9 +84,9 @@ struct ModelSpec {
   std::int64_t layers_with_experts() const;
 };
 
-/// Trainable parameters, exact. With h = hidden_size, f = ffn_hidden_size, L = num_layers,
-/// V = vocab_size, P = max_position_embeddings, a = head_dim x num_attention_heads, k = head_dim x
-/// num_query_groups:
+/// Trainable parameters without those of multi-token prediction, exact. With h = hidden_size, f =
+/// ffn_hidden_size, L = num_layers, V = vocab_size, P = max_position_embeddings, a = head_dim x
+/// num_attention_heads, k = head_dim x num_query_groups:
 ///   gpt2:  V h + P h + L (4 h a + 3 a + 2 h f + 6 h + f) + 2 h   [+ V h if the embedding is not
 ///   tied]
 ///   llama: V h + L (2 h a + 2 h k + 3 h f + 2 h) + h             [+ V h if the embedding is not
@@ -101,5 +103,14 @@ struct ModelSpec {
 /// 2019 and Touvron et al. 2023; tests/scenarios/preset_test.cpp compares it with published counts.
 /// The ranges of the field table keep it within 64 bits. REQUIRES: a loaded scenario's model.
 [[nodiscard]] std::int64_t num_parameters(const ModelSpec& model);
+
+/// Those that multi-token prediction adds: of each depth 2 h^2 + 3 h, and a block as the last layer
+/// is. Source: arXiv 2412.19437, section 2.2.
+[[nodiscard]] std::int64_t num_mtp_parameters(const ModelSpec& model);
+
+/// Both.
+[[nodiscard]] inline std::int64_t all_parameters(const ModelSpec& model) {
+  return num_parameters(model) + num_mtp_parameters(model);
+}
 
 }  // namespace shardsim

@@ -267,6 +267,7 @@ void resolve_model(Reading& r) {
   ModelSpec& m = r.scenario.model;
   if (!r.good("model.family")) return;
   resolve_layers(r);
+  resolve_prediction(r);
   if (m.family == ModelFamily::llama) {
     need(r, "model.ffn_hidden_size", "llama");
   } else if (r.good("model.hidden_size")) {

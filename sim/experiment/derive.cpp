@@ -169,6 +169,8 @@ ModelOptions model_options_of(const Scenario& scenario, const Software* software
   options.attention_logit_cap = model.attention_logit_cap;
   options.final_logit_cap = model.final_logit_cap;
   options.layers = layers_of(model);
+  options.mtp_num_layers = model.mtp_num_layers;
+  options.mtp_loss_scaling_factor = model.mtp_loss_scaling_factor;
   options.moe = moe_options_of(model);
   options.hidden_dropout = scenario.training.hidden_dropout;
   options.recompute = scenario.training.recompute;

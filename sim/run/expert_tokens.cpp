@@ -58,6 +58,10 @@ std::size_t ExpertTokens::num_decisions(int rank) const {
     for (std::int64_t layer = 0; layer < p.stage_layers[stage]; ++layer, ++block) {
       if (here && scenario_.model.has_experts(block)) ++with_experts;
     }
+    const bool is_last = stage + 1 == p.stage_layers.size();
+    if (here && is_last && scenario_.model.has_experts(scenario_.model.num_layers - 1)) {
+      with_experts += scenario_.model.mtp_num_layers;
+    }
   }
   const std::int64_t forwards = scenario_.training.recompute == Recompute::full ? 2 : 1;
   return static_cast<std::size_t>(with_experts * forwards * scenario_.training.num_microbatches *

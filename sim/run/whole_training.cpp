@@ -143,7 +143,7 @@ std::int64_t num_in_matrices(const Experiment& experiment) {
 
 std::int64_t checkpoint_bytes(const Experiment& experiment) {
   const std::int64_t weight = size_of(experiment.options().sync.weight_dtype);
-  const std::int64_t all = num_parameters(experiment.scenario().model);
+  const std::int64_t all = all_parameters(experiment.scenario().model);
   const std::int64_t matrices = num_in_matrices(experiment);
   return all * weight + (all - matrices) * experiment.owned_bytes() +
          matrices * experiment.owned_bytes(true);

@@ -30,6 +30,7 @@ ModelOptions block_alone(ModelOptions options, int block) {
   const bool has_experts = options.has_experts(block);
   layer.feed_forward = FeedForward::automatic;
   options.num_layers = 1;
+  options.mtp_num_layers = 0;
   if (!options.layers.empty()) options.layers = {layer};
   options.moe.first_dense_layers = 0;
   if (!has_experts) options.moe = {};

@@ -8,6 +8,7 @@
 
 #include "strategies/model/close_calls.hpp"
 
+#include "sim/verify/reference_losses.hpp"
 #include "sim/verify/rounding_noise.hpp"
 
 namespace shardsim {
@@ -61,9 +62,11 @@ ReferenceTraining::ReferenceTraining(const SyncPlan& sync, const TrainingPlan& p
 
 ReferenceStep ReferenceTraining::compute_gradients() {
   first_ = step_++ * global_batch_;
-  targets_ = static_cast<double>(
-      sync_.model->count_targets(plan_.seed, first_, global_batch_, plan_.ignore_fraction));
-  factor_ = targets_ > 0.0 ? scale_.scale * (1.0 / targets_) : 0.0;
+  targets_.clear();
+  for (int loss = 0; loss < sync_.model->num_losses(); ++loss) {
+    targets_.push_back(static_cast<double>(sync_.model->count_targets(
+        plan_.seed, first_, global_batch_, plan_.ignore_fraction, SequencePart{}, loss)));
+  }
   calls_.clear();
   return compute();
 }
@@ -77,7 +80,7 @@ ReferenceStep ReferenceTraining::compute() {
   } else {
     run_in_parts(step);
   }
-  if (targets_ > 0.0) step.loss /= targets_;
+  if (targets_[0] > 0.0) step.loss /= targets_[0];
   if (!biases_.empty()) loads_ = values_of(biases_.loads());
   ReferenceTensors gradients = parameters_.gradients();
   step.overflowed = !all_finite(gradients);
@@ -103,7 +106,7 @@ ReferenceStep ReferenceTraining::draw_gradients(std::optional<std::int64_t> draw
     add_to(sum, exact_sums_.gradients());
     calls_.add_drawn(part, calls);
   });
-  if (targets_ > 0.0) step.loss /= targets_;
+  if (targets_[0] > 0.0) step.loss /= targets_[0];
   step.kinds["gradient"] = std::move(sum);
   return step;
 }
@@ -139,7 +142,7 @@ double ReferenceTraining::run(const Samples& samples, Whole& parameters,
                               std::optional<std::uint64_t> errors, const SeenWork& seen) {
   Batch batch = sync_.model->make_batch(runtime_, plan_.seed, samples.first, samples.count,
                                         plan_.ignore_fraction);
-  batch.loss_scale = factor_;
+  scale_reference_losses(batch, *sync_.model, targets_, scale_.scale);
   batch.routing = {.balanced_samples = global_batch_ / plan_.num_microbatches,
                    .balance_scale = scale_.scale / static_cast<double>(plan_.num_microbatches),
                    .microbatch_samples = plan_.micro_batch_size,
@@ -148,7 +151,9 @@ double ReferenceTraining::run(const Samples& samples, Whole& parameters,
   parameters.zero_gradients();
   std::optional<StochasticRounding> drawn;
   if (errors) drawn.emplace(*errors, groups_.more_roundings);
-  return forward_backward(*sync_.model, runtime_, parameters, batch, &biases_, seen);
+  return joined_reference_losses(
+      *sync_.model, forward_backward(*sync_.model, runtime_, parameters, batch, &biases_, seen),
+      targets_);
 }
 
 // The number of samples whose gradients are one contribution.

@@ -118,10 +118,9 @@ class ReferenceTraining {
   std::vector<double> loads_;  // The experts' loads in the step computed last.
   LossScaleState scale_;
   OpenCalls calls_;
-  // The step computed last: its first sample, its targets, and the factor of its loss.
+  // The step computed last: its first sample and its targets.
   std::int64_t first_ = 0;
-  double targets_ = 0.0;
-  double factor_ = 0.0;
+  TargetCounts targets_;
   std::int64_t step_ = 0;
   std::int64_t updates_ = 0;
 };

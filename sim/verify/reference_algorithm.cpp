@@ -6,6 +6,8 @@
 
 #include "strategies/gradient_sync/compressors.hpp"
 
+#include "sim/verify/reference_losses.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -29,17 +31,17 @@ class LocalReference final : public ReferenceAlgorithm {
  protected:
   std::vector<ReferenceStep> train() override {
     std::vector<ReferenceStep> lines(copies_.size());
-    double loss = 0.0;
+    LossSums sums;
     for (std::size_t i = 0; i < copies_.size(); ++i) {
       const int first = static_cast<int>(i) * ranks_;
-      loss += parts_.run(step_, first, ranks_, parts_.targets(step_, first, ranks_), *copies_[i]);
+      parts_.run(step_, first, ranks_, parts_.targets(step_, first, ranks_), *copies_[i], sums);
       lines[i].kinds["gradient"] = copies_[i]->gradients();
       parts_.update(*copies_[i], step_ + 1);
     }
-    const double targets = parts_.targets(step_, 0, parts_.num_ranks());
+    const TargetCounts targets = parts_.targets(step_, 0, parts_.num_ranks());
     if ((++step_) % rule_.sync_period == 0) average();
     for (std::size_t i = 0; i < copies_.size(); ++i) {
-      lines[i].loss = targets > 0.0 ? loss / targets : loss;
+      lines[i].loss = mean_reference_loss(*parts_.sync().model, sums, targets);
       copies_[i]->record_state(lines[i]);
       if (!rule_.outer_optimizer) continue;
       lines[i].kinds["outer_start"] = start_;
@@ -100,9 +102,10 @@ class LateReference final : public ReferenceAlgorithm {
   std::vector<ReferenceStep> train() override {
     std::vector<ReferenceStep> lines(1);
     ReferenceStep& step = lines.front();
-    const double targets = parts_.targets(step_, 0, parts_.num_ranks());
-    step.loss = parts_.run(step_, 0, parts_.num_ranks(), targets, model_);
-    if (targets > 0.0) step.loss /= targets;
+    const TargetCounts targets = parts_.targets(step_, 0, parts_.num_ranks());
+    LossSums sums;
+    parts_.run(step_, 0, parts_.num_ranks(), targets, model_, sums);
+    step.loss = mean_reference_loss(*parts_.sync().model, sums, targets);
     ++step_;
     waiting_.push_back(model_.gradients());
     if (waiting_.size() > staleness_) {
@@ -144,10 +147,11 @@ class CompressedReference final : public ReferenceAlgorithm {
   std::vector<ReferenceStep> train() override {
     std::vector<ReferenceStep> lines(1);
     ReferenceStep& step = lines.front();
-    const double targets = parts_.targets(step_, 0, parts_.num_ranks());
+    const TargetCounts targets = parts_.targets(step_, 0, parts_.num_ranks());
     ReferenceTensors sum;
+    LossSums sums;
     for (int rank = 0; rank < parts_.num_ranks(); ++rank) {
-      step.loss += parts_.run(step_, rank, 1, targets, model_);
+      parts_.run(step_, rank, 1, targets, model_, sums);
       ReferenceTensors received =
           send(model_.gradients(), residuals_[static_cast<std::size_t>(rank)]);
       if (sum.empty()) {
@@ -156,7 +160,7 @@ class CompressedReference final : public ReferenceAlgorithm {
         add_to(sum, received);
       }
     }
-    if (targets > 0.0) step.loss /= targets;
+    step.loss = mean_reference_loss(*parts_.sync().model, sums, targets);
     const bool twice = !rule_.compressor->route.to_all;
     if (twice) sum = send(sum, residual_of_sum_);
     model_.set_gradients(sum);
@@ -221,28 +225,33 @@ std::int64_t SampleParts::first_sample(std::int64_t step, std::int64_t microbatc
   return (step * runs + microbatch * num_ranks() + rank) * training().micro_batch_size;
 }
 
-double SampleParts::targets(std::int64_t step, int first, int count) const {
-  std::int64_t sum = 0;
-  for (std::int64_t microbatch = 0; microbatch < training().num_microbatches; ++microbatch) {
-    sum += sync().model->count_targets(training().seed, first_sample(step, microbatch, first),
-                                       count * training().micro_batch_size,
-                                       training().ignore_fraction);
+TargetCounts SampleParts::targets(std::int64_t step, int first, int count) const {
+  const Model& model = *sync().model;
+  TargetCounts sums;
+  for (int loss = 0; loss < model.num_losses(); ++loss) {
+    std::int64_t sum = 0;
+    for (std::int64_t microbatch = 0; microbatch < training().num_microbatches; ++microbatch) {
+      sum += model.count_targets(training().seed, first_sample(step, microbatch, first),
+                                 count * training().micro_batch_size, training().ignore_fraction,
+                                 SequencePart{}, loss);
+    }
+    sums.push_back(static_cast<double>(sum));
   }
-  return static_cast<double>(sum);
+  return sums;
 }
 
-double SampleParts::run(std::int64_t step, int first, int count, double targets,
-                        WholeParameters& parameters) {
-  double loss = 0.0;
+void SampleParts::run(std::int64_t step, int first, int count, const TargetCounts& targets,
+                      WholeParameters& parameters, LossSums& sums) {
+  sums.resize(static_cast<std::size_t>(sync().model->num_losses()), 0.0);
   parameters.zero_gradients();
   for (std::int64_t microbatch = 0; microbatch < training().num_microbatches; ++microbatch) {
     Batch batch =
         sync().model->make_batch(runtime_, training().seed, first_sample(step, microbatch, first),
                                  count * training().micro_batch_size, training().ignore_fraction);
-    batch.loss_scale = targets > 0.0 ? 1.0 / targets : 0.0;
-    loss += forward_backward(*sync().model, runtime_, parameters, batch, nullptr);
+    scale_reference_losses(batch, *sync().model, targets, 1.0);
+    const LossSums here = forward_backward(*sync().model, runtime_, parameters, batch, nullptr);
+    for (std::size_t i = 0; i < here.size(); ++i) sums[i] += here[i];
   }
-  return loss;
 }
 
 void SampleParts::update(WholeParameters& parameters, std::int64_t number) const {

@@ -29,6 +29,9 @@ class ReferenceAlgorithm {
   std::vector<std::vector<ReferenceStep>> steps_;
 };
 
+/// One sum for each of a model's losses.
+using LossSums = std::vector<double>;
+
 /// The common parts of the references of all algorithms: the samples of data-parallel ranks, and
 /// one device to compute on.
 class SampleParts {
@@ -36,12 +39,12 @@ class SampleParts {
   SampleParts(const ParallelPlan& plan, std::function<void()> on_progress);
 
   /// Gradients and loss of data ranks [first, first + count) in `step`, with the weights of
-  /// `parameters`, which also receive the gradients. The loss is a sum over targets, each gradient
-  /// a mean over `targets`.
-  [[nodiscard]] double run(std::int64_t step, int first, int count, double targets,
-                           WholeParameters& parameters);
+  /// `parameters`, which also receive the gradients, each a mean over `targets`. Adds the losses,
+  /// sums over targets, to `sums`.
+  void run(std::int64_t step, int first, int count, const TargetCounts& targets,
+           WholeParameters& parameters, LossSums& sums);
   /// Valid targets of these ranks in that step.
-  [[nodiscard]] double targets(std::int64_t step, int first, int count) const;
+  [[nodiscard]] TargetCounts targets(std::int64_t step, int first, int count) const;
   [[nodiscard]] int num_ranks() const { return plan_.options().mesh.data_size(); }
   [[nodiscard]] Runtime& runtime() { return runtime_; }
   [[nodiscard]] const SyncPlan& sync() const { return plan_.options().sync; }

@@ -164,8 +164,9 @@ ExactSums::ExactSums(Runtime& runtime, const Model& model, WholeParameters& of) 
 void ExactSums::zero_gradients() { fill_with_zeros(gradients_); }
 ReferenceTensors ExactSums::gradients() const { return values_of_all(gradients_); }
 
-double forward_backward(const Model& model, Runtime& runtime, Parameters& parameters,
-                        const Batch& batch, RouterBiases* biases, const SeenWork& seen) {
+std::vector<double> forward_backward(const Model& model, Runtime& runtime, Parameters& parameters,
+                                     const Batch& batch, RouterBiases* biases,
+                                     const SeenWork& seen) {
   const ModelParallel alone{.router_biases = biases};
   std::vector<Saved> saved(static_cast<std::size_t>(model.num_modules()));
   Tensor activation;
@@ -175,7 +176,7 @@ double forward_backward(const Model& model, Runtime& runtime, Parameters& parame
     activation = model.forward(module, {runtime, parameters, alone}, activation, batch,
                                saved[static_cast<std::size_t>(module)]);
   }
-  const double loss = activation.get(0);
+  const std::vector<double> losses = values_of(activation);
   Tensor gradient;
   WeightGradientQueue later(/*keeps_rows=*/true);
   const ModelContext context{.runtime = runtime,
@@ -189,7 +190,7 @@ double forward_backward(const Model& model, Runtime& runtime, Parameters& parame
     for (const WeightGradient& work : later.waiting()) seen(work);
     later.run(context);
   }
-  return loss;
+  return losses;
 }
 
 }  // namespace shardsim

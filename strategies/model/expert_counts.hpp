@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -40,9 +41,9 @@ class DeclaredRouting {
   [[nodiscard]] int rotation(int layer) const {
     return rotates_ ? layer % static_cast<int>(num_experts_) : 0;
   }
-  /// Layers with the same number have the same lists.
+  /// Layers with the same number have the same lists; layers behind the last list have that one.
   [[nodiscard]] std::size_t index_of(int layer) const {
-    return lists_.size() == 1 ? 0 : static_cast<std::size_t>(layer);
+    return std::min(static_cast<std::size_t>(layer), lists_.size() - 1);
   }
 
  private:

@@ -53,7 +53,7 @@ ExpertLayer::ExpertLayer(const ModelOptions& options)
       recomputes_(options.recompute == Recompute::selective),
       planner_(options.moe, options.seq_len) {
   int layers = 0;
-  for (int block = 0; block < static_cast<int>(options.num_layers); ++block) {
+  for (int block = 0; block < options.num_blocks(); ++block) {
     layer_of_block_.push_back(options.has_experts(block) ? layers++ : -1);
   }
 }

@@ -28,7 +28,7 @@ std::unique_ptr<Model> make_llama(const ModelOptions& options) {
   const auto dense = std::make_shared<GatedMlp>(options, "mlp", options.ffn_hidden_size);
   const auto experts = std::make_shared<ExpertFeedForward>(options);
   TransformerParts parts{.norm = {options.hidden_size, options.norm_epsilon}};
-  for (int block = 0; block < static_cast<int>(options.num_layers); ++block) {
+  for (int block = 0; block < options.num_blocks(); ++block) {
     TransformerBlock::Branches& branches = parts.blocks.emplace_back();
     branches.push_back(attention);
     if (options.has_experts(block)) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -57,6 +58,9 @@ struct ModelOptions {
   double attention_scale = 0.0;                      ///< For scores; 0: 1 / sqrt(head size).
   double attention_logit_cap = 0.0;                  ///< See AttentionShape; 0: none.
   double final_logit_cap = 0.0;                      ///< See soft_cap_forward; 0: none.
+  /// llama: depths of multi-token prediction, see PredictionDepth, on the last pipeline stage.
+  std::int64_t mtp_num_layers = 0;
+  double mtp_loss_scaling_factor = 0.1;  ///< Weight of all their losses together.
   /// The options of each block; empty: all are as LayerOptions{}.
   std::vector<LayerOptions> layers = {};
   DType dtype = DType::fp32;  ///< For weights in use and activations.
@@ -77,9 +81,12 @@ struct ModelOptions {
   MoeOptions moe;          ///< llama.
   FrameworkMemory memory;  ///< Memory kept beside that of the layers.
 
-  /// REQUIRES: a transformer.
+  /// Blocks, with those of multi-token prediction, which come last.
+  [[nodiscard]] int num_blocks() const { return static_cast<int>(num_layers + mtp_num_layers); }
+  /// Blocks of multi-token prediction are as the last layer. REQUIRES: a transformer.
   [[nodiscard]] LayerOptions layer(int block) const {
-    return layers.empty() ? LayerOptions{} : layers.at(static_cast<std::size_t>(block));
+    const std::int64_t listed = std::min<std::int64_t>(block, num_layers - 1);
+    return layers.empty() ? LayerOptions{} : layers.at(static_cast<std::size_t>(listed));
   }
   /// Whether the feed-forward of a block is experts.
   [[nodiscard]] bool has_experts(int block) const;

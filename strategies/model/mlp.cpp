@@ -122,7 +122,8 @@ class Mlp final : public Model {
 
   [[nodiscard]] std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
                                            std::int64_t count, double ignore_fraction,
-                                           const SequencePart& /*part*/) const override {
+                                           const SequencePart& /*part*/,
+                                           int /*loss*/) const override {
     return count_kept({.seed = seed, .ignore_fraction = ignore_fraction}, first, count);
   }
 

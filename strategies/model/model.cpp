@@ -11,6 +11,28 @@ void Model::run_weight_gradients(WeightGradientQueue& queue, const ModelContext&
   queue.run(context);
 }
 
+// In this order a factor that is a power of two changes no digit.
+void set_loss_scales(Batch& batch, const Model& model, const TargetCounts& targets, double factor) {
+  const auto scale_of = [&](std::size_t loss) {
+    return targets[loss] > 0.0 ? factor * (1.0 / targets[loss]) : 0.0;
+  };
+  batch.loss_scale = scale_of(0);
+  batch.ahead_scales.clear();
+  for (std::size_t loss = 1; loss < targets.size(); ++loss) {
+    batch.ahead_scales.push_back(scale_of(loss) * model.loss_weight(static_cast<int>(loss)));
+  }
+}
+
+double mean_of_losses(const Model& model, const std::vector<double>& sums,
+                      const TargetCounts& targets) {
+  double mean = 0.0;
+  for (std::size_t loss = 0; loss < sums.size(); ++loss) {
+    const double one = targets[loss] > 0.0 ? sums[loss] / targets[loss] : sums[loss];
+    mean += loss == 0 ? one : one * model.loss_weight(static_cast<int>(loss));
+  }
+  return mean;
+}
+
 std::int64_t num_parameters(const Model& model) {
   std::int64_t count = 0;
   for (const ParameterSpec& spec : model.parameters()) count += spec.whole_shape().numel();

@@ -31,6 +31,15 @@ struct RoutingGroups {
   int token_shards = 1;
 };
 
+/// Valid targets of each of a model's losses, and the mean over each.
+using TargetCounts = std::vector<double>;
+
+/// Tokens of one microbatch that lie further ahead, for multi-token prediction at depth j.
+struct TokensAhead {
+  Tensor inputs;   ///< int32 [b, s], j positions behind those of Batch::inputs; 0 past the end.
+  Tensor targets;  ///< int32 [b, s], j positions behind those of Batch::targets; -1 past the end.
+};
+
 /// One microbatch on one rank. `b` samples of `s` positions (an MLP has s = 1).
 struct Batch {
   Tensor inputs;   ///< Transformers: int32 tokens [b, s]. MLP: floats [b, hidden].
@@ -41,6 +50,8 @@ struct Batch {
   /// 1 / (valid targets of the whole global batch): backward starts from the mean over all tokens,
   /// so that gradients of ranks and microbatches simply add up. Times the factor of loss scaling.
   double loss_scale = 1.0;
+  std::vector<TokensAhead> ahead = {};    ///< One for each depth, from 1 on.
+  std::vector<double> ahead_scales = {};  ///< As loss_scale, times the loss's weight.
   /// Seed and first sample of the data. Dropout reads both on every pipeline stage, even without
   /// data, and refuses to run without them.
   std::uint64_t seed = 0;
@@ -101,8 +112,14 @@ class Model {
     return {0, num_modules()};
   }
 
+  /// Losses that the last module returns: of the next token, and with multi-token prediction of one
+  /// more token ahead each.
+  [[nodiscard]] virtual int num_losses() const { return 1; }
+  /// Factor of a loss in what is trained: the sum of all, each a mean over its own targets.
+  [[nodiscard]] virtual double loss_weight(int /*loss*/) const { return 1.0; }
+
   /// Runs one module. `input` is undefined for the first module (it reads the batch). The last
-  /// module returns the sum of the losses of the valid targets, [1] fp64, NOT scaled.
+  /// module returns the sums of the losses of the valid targets, [num_losses] fp64, NOT scaled.
   virtual Tensor forward(int module, const ModelContext& context, const Tensor& input,
                          const Batch& batch, Saved& saved) const = 0;
   /// Runs one module backwards. `output_gradient` is undefined for the last module (it starts from
@@ -120,10 +137,10 @@ class Model {
   [[nodiscard]] virtual Batch make_batch(Runtime& runtime, std::uint64_t seed, std::int64_t first,
                                          std::int64_t count, double ignore_fraction,
                                          const SequencePart& part) const = 0;
-  /// How many targets of those positions the loss counts; computed without allocating tensors.
+  /// How many targets of those positions a loss counts; computed without allocating tensors.
   [[nodiscard]] virtual std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
                                                    std::int64_t count, double ignore_fraction,
-                                                   const SequencePart& part) const = 0;
+                                                   const SequencePart& part, int loss) const = 0;
   /// For whole samples.
   [[nodiscard]] Batch make_batch(Runtime& runtime, std::uint64_t seed, std::int64_t first,
                                  std::int64_t count, double ignore_fraction) const {
@@ -131,7 +148,13 @@ class Model {
   }
   [[nodiscard]] std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
                                            std::int64_t count, double ignore_fraction) const {
-    return count_targets(seed, first, count, ignore_fraction, {});
+    return count_targets(seed, first, count, ignore_fraction, SequencePart{});
+  }
+  /// For the next token alone.
+  [[nodiscard]] std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
+                                           std::int64_t count, double ignore_fraction,
+                                           const SequencePart& part) const {
+    return count_targets(seed, first, count, ignore_fraction, part, 0);
   }
   /// Positions per sample: tokens/s counts samples times this.
   [[nodiscard]] virtual std::int64_t positions_per_sample() const = 0;
@@ -143,6 +166,13 @@ class Model {
   /// if an expert's capacity drops the token. 0 without experts.
   [[nodiscard]] virtual std::int64_t model_flops_per_expert_token() const { return 0; }
 };
+
+/// Sets the batch's factors of losses whose means are over so many targets; all times `factor`.
+void set_loss_scales(Batch& batch, const Model& model, const TargetCounts& targets, double factor);
+/// The loss that is trained: the sum of weighted means. `sums`: of the losses of all targets. A sum
+/// without targets stays a sum.
+[[nodiscard]] double mean_of_losses(const Model& model, const std::vector<double>& sums,
+                                    const TargetCounts& targets);
 
 /// Elements of all parameters, of all their parts together; a tied weight counts once.
 [[nodiscard]] std::int64_t num_parameters(const Model& model);

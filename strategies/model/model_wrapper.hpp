@@ -35,6 +35,8 @@ class ModelWrapper : public Model {
     return inner_.activation_shape(samples);
   }
   [[nodiscard]] DType dtype() const override { return inner_.dtype(); }
+  [[nodiscard]] int num_losses() const override { return inner_.num_losses(); }
+  [[nodiscard]] double loss_weight(int loss) const override { return inner_.loss_weight(loss); }
   Tensor forward(int module, const ModelContext& context, const Tensor& input, const Batch& batch,
                  Saved& saved) const override {
     return inner_.forward(module, context, input, batch, saved);
@@ -54,8 +56,8 @@ class ModelWrapper : public Model {
   }
   [[nodiscard]] std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
                                            std::int64_t count, double ignore_fraction,
-                                           const SequencePart& part) const override {
-    return inner_.count_targets(seed, first, count, ignore_fraction, part);
+                                           const SequencePart& part, int loss) const override {
+    return inner_.count_targets(seed, first, count, ignore_fraction, part, loss);
   }
   [[nodiscard]] std::int64_t positions_per_sample() const override {
     return inner_.positions_per_sample();

@@ -25,7 +25,7 @@ RotaryPlaces::RotaryPlaces(const ModelOptions& options, int block) {
 
 RotaryAttention::RotaryAttention(const ModelOptions& options)
     : SelfAttention(options, {.has_output_gate = options.attention_output_gate}), norms_(options) {
-  for (int block = 0; block < static_cast<int>(options.num_layers); ++block) {
+  for (int block = 0; block < options.num_blocks(); ++block) {
     at_.emplace_back(options, block);
   }
 }

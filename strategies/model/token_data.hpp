@@ -21,8 +21,9 @@ struct TokenData {
 /// Samples [first, first + count): each has s + 1 tokens; inputs are the first s, targets the last
 /// s, so that every position predicts its successor. The batch has those at the positions of
 /// `part`.
+/// `depths`: tokens ahead for multi-token prediction at as many depths.
 [[nodiscard]] Batch make_token_batch(Runtime& runtime, const TokenData& data, std::int64_t first,
-                                     std::int64_t count);
+                                     std::int64_t count, int depths = 0);
 
 /// Whether the loss counts the target with this index (sample * positions + position).
 class KeptTargets {
@@ -39,8 +40,9 @@ class KeptTargets {
 };
 
 /// How many of the targets of samples [first, first + count) it keeps, at the positions of
-/// `data.part`. The vocabulary does not count.
-[[nodiscard]] std::int64_t count_kept(const TokenData& data, std::int64_t first,
-                                      std::int64_t count);
+/// `data.part`, or so many positions further ahead in the same sample. The vocabulary does not
+/// count.
+[[nodiscard]] std::int64_t count_kept(const TokenData& data, std::int64_t first, std::int64_t count,
+                                      int ahead = 0);
 
 }  // namespace shardsim

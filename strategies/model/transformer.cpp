@@ -17,29 +17,24 @@ namespace {
 
 // Names in errors.
 constexpr const char* kEmbedding = "embedding.tokens";
-constexpr const char* kHead = "head";
 constexpr const char* kEmbeddingDropout = "embedding";
-
-// Tensors that the head keeps for backward.
-enum HeadSaved : std::size_t {
-  head_x,
-  head_norm,
-  head_statistics,
-  head_logits,
-  head_lse,
-  head_kept,  // See FrameworkMemory.
-  head_saved
-};
 
 }  // namespace
 
 Transformer::Transformer(const ModelOptions& options, TransformerParts parts)
-    : options_(options), norm_(parts.norm), table_(/*token_shards=*/options.sequence_parallel) {
+    : options_(options),
+      norm_(parts.norm),
+      token_head_(options.final_logit_cap, options.memory),
+      table_(/*token_shards=*/options.sequence_parallel) {
   add_outer_parameters(parts.has_learned_positions);
-  add_blocks(std::move(parts.blocks));
+  add_blocks(parts.blocks);
+  std::vector<int> units;
+  if (options_.tied_embeddings || options_.mtp_num_layers > 0) units.push_back(0);
+  auto next = static_cast<int>(table_.units().size());
   if (!options_.tied_embeddings) add_head();
-  module_units_.push_back(
-      {options_.tied_embeddings ? 0 : static_cast<int>(table_.units().size()) - 1});
+  add_depths(parts.blocks);
+  while (next < static_cast<int>(table_.units().size())) units.push_back(next++);
+  module_units_.push_back(std::move(units));
   list_module_parameters();
 }
 
@@ -56,10 +51,11 @@ void Transformer::add_outer_parameters(bool has_learned_positions) {
     final_norm_ = static_cast<int>(table_.specs().size());
     norm_.add_parameters(table_, "final_norm");
     head_ = tokens_;
+    head_end_ = static_cast<int>(table_.specs().size());
   }
 }
 
-void Transformer::add_blocks(std::vector<TransformerBlock::Branches> branches) {
+void Transformer::add_blocks(const AllBranches& branches) {
   module_units_.push_back({0});
   for (int block = 0; block < static_cast<int>(options_.num_layers); ++block) {
     const std::string name = "blocks." + std::to_string(block);
@@ -67,7 +63,8 @@ void Transformer::add_blocks(std::vector<TransformerBlock::Branches> branches) {
     std::vector<int>& units = module_units_.emplace_back();
     auto unit = static_cast<int>(table_.units().size());
     table_.begin_unit(name);
-    blocks_.emplace_back(options_, norm_, std::move(branches[to_size(block)]), table_, block);
+    blocks_.emplace_back(options_, norm_, branches[to_size(block)], table_,
+                         TransformerBlock::Id{block, name});
     while (unit < static_cast<int>(table_.units().size())) units.push_back(unit++);
   }
   block_first_.push_back(static_cast<int>(table_.specs().size()));
@@ -79,6 +76,14 @@ void Transformer::add_head() {
   norm_.add_parameters(table_, "final_norm");
   head_ = table_.add_split("head", {options_.vocab_size, options_.hidden_size},
                            {Init::Kind::bell, kInitScale}, 0, options_.tensor_parallel);
+  head_end_ = static_cast<int>(table_.specs().size());
+}
+
+void Transformer::add_depths(const AllBranches& branches) {
+  for (int depth = 0; depth < static_cast<int>(options_.mtp_num_layers); ++depth) {
+    depths_.emplace_back(options_, norm_, branches[to_size(options_.num_layers + depth)], table_,
+                         depth);
+  }
 }
 
 void Transformer::list_module_parameters() {
@@ -92,11 +97,10 @@ void Transformer::list_module_parameters() {
     module_parameters_.emplace_back();
     add(block_first_[block], block_first_[block + 1]);
   }
-  // The final norm ends its unit, but for a head of its own.
-  const ParameterUnit& unit = table_.units()[to_size(module_units_.back().front())];
   module_parameters_.emplace_back();
-  if (head_ == tokens_) add(tokens_, tokens_ + 1);
-  add(final_norm_, unit.first + unit.count);
+  if (head_ == tokens_ || !depths_.empty()) add(tokens_, tokens_ + 1);
+  add(final_norm_, head_end_);
+  for (const PredictionDepth& depth : depths_) add(depth.first(), depth.end());
 }
 
 // Blocks are of the kind of the first that has the same options, but those with experts, whose
@@ -112,18 +116,23 @@ int Transformer::kind_of(int module) const {
 }
 
 bool Transformer::keeps_state(int module) const {
-  const bool is_block = module > 0 && module < num_modules() - 1;
-  return is_block && blocks_[to_size(module - 1)].keeps_state();
+  if (module == 0) return false;
+  if (module < num_modules() - 1) return blocks_[to_size(module - 1)].keeps_state();
+  return std::any_of(depths_.begin(), depths_.end(),
+                     [](const PredictionDepth& depth) { return depth.block_of().keeps_state(); });
 }
 
 std::vector<RouterBiasSpec> Transformer::router_biases() const {
   std::vector<RouterBiasSpec> specs;
   if (!options_.moe.router.has_choice_bias()) return specs;
-  for (int block = 0; block < static_cast<int>(options_.num_layers); ++block) {
+  for (int block = 0; block < options_.num_blocks(); ++block) {
     if (!options_.has_experts(block)) continue;
-    specs.push_back({.module = block + 1,
+    const bool is_ahead = block >= options_.num_layers;
+    const std::string name = is_ahead ? "mtp." + std::to_string(block - options_.num_layers)
+                                      : "blocks." + std::to_string(block);
+    specs.push_back({.module = is_ahead ? num_modules() - 1 : block + 1,
                      .block = block,
-                     .name = "blocks." + std::to_string(block) + ".router.choice_bias",
+                     .name = name + ".router.choice_bias",
                      .num_experts = options_.moe.num_experts,
                      .dtype = statistics_dtype(options_.dtype),
                      .update_rate = options_.moe.router.bias_update_rate});
@@ -141,28 +150,21 @@ Tensor Transformer::forward(int module, const ModelContext& context, const Tenso
                             const Batch& batch, Saved& saved) const {
   require_context(context, options_);
   require_part(context, batch.part, options_);
-  if (module == 0) return forward_embedding(context, batch);
+  if (module == 0) return embed(pass_of(0, context, batch), batch, batch.inputs);
   if (module == num_modules() - 1) return forward_head(context, input, batch, saved);
   const TransformerBlock& block = blocks_[to_size(module - 1)];
-  Tensor y = block.forward(pass_of(module, context, batch), input, saved);
-  if (options_.recompute == Recompute::full) saved.resize(1);  // The input.
-  return y;
+  return block.forward(pass_of(module, context, batch), input, saved);
 }
 
 Tensor Transformer::backward(int module, const ModelContext& context, const Tensor& output_gradient,
                              const Batch& batch, Saved& saved) const {
   if (module == num_modules() - 1) return backward_head(context, batch, saved);
   if (module == 0) {
-    backward_embedding(context, output_gradient, batch);
+    backward_embedding(pass_of(0, context, batch), output_gradient, batch, batch.inputs, true);
     return {};
   }
   const TransformerBlock& block = blocks_[to_size(module - 1)];
-  const Pass pass = pass_of(module, context, batch);
-  if (options_.recompute == Recompute::full) {
-    const Tensor input = saved[0];
-    (void)block.forward(pass, input, saved);
-  }
-  return block.backward(pass, output_gradient, saved);
+  return block.backward(pass_of(module, context, batch), output_gradient, saved);
 }
 
 Pass Transformer::pass_of(int module, const ModelContext& context, const Batch& batch) const {
@@ -173,7 +175,7 @@ Pass Transformer::pass_of(int module, const ModelContext& context, const Batch& 
         "set the batch's seed and first_sample on every pipeline stage");
   }
   const int block = module > 0 && module + 1 < num_modules() ? module - 1 : -1;
-  const int first = block < 0 ? final_norm_ : block_first_[to_size(block)];
+  const int first = block < 0 ? 0 : block_first_[to_size(block)];
   return {context,
           first,
           own_positions(),
@@ -198,89 +200,65 @@ TokenRows Transformer::rows_of(const ModelContext& context, const Batch& batch,
 }
 
 // y [b, s, h], or this rank's tokens of it
-Tensor Transformer::forward_embedding(const ModelContext& context, const Batch& batch) const {
-  TensorParallel* parallel = context.parallel.tensor;
+Tensor Transformer::embed(const Pass& pass, const Batch& batch, const Tensor& tokens) const {
+  TensorParallel* parallel = pass.parallel.tensor;
   if (parallel != nullptr) parallel->begin_region(kEmbedding);
-  Tensor y = token_embedding_forward(context.runtime, batch.inputs,
-                                     context.parameters.weight(tokens_), vocab_part_of(context));
-  if (parallel != nullptr) y = parallel->reduce_from(context.runtime, std::move(y), kEmbedding);
+  Tensor y =
+      token_embedding_forward(pass.runtime, tokens, pass.weight(tokens_), vocab_part_of(pass));
+  if (parallel != nullptr) y = parallel->reduce_from(pass.runtime, std::move(y), kEmbedding);
   if (positions_ >= 0) {
-    position_embedding_forward(context.runtime, context.parameters.weight(positions_), y,
-                               rows_of(context, batch, y));
+    position_embedding_forward(pass.runtime, pass.weight(positions_), y, rows_of(pass, batch, y));
   }
-  apply_dropout(pass_of(0, context, batch), kEmbeddingDropout, y);
+  apply_dropout(pass, kEmbeddingDropout, y);
   return y;
 }
 
-void Transformer::backward_embedding(const ModelContext& context, const Tensor& output_gradient,
-                                     const Batch& batch) const {
-  const Tensor dy =
-      backward_dropout(pass_of(0, context, batch), kEmbeddingDropout, output_gradient);
+void Transformer::backward_embedding(const Pass& pass, const Tensor& output_gradient,
+                                     const Batch& batch, const Tensor& tokens, bool is_last) const {
+  const Tensor dy = backward_dropout(pass, kEmbeddingDropout, output_gradient);
   if (positions_ >= 0) {
-    add_weight_gradient(context, {.kind = WeightGradient::Kind::positions,
-                                  .parameter = positions_,
-                                  .dy = dy,
-                                  .rows = rows_of(context, batch, dy)});
+    add_weight_gradient(pass, {.kind = WeightGradient::Kind::positions,
+                               .parameter = positions_,
+                               .dy = dy,
+                               .rows = rows_of(pass, batch, dy)});
   }
-  add_weight_gradient(context, {.kind = WeightGradient::Kind::tokens,
-                                .parameter = tokens_,
-                                .dy = dy,
-                                .x = batch.inputs,
-                                .vocab = vocab_part_of(context)});
+  add_weight_gradient(pass, {.kind = WeightGradient::Kind::tokens,
+                             .parameter = tokens_,
+                             .is_last = is_last,
+                             .dy = dy,
+                             .x = tokens,
+                             .vocab = vocab_part_of(pass)});
 }
 
-// x [b, s, h] -> logits [b, s, v] -> loss [1]
 Tensor Transformer::forward_head(const ModelContext& context, const Tensor& x, const Batch& batch,
                                  Saved& saved) const {
   const Pass pass = pass_of(num_modules() - 1, context, batch);
-  saved.resize(head_saved);
+  saved.resize(depths_.empty() ? std::size_t{head_saved} : place_of_depth(depths_.size()));
   saved[head_x] = x;
-  NormOutput norm = norm_.forward(pass, 0, x);
+  NormOutput norm = norm_.forward(pass, final_norm_, x);
   saved[head_norm] = std::move(norm.y);
   saved[head_statistics] = std::move(norm.statistics);
-  saved[head_logits] = linear_forward(context.runtime, enter_region(pass, saved[head_norm], kHead),
-                                      context.parameters.weight(head_), {});
-  if (options_.final_logit_cap > 0.0) {
-    soft_cap_forward(context.runtime, saved[head_logits], options_.final_logit_cap);
-  }
-  const auto logits = static_cast<double>(saved[head_logits].numel());
-  saved[head_kept] =
-      context.runtime.occupy(MemoryCategory::activations, logits * options_.memory.loss_kept_bytes);
-  const Tensor beside = context.runtime.occupy(MemoryCategory::activations,
-                                               logits * options_.memory.loss_forward_bytes);
-  CrossEntropyOutput out;
-  if (context.parallel.tensor == nullptr) {
-    out = cross_entropy_forward(context.runtime, saved[head_logits], batch.targets);
-  } else {
-    context.parallel.tensor->end_region(kHead);
-    out = vocab_parallel_cross_entropy_forward(context.runtime, *context.parallel.tensor,
-                                               saved[head_logits], batch.targets,
-                                               vocab_part_of(context));
-  }
-  saved[head_lse] = std::move(out.log_sum_exp);
-  return std::move(out.loss);
+  TokenHead::Kept kept;
+  Tensor loss = token_head_.forward(pass, head_, vocab_part_of(context), saved[head_norm],
+                                    batch.targets, kept);
+  saved[head_logits] = std::move(kept.logits);
+  saved[head_lse] = std::move(kept.log_sum_exp);
+  saved[head_kept] = std::move(kept.beside);
+  return depths_.empty() ? loss : forward_depths(pass, batch, loss, saved);
 }
 
 Tensor Transformer::backward_head(const ModelContext& context, const Batch& batch,
                                   Saved& saved) const {
   const Pass pass = pass_of(num_modules() - 1, context, batch);
-  Tensor beside = context.runtime.occupy(
-      MemoryCategory::activations,
-      static_cast<double>(saved[head_logits].numel()) * options_.memory.loss_backward_bytes);
-  cross_entropy_backward(context.runtime, saved[head_logits], batch.targets, saved[head_lse],
-                         batch.loss_scale, vocab_part_of(context),
-                         options_.final_logit_cap);  // Logits are their gradient
-  beside = saved[head_lse] = saved[head_kept] = {};  // from here on.
-  // The sums over a vocabulary's shards are statistics.
-  if (statistics_dtype(options_.dtype) == options_.dtype) {
-    round_shared_sum(context.runtime, saved[head_logits], SumOver::tensor_ranks);
-  }
-  if (context.parallel.tensor != nullptr) context.parallel.tensor->begin_region(kHead);
+  Tensor carried;
+  if (!depths_.empty()) carried = backward_depths(pass, batch, saved);
+  TokenHead::Kept kept{std::move(saved[head_logits]), std::move(saved[head_lse]),
+                       std::move(saved[head_kept])};
   // The embedding's backward still adds to a tied weight and reports it.
-  ColumnLinear reader{
-      .k = head_ - final_norm_, .is_last = head_ != tokens_, .dy = std::move(saved[head_logits])};
-  const Tensor dy = backward_columns(pass, {&reader, 1}, std::move(saved[head_norm]), kHead);
-  Tensor dx = norm_.backward(pass, 0, dy, saved[head_x], saved[head_statistics]);
+  Tensor dy = token_head_.backward(pass, head_, vocab_part_of(context), std::move(saved[head_norm]),
+                                   {batch.targets, batch.loss_scale, head_ != tokens_}, kept);
+  if (carried.defined()) add_in_place(pass.runtime, std::exchange(carried, Tensor()), dy);
+  Tensor dx = norm_.backward(pass, final_norm_, dy, saved[head_x], saved[head_statistics]);
   saved.clear();
   return dx;
 }
@@ -288,21 +266,36 @@ Tensor Transformer::backward_head(const ModelContext& context, const Batch& batc
 Batch Transformer::make_batch(Runtime& runtime, std::uint64_t seed, std::int64_t first,
                               std::int64_t count, double ignore_fraction,
                               const SequencePart& part) const {
-  return make_token_batch(
-      runtime, {options_.vocab_size, options_.seq_len, seed, ignore_fraction, part}, first, count);
+  return make_token_batch(runtime,
+                          {options_.vocab_size, options_.seq_len, seed, ignore_fraction, part},
+                          first, count, static_cast<int>(options_.mtp_num_layers));
 }
 
 std::int64_t Transformer::count_targets(std::uint64_t seed, std::int64_t first, std::int64_t count,
-                                        double ignore_fraction, const SequencePart& part) const {
+                                        double ignore_fraction, const SequencePart& part,
+                                        int loss) const {
   return count_kept({options_.vocab_size, options_.seq_len, seed, ignore_fraction, part}, first,
-                    count);
+                    count, loss);
+}
+
+// Those of blocks and of depths.
+std::vector<int> Transformer::parameters_of_layers() const {
+  std::vector<int> list;
+  const auto add = [&](int first, int end) {
+    for (int i = first; i < end; ++i) list.push_back(i);
+  };
+  add(block_first_.front(), block_first_.back());
+  for (const PredictionDepth& depth : depths_) add(depth.first(), depth.end());
+  return list;
 }
 
 std::int64_t Transformer::model_flops_per_sample() const {
   // Every matrix in a block belongs to a linear layer, and so does the head's. A token passes only
   // some of the experts' matrices.
-  std::int64_t elements = checked_product({options_.vocab_size, options_.hidden_size});
-  for (int i = block_first_.front(); i < block_first_.back(); ++i) {
+  // Each depth of multi-token prediction reads the head's weight again.
+  std::int64_t elements =
+      checked_product({num_losses(), options_.vocab_size, options_.hidden_size});
+  for (const int i : parameters_of_layers()) {
     const Shape& shape = table_.specs()[to_size(i)].whole_shape();
     const bool is_of_experts = table_.specs()[to_size(i)].expert;  // A bias, if of rank 2.
     if (shape.rank() == 2 && !is_of_experts) elements += shape.numel();
@@ -310,6 +303,9 @@ std::int64_t Transformer::model_flops_per_sample() const {
   }
   std::int64_t beside = 0;
   for (const TransformerBlock& block : blocks_) beside += block.forward_flops_per_sample();
+  for (const PredictionDepth& depth : depths_) {
+    beside += depth.block_of().forward_flops_per_sample();
+  }
   return checked_product({3, 2, options_.seq_len, elements}) + checked_product({3, beside});
 }
 

@@ -12,6 +12,8 @@
 #include "strategies/model/model_norm.hpp"
 #include "strategies/model/parameter_table.hpp"
 #include "strategies/model/pass.hpp"
+#include "strategies/model/prediction_depth.hpp"
+#include "strategies/model/token_head.hpp"
 #include "strategies/model/transformer_block.hpp"
 
 // A decoder-only transformer: token embedding, blocks, final norm, output weight, cross entropy.
@@ -21,11 +23,12 @@ namespace shardsim {
 struct TransformerParts {
   ModelNorm norm;
   bool has_learned_positions = false;
-  std::vector<TransformerBlock::Branches> blocks = {};  ///< One of each block.
+  std::vector<TransformerBlock::Branches> blocks = {};  ///< Of each block, see num_blocks().
 };
 
 /// Modules: embedding, one per block, head. Units likewise; with tied embeddings, all that is
-/// outside the blocks is one root unit, which the first and the last module read.
+/// outside the blocks is one root unit, which the first and the last module read. The head has the
+/// depths of multi-token prediction, units of their own, and then reads the embedding, too.
 class Transformer final : public Model {
  public:
   Transformer(const ModelOptions& options, TransformerParts parts);
@@ -47,6 +50,10 @@ class Transformer final : public Model {
   [[nodiscard]] std::vector<RouterBiasSpec> router_biases() const override;
   [[nodiscard]] Shape activation_shape(std::int64_t samples) const override;
   [[nodiscard]] DType dtype() const override { return options_.dtype; }
+  [[nodiscard]] int num_losses() const override { return 1 + static_cast<int>(depths_.size()); }
+  [[nodiscard]] double loss_weight(int loss) const override {
+    return loss == 0 ? 1.0 : options_.mtp_loss_scaling_factor / static_cast<double>(depths_.size());
+  }
   Tensor forward(int module, const ModelContext& context, const Tensor& input, const Batch& batch,
                  Saved& saved) const override;
   Tensor backward(int module, const ModelContext& context, const Tensor& output_gradient,
@@ -56,16 +63,35 @@ class Transformer final : public Model {
                                  const SequencePart& part) const override;
   [[nodiscard]] std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
                                            std::int64_t count, double ignore_fraction,
-                                           const SequencePart& part) const override;
+                                           const SequencePart& part, int loss) const override;
   [[nodiscard]] std::int64_t positions_per_sample() const override { return options_.seq_len; }
   [[nodiscard]] std::int64_t model_flops_per_sample() const override;
   [[nodiscard]] std::int64_t model_flops_per_expert_token() const override;
 
  private:
+  // Tensors that the head keeps for backward. Those of each depth follow: its normed output, those
+  // of its token head, and its own.
+  enum HeadSaved : std::size_t {
+    head_x,
+    head_norm,
+    head_statistics,
+    head_logits,
+    head_lse,
+    head_kept,  // See FrameworkMemory.
+    head_saved
+  };
+  enum DepthSaved : std::size_t { depth_output, depth_logits, depth_lse, depth_kept, depth_saved };
+  [[nodiscard]] std::size_t place_of_depth(std::size_t depth) const {
+    return head_saved + depth * (depth_saved + depths_.front().num_saved());
+  }
+
   void add_outer_parameters(bool has_learned_positions);
-  void add_blocks(std::vector<TransformerBlock::Branches> branches);
+  using AllBranches = std::vector<TransformerBlock::Branches>;
+  void add_blocks(const AllBranches& branches);
   void add_head();
+  void add_depths(const AllBranches& branches);
   void list_module_parameters();
+  [[nodiscard]] std::vector<int> parameters_of_layers() const;
   [[nodiscard]] Pass pass_of(int module, const ModelContext& context, const Batch& batch) const;
   [[nodiscard]] VocabPart vocab_part_of(const ModelContext& context) const;
   [[nodiscard]] TokenRows rows_of(const ModelContext& context, const Batch& batch,
@@ -73,17 +99,25 @@ class Transformer final : public Model {
   [[nodiscard]] std::int64_t own_positions() const {
     return options_.seq_len / options_.context_parallel;
   }
-  [[nodiscard]] Tensor forward_embedding(const ModelContext& context, const Batch& batch) const;
-  void backward_embedding(const ModelContext& context, const Tensor& output_gradient,
-                          const Batch& batch) const;
+  // `pass`: of all parameters, counted from the model's first.
+  [[nodiscard]] Tensor embed(const Pass& pass, const Batch& batch, const Tensor& tokens) const;
+  void backward_embedding(const Pass& pass, const Tensor& output_gradient, const Batch& batch,
+                          const Tensor& tokens, bool is_last) const;
   [[nodiscard]] Tensor forward_head(const ModelContext& context, const Tensor& x,
                                     const Batch& batch, Saved& saved) const;
   [[nodiscard]] Tensor backward_head(const ModelContext& context, const Batch& batch,
                                      Saved& saved) const;
+  // Adds the losses of all depths to that of the next token.
+  [[nodiscard]] Tensor forward_depths(const Pass& pass, const Batch& batch, const Tensor& loss,
+                                      Saved& saved) const;
+  // Returns the gradient of the head's normed input.
+  [[nodiscard]] Tensor backward_depths(const Pass& pass, const Batch& batch, Saved& saved) const;
 
   ModelOptions options_;
   ModelNorm norm_;
   std::vector<TransformerBlock> blocks_;
+  std::vector<PredictionDepth> depths_;
+  TokenHead token_head_;
   ParameterTable table_;
   std::vector<std::vector<int>> module_units_;
   std::vector<std::vector<int>> module_parameters_;
@@ -91,7 +125,8 @@ class Transformer final : public Model {
   int tokens_ = 0;                // Parameter indices.
   int positions_ = -1;            // -1: none.
   int final_norm_ = 0;
-  int head_ = 0;  // tokens_ if tied.
+  int head_ = 0;      // tokens_ if tied.
+  int head_end_ = 0;  // Behind the parameters of final norm and head.
 };
 
 }  // namespace shardsim

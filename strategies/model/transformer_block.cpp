@@ -7,20 +7,19 @@
 namespace shardsim {
 
 TransformerBlock::TransformerBlock(const ModelOptions& options, const ModelNorm& norm,
-                                   Branches branches, ParameterTable& table, int block)
+                                   Branches branches, ParameterTable& table, const Id& id)
     : branches_(std::move(branches)),
       norm_(norm),
-      block_(block),
-      recomputes_some_(options.recompute == Recompute::selective),
+      block_(id.number),
+      recompute_(options.recompute),
       mask_bytes_(options.hidden_dropout > 0.0 ? options.memory.mask_bytes : 0.0) {
-  const std::string name = "blocks." + std::to_string(block);
   const auto first = static_cast<int>(table.specs().size());
   const auto next = [&] { return static_cast<int>(table.specs().size()) - first; };
   for (const std::shared_ptr<const Branch>& branch : branches_) {
     Place at{.norm = next(), .saved = num_saved_};
-    norm_.add_parameters(table, name + ".norm" + std::to_string(places_.size() + 1));
+    norm_.add_parameters(table, id.name + ".norm" + std::to_string(places_.size() + 1));
     at.branch = next();
-    branch->add_parameters(table, name, block);
+    branch->add_parameters(table, id.name, id.number);
     places_.push_back(at);
     num_saved_ += num_saved + branch->num_kept();
   }
@@ -30,10 +29,16 @@ BranchInput TransformerBlock::input_of(const Pass& pass, const Place& at, Saved&
   Tensor* const here = &saved[at.saved];
   return {pass,
           {norm_, at.norm, here[input], here[norm_output], here[norm_statistics]},
-          recomputes_some_};
+          recompute_ == Recompute::selective};
 }
 
 Tensor TransformerBlock::forward(const Pass& pass, const Tensor& x, Saved& saved) const {
+  Tensor y = run_forward(pass, x, saved);
+  if (recompute_ == Recompute::full) saved.resize(1);  // The input.
+  return y;
+}
+
+Tensor TransformerBlock::run_forward(const Pass& pass, const Tensor& x, Saved& saved) const {
   saved.resize(num_saved_);
   Tensor stream = x;  // (b, s, h)
   for (std::size_t i = 0; i < branches_.size(); ++i) {
@@ -53,6 +58,10 @@ Tensor TransformerBlock::forward(const Pass& pass, const Tensor& x, Saved& saved
 }
 
 Tensor TransformerBlock::backward(const Pass& pass, const Tensor& dy, Saved& saved) const {
+  if (recompute_ == Recompute::full) {
+    const Tensor x = saved[input];
+    (void)run_forward(pass, x, saved);
+  }
   Tensor d_stream = dy;
   for (std::size_t i = branches_.size(); i-- > 0;) {
     const Branch& branch = *branches_[i];

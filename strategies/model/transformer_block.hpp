@@ -19,14 +19,23 @@ namespace shardsim {
 class TransformerBlock {
  public:
   using Branches = std::vector<std::shared_ptr<const Branch>>;
+  struct Id {
+    int number;
+    std::string name;  ///< Names of parameters start with it.
+  };
 
   /// Adds the block's parameters to `table`: of each branch those of its norm, then its own. They
-  /// are a unit, which was begun; more may follow it. `block`: its number.
+  /// are a unit, which was begun; more may follow it.
   TransformerBlock(const ModelOptions& options, const ModelNorm& norm, Branches branches,
-                   ParameterTable& table, int block);
+                   ParameterTable& table, const Id& id);
 
+  /// With full recomputation x alone is kept.
   [[nodiscard]] Tensor forward(const Pass& pass, const Tensor& x, Saved& saved) const;
   [[nodiscard]] Tensor backward(const Pass& pass, const Tensor& dy, Saved& saved) const;
+  /// Tensors kept for backward.
+  [[nodiscard]] std::size_t num_kept() const {
+    return recompute_ == Recompute::full ? 1 : num_saved_;
+  }
   /// Flops of forward for one whole sample, beside those of the products with matrices.
   [[nodiscard]] std::int64_t forward_flops_per_sample() const;
   /// Whether forward leaves more to backward than tensors.
@@ -41,6 +50,7 @@ class TransformerBlock {
     std::size_t saved = 0;  // The first tensor.
   };
 
+  [[nodiscard]] Tensor run_forward(const Pass& pass, const Tensor& x, Saved& saved) const;
   [[nodiscard]] BranchInput input_of(const Pass& pass, const Place& at, Saved& saved) const;
   [[nodiscard]] Tensor keep_masks(const Pass& pass, const Tensor& y) const;
 
@@ -49,7 +59,7 @@ class TransformerBlock {
   std::size_t num_saved_ = 0;
   ModelNorm norm_;
   int block_;
-  bool recomputes_some_;
+  Recompute recompute_;
   double mask_bytes_;  // For each element of a branch's output.
 };
 

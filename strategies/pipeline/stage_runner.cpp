@@ -111,7 +111,7 @@ void StageRunner::forward(std::size_t cell, InFlight& flight, MicrobatchSource& 
 void StageRunner::backward(const Action& action, InFlight& flight, MicrobatchSource& source) {
   const int stage = stage_of(action);
   flight.receive_gradient.wait();
-  if (stage == plan_.schedule->num_stages() - 1) flight.batch.loss_scale = source.loss_scale();
+  if (stage == plan_.schedule->num_stages() - 1) source.set_scales(flight.batch);
   const bool is_split = action.kind == ActionKind::backward_input;
   if (!is_split) begin_weight_gradients(action.chunk);
   ModelContext here = context_of(action);

@@ -21,10 +21,10 @@ class MicrobatchSource {
   virtual ~MicrobatchSource() = default;
   /// A microbatch. Stages between the first and the last get no data: they know which one it is.
   [[nodiscard]] virtual Batch make_batch(int microbatch, bool with_data) = 0;
-  /// The last stage's forward has run; `loss` is the microbatch's sum of losses, [1].
+  /// The last stage's forward has run; `loss` has the microbatch's sums, [num_losses].
   virtual void add_loss(const Tensor& loss) = 0;
-  /// Factor of the loss; asked for when its backward begins.
-  [[nodiscard]] virtual double loss_scale() = 0;
+  /// Sets the factors of the batch's losses; called when its backward begins.
+  virtual void set_scales(Batch& batch) = 0;
   /// An action of the schedule begins, with what it has to wait for.
   virtual void action_begins(const Action&) {}
   /// The first action of a step computes from now on, and the last one has ended.

@@ -18,13 +18,15 @@ class TrainingSession::Trainer final : public MicrobatchSource {
         router_biases_(parallel.router_biases),
         runner_(stage, runtime, mesh, sync, parallel),
         rank_with_loss_(stage.schedule->rank_of(stage.schedule->num_stages() - 1)),
+        num_losses_(stage.model->num_losses()),
         target_count_(runtime, plan.replicas_apart ? mesh.replicas().shard : mesh.data_group(),
-                      DType::int64, "target_count"),
-        loss_(runtime, mesh.data_group(), DType::fp64, "loss") {
+                      {num_losses_, DType::int64, "target_count"}),
+        loss_(runtime, mesh.data_group(), {num_losses_, DType::fp64, "loss"}) {
     validate(plan);
     if (router_biases_ != nullptr) router_biases_->begin(runtime, model_.router_biases());
     if (plan.replicas_apart) {
-      all_targets_.emplace(runtime, mesh.data_group(), DType::int64, "all_targets");
+      all_targets_.emplace(runtime, mesh.data_group(),
+                           Sums::Kind{num_losses_, DType::int64, "all_targets"});
     }
     progress_.loss_scale = initial_state(plan.loss_scaling);
   }
@@ -91,49 +93,61 @@ class TrainingSession::Trainer final : public MicrobatchSource {
   }
 
   void add_loss(const Tensor& loss) override {
-    sum_of_losses_ += runtime_.read_scalar(loss);
-    if (++num_losses_ == plan_.num_microbatches) loss_.post(sum_of_losses_);
+    for (int i = 0; i < num_losses_; ++i) {
+      sums_of_losses_[static_cast<std::size_t>(i)] += runtime_.read_scalar(loss.view(i, {1}));
+    }
+    if (++num_added_ == plan_.num_microbatches) loss_.post(sums_of_losses_);
   }
 
   void compute_begins() override { observer_.compute_begins(step_); }
   void compute_ends() override { observer_.compute_ends(step_); }
   void action_begins(const Action& action) override { observer_.action_begins(step_, action); }
 
-  double loss_scale() override {
+  void set_scales(Batch& batch) override {
     if (waits_for_count_) {
       num_targets_ = target_count_.wait();
       waits_for_count_ = false;
     }
-    // In this order a scale that is a power of two changes no digit.
-    return num_targets_ > 0.0 ? progress_.loss_scale.scale * (1.0 / num_targets_) : 0.0;
+    set_loss_scales(batch, model_, num_targets_, progress_.loss_scale.scale);
   }
 
  private:
-  // Sums a scalar over the ranks of a group, none if null, while the step continues.
-  class ScalarSum {
+  // Sums some scalars over the ranks of a group, none if null, while the step continues.
+  class Sums {
    public:
-    ScalarSum(Runtime& runtime, Communicator* group, DType dtype, const char* label)
+    struct Kind {
+      int count;
+      DType dtype;
+      const char* label;
+    };
+    Sums(Runtime& runtime, Communicator* group, const Kind& kind)
         : runtime_(runtime),
           group_(group),
-          label_(label),
-          value_(runtime.allocate(MemoryCategory::comm, {1}, dtype)) {}
+          label_(kind.label),
+          values_(runtime.allocate(MemoryCategory::comm, {kind.count}, kind.dtype)) {}
 
-    void post(double value) {
-      runtime_.write_scalar(value_, value);
+    void post(const std::vector<double>& values) {
+      for (std::int64_t i = 0; i < values_.numel(); ++i) {
+        runtime_.write_scalar(values_.view(i, {1}), values[static_cast<std::size_t>(i)]);
+      }
       if (group_ == nullptr) return;
-      work_ = group_->all_reduce(value_, ReduceOp::sum,
+      work_ = group_->all_reduce(values_, ReduceOp::sum,
                                  {.label = label_, .traffic = TrafficClass::scalar});
     }
-    double wait() {
+    std::vector<double> wait() {
       work_.wait();
-      return runtime_.read_scalar(value_);
+      std::vector<double> sums;
+      for (std::int64_t i = 0; i < values_.numel(); ++i) {
+        sums.push_back(runtime_.read_scalar(values_.view(i, {1})));
+      }
+      return sums;
     }
 
    private:
     Runtime& runtime_;
     Communicator* group_;
     const char* label_;
-    Tensor value_;
+    Tensor values_;
     Work work_;
   };
 
@@ -175,27 +189,31 @@ class TrainingSession::Trainer final : public MicrobatchSource {
   // Losses are the last stage's. How many targets count is known without asking where all do; else
   // the count is on its way during forward.
   void begin_loss() {
-    num_losses_ = 0;
-    sum_of_losses_ = 0.0;
+    num_added_ = 0;
+    sums_of_losses_.assign(static_cast<std::size_t>(num_losses_), 0.0);
     const std::int64_t replicas = plan_.replicas_apart ? mesh_.shape().dp_replicate : 1;
-    const std::int64_t positions = global_batch() * model_.positions_per_sample();
-    const std::int64_t of_replica = positions / replicas;  // Each has as many samples.
-    num_targets_ = static_cast<double>(of_replica);
-    num_all_targets_ = static_cast<double>(positions);
+    num_targets_.clear();
+    num_all_targets_.clear();
+    for (int loss = 0; loss < num_losses_; ++loss) {
+      // With no target ignored: all positions, but those whose target lies beyond the sample.
+      const std::int64_t positions = global_batch() * (model_.positions_per_sample() - loss);
+      num_targets_.push_back(static_cast<double>(positions / replicas));  // Replicas are alike.
+      num_all_targets_.push_back(static_cast<double>(positions));
+    }
     waits_for_count_ = plan_.ignore_fraction > 0.0 && has_loss();
     if (!waits_for_count_) return;
-    const double own = count_own_targets();
+    const TargetCounts own = count_own_targets();
     target_count_.post(own);
     if (all_targets_) all_targets_->post(own);
   }
 
   [[nodiscard]] std::optional<double> mean_loss() {
     if (!has_loss()) return std::nullopt;
-    const double sum = loss_.wait();
+    const std::vector<double> sums = loss_.wait();
     if (plan_.ignore_fraction > 0.0) {
       num_all_targets_ = all_targets_ ? all_targets_->wait() : num_targets_;
     }
-    return num_all_targets_ > 0.0 ? sum / num_all_targets_ : sum;
+    return mean_of_losses(model_, sums, num_all_targets_);
   }
 
   [[nodiscard]] std::int64_t global_batch() const {
@@ -210,15 +228,18 @@ class TrainingSession::Trainer final : public MicrobatchSource {
   // This rank's part of each of its samples.
   [[nodiscard]] SequencePart part() const { return {mesh_.cp(), mesh_.shape().cp}; }
 
-  [[nodiscard]] double count_own_targets() const {
-    std::int64_t count = 0;
+  [[nodiscard]] TargetCounts count_own_targets() const {
+    TargetCounts counts(static_cast<std::size_t>(num_losses_), 0.0);
     runtime_.off_the_clock([&] {
       for (std::int64_t microbatch = 0; microbatch < plan_.num_microbatches; ++microbatch) {
-        count += model_.count_targets(plan_.seed, first_sample(microbatch), plan_.micro_batch_size,
-                                      plan_.ignore_fraction, part());
+        for (int loss = 0; loss < num_losses_; ++loss) {
+          counts[static_cast<std::size_t>(loss)] += static_cast<double>(
+              model_.count_targets(plan_.seed, first_sample(microbatch), plan_.micro_batch_size,
+                                   plan_.ignore_fraction, part(), loss));
+        }
       }
     });
-    return static_cast<double>(count);
+    return counts;
   }
 
   Runtime& runtime_;
@@ -232,14 +253,15 @@ class TrainingSession::Trainer final : public MicrobatchSource {
   Work router_loads_over_tp_;    // Follows it.
   StageRunner runner_;
   int rank_with_loss_;  // In the pipeline: that of the last stage.
-  ScalarSum target_count_;
-  ScalarSum loss_;
-  std::optional<ScalarSum> all_targets_;  // If gradients count a replica's targets only.
+  int num_losses_;
+  Sums target_count_;
+  Sums loss_;
+  std::optional<Sums> all_targets_;  // If gradients count a replica's targets only.
   std::int64_t step_ = 0;
-  std::int64_t num_losses_ = 0;
-  double sum_of_losses_ = 0.0;
-  double num_targets_ = 0.0;      // Number that gradients are a mean over.
-  double num_all_targets_ = 0.0;  // Number that the loss is a mean over.
+  std::int64_t num_added_ = 0;
+  std::vector<double> sums_of_losses_;
+  TargetCounts num_targets_;      // Numbers that gradients are means over.
+  TargetCounts num_all_targets_;  // Numbers that losses are means over.
   bool waits_for_count_ = false;
   std::optional<double> mean_loss_;
   TrainingProgress progress_;

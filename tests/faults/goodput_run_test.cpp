@@ -90,7 +90,7 @@ TEST_CASE("a checkpoint is weights, master weights and optimizer state, each onc
     const Experiment experiment =
         compile(load_scenario_text(small_plan("llama"), "test.json", overrides));
     const std::int64_t bytes = checkpoint_bytes(experiment);
-    const std::int64_t parameters = num_parameters(experiment.scenario().model);
+    const std::int64_t parameters = all_parameters(experiment.scenario().model);
     CHECK(bytes % parameters == 0);
     return bytes / parameters;
   };

@@ -144,6 +144,30 @@ TEST_CASE("the data of a sample do not depend on who asks for it") {
   }
 }
 
+TEST_CASE("tokens ahead are those of the same sample, and end with it") {
+  LocalRuntime runtime;
+  const auto model = make_model(small_model("predicting llama"));  // Two depths, samples of 5.
+  const Batch full = model->make_batch(runtime, 8, 2, 20, 0.0);
+  const Batch thinned = model->make_batch(runtime, 8, 2, 20, 0.3);
+  REQUIRE(full.ahead.size() == 2);
+  for (int depth = 1; depth <= 2; ++depth) {
+    const TokensAhead& ahead = full.ahead[static_cast<std::size_t>(depth - 1)];
+    const TokensAhead& some = thinned.ahead[static_cast<std::size_t>(depth - 1)];
+    std::int64_t kept = 0;
+    for (std::int64_t i = 0; i < 100; ++i) {
+      const bool is_in_sample = i % 5 + depth < 5;
+      CHECK(ahead.targets.get(i) == (is_in_sample ? full.targets.get(i + depth) : -1.0));
+      CHECK(some.targets.get(i) == (is_in_sample ? thinned.targets.get(i + depth) : -1.0));
+      if (i % 5 + depth <= 5) CHECK(ahead.inputs.get(i) == full.targets.get(i + depth - 1));
+      if (i % 5 + depth > 5) CHECK(ahead.inputs.get(i) == 0.0);
+      kept += some.targets.get(i) >= 0.0 ? 1 : 0;
+    }
+    CHECK(model->count_targets(8, 2, 20, 0.0, SequencePart{}, depth) == 20 * (5 - depth));
+    CHECK(model->count_targets(8, 2, 20, 0.3, SequencePart{}, depth) == kept);
+    CHECK(kept > 0);
+  }
+}
+
 TEST_CASE("targets are the next tokens, and those ignored are as many as counted") {
   LocalRuntime runtime;
   const auto model = make_model(small_model("llama"));

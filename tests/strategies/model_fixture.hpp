@@ -115,12 +115,29 @@ inline ModelOptions small_model(std::string_view name, DType dtype = DType::fp64
     options.num_query_groups = 4;
     options.tied_embeddings = name == "gpt2";
   } else {
-    options.tied_embeddings = name == "tied llama";
+    options.tied_embeddings = name == "tied llama" || name == "tied predicting llama";
+    if (name == "predicting llama") options.mtp_num_layers = 2;
+    if (name == "tied predicting llama") options.mtp_num_layers = 1;
   }
   return options;
 }
 
-inline const std::vector<const char*> kSmallModels = {"mlp",         "integer mlp", "gpt2",
-                                                      "untied gpt2", "llama",       "tied llama"};
+inline const std::vector<const char*> kSmallModels = {"mlp",
+                                                      "integer mlp",
+                                                      "gpt2",
+                                                      "untied gpt2",
+                                                      "llama",
+                                                      "tied llama",
+                                                      "predicting llama",
+                                                      "tied predicting llama"};
+
+/// All losses with their weights, as one sum over targets of equal number.
+inline double joined_loss(const Model& model, const Tensor& losses) {
+  double sum = 0.0;
+  for (int loss = 0; loss < model.num_losses(); ++loss) {
+    sum += model.loss_weight(loss) * losses.get(loss);
+  }
+  return sum;
+}
 
 }  // namespace shardsim::test

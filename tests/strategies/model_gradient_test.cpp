@@ -36,7 +36,8 @@ struct Fixture {
 
   double scaled_loss() {
     std::vector<Saved> saved;
-    return batch.loss_scale * run_forward(*model, runtime, parameters, batch, saved).get(0);
+    return batch.loss_scale *
+           test::joined_loss(*model, run_forward(*model, runtime, parameters, batch, saved));
   }
 
   LocalRuntime runtime;
@@ -49,7 +50,8 @@ struct Fixture {
 
 TEST_CASE("every gradient of every model equals the central difference of its loss") {
   for (const char* name : {"mlp", "gpt2", "untied gpt2", "llama", "tied llama", "gpt2 dropping",
-                           "llama dropping", "llama of today", "llama without norm weights"}) {
+                           "llama dropping", "llama of today", "llama without norm weights",
+                           "predicting llama", "tied predicting llama"}) {
     Fixture fixture(test::small_model(name));
     std::vector<Saved> saved;
     (void)run_forward(*fixture.model, fixture.runtime, fixture.parameters, fixture.batch, saved);

@@ -33,7 +33,7 @@ Accumulated accumulate(const Model& model, DType dtype, const std::vector<std::i
     Batch batch = model.make_batch(runtime, 9, first, size, 0.25);
     batch.loss_scale = 0.125;
     std::vector<Saved> saved;
-    result.loss += run_forward(model, runtime, parameters, batch, saved).get(0);
+    result.loss += joined_loss(model, run_forward(model, runtime, parameters, batch, saved));
     run_backward(model, runtime, parameters, batch, saved);
     first += size;
   }

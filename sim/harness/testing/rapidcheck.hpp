@@ -105,6 +105,7 @@ inline std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
     options.attention_output_gate = *rc::gen::arbitrary<bool>();
     options.attention_logit_cap = *rc::gen::arbitrary<bool>() ? 2.0 : 0.0;
     options.final_logit_cap = *rc::gen::arbitrary<bool>() ? 3.0 : 0.0;
+    options.mtp_num_layers = *rc::gen::weightedElement<std::int64_t>({{3, 0}, {1, 1}, {1, 2}});
     if (!*rc::gen::arbitrary<bool>()) return false;
     for (std::int64_t i = 0; i < options.num_layers; ++i) {
       LayerOptions layer;
@@ -163,6 +164,7 @@ inline void showValue(const ModelOptions& model, std::ostream& out) {
       << static_cast<int>(model.query_key_norm) << (model.attention_output_gate ? ", gated" : "")
       << (model.attention_logit_cap > 0.0 ? ", scores capped" : "")
       << (model.final_logit_cap > 0.0 ? ", logits capped" : "")
+      << (model.mtp_num_layers > 0 ? ", mtp " + std::to_string(model.mtp_num_layers) : "")
       << (model.rotary_dim > 0 ? ", partly turned" : "")
       << (model.query_key_value_bias ? ", q, k and v biased" : "")
       << (model.attention_out_bias ? ", output biased" : "") << ", vocabulary " << model.vocab_size
