@@ -57,9 +57,13 @@ std::vector<Mutant> model_parallel_mutants() {
   }
   drop_sum("llama-normed-heads-tp2", "sequence-parallel gradients");
   for (const char* scenario : {"gpt-pp4-gpipe", "gpt-pp4-1f1b", "gpt-pp3-zb-h1", "gpt-pp2-fsdp4",
-                               "gpt-hsdp-tp2-pp2", "gpt-tp2-pp2-dp2-zero2-offload"}) {
+                               "gpt-hsdp-tp2-pp2", "gpt-tp2-pp2-dp2-zero2-offload",
+                               "llama-mtp-tied-pp4", "llama-mtp-experts-tp2-pp2-ep2"}) {
     drop_sum(scenario, "tied embedding gradient");
   }
+  drop_gather("llama-mtp-tp2-cp2-sp", "column output");
+  drop_gather("llama-mtp-tp2-cp2-sp", "column output gradient");
+  all.push_back({"llama-mtp-tp2-cp2-sp", "targets counted on one rank", no_averaging()});
   for (const char* scenario :
        {"llama-sp2", "gpt-tp4", "gpt-pp4-1f1b", "gpt-tp2-pp2-dp2-zero1", "gpt-hsdp-tp2-pp2"}) {
     all.push_back({scenario, "clipping by the norm of one rank's part", local_norm()});

@@ -48,7 +48,7 @@ class PricedModel final : public Model {
   [[nodiscard]] Batch make_batch(Runtime&, std::uint64_t, std::int64_t first, std::int64_t, double,
                                  const SequencePart&) const override;
   [[nodiscard]] std::int64_t count_targets(std::uint64_t, std::int64_t, std::int64_t count, double,
-                                           const SequencePart&) const override {
+                                           const SequencePart&, int) const override {
     return count;
   }
   [[nodiscard]] std::int64_t positions_per_sample() const override { return 1; }
