@@ -31,23 +31,23 @@ std::int64_t bytes_of_scan_vectors(const StateSpaceInput& input) {
   return input.a_log.num_bytes() + input.dt_bias.num_bytes() + input.d_skip.num_bytes();
 }
 
-// Tensors that stand in memory between a scan's kernels.
+// Bytes of tensors that stand in memory between a scan's kernels.
 struct ScanMemory {
-  std::int64_t states = 0;  // Bytes of S of all chunks.
-  std::int64_t rest = 0;    // Bytes of dt and G of all tokens, and C B^T.
-
-  [[nodiscard]] std::int64_t all() const { return states + rest; }
-  [[nodiscard]] std::int64_t moved() const { return 4 * states + 2 * rest; }
+  std::int64_t states = 0;  // The sum that each chunk adds to S.
+  std::int64_t passed = 0;  // S ahead of each chunk, in the dtype of x.
+  std::int64_t rest = 0;    // dt and G of all tokens, and C B^T.
 };
 
 ScanMemory scan_memory(const StateSpaceShape& shape, DType dtype) {
   const SequenceChunks chunks = shape.chunks();
   const std::int64_t element = size_of(statistics_dtype(dtype));
   const std::int64_t heads = shape.batch * shape.num_heads;
+  const std::int64_t states =
+      checked_product({heads, chunks.count(), shape.head_size, shape.state_size});
   const std::int64_t gates = checked_product({2, heads, shape.seq_len});
   const std::int64_t scores = checked_product({shape.batch, shape.num_groups, chunks.squares()});
-  return {.states =
-              checked_product({element, heads, chunks.count(), shape.head_size, shape.state_size}),
+  return {.states = checked_product({element, states}),
+          .passed = checked_product({size_of(dtype), states}),
           .rest = checked_product({element, checked_sum({gates, scores})})};
 }
 
@@ -165,10 +165,10 @@ Tensor state_space_forward(Runtime& runtime, const StateSpaceShape& shape,
   const DType dtype = input.x.dtype();
   Tensor y = new_activation(runtime, {shape.batch, shape.seq_len, shape.x_row()}, dtype);
   const ScanMemory between = scan_memory(shape, dtype);
-  const Tensor beside =
-      runtime.occupy(MemoryCategory::activations, static_cast<double>(between.all()));
+  const std::int64_t held = between.states + between.passed + between.rest;
+  const Tensor beside = runtime.occupy(MemoryCategory::activations, static_cast<double>(held));
   const std::int64_t bytes =
-      bytes_of_scan_columns(input) + bytes_of_scan_vectors(input) + y.num_bytes() + between.moved();
+      bytes_of_scan_columns(input) + bytes_of_scan_vectors(input) + y.num_bytes() + 2 * held;
   runtime.compute(state_space_op("state_space", shape, 1, false, dtype, bytes), [&] {
     for_each_scan(shape, input, [&](const std::vector<ScanPlace>& places) {
       RowMatrix state = first_state(shape);
@@ -193,11 +193,11 @@ void state_space_backward(Runtime& runtime, const StateSpaceShape& shape,
                shape.rows() * shape.x_row());
   const DType dtype = input.x.dtype();
   const ScanMemory between = scan_memory(shape, dtype);
-  const Tensor beside =
-      runtime.occupy(MemoryCategory::activations, static_cast<double>(2 * between.all()));
+  const std::int64_t held = 2 * (between.states + between.rest);
+  const Tensor beside = runtime.occupy(MemoryCategory::activations, static_cast<double>(held));
   const std::int64_t bytes = bytes_of_scan_columns(input) + bytes_of_scan_vectors(input) +
                              dy.num_bytes() + bytes_of_scan_columns(gradient) +
-                             2 * bytes_of_scan_vectors(gradient) + 2 * between.moved();
+                             2 * bytes_of_scan_vectors(gradient) + 2 * held + 4 * between.states;
   runtime.compute(state_space_op("state_space_backward", shape, 2, true, dtype, bytes), [&] {
     const RowMatrix none = RowMatrix::Zero(shape.rows(), shape.group_row());
     const std::vector<double> zeros(to_size(shape.num_heads));

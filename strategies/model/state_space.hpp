@@ -42,14 +42,15 @@ struct StateSpaceInput {
 
 /// y [b, s, n_m p]. Backward needs the input alone. Counts 2 C G N + n_m (2 C p + 4 N p) flops per
 /// token, four products; a last, shorter chunk counts its own length. Bytes are those of input and
-/// y; dt and G once written and read, as C B^T of each chunk; and each chunk's S twice, for it is
-/// passed on from chunk to chunk. These stand in memory while this runs, in the statistics' dtype.
+/// y, and once written and read: dt, G, C B^T and the sum that each chunk adds to S in the
+/// statistics' dtype, and S ahead of each chunk. These stand in memory while this runs.
 [[nodiscard]] Tensor state_space_forward(Runtime& runtime, const StateSpaceShape& shape,
                                          const StateSpaceInput& input);
 
 /// Writes the gradients of columns, and adds to those of the three vectors. Counts twice the flops
 /// of forward, and 2 C G N + 2 n_m N p per token for C B^T and the states, which are computed
-/// again. Their gradients stand in memory beside them.
+/// again. All that stands between kernels and its gradients are in the statistics' dtype; S and its
+/// gradient are written and read twice, for they are passed on from chunk to chunk.
 void state_space_backward(Runtime& runtime, const StateSpaceShape& shape,
                           const StateSpaceInput& input, const Tensor& dy,
                           const StateSpaceInput& gradient);
