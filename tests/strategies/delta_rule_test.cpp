@@ -46,12 +46,12 @@ DeltaTensors delta_tensors(const DeltaRuleShape& shape, Make&& make) {
           make("A_log", Shape{heads}), make("dt_bias", Shape{heads})};
 }
 
-DeltaTensors random_tensors(const DeltaRuleShape& shape) {
+DeltaTensors random_delta_tensors(const DeltaRuleShape& shape) {
   return delta_tensors(shape,
                        [](const char* name, const Shape& of) { return random_tensor(name, of); });
 }
 
-DeltaRuleShape shape_of(std::int64_t s, std::int64_t chunk) {
+DeltaRuleShape delta_shape(std::int64_t s, std::int64_t chunk) {
   return {.batch = 2,
           .seq_len = s,
           .key_heads = 2,
@@ -61,10 +61,10 @@ DeltaRuleShape shape_of(std::int64_t s, std::int64_t chunk) {
           .chunk = chunk};
 }
 
-using Numbers = std::vector<double>;
+using DeltaNumbers = std::vector<double>;
 
-Numbers unit(const Columns& x, std::int64_t row, std::int64_t first, std::int64_t size) {
-  Numbers values;
+DeltaNumbers unit_key(const Columns& x, std::int64_t row, std::int64_t first, std::int64_t size) {
+  DeltaNumbers values;
   double squares = 1e-6;
   for (std::int64_t i = 0; i < size; ++i) {
     values.push_back(x.get(row, first + i));
@@ -75,15 +75,15 @@ Numbers unit(const Columns& x, std::int64_t row, std::int64_t first, std::int64_
 }
 
 // One head of one sample, position by position.
-void recur(const DeltaRuleShape& shape, const DeltaRuleInput& input, std::int64_t first_row,
-           std::int64_t head, const Tensor& o) {
+void recur_delta_head(const DeltaRuleShape& shape, const DeltaRuleInput& input,
+                      std::int64_t first_row, std::int64_t head, const Tensor& o) {
   const std::int64_t d_k = shape.key_size;
   const std::int64_t d_v = shape.value_size;
   const std::int64_t key = head / (shape.value_heads / shape.key_heads) * d_k;
-  Numbers state(to_size(d_k * d_v));
+  DeltaNumbers state(to_size(d_k * d_v));
   for (std::int64_t row = first_row; row < first_row + shape.seq_len; ++row) {
-    const Numbers q = unit(input.q, row, key, d_k);
-    const Numbers k = unit(input.k, row, key, d_k);
+    const DeltaNumbers q = unit_key(input.q, row, key, d_k);
+    const DeltaNumbers k = unit_key(input.k, row, key, d_k);
     const double step = std::log(1.0 + std::exp(input.a.get(row, head) + input.dt_bias.get(head)));
     const double decay = std::exp(-std::exp(input.a_log.get(head)) * step);
     const double beta = 1.0 / (1.0 + std::exp(-input.beta.get(row, head)));
@@ -103,17 +103,17 @@ void recur(const DeltaRuleShape& shape, const DeltaRuleInput& input, std::int64_
   }
 }
 
-Tensor recurrence(const DeltaRuleShape& shape, const DeltaRuleInput& input) {
+Tensor delta_recurrence(const DeltaRuleShape& shape, const DeltaRuleInput& input) {
   const Tensor o = zeros({shape.batch, shape.seq_len, shape.v_row()});
   for (std::int64_t sample = 0; sample < shape.batch; ++sample) {
     for (std::int64_t head = 0; head < shape.value_heads; ++head) {
-      recur(shape, input, sample * shape.seq_len, head, o);
+      recur_delta_head(shape, input, sample * shape.seq_len, head, o);
     }
   }
   return o;
 }
 
-DeltaTensors zero_gradients(const DeltaRuleShape& shape) {
+DeltaTensors zero_delta_gradients(const DeltaRuleShape& shape) {
   return delta_tensors(shape, [](const char*, const Shape& of) { return zeros(of); });
 }
 
@@ -123,18 +123,18 @@ TEST_CASE("M10: the gated delta rule in chunks is the recurrence, for any chunk"
   for (const std::int64_t s : {1, 7, 8, 13}) {
     for (const std::int64_t chunk : {1, 2, 3, 4, 7, 8, 64}) {
       CAPTURE(s, chunk);
-      const DeltaRuleShape shape = shape_of(s, chunk);
-      const DeltaRuleInput input = random_tensors(shape).input(shape);
+      const DeltaRuleShape shape = delta_shape(s, chunk);
+      const DeltaRuleInput input = random_delta_tensors(shape).input(shape);
       // Some hundred roundings of numbers of order one. A wrong term shows as 1e-2.
       CHECK(max_difference(delta_rule_forward(delta_runtime, shape, input).o,
-                           recurrence(shape, input)) < 1e-12);
+                           delta_recurrence(shape, input)) < 1e-12);
     }
   }
 }
 
 TEST_CASE("decays so strong that they vanish leave each position to itself") {
-  const DeltaRuleShape shape = shape_of(9, 4);
-  const DeltaTensors tensors = random_tensors(shape);
+  const DeltaRuleShape shape = delta_shape(9, 4);
+  const DeltaTensors tensors = random_delta_tensors(shape);
   for (std::int64_t head = 0; head < 4; ++head) tensors.dt_bias.set(head, 600.0);
   const DeltaRuleInput input = tensors.input(shape);
   const DeltaRuleOutput out = delta_rule_forward(delta_runtime, shape, input);
@@ -147,8 +147,8 @@ TEST_CASE("decays so strong that they vanish leave each position to itself") {
 TEST_CASE("gated delta rule: gradients of columns, A_log and dt_bias") {
   for (const std::int64_t chunk : {3, 64}) {
     CAPTURE(chunk);
-    const DeltaRuleShape shape = shape_of(7, chunk);
-    const DeltaTensors tensors = random_tensors(shape);
+    const DeltaRuleShape shape = delta_shape(7, chunk);
+    const DeltaTensors tensors = random_delta_tensors(shape);
     const DeltaRuleInput input = tensors.input(shape);
     const Tensor d_o = random_tensor("do", {2, 7, shape.v_row()});
     const auto forward = [&] { return delta_rule_forward(delta_runtime, shape, input); };
@@ -174,11 +174,11 @@ TEST_CASE("gated delta rule: gradients of columns, A_log and dt_bias") {
 }
 
 TEST_CASE("M10: gradients of the gated delta rule do not depend on the chunk") {
-  const DeltaRuleShape first = shape_of(13, 1);
-  const DeltaRuleInput input = random_tensors(first).input(first);
+  const DeltaRuleShape first = delta_shape(13, 1);
+  const DeltaRuleInput input = random_delta_tensors(first).input(first);
   const Tensor d_o = random_tensor("do", {2, 13, first.v_row()});
   const auto gradient = [&](const DeltaRuleShape& shape) {
-    const DeltaTensors of = zero_gradients(shape);
+    const DeltaTensors of = zero_delta_gradients(shape);
     const DeltaRuleOutput out = delta_rule_forward(delta_runtime, shape, input);
     delta_rule_backward(delta_runtime, shape, input, out, d_o, of.input(shape));
     return of;
@@ -186,7 +186,7 @@ TEST_CASE("M10: gradients of the gated delta rule do not depend on the chunk") {
   const DeltaTensors expected = gradient(first);
   for (const std::int64_t chunk : {2, 5, 8, 13, 64}) {
     CAPTURE(chunk);
-    const DeltaTensors actual = gradient(shape_of(13, chunk));
+    const DeltaTensors actual = gradient(delta_shape(13, chunk));
     // Some thousand roundings of numbers of order one.
     CHECK(max_difference(actual.qkv, expected.qkv) < 1e-12);
     CHECK(max_difference(actual.gates, expected.gates) < 1e-12);
@@ -200,7 +200,7 @@ TEST_CASE("M3: the gated delta rule asks for the same with and without data") {
     RecordingRuntime real(true);
     RecordingRuntime meta(false);
     for (RecordingRuntime* const runtime : {&real, &meta}) {
-      const DeltaRuleShape shape = shape_of(7, chunk);
+      const DeltaRuleShape shape = delta_shape(7, chunk);
       const auto make = [&](const char*, const Shape& of) {
         return runtime->allocate(MemoryCategory::params, of, DType::bf16);
       };
@@ -253,7 +253,7 @@ TEST_CASE("M4: work and memory of the gated delta rule are those of the formulas
 
 TEST_CASE("the last chunk of the gated delta rule counts its own length") {
   RecordingRuntime meta(false);
-  const DeltaRuleShape shape = shape_of(7, 4);
+  const DeltaRuleShape shape = delta_shape(7, 4);
   const auto make = [&](const char*, const Shape& of) {
     return meta.allocate(MemoryCategory::params, of, DType::bf16);
   };
@@ -262,15 +262,15 @@ TEST_CASE("the last chunk of the gated delta rule counts its own length") {
   CHECK(meta.ops()[0].flops ==
         8 * ((16 + 9) * (6 * 3 + 4 * 2) + 7 * 6 * 3 * 2) + 8 * (64 + 27) / 3);
   CHECK(out.inverse.shape() == Shape{2, 7, 4 * 4});
-  const DeltaRuleShape longer = shape_of(7, 64);  // X is no wider than a sample is long.
+  const DeltaRuleShape longer = delta_shape(7, 64);  // X is no wider than a sample is long.
   CHECK(
       delta_rule_forward(meta, longer, delta_tensors(longer, make).input(longer)).inverse.shape() ==
       Shape{2, 7, 4 * 7});
 }
 
 TEST_CASE("results of the gated delta rule in fp32 are those in fp64, rounded") {
-  const DeltaRuleShape shape = shape_of(13, 4);
-  const DeltaTensors wide = random_tensors(shape);
+  const DeltaRuleShape shape = delta_shape(13, 4);
+  const DeltaTensors wide = random_delta_tensors(shape);
   const auto narrow = [](const Tensor& tensor) {
     return tensor_of(tensor.shape(), values_of(tensor), DType::fp32);
   };
@@ -279,15 +279,15 @@ TEST_CASE("results of the gated delta rule in fp32 are those in fp64, rounded") 
   const DeltaRuleOutput out = delta_rule_forward(delta_runtime, shape, tensors.input(shape));
   CHECK(out.o.dtype() == DType::fp32);
   CHECK(out.inverse.dtype() == DType::fp32);
-  const Tensor expected = recurrence(shape, wide.input(shape));
+  const Tensor expected = delta_recurrence(shape, wide.input(shape));
   // 2^-24 of inputs, and of sums of g of at most a hundred.
   CHECK(max_difference(out.o, expected) < 1e-5);
   CHECK(max_difference(out.o, expected) > 1e-9);
 }
 
 TEST_CASE("the gated delta rule refuses sizes that do not fit") {
-  const DeltaRuleShape shape = shape_of(7, 4);
-  const DeltaRuleInput input = random_tensors(shape).input(shape);
+  const DeltaRuleShape shape = delta_shape(7, 4);
+  const DeltaRuleInput input = random_delta_tensors(shape).input(shape);
   const auto forward = [](const DeltaRuleShape& of, const DeltaRuleInput& with) {
     (void)delta_rule_forward(delta_runtime, of, with);
   };

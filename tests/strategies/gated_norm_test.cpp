@@ -16,32 +16,34 @@ namespace {
 
 LocalRuntime gated_norm_runtime;
 
-constexpr std::int64_t kRows = 4;
-constexpr std::int64_t kColumns = 6;
-constexpr std::int64_t kPart = 3;
+constexpr std::int64_t kGatedRows = 4;
+constexpr std::int64_t kGatedColumns = 6;
+constexpr std::int64_t kGatedPart = 3;
 
 // Gated DeltaNet's, with a weight per element of a head, and Mamba-2's, with one per column.
-GatedNorm norm_of(bool gate_first) {
-  return {random_tensor("weight", {gate_first ? kColumns : kPart}), kPart, 1e-3, gate_first};
+GatedNorm random_gated_norm(bool gate_first) {
+  return {random_tensor("weight", {gate_first ? kGatedColumns : kGatedPart}), kGatedPart, 1e-3,
+          gate_first};
 }
 
-Columns gates_of(const Tensor& wide) { return {wide, 1, kColumns}; }
+Columns gate_columns(const Tensor& wide) { return {wide, 1, kGatedColumns}; }
 
-Tensor written_out(const GatedNorm& norm, const Tensor& o, const Columns& z) {
+Tensor gated_norm_written_out(const GatedNorm& norm, const Tensor& o, const Columns& z) {
   const Tensor y = zeros(o.shape());
-  for (std::int64_t row = 0; row < kRows; ++row) {
-    for (std::int64_t i = 0; i < kColumns; ++i) {
+  for (std::int64_t row = 0; row < kGatedRows; ++row) {
+    for (std::int64_t i = 0; i < kGatedColumns; ++i) {
       const auto silu_of = [&](std::int64_t column) {
         return z.get(row, column) / (1.0 + std::exp(-z.get(row, column)));
       };
       double squares = 0.0;
-      for (std::int64_t j = i / kPart * kPart; j < (i / kPart + 1) * kPart; ++j) {
-        const double x = o.get(row * kColumns + j) * (norm.gate_first ? silu_of(j) : 1.0);
-        squares += x * x / static_cast<double>(kPart);
+      for (std::int64_t j = i / kGatedPart * kGatedPart; j < (i / kGatedPart + 1) * kGatedPart;
+           ++j) {
+        const double x = o.get(row * kGatedColumns + j) * (norm.gate_first ? silu_of(j) : 1.0);
+        squares += x * x / static_cast<double>(kGatedPart);
       }
-      const double weight = norm.weight.get(norm.gate_first ? i : i % kPart);
-      y.set(row * kColumns + i,
-            o.get(row * kColumns + i) * silu_of(i) * weight / std::sqrt(squares + norm.epsilon));
+      const double weight = norm.weight.get(norm.gate_first ? i : i % kGatedPart);
+      y.set(row * kGatedColumns + i, o.get(row * kGatedColumns + i) * silu_of(i) * weight /
+                                         std::sqrt(squares + norm.epsilon));
     }
   }
   return y;
@@ -50,41 +52,42 @@ Tensor written_out(const GatedNorm& norm, const Tensor& o, const Columns& z) {
 }  // namespace
 
 TEST_CASE("a gated norm is a root mean square, with the gate behind or ahead of it") {
-  const Tensor o = random_tensor("o", {2, 2, kColumns});
-  const Columns z = gates_of(random_tensor("z", {2, 2, 8}));
+  const Tensor o = random_tensor("o", {2, 2, kGatedColumns});
+  const Columns z = gate_columns(random_tensor("z", {2, 2, 8}));
   for (const bool gate_first : {false, true}) {
     CAPTURE(gate_first);
-    const GatedNorm norm = norm_of(gate_first);
+    const GatedNorm norm = random_gated_norm(gate_first);
     const GatedNormOutput out = gated_norm_forward(gated_norm_runtime, norm, o, z);
     // A few roundings of numbers of order one.
-    CHECK(max_difference(out.y, written_out(norm, o, z)) < 1e-14);
-    CHECK(out.statistics.shape() == Shape{kRows, kColumns / kPart});
+    CHECK(max_difference(out.y, gated_norm_written_out(norm, o, z)) < 1e-14);
+    CHECK(out.statistics.shape() == Shape{kGatedRows, kGatedColumns / kGatedPart});
   }
 }
 
 TEST_CASE("gated norm: gradients of input, gate and weight") {
-  const Tensor o = random_tensor("o", {2, 2, kColumns});
+  const Tensor o = random_tensor("o", {2, 2, kGatedColumns});
   const Tensor wide = random_tensor("z", {2, 2, 8});
-  const Tensor dy = random_tensor("dy", {2, 2, kColumns});
+  const Tensor dy = random_tensor("dy", {2, 2, kGatedColumns});
   for (const bool gate_first : {false, true}) {
     CAPTURE(gate_first);
-    const GatedNorm norm = norm_of(gate_first);
+    const GatedNorm norm = random_gated_norm(gate_first);
     const auto forward = [&] {
-      return gated_norm_forward(gated_norm_runtime, norm, o, gates_of(wide));
+      return gated_norm_forward(gated_norm_runtime, norm, o, gate_columns(wide));
     };
     const auto value = [&] { return dot(forward().y, dy); };
     const Tensor d_wide = random_tensor("overwritten", wide.shape());
     const Tensor before = copy_of(d_wide);
     const Tensor dweight = random_tensor("dweight", norm.weight.shape());
     const Tensor weight_before = copy_of(dweight);
-    const Tensor d_o = gated_norm_backward(gated_norm_runtime, norm, o, gates_of(wide),
-                                           forward().statistics, dy, gates_of(d_wide), dweight);
+    const Tensor d_o = gated_norm_backward(gated_norm_runtime, norm, o, gate_columns(wide),
+                                           forward().statistics, dy, gate_columns(d_wide), dweight);
     // Quotients are wrong by 1e-12 / 30 times a fifth derivative, of some thousands at most.
     CHECK(max_difference(d_o, numeric_gradient(o, value)) < 1e-8);
     const auto with_weight = [&] { return value() + dot(norm.weight, weight_before); };
     CHECK(max_difference(dweight, numeric_gradient(norm.weight, with_weight)) < 1e-8);
     const Tensor dz = numeric_gradient(wide, value);
-    for (std::int64_t row = 0; row < kRows; ++row) {  // Columns beside the gates stay as they are.
+    for (std::int64_t row = 0; row < kGatedRows;
+         ++row) {  // Columns beside the gates stay as they are.
       dz.set(row * 8, before.get(row * 8));
       dz.set(row * 8 + 7, before.get(row * 8 + 7));
     }
@@ -99,13 +102,13 @@ TEST_CASE("a gated norm moves its bytes once, the same with and without data") {
     const auto tensor = [&](const Shape& shape) {
       return runtime->allocate(MemoryCategory::params, shape, DType::bf16);
     };
-    const GatedNorm norm{tensor({kPart}), kPart, 1e-6, false};
-    const Tensor o = tensor({2, 2, kColumns});
-    const Columns z = gates_of(tensor({2, 2, 8}));
+    const GatedNorm norm{tensor({kGatedPart}), kGatedPart, 1e-6, false};
+    const Tensor o = tensor({2, 2, kGatedColumns});
+    const Columns z = gate_columns(tensor({2, 2, 8}));
     const GatedNormOutput out = gated_norm_forward(*runtime, norm, o, z);
     CHECK(out.statistics.dtype() == DType::fp32);
     (void)gated_norm_backward(*runtime, norm, o, z, out.statistics, out.y,
-                              gates_of(tensor({2, 2, 8})), tensor({kPart}));
+                              gate_columns(tensor({2, 2, 8})), tensor({kGatedPart}));
   }
   CHECK(real.record() == meta.record());
   REQUIRE(meta.ops().size() == 2);
@@ -116,8 +119,8 @@ TEST_CASE("a gated norm moves its bytes once, the same with and without data") {
 }
 
 TEST_CASE("a gated norm refuses widths and weights that do not fit") {
-  const Tensor o = zeros({2, 2, kColumns});
-  const Columns z = all_columns(zeros({2, 2, kColumns}));
+  const Tensor o = zeros({2, 2, kGatedColumns});
+  const Columns z = all_columns(zeros({2, 2, kGatedColumns}));
   const auto forward = [&](const GatedNorm& norm, const Columns& gates) {
     (void)gated_norm_forward(gated_norm_runtime, norm, o, gates);
   };

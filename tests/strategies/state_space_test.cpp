@@ -59,8 +59,8 @@ StateSpaceShape scan_shape(std::int64_t s, std::int64_t chunk) {
 }
 
 // One head of one sample, position by position.
-void recur(const StateSpaceShape& shape, const StateSpaceInput& input, std::int64_t first_row,
-           std::int64_t head, const Tensor& y) {
+void recur_scan_head(const StateSpaceShape& shape, const StateSpaceInput& input,
+                     std::int64_t first_row, std::int64_t head, const Tensor& y) {
   const std::int64_t p = shape.head_size;
   const std::int64_t n = shape.state_size;
   const std::int64_t group = head / (shape.num_heads / shape.num_groups) * n;
@@ -81,11 +81,11 @@ void recur(const StateSpaceShape& shape, const StateSpaceInput& input, std::int6
   }
 }
 
-Tensor recurrence(const StateSpaceShape& shape, const StateSpaceInput& input) {
+Tensor scan_recurrence(const StateSpaceShape& shape, const StateSpaceInput& input) {
   const Tensor y = zeros({shape.batch, shape.seq_len, shape.x_row()});
   for (std::int64_t sample = 0; sample < shape.batch; ++sample) {
     for (std::int64_t head = 0; head < shape.num_heads; ++head) {
-      recur(shape, input, sample * shape.seq_len, head, y);
+      recur_scan_head(shape, input, sample * shape.seq_len, head, y);
     }
   }
   return y;
@@ -101,7 +101,7 @@ TEST_CASE("M10: the selective scan in chunks is the recurrence, for any chunk") 
       const StateSpaceInput input = random_scan(shape).input(shape);
       // Some hundred roundings of numbers of order ten. A wrong term shows as 1e-2.
       CHECK(max_difference(state_space_forward(scan_runtime, shape, input),
-                           recurrence(shape, input)) < 1e-12);
+                           scan_recurrence(shape, input)) < 1e-12);
     }
   }
 }
