@@ -282,7 +282,9 @@ void import_text_model(ForeignObject& config, const HfSource& source, bool appro
   ignore_rest(config, import);
 }
 
-// The model section and the precision, from Hugging Face's config.json. A model that also sees or
+}  // namespace
+
+// A model that also sees or
 // hears has an object for its language model, which alone is imported.
 void import_hf_model(const std::string& file, bool approximate, Import& import) {
   const std::unique_ptr<ForeignFile> read = read_foreign_json(file);
@@ -301,8 +303,6 @@ void import_hf_model(const std::string& file, bool approximate, Import& import) 
   }
   ignore_rest(config, import);
 }
-
-}  // namespace
 
 void import_named_model(const std::string& model, bool approximate, Import& import) {
   const std::vector<std::string> names = builtin_preset_names("models");
