@@ -34,7 +34,7 @@ struct SearchReport : SearchCounts {
   std::vector<std::string>
       assumptions;                    ///< In sentences; then the sources of the machine's numbers.
   std::vector<std::string> ignored;   ///< Fields of the file that are not used.
-  std::vector<std::string> warnings;  ///< What a config.json has and this model has not.
+  std::vector<std::string> warnings;  ///< Parts of a config.json that this model lacks.
   std::vector<std::string> sources;
   std::vector<SimulatedPoint> ranked;  ///< Best first.
   std::vector<SimulatedPoint> front;   ///< Throughput against memory; the fastest first.

@@ -44,8 +44,8 @@ struct SearchFile {
   bool is_imported = false;  ///< From a config.json: lines of the text are not the file's.
   std::optional<std::int64_t> global_batch_size;
   std::vector<std::string> ignored;   ///< The removed fields with reasons, in sentences.
-  std::vector<std::string> warnings;  ///< What a config.json has and the model has not.
-  std::vector<Assumed> assumed;       ///< What a config.json does not give.
+  std::vector<std::string> warnings;  ///< Parts of a config.json that the model lacks.
+  std::vector<Assumed> assumed;       ///< Values that a config.json does not give.
 };
 
 /// Throws ScenarioError, UsageError E1331 for a global batch that is no whole number, and what
@@ -68,7 +68,7 @@ struct SearchBase {
   std::vector<std::string> assumptions;
   /// Fields of the model's file that the search does not use, in sentences.
   std::vector<std::string> ignored;
-  /// What a config.json has and the model has not, in sentences.
+  /// Parts of a config.json that the model lacks, in sentences.
   std::vector<std::string> warnings;
   std::vector<SearchFile::Assumed> assumed;  ///< Those that no override gives are assumptions.
 };
