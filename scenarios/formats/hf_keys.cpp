@@ -249,18 +249,21 @@ const char* reason_of(const std::string& key, const std::string& written) {
 void file_unread_hf_keys(const ForeignObject& config, Import& import, HfReasons& reasons) {
   for (const std::string& key : config.rest()) {
     const ForeignValue value = config.at(key);
+    const JsonValue& json = config.value_of(key);
+    const HfNote* const note = note_of(key);
     const char* const reason = reason_of(key, value.written);
     if (reason != nullptr) {
       import.ignore(value, reason);
-    } else if (says_nothing(config.value_of(key))) {
+    } else if (note != nullptr && json.is_object()) {
+      import.warn(config.at(key, "{...}"), note->why);  // Empty, it has the defaults of its class.
+    } else if (says_nothing(json)) {
       import.ignore(value, "says nothing");
-    } else if (const HfNote* note = note_of(key)) {
-      const bool is_object = config.value_of(key).is_object();
-      import.warn(is_object ? config.at(key, "{...}") : value, note->why);
+    } else if (note != nullptr) {
+      import.warn(value, note->why);
     } else {
       reasons.keys.push_back(value);
       reasons.unknown.add(
-          "E1347", config.value_of(key).span, "",
+          "E1347", json.span, "",
           fmt::format("\"{}\" is not known here, so it may change the model", value.name),
           "--approximate leaves it out and says so; if it changes nothing, remove it");
     }

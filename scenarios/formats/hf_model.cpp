@@ -109,9 +109,11 @@ void read_router(ForeignObject& config, const HfFamily& family, RouterOptions& r
   const bool has_bias = config.truth("use_routing_bias").value_or(family.choice_bias);
   if (has_bias || method == "noaux_tc") router.bias_update_rate = 1.0;
   router.group_score = family.group_score;
+  const std::int64_t groups = config.integer("n_group", kForeignDegree).value_or(1);
+  const std::int64_t chosen = config.integer("topk_group", kForeignDegree).value_or(1);
   if (method == "greedy") return;  // DeepSeek-V2-Lite names groups, and does not read them.
-  router.num_groups = config.integer("n_group", kForeignDegree).value_or(1);
-  router.group_topk = config.integer("topk_group", kForeignDegree).value_or(1);
+  router.num_groups = groups;
+  router.group_topk = chosen;
 }
 
 void read_experts(ForeignObject& config, const HfFamily& family, Required& required,
