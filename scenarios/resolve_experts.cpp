@@ -219,7 +219,7 @@ constexpr std::int64_t kWidest = std::int64_t{1} << 24;
 // One width for all else to read, however it was given.
 void resolve_shared_width(Reading& r) {
   ModelSpec& m = r.scenario.model;
-  const char* const kWidth = "model.moe_shared_ffn_hidden_size";
+  constexpr const char* kWidth = "model.moe_shared_ffn_hidden_size";
   if (!r.all_good({"model.num_shared_experts", "model.moe_ffn_hidden_size"})) {
     if (!r.given(kWidth)) r.fields[kWidth].good = false;
     return;
