@@ -68,6 +68,10 @@ void add_attention(const ModelSpec& model, Flags& flags) {
     flags.note("Megatron-LM caps neither scores nor logits (attention_logit_cap, final_logit_cap)");
   }
   add_layers(model, flags);
+  if (model.mtp_num_layers > 0) {
+    flags.flag("mtp-num-layers", model.mtp_num_layers);
+    flags.flag("mtp-loss-scaling-factor", model.mtp_loss_scaling_factor);
+  }
 }
 
 // The router. Its weights are not normalised, in softmax where they are those of all experts, in

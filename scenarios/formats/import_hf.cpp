@@ -114,17 +114,16 @@ void write_heads(ForeignObject& config, const HfModel& model, Import& import) {
   if (has_own_size) take_under(config, {"head_dim"}, "model.head_dim", model.head_dim, import);
 }
 
-// Layers for multi-token prediction, under the names of DeepSeek-V3, Qwen3-Next and MiniMax-M2.
-void add_prediction(ForeignObject& config, const HfModel& model, std::vector<std::string>& list) {
+// Depths of multi-token prediction, under the names of DeepSeek-V3, Qwen3-Next and MiniMax-M2.
+void write_prediction(ForeignObject& config, const HfModel& model, Import& import) {
   const bool is_off = !config.truth("use_mtp").value_or(true);
   (void)config.integer("mtp_transformer_layers", kForeignCount);  // Each depth has one.
   for (const char* key : {"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"}) {
     const std::int64_t depths = config.integer(key, kForeignCount).value_or(0);
     if (depths == 0 || is_off) continue;
-    list.push_back(
-        fmt::format("{} {}: layers for multi-token prediction ({} parameters beside the "
-                    "model's {})",
-                    key, depths, depths * model.prediction_parameters(), model.num_parameters()));
+    import.derive(config.at(key), "model.mtp_num_layers", depths,
+                  fmt::format("{} parameters beside the model's {}",
+                              depths * model.prediction_parameters(), model.num_parameters()));
   }
 }
 
@@ -153,7 +152,6 @@ std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily&
                     limit.value_or(kOssLimit)));
   }
   if (family.experts) add_hf_expert_limits(config, model, list);
-  add_prediction(config, model, list);
   return list;
 }
 
@@ -198,6 +196,7 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
   if (family.experts) write_hf_experts(config, model, import);
   write_hf_layers(
       config, read_hf_layers(config, model.model_type, model.num_layers, model.sinks > 0), import);
+  write_prediction(config, model, import);
   if (model.num_small_parameters() > 0) {
     import.warn({"biases of MLPs", std::to_string(model.num_small_parameters())},
                 fmt::format("parameters that are not modelled, {:.4f} % of the model",

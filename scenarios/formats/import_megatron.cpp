@@ -240,6 +240,9 @@ std::vector<std::string> import_megatron_model(MegatronArguments& arguments, con
   const Blocks blocks = blocks_of(arguments);
   import_family(blocks, import, limits);
   require(arguments, megatron::kLayers, kForeignDegree, import);
+  if (take_integer(arguments, {"mtp_num_layers", "model.mtp_num_layers"}, kForeignDegree, import)) {
+    take_number(arguments, {"mtp_loss_scaling_factor", "model.mtp_loss_scaling_factor"}, import);
+  }
   const std::int64_t hidden = require(arguments, megatron::kHidden, kForeignSize, import);
   if (arguments.integer(megatron::kFfn.theirs, kForeignSize)) {
     take_integer(arguments, megatron::kFfn, kForeignSize, import);

@@ -39,7 +39,7 @@ constexpr std::string_view kPipeline = "not modelled: stages exchange as the sch
 
 constexpr auto kUnmodelled = std::to_array<Unmodelled>({
     // Blocks.
-    {"mtp_*", "0|0.1", "not modelled: layers that predict further tokens cost nothing"},
+    {"mtp_use_repeated_layer", "", "not modelled: each depth has a block of its own"},
     {"window_size|window_attn_skip_freq", "",
      "not modelled: attention costs as over all of seq_length"},
     {"moe_latent_size", "", "not modelled: experts are hidden_size wide outside"},
