@@ -94,7 +94,11 @@ PlainHeads plain_heads_of(const HfModel& model) {
 }
 
 void write_heads(ForeignObject& config, const HfModel& model, Import& import) {
-  const bool has_own_size = !model.is_latent() && model.head_dim * model.heads != model.hidden;
+  if (model.is_latent()) {
+    take_under(config, {"num_attention_heads"}, "model.num_attention_heads", model.heads, import);
+    return write_hf_latent(config, model, import);
+  }
+  const bool has_own_size = model.head_dim * model.heads != model.hidden;
   const PlainHeads plain =
       has_own_size ? PlainHeads{model.heads, model.key_value_heads} : plain_heads_of(model);
   if (plain.heads == model.heads) {
@@ -117,12 +121,7 @@ void write_heads(ForeignObject& config, const HfModel& model, Import& import) {
 std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily& family,
                                           const HfModel& model) {
   std::vector<std::string> list;
-  if (model.is_latent()) {
-    list.push_back(
-        fmt::format("multi-head latent attention (kv_lora_rank {}): plain heads of {} stand in for "
-                    "it, with other parameters, operations and memory",
-                    model.key_value_rank, model.hidden / plain_heads_of(model).heads));
-  }
+  if (model.is_latent()) add_hf_latent_limits(config, model, list);
   add_unknown_hf_layers(config, list);
   constexpr double kOssLimit = 7.0;  // GptOssExperts in transformers.
   const auto limit = config.number("swiglu_limit");
