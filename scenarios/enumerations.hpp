@@ -21,6 +21,7 @@ namespace shardsim {
 // Enumerations of larger headers.
 enum class Algorithm : std::uint8_t;           // sim/hardware/collective.hpp
 enum class AttentionReach : std::uint8_t;      // strategies/model/attention_mask.hpp
+enum class FeedForward : std::uint8_t;         // strategies/model/layer_options.hpp
 enum class FactorShape : std::uint8_t;         // scenarios/machine_spec.hpp
 enum class MuonCoefficients : std::uint8_t;    // strategies/optimizer/muon.hpp
 enum class MuonDataParallel : std::uint8_t;    // strategies/optimizer/muon.hpp
@@ -54,6 +55,7 @@ inline constexpr std::array<const char*, 3> kAllReduceNames = {"automatic", "rin
 inline constexpr std::array<const char*, 5> kDataParallelNames = {"synchronous", "local_sgd",
                                                                   "diloco", "async_sgd", "elastic"};
 inline constexpr std::array<const char*, 3> kAttentionReachNames = {"full", "sliding", "chunked"};
+inline constexpr std::array<const char*, 3> kFeedForwardNames = {"auto", "dense", "experts"};
 inline constexpr std::array<const char*, 4> kQueryKeyNormNames = {"none", "per_head", "whole",
                                                                   "weightless"};
 inline constexpr std::array<const char*, 2> kRouterScoreNames = {"softmax", "sigmoid"};
@@ -86,6 +88,7 @@ inline std::span<const char* const> choice_names(ContextAttention) {
 }
 inline std::span<const char* const> choice_names(RoutingKind) { return routing_names(); }
 inline std::span<const char* const> choice_names(AttentionReach) { return kAttentionReachNames; }
+inline std::span<const char* const> choice_names(FeedForward) { return kFeedForwardNames; }
 inline std::span<const char* const> choice_names(QueryKeyNorm) { return kQueryKeyNormNames; }
 inline std::span<const char* const> choice_names(RouterScore) { return kRouterScoreNames; }
 inline std::span<const char* const> choice_names(GroupScore) { return kGroupScoreNames; }

@@ -8,12 +8,12 @@ Field model_field(const char* path, Member member) {
   return field(path, &Scenario::model, member);
 }
 
-bool is_latent(const Scenario& s) { return s.model.is_latent(); }
-
 // A row that only latent attention reads.
 template <typename Member>
 Field latent_field(const char* path, Member member) {
-  return model_field(path, member).acts_when("kv_lora_rank is more than 0", is_latent);
+  return model_field(path, member).acts_when("kv_lora_rank is more than 0", [](const Scenario& s) {
+    return s.model.is_latent();
+  });
 }
 
 bool has_experts(const Scenario& s) { return s.model.num_experts > 0; }
@@ -96,7 +96,7 @@ std::vector<Field> model_fields() {
           .same_as({{"Hugging Face", "intermediate_size"}, {"Hugging Face", "n_inner"}})
           .acts_when(
               "some block has no experts",
-              [](const Scenario& s) { return !has_experts(s) || s.model.first_dense_layers > 0; })
+              [](const Scenario& s) { return s.model.layers_with_experts() < s.model.num_layers; })
           .doc("Inner width of the feed-forward part."),
       model_field("model.num_attention_heads", &M::num_attention_heads)
           .range(1, kTwoTo20)
@@ -129,15 +129,12 @@ std::vector<Field> model_fields() {
           .range(0, kTwoTo20)
           .or_else("0")
           .sourced()
-          .doc("Llama only. Above 0: latent attention (DeepSeek-V2). Keys and values of all heads "
-               "come from so many numbers per token, behind a norm. 0: attention reads the "
-               "block's input."),
+          .doc("Llama only. Above 0: latent attention, of so many per token for keys and values."),
       latent_field("model.q_lora_rank", &M::q_lora_rank)
           .range(0, kTwoTo20)
           .or_else("0")
           .sourced()
-          .doc("Numbers per token that queries of latent attention come from, behind a norm. 0: "
-               "they read the block's input."),
+          .doc("Numbers per token for queries. 0: these read the block's input."),
       latent_field("model.qk_nope_head_dim", &M::qk_nope_head_dim)
           .range(1, kTwoTo14)
           .derived("latent attention must give it")
@@ -149,8 +146,7 @@ std::vector<Field> model_fields() {
           .derived("latent attention must give it")
           .sourced()
           .same_as({{"Megatron-LM", "qk_pos_emb_head_dim"}})
-          .doc("Elements behind them with rotary positions. Those of keys are the same in all "
-               "heads."),
+          .doc("Elements behind them with rotary positions; in keys all heads share these."),
       model_field("model.vocab_size", &M::vocab_size)
           .range(1, kTwoTo24)
           .required()
@@ -308,6 +304,7 @@ std::vector<Field> model_fields() {
       expert_field("model.moe_router_score", &M::moe_router_score)
           .or_else("\"softmax\"")
           .same_as({{"Megatron-LM", "moe_router_score_function"}, {"Hugging Face", "scoring_func"}})
+          .of_values()
           .doc("Score of each expert, of the router's logits. softmax: over all experts. sigmoid: "
                "of "
                "its logit alone (DeepSeek-V3). A token goes to the experts with the best scores, "
@@ -316,12 +313,14 @@ std::vector<Field> model_fields() {
           .or_else("true")
           .same_as({{"Hugging Face", "norm_topk_prob"}})
           .foreign({{"Megatron-LM", "moe_router_pre_softmax"}})
+          .of_values()
           .doc("Scores of a token's experts are divided by their sum."),
       expert_field("model.moe_router_scaling_factor", &M::moe_router_scaling_factor)
           .above(0, 1024)
           .or_else("1")
           .same_as({{"Megatron-LM", "moe_router_topk_scaling_factor"},
                     {"Hugging Face", "routed_scaling_factor"}})
+          .of_values()
           .doc("Factor of all weights of routed experts."),
       expert_field("model.moe_router_bias_update_rate", &M::moe_router_bias_update_rate)
           .range(0, 1)
@@ -335,6 +334,7 @@ std::vector<Field> model_fields() {
           .range(1, kTwoTo14)
           .or_else("1")
           .same_as({{"Hugging Face", "n_group"}})
+          .of_values()
           .doc("Equal groups of experts. A token goes to experts of its moe_router_group_topk best "
                "groups alone, if routing is learned."),
       model_field("model.moe_router_group_topk", &M::moe_router_group_topk)
@@ -342,10 +342,12 @@ std::vector<Field> model_fields() {
           .or_else("1")
           .same_as({{"Hugging Face", "topk_group"}})
           .acts_when("moe_router_num_groups is more than 1", has_groups)
+          .of_values()
           .doc("Groups per token. It divides num_experts_per_token."),
       model_field("model.moe_router_group_score", &M::moe_router_group_score)
           .or_else("\"sum\"")
           .acts_when("moe_router_num_groups is more than 1", has_groups)
+          .of_values()
           .doc("Score of a group. sum: of its best num_experts_per_token / moe_router_group_topk "
                "experts (Megatron-LM, DeepSeek-V3). maximum: of its best one (DeepSeek-V2)."),
       expert_field("model.moe_router_logit_bias", &M::moe_router_logit_bias)

@@ -60,7 +60,7 @@ std::int64_t llama_parameters(const ModelSpec& m) {
       (m.query_key_value_bias ? a + k + v : 0) + (m.attention_out_bias ? h : 0);
   const std::int64_t layer = projection_parameters(m) + h * y + 2 * h + norms + biases + gate;
   const std::int64_t head = m.tied_embeddings ? 0 : m.vocab_size * h;
-  const std::int64_t with_experts = m.num_experts > 0 ? m.num_layers - m.first_dense_layers : 0;
+  const std::int64_t with_experts = m.layers_with_experts();
   const std::int64_t experts = expert_parameters(m);
   return m.vocab_size * h + m.num_layers * layer + (m.num_layers - with_experts) * 3 * h * f +
          with_experts * experts + sinks + h + head;
@@ -80,6 +80,19 @@ const LayerSpec& ModelSpec::layer(std::int64_t index) const {
   const LayerSpec* here = layers.data();
   while (index >= here->repeats) index -= here++->repeats;
   return *here;
+}
+
+bool ModelSpec::has_experts(std::int64_t index) const {
+  if (num_experts == 0) return false;
+  const FeedForward kind = layers.empty() ? FeedForward::automatic : layer(index).feed_forward;
+  return kind == FeedForward::automatic ? index >= first_dense_layers
+                                        : kind == FeedForward::experts;
+}
+
+std::int64_t ModelSpec::layers_with_experts() const {
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < num_layers; ++i) count += has_experts(i) ? 1 : 0;
+  return count;
 }
 
 std::int64_t num_parameters(const ModelSpec& model) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "strategies/model/make_model.hpp"
 #include "strategies/model/router_options.hpp"
 
 #include "scenarios/formats/foreign_object.hpp"
@@ -20,7 +21,8 @@ struct HfFamily {
   bool tied = false;            ///< If the file does not give it.
   bool attention_bias = false;  ///< On query, key and value, always there; not on the output.
   bool output_bias = true;      ///< If the file has attention_bias, the output has it, too.
-  bool query_key_norm = false;
+  bool query_key_norm = false;  ///< If the file does not give it.
+  QueryKeyNorm norm_kind = QueryKeyNorm::per_head;
   bool gpt_oss = false;                      ///< Sinks, biases everywhere, a clamped SwiGLU.
   RouterScore score = RouterScore::softmax;  ///< Without scoring_func.
   bool normalised = true;                    ///< Without norm_topk_prob.
@@ -49,7 +51,7 @@ struct HfModel {
   bool query_bias = false;      ///< On keys and values, too.
   bool output_bias = false;     ///< On the output of attention.
   bool mlp_bias = false;
-  bool query_key_norm = false;
+  QueryKeyNorm query_key_norm = QueryKeyNorm::none;
   std::int64_t sinks = 0;  ///< Per layer.
   // Experts; 0 if there are none.
   std::int64_t num_experts = 0;
@@ -68,10 +70,16 @@ struct HfModel {
   std::int64_t value_dim = 0;
 
   [[nodiscard]] bool is_latent() const { return key_value_rank > 0; }
-  /// Trainable parameters, as transformers counts them.
+  /// Trainable parameters, as transformers counts them, without those of multi-token prediction.
   [[nodiscard]] std::int64_t num_parameters() const;
+  /// For each depth of multi-token prediction, beside num_parameters(): the projection of state and
+  /// embedding, three norms, and a layer of the last one's kind (arXiv 2412.19437, section 2.2).
+  [[nodiscard]] std::int64_t prediction_parameters() const;
   /// Parameters that a scenario has no place for: biases of MLPs.
   [[nodiscard]] std::int64_t num_small_parameters() const;
+
+ private:
+  [[nodiscard]] std::int64_t layer_parameters(bool with_experts) const;
 };
 
 /// Throws ScenarioError E1354: keys are missing, all of them at once.

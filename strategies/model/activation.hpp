@@ -11,6 +11,11 @@ namespace shardsim {
 
 /// 1 / (1 + e^-x), for layers' own arithmetic.
 [[nodiscard]] double sigmoid(double x);
+/// x sigmoid(x), and its slope.
+[[nodiscard]] double silu(double x);
+[[nodiscard]] double silu_slope(double x);
+/// ln(1 + e^x), without overflow.
+[[nodiscard]] double softplus(double x);
 
 /// y = max(x, 0), in place: x becomes y.
 void relu_forward(Runtime& runtime, const Tensor& x);

@@ -64,7 +64,7 @@ std::unique_ptr<Model> make_llama(const ModelOptions& options) {
   for (int block = 0; block < static_cast<int>(options.num_layers); ++block) {
     TransformerBlock::Branches& branches = parts.blocks.emplace_back();
     branches.push_back(attention);
-    if (options.moe.in_block(block)) {
+    if (options.has_experts(block)) {
       branches.push_back(experts);
     } else {
       branches.push_back(dense);
