@@ -129,7 +129,7 @@ std::vector<Field> model_fields() {
           .range(0, kTwoTo20)
           .or_else("0")
           .sourced()
-          .doc("Llama only. Above 0: latent attention, of so many per token for keys and values."),
+          .doc("Llama only. Above 0: latent attention; numbers per token for keys and values."),
       latent_field("model.q_lora_rank", &M::q_lora_rank)
           .range(0, kTwoTo20)
           .or_else("0")
