@@ -226,6 +226,10 @@ Json to_json(const FieldValue& value) {
   return std::visit([](const auto& held) { return Json(held); }, value);
 }
 
+bool is_about_latents(const std::string& path) {
+  return path.ends_with("_lora_rank") || path.starts_with("model.qk_");
+}
+
 bool is_about_experts(const std::string& path) {
   return path.starts_with("model.moe_") || path.starts_with("model.num_experts") ||
          path == "model.num_shared_experts" || path == "model.first_dense_layers";
@@ -281,8 +285,10 @@ std::string scenario_reference() {
 
 bool is_meaningful(const Field& field, const Scenario& scenario) {
   const bool attention = field.path == "model.num_attention_heads" ||
-                         field.path == "model.num_query_groups" || field.path == "model.head_dim";
+                         field.path == "model.num_query_groups" || field.path == "model.head_dim" ||
+                         field.path == "model.value_head_dim";
   if (attention && scenario.model.family == ModelFamily::mlp) return false;
+  if (is_about_latents(field.path)) return scenario.model.is_latent();
   if (field.path == "system.pcie_gb_per_s") return scenario.system.network.is_nccl();
   if (field.path.rfind("faults.draws.", 0) == 0) return scenario.faults.draws.count > 0;
   if (field.path.rfind("faults.", 0) == 0) return scenario.faults.has_failures();

@@ -8,6 +8,14 @@ Field model_field(const char* path, Member member) {
   return field(path, &Scenario::model, member);
 }
 
+// A row that only latent attention reads.
+template <typename Member>
+Field latent_field(const char* path, Member member) {
+  return model_field(path, member).acts_when("kv_lora_rank is more than 0", [](const Scenario& s) {
+    return s.model.is_latent();
+  });
+}
+
 bool has_experts(const Scenario& s) { return s.model.num_experts > 0; }
 
 // A row that only a model with experts reads.
@@ -111,6 +119,34 @@ std::vector<Field> model_fields() {
           .doc(
               "Elements of a query, key or value head. All heads together may be wider or narrower "
               "than hidden_size."),
+      model_field("model.value_head_dim", &M::value_head_dim)
+          .range(1, kTwoTo14)
+          .derived("head_dim; latent attention must give it")
+          .sourced()
+          .same_as({{"Hugging Face", "v_head_dim"}})
+          .doc("Llama only. Elements of a value head, if they are not as many as of a key head."),
+      model_field("model.kv_lora_rank", &M::kv_lora_rank)
+          .range(0, kTwoTo20)
+          .or_else("0")
+          .sourced()
+          .doc("Llama only. Above 0: latent attention; numbers per token for keys and values."),
+      latent_field("model.q_lora_rank", &M::q_lora_rank)
+          .range(0, kTwoTo20)
+          .or_else("0")
+          .sourced()
+          .doc("Numbers per token for queries. 0: these read the block's input."),
+      latent_field("model.qk_nope_head_dim", &M::qk_nope_head_dim)
+          .range(1, kTwoTo14)
+          .derived("latent attention must give it")
+          .sourced()
+          .same_as({{"Megatron-LM", "qk_head_dim"}})
+          .doc("Elements of a query and key head of latent attention without rotary positions."),
+      latent_field("model.qk_rope_head_dim", &M::qk_rope_head_dim)
+          .range(2, kTwoTo14)
+          .derived("latent attention must give it")
+          .sourced()
+          .same_as({{"Megatron-LM", "qk_pos_emb_head_dim"}})
+          .doc("Elements behind them with rotary positions; in keys all heads share these."),
       model_field("model.vocab_size", &M::vocab_size)
           .range(1, kTwoTo24)
           .required()

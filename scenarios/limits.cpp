@@ -28,6 +28,14 @@ std::int64_t width_of(const ModelSpec& m) {
   return std::max({m.hidden_size, m.ffn_hidden_size, m.vocab_size});
 }
 
+// Elements of the widest head.
+std::int64_t head_of(const ModelSpec& m) { return std::max(m.head_dim, m.value_head_dim); }
+
+// Elements per token of latents and of the part of keys beside them, before and behind norms.
+std::int64_t latents_of(const ModelSpec& m) {
+  return m.is_latent() ? 2 * (m.q_lora_rank + m.kv_lora_rank) + m.qk_rope_head_dim : 0;
+}
+
 Count in_bytes(const Count& some, const Count& more) {
   return product_if_fits({kBytesPerElement, sum_if_fits({some, more})});
 }
@@ -66,10 +74,10 @@ Count muon_bytes(const Scenario& s) {
   const ModelSpec& m = s.model;
   if (!s.training.uses_muon() || s.parallelism.tp == 1) return 0;
   constexpr std::int64_t kMatrices = 8;
-  const std::int64_t h = width_of(m);
+  const std::int64_t h = width_of(m) + latents_of(m);
   const Count grams = product_if_fits({kMatrices, 2 * s.training.muon.num_steps, h, h});
   const Count gathered =
-      product_if_fits({h, m.head_dim * (3 * m.num_attention_heads + 2 * m.num_query_groups) +
+      product_if_fits({h, head_of(m) * (3 * m.num_attention_heads + 2 * m.num_query_groups) +
                               3 * (m.ffn_hidden_size + m.moe_shared_ffn_hidden_size)});
   const Count of_block = sum_if_fits({grams, gathered, kMatrices});
   if (!of_block) return std::nullopt;
@@ -82,19 +90,20 @@ Count muon_bytes(const Scenario& s) {
 // sequence parallelism 4 gathers and 4 scatters, 2 gathers again, 4 recomputed, 14 b s h. Embedding
 // and head: 4 or 5. Cross entropy: 3 all_reduces of a number per token. Once a step, with sequence
 // parallelism, an all_reduce of all unsplit parameters: norms, biases, positions, at most 17 h per
-// layer.
+// layer, and down projections of latents.
 Count tensor_parallel_bytes(const Scenario& s) {
   const ModelSpec& m = s.model;
   const std::int64_t t = s.parallelism.tp;
   if (t == 1) return 0;
-  const Count per_token = product_if_fits({t - 1, (14 * layers_of(m) + 5) * width_of(m) + 6});
+  const Count per_token = product_if_fits(
+      {t - 1, (14 * layers_of(m) + 5) * width_of(m) + 14 * layers_of(m) * latents_of(m) + 6});
   const Count activations = of_tokens(s, per_token);
   // Experts are whole on every rank, too, where they are not shared; their number was checked.
   const std::int64_t experts =
       m.num_experts * layers_of(m) *
       (m.hidden_size * (2 + 3 * m.moe_ffn_hidden_size) + 2 * m.moe_ffn_hidden_size + 1);
-  const std::int64_t whole =
-      (17 * (layers_of(m) + 1) + m.max_position_embeddings) * m.hidden_size + experts;
+  const std::int64_t whole = (17 * (layers_of(m) + 1) + m.max_position_embeddings) * m.hidden_size +
+                             layers_of(m) * latents_of(m) * (m.hidden_size + 1) + experts;
   const Count replicated =
       product_if_fits({2 * (t - 1), whole, s.parallelism.gradient_ranks(), s.execution.steps});
   return sum_if_fits({in_bytes(activations, replicated), muon_bytes(s)});
@@ -120,8 +129,8 @@ Count context_parallel_bytes(const Scenario& s) {
   const ModelSpec& m = s.model;
   const std::int64_t c = s.parallelism.cp;
   if (c == 1) return 0;
-  const std::int64_t queries = m.head_dim * m.num_attention_heads;
-  const std::int64_t keys = m.head_dim * m.num_query_groups;
+  const std::int64_t queries = head_of(m) * m.num_attention_heads;
+  const std::int64_t keys = head_of(m) * m.num_query_groups;
   const Count round = product_if_fits({8 * (c - 1), keys, layers_of(m)});
   const Count exchanged = product_if_fits({6, queries + keys, layers_of(m)});
   return in_bytes(of_tokens(s, sum_if_fits({round, exchanged})), 0);
@@ -166,8 +175,9 @@ Count expert_values(const ModelSpec& m, std::int64_t samples) {
 // Bounds the values kept from forward to backward for `samples` sequences. A transformer block
 // keeps about 12 tensors of its width, 4 of the inner width and 2 matrices of attention scores.
 Count activation_values(const ModelSpec& m, std::int64_t samples) {
-  const std::int64_t width = std::max(m.hidden_size, m.head_dim * m.num_attention_heads);
-  const auto widths = product_if_fits({layers_of(m), 12 * width + 4 * m.ffn_hidden_size});
+  const std::int64_t width = std::max(m.hidden_size, head_of(m) * m.num_attention_heads);
+  const auto widths =
+      product_if_fits({layers_of(m), 12 * width + latents_of(m) + 4 * m.ffn_hidden_size});
   const auto layers = product_if_fits({samples, m.seq_len, widths});
   const auto scores =
       product_if_fits({2, samples, layers_of(m), m.num_attention_heads, m.seq_len, m.seq_len});
@@ -236,7 +246,7 @@ void check_products(Reading& r) {
   const Scenario& s = r.scenario;
   const ModelSpec& m = s.model;
   const std::int64_t parameters = all_parameters(m);
-  const std::int64_t heads = m.head_dim * m.num_attention_heads;
+  const std::int64_t heads = head_of(m) * m.num_attention_heads;
   const std::int64_t widest = std::max({m.hidden_size, heads, m.ffn_hidden_size, m.vocab_size});
   const std::int64_t samples = s.training.micro_batch_size;
   const std::array<Count, 5> counts = {

@@ -28,19 +28,35 @@ std::int64_t expert_parameters(const ModelSpec& m) {
          gate;
 }
 
+// Queries, keys and values, in one layer.
+std::int64_t projection_parameters(const ModelSpec& m) {
+  const std::int64_t h = m.hidden_size;
+  const std::int64_t heads = m.num_attention_heads;
+  const std::int64_t a = m.head_dim * heads;
+  if (!m.is_latent()) return h * a + h * (m.head_dim + m.value_head_dim) * m.num_query_groups;
+  const std::int64_t q = m.q_lora_rank;
+  const std::int64_t r = m.kv_lora_rank;
+  const std::int64_t queries = q > 0 ? h * q + q + q * a : h * a;
+  return queries + h * (r + m.qk_rope_head_dim) + r +
+         r * heads * (m.qk_nope_head_dim + m.value_head_dim);
+}
+
 // Of one layer, without its feed-forward and the norms of its branches.
 std::int64_t attention_parameters(const ModelSpec& m, std::int64_t index) {
   const std::int64_t h = m.hidden_size;
   const std::int64_t a = m.head_dim * m.num_attention_heads;
   const std::int64_t k = m.head_dim * m.num_query_groups;
+  const std::int64_t v = m.value_head_dim * m.num_query_groups;
+  const std::int64_t y = m.value_head_dim * m.num_attention_heads;
   const std::int64_t norms = m.query_key_norm == QueryKeyNorm::per_head ? 2 * m.head_dim
                              : m.query_key_norm == QueryKeyNorm::whole  ? a + k
                                                                         : 0;
-  const std::int64_t gate = m.attention_output_gate ? h * a : 0;
+  const std::int64_t gate = m.attention_output_gate ? h * y : 0;
   const bool has_sinks = !m.layers.empty() && m.layer(index).sinks;
   const std::int64_t biases =
-      (m.query_key_value_bias ? a + 2 * k : 0) + (m.attention_out_bias ? h : 0);
-  return 2 * h * a + 2 * h * k + norms + biases + gate + (has_sinks ? m.num_attention_heads : 0);
+      (m.query_key_value_bias ? a + k + v : 0) + (m.attention_out_bias ? h : 0);
+  return projection_parameters(m) + h * y + norms + biases + gate +
+         (has_sinks ? m.num_attention_heads : 0);
 }
 
 std::int64_t llama_layer_parameters(const ModelSpec& m, std::int64_t index) {

@@ -31,7 +31,12 @@ struct ModelSpec {
   std::int64_t ffn_hidden_size = 0;
   std::int64_t num_attention_heads = 0;
   std::int64_t num_query_groups = 0;  // key/value heads; divides num_attention_heads
-  std::int64_t head_dim = 0;          // of a query, key or value head
+  std::int64_t head_dim = 0;          // of a query or key head
+  std::int64_t value_head_dim = 0;    // of a value head
+  std::int64_t kv_lora_rank = 0;      // llama: of the latent of keys and values; 0: none
+  std::int64_t q_lora_rank = 0;       // of the latent of queries, beside that one; 0: none
+  std::int64_t qk_nope_head_dim = 0;  // with latents: parts of head_dim, without rotary positions
+  std::int64_t qk_rope_head_dim = 0;  // and with them
   std::int64_t vocab_size = 0;
   std::int64_t seq_len = 0;                  // 1 for mlp
   std::int64_t max_position_embeddings = 0;  // rows of gpt2's learned position table; >= seq_len
@@ -76,6 +81,8 @@ struct ModelSpec {
   double mtp_loss_scaling_factor = 0;  // weight of their losses together
   std::string source;                  // where the shape comes from
 
+  /// Whether attention is latent.
+  [[nodiscard]] bool is_latent() const { return kv_lora_rank > 0; }
   /// One of the layers. REQUIRES: a list, 0 <= index < num_layers; a loaded scenario's model.
   const LayerSpec& layer(std::int64_t index) const;
   /// Whether the feed-forward of that layer is experts: as the layer says, or, if it says nothing,
@@ -86,14 +93,16 @@ struct ModelSpec {
 
 /// Trainable parameters without those of multi-token prediction, exact. With h = hidden_size, f =
 /// ffn_hidden_size, L = num_layers, V = vocab_size, P = max_position_embeddings, a = head_dim x
-/// num_attention_heads, k = head_dim x num_query_groups:
+/// num_attention_heads, k = head_dim x num_query_groups, v and y the same with value_head_dim:
 ///   gpt2:  V h + P h + L (4 h a + 3 a + 2 h f + 6 h + f) + 2 h   [+ V h if the embedding is not
 ///   tied]
-///   llama: V h + L (2 h a + 2 h k + 3 h f + 2 h) + h             [+ V h if the embedding is not
+///   llama: V h + L (h a + h k + h v + h y + 3 h f + 2 h) + h     [+ V h if the embedding is not
 ///   tied]
 ///   with norms of queries and keys per head 2 head_dim more in each layer, of the whole a + k,
-///   with biases of attention a + 2 k and h more, with an output gate h a, with sinks
+///   with biases of attention a + k + v and h more, with an output gate h y, with sinks
 ///   num_attention_heads in layers that have them,
+///   with latents of ranks q and r, d_n and d_r of a head, and n heads: in place of h (a + k + v)
+///   h (r + d_r) + r + r n (d_n + value_head_dim), and for queries h a, or h q + q + q a if q > 0,
 ///   of which a block with E experts of width m and a shared one of width w has E h + 3 (E m + w) h
 ///   in place of 3 h f; with biases of experts E (2 m + h) more, of the router E, with a gate of
 ///   the shared one h; biases of the choice are not trained

@@ -16,6 +16,8 @@ void resolve_model(Reading& r);
 /// The list of layers agrees with their number, or says it. REQUIRES: model.family is good.
 void resolve_layers(Reading& r);
 void resolve_prediction(Reading& r);
+/// REQUIRES: resolve_layers(); the rest of attention read.
+void resolve_latent_attention(Reading& r);
 /// Reports that a family needs a field of "model" which is not given.
 void need(Reading& r, const std::string& path, const std::string& family);
 void resolve_system(Reading& r);

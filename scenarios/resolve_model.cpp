@@ -13,8 +13,8 @@ namespace {
 
 void resolve_mlp(Reading& r) {
   ModelSpec& m = r.scenario.model;
-  for (const char* path :
-       {"model.num_attention_heads", "model.num_query_groups", "model.head_dim"}) {
+  for (const char* path : {"model.num_attention_heads", "model.num_query_groups", "model.head_dim",
+                           "model.value_head_dim"}) {
     if (r.given(path)) {
       r.problem("E0201", path, "an mlp has no attention", "remove \"" + last_key(path) + "\"");
     }
@@ -28,12 +28,14 @@ void resolve_mlp(Reading& r) {
   derive(r, "model.num_attention_heads", m.num_attention_heads, std::int64_t{0});
   derive(r, "model.num_query_groups", m.num_query_groups, std::int64_t{0});
   derive(r, "model.head_dim", m.head_dim, std::int64_t{0});
+  derive(r, "model.value_head_dim", m.value_head_dim, std::int64_t{0});
   derive(r, "model.seq_len", m.seq_len, std::int64_t{1});
 }
 
 // Heads share the width of the residual stream, unless their size is given.
 void resolve_head_dim(Reading& r) {
   ModelSpec& m = r.scenario.model;
+  if (m.is_latent()) return;  // The sum of their parts.
   const char* const cause =
       r.given("model.head_dim") ? "model.head_dim" : "model.num_attention_heads";
   if (!r.given("model.head_dim")) {
@@ -54,8 +56,25 @@ void resolve_head_dim(Reading& r) {
   }
 }
 
+void resolve_value_head_dim(Reading& r) {
+  ModelSpec& m = r.scenario.model;
+  if (m.is_latent()) return;
+  if (!r.good("model.head_dim")) {
+    r.fields["model.value_head_dim"].good = false;
+    return;
+  }
+  derive(r, "model.value_head_dim", m.value_head_dim, m.head_dim);
+  if (m.family == ModelFamily::llama || !r.good("model.value_head_dim")) return;
+  if (m.value_head_dim == m.head_dim) return;
+  r.problem("E0201", "model.value_head_dim",
+            std::string("family ") + to_string(m.family) +
+                " has values of as many elements as keys (" + text_of(m.head_dim) + ")",
+            "leave it out, or use the llama family");
+}
+
 void resolve_rotary_dim(Reading& r) {
   ModelSpec& m = r.scenario.model;
+  if (m.is_latent()) return;
   if (!r.good("model.head_dim")) return;
   const bool is_given = r.given("model.rotary_dim");
   const bool is_llama = m.family == ModelFamily::llama;
@@ -90,6 +109,7 @@ void resolve_attention(Reading& r) {
     derive(r, "model.num_query_groups", m.num_query_groups, m.num_attention_heads);
   }
   resolve_head_dim(r);
+  resolve_value_head_dim(r);
   if (!r.all_good({"model.num_attention_heads", "model.num_query_groups"})) return;
   if (m.num_attention_heads % m.num_query_groups != 0) {
     r.problem("E0201", "model.num_query_groups",
@@ -281,6 +301,7 @@ void resolve_model(Reading& r) {
   resolve_attention_choices(r);
   resolve_rotary_dim(r);
   resolve_attention_biases(r);
+  resolve_latent_attention(r);
   derive(r, "model.tied_embeddings", m.tied_embeddings, m.family == ModelFamily::gpt2);
   if (!r.good("model.seq_len")) return;
   derive(r, "model.max_position_embeddings", m.max_position_embeddings, m.seq_len);

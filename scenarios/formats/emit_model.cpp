@@ -1,3 +1,4 @@
+#include <cmath>
 #include <set>
 #include <string>
 #include <vector>
@@ -55,14 +56,48 @@ void add_layers(const ModelSpec& model, Flags& flags) {
   if (sinks.size() == 1 && *sinks.begin()) flags.flag("softmax-type", "learnable");
 }
 
+// Megatron-LM multiplies scores by mscale^2 / sqrt(elements of a head), mscale = 0.1 mscale_all_dim
+// ln(rotary_scaling_factor) + 1, whatever turns: MultiLatentAttention in its
+// megatron/core/transformer/multi_latent_attention.py.
+void add_latent_scale(const ModelSpec& model, Flags& flags) {
+  constexpr double kFactor = 40.0;
+  const double mscale =
+      std::sqrt(model.attention_scale * std::sqrt(static_cast<double>(model.head_dim)));
+  if (mscale < 1.0) {
+    flags.note(
+        "Megatron-LM makes scores of latent attention no smaller than 1 / sqrt(head) times "
+        "their size (attention_scale)");
+    return;
+  }
+  flags.flag("rotary-scaling-factor", kFactor);
+  flags.flag("mscale-all-dim", (mscale - 1.0) / (0.1 * std::log(kFactor)));
+}
+
+void add_latents(const ModelSpec& model, Flags& flags) {
+  flags.flag("multi-latent-attention");
+  if (model.q_lora_rank > 0) flags.flag(megatron::kQueryLatent, model.q_lora_rank);
+  flags.flag(megatron::kKeyLatent, model.kv_lora_rank);
+  flags.flag(megatron::kOwnHead, model.qk_nope_head_dim);
+  flags.flag(megatron::kTurnedHead, model.qk_rope_head_dim);
+  flags.flag(megatron::kValueHead, model.value_head_dim);
+  flags.flag("qk-layernorm");  // Here: the norms of the latents.
+  flags.flag("rope-type", "rope");
+  if (model.attention_scale > 0) add_latent_scale(model, flags);
+}
+
 void add_attention(const ModelSpec& model, Flags& flags) {
+  if (model.is_latent()) {
+    add_latents(model, flags);
+  } else if (model.value_head_dim != model.head_dim) {
+    flags.note("Megatron-LM has values of another size for latent attention only (value_head_dim)");
+  }
   if (model.query_key_norm == QueryKeyNorm::per_head) flags.flag("qk-layernorm");
   if (model.query_key_norm == QueryKeyNorm::weightless) flags.flag("qk-l2-norm");
   if (model.query_key_norm == QueryKeyNorm::whole) {
     flags.note("Megatron-LM norms each head alone (query_key_norm whole)");
   }
   if (model.attention_output_gate) flags.flag("attention-output-gate");
-  if (model.attention_scale > 0)
+  if (model.attention_scale > 0 && !model.is_latent())
     flags.flag("softmax-scale", fmt::format("{}", model.attention_scale));
   if (model.attention_logit_cap > 0 || model.final_logit_cap > 0) {
     flags.note("Megatron-LM caps neither scores nor logits (attention_logit_cap, final_logit_cap)");
@@ -126,7 +161,7 @@ void add_model(const ModelSpec& model, Flags& flags) {
     flags.flag("group-query-attention");
     flags.flag(megatron::kGroups, model.num_query_groups);
   }
-  if (model.head_dim * model.num_attention_heads != model.hidden_size) {
+  if (!model.is_latent() && model.head_dim * model.num_attention_heads != model.hidden_size) {
     flags.flag(megatron::kHeadDim, model.head_dim);
   }
   add_attention(model, flags);
@@ -141,7 +176,7 @@ void add_model(const ModelSpec& model, Flags& flags) {
     flags.flag("normalization", "RMSNorm");
     flags.flag("position-embedding-type", "rope");
     flags.flag(megatron::kRotaryBase, static_cast<std::int64_t>(model.rope_theta));
-    if (model.rotary_dim != model.head_dim) {
+    if (!model.is_latent() && model.rotary_dim != model.head_dim) {
       flags.flag("rotary-percent", fmt::format("{}", static_cast<double>(model.rotary_dim) /
                                                          static_cast<double>(model.head_dim)));
     }

@@ -90,6 +90,11 @@ struct HfModel {
 /// Writes a field under the first of the foreign names that the file has.
 void take_under(ForeignObject& config, const std::vector<std::string>& keys,
                 const std::string& path, const FieldValue& value, Import& import);
+/// Rows and fields of latent attention. REQUIRES: it is latent.
+void write_hf_latent(ForeignObject& config, const HfModel& model, Import& import);
+/// Adds what no scenario can express of it, in sentences without a full stop.
+void add_hf_latent_limits(ForeignObject& config, const HfModel& model,
+                          std::vector<std::string>& list);
 /// Rows and fields of the experts and their router. REQUIRES: there are experts.
 void write_hf_experts(ForeignObject& config, const HfModel& model, Import& import);
 /// Adds what no scenario can express of them, in sentences without a full stop.

@@ -95,7 +95,11 @@ PlainHeads plain_heads_of(const HfModel& model) {
 }
 
 void write_heads(ForeignObject& config, const HfModel& model, Import& import) {
-  const bool has_own_size = !model.is_latent() && model.head_dim * model.heads != model.hidden;
+  if (model.is_latent()) {
+    take_under(config, {"num_attention_heads"}, "model.num_attention_heads", model.heads, import);
+    return write_hf_latent(config, model, import);
+  }
+  const bool has_own_size = model.head_dim * model.heads != model.hidden;
   const PlainHeads plain =
       has_own_size ? PlainHeads{model.heads, model.key_value_heads} : plain_heads_of(model);
   if (plain.heads == model.heads) {
@@ -131,12 +135,7 @@ void write_prediction(ForeignObject& config, const HfModel& model, Import& impor
 std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily& family,
                                           const HfModel& model) {
   std::vector<std::string> list;
-  if (model.is_latent()) {
-    list.push_back(
-        fmt::format("multi-head latent attention (kv_lora_rank {}): plain heads of {} stand in for "
-                    "it, with other parameters, operations and memory",
-                    model.key_value_rank, model.hidden / plain_heads_of(model).heads));
-  }
+  if (model.is_latent()) add_hf_latent_limits(config, model, list);
   add_hf_features(config, list);
   add_unknown_hf_layers(config, list);
   const std::string activation = config.text("hidden_act").value_or("silu");

@@ -203,17 +203,14 @@ void import_attention(MegatronArguments& arguments, const Blocks& blocks, Import
   if (arguments.truth("group_query_attention"))
     take_integer(arguments, megatron::kGroups, kForeignSize, import);
   const auto channels = arguments.integer(megatron::kHeadDim.theirs, kForeignSize);
-  if (channels && *channels * heads != import.integer(megatron::kHidden.ours)) {
+  const bool is_latent = import_megatron_latents(arguments, import, limits);
+  if (!is_latent && channels && *channels * heads != import.integer(megatron::kHidden.ours)) {
     take_integer(arguments, megatron::kHeadDim, kForeignSize, import);
-  }
-  if (arguments.truth("multi_latent_attention")) {
-    limits.push_back(
-        "multi_latent_attention: plain heads stand in for it, with other parameters, "
-        "operations and memory");
   }
   if (arguments.truth("add_qkv_bias")) {
     import.derive({"add_qkv_bias", "True"}, "model.query_key_value_bias", true);
   }
+  if (is_latent) return;
   if (arguments.truth("qk_layernorm") && !blocks.gated) {
     import.warn({"qk_layernorm", "True"}, "a gpt2 here has no norms of queries and keys");
   } else if (arguments.truth("qk_layernorm")) {
@@ -223,6 +220,7 @@ void import_attention(MegatronArguments& arguments, const Blocks& blocks, Import
 
 void import_rotary(MegatronArguments& arguments, Import& import) {
   take_number(arguments, megatron::kRotaryBase, import);
+  if (arguments.truth("multi_latent_attention")) return;
   const double part = arguments.number("rotary_percent").value_or(1.0);
   if (part == 1.0) return;
   const std::int64_t head =

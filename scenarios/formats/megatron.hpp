@@ -25,6 +25,11 @@ inline constexpr NamePair kFfn = {"ffn_hidden_size", "model.ffn_hidden_size"};
 inline constexpr NamePair kHeads = {"num_attention_heads", "model.num_attention_heads"};
 inline constexpr NamePair kGroups = {"num_query_groups", "model.num_query_groups"};
 inline constexpr NamePair kHeadDim = {"kv_channels", "model.head_dim"};
+inline constexpr NamePair kQueryLatent = {"q_lora_rank", "model.q_lora_rank"};
+inline constexpr NamePair kKeyLatent = {"kv_lora_rank", "model.kv_lora_rank"};
+inline constexpr NamePair kOwnHead = {"qk_head_dim", "model.qk_nope_head_dim"};
+inline constexpr NamePair kTurnedHead = {"qk_pos_emb_head_dim", "model.qk_rope_head_dim"};
+inline constexpr NamePair kValueHead = {"v_head_dim", "model.value_head_dim"};
 inline constexpr NamePair kLength = {"seq_length", "model.seq_len"};
 inline constexpr NamePair kPositions = {"max_position_embeddings", "model.max_position_embeddings"};
 inline constexpr NamePair kRotaryBase = {"rotary_base", "model.rope_theta"};
@@ -132,6 +137,10 @@ struct MegatronRun {
 };
 
 [[nodiscard]] MegatronRun read_megatron_run(const std::string& text);
+
+/// Latent attention, if the run has it: returns whether it does. Adds what no scenario can express.
+[[nodiscard]] bool import_megatron_latents(MegatronArguments& arguments, Import& import,
+                                           std::vector<std::string>& limits);
 
 /// tp, pp, cp, ep, the data-parallel ranks that `gpus` leave, schedule, sharding and overlap.
 /// Throws ScenarioError E1362 if the degrees do not divide the GPUs.

@@ -154,6 +154,11 @@ ModelOptions model_options_of(const Scenario& scenario, const Software* software
   options.num_attention_heads = model.num_attention_heads;
   options.num_query_groups = model.num_query_groups;
   options.head_dim = model.head_dim;
+  options.value_head_dim = model.value_head_dim;
+  options.q_lora_rank = model.q_lora_rank;
+  options.kv_lora_rank = model.kv_lora_rank;
+  options.qk_nope_head_dim = model.qk_nope_head_dim;
+  options.qk_rope_head_dim = model.qk_rope_head_dim;
   options.vocab_size = model.vocab_size;
   options.seq_len = model.seq_len;
   options.max_position_embeddings = model.max_position_embeddings;

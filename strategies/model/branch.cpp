@@ -17,8 +17,17 @@ void BranchInput::drop_recomputed() {
   norm_.statistics = {};
 }
 
+Tensor RegionBranch::enter(const Pass& pass, BranchInput& x, std::span<Tensor> /*kept*/) const {
+  return enter_region(pass, x.value(), columns());
+}
+
+Tensor RegionBranch::leave(const Pass& pass, std::span<ColumnLinear> readers, BranchInput& x,
+                           std::span<Tensor> /*kept*/) const {
+  return backward_columns(pass, readers, x.take(), columns());
+}
+
 Tensor RegionBranch::forward(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const {
-  const Tensor z = forward_inside(pass, enter_region(pass, x.value(), columns()), x, kept);
+  const Tensor z = forward_inside(pass, enter(pass, x, kept), x, kept);
   const Row out = row(pass);
   Tensor y = apply_row_linear(pass, out.k, out.has_bias, z, out.name);  // (b, s, h)
   drop_row_input(kept);
@@ -31,7 +40,7 @@ Tensor RegionBranch::backward(const Pass& pass, Tensor dy, BranchInput& x,
   Tensor d = backward_row_linear(pass, out.k, out.has_bias, dy, row_input(pass, kept), out.name);
   dy = {};
   std::vector<ColumnLinear> readers = backward_inside(pass, std::move(d), kept);
-  d = backward_columns(pass, readers, x.take(), columns());  // (b, s, h)
+  d = leave(pass, readers, x, kept);  // (b, s, h)
   for (Tensor& each : kept) each = {};
   return d;
 }

@@ -88,6 +88,9 @@ class RegionBranch : public Branch {
   /// The names of the column-parallel layers, in errors.
   [[nodiscard]] virtual const char* columns() const = 0;
   [[nodiscard]] virtual Row row(const Pass& pass) const = 0;
+  /// Enters the region; returns what forward_inside reads, with all tokens of the region.
+  [[nodiscard]] virtual Tensor enter(const Pass& pass, BranchInput& x,
+                                     std::span<Tensor> kept) const;
   /// From x, with all tokens of the region, to what the row-parallel layer reads. Drops `entered`
   /// after its use, and then x.
   [[nodiscard]] virtual Tensor forward_inside(const Pass& pass, Tensor entered, BranchInput& x,
@@ -100,6 +103,10 @@ class RegionBranch : public Branch {
   /// reports the gradients of parameters in between.
   [[nodiscard]] virtual std::vector<ColumnLinear> backward_inside(const Pass& pass, Tensor d,
                                                                   std::span<Tensor> kept) const = 0;
+  /// The way back of enter(): adds and reports the gradients of `readers`, which backward_inside
+  /// returned, drops x, and returns its gradient.
+  [[nodiscard]] virtual Tensor leave(const Pass& pass, std::span<ColumnLinear> readers,
+                                     BranchInput& x, std::span<Tensor> kept) const;
 
   [[nodiscard]] Tensor forward(const Pass& pass, BranchInput& x,
                                std::span<Tensor> kept) const final;

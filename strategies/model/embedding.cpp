@@ -34,20 +34,19 @@ std::int64_t position_of(const TokenRows& rows, std::int64_t row, std::int64_t w
 void rotate(const Tensor& x, const Rotary& rotary, const SequencePart& part, double direction) {
   const std::int64_t own = x.shape()[1];          // Positions of each sample here,
   const std::int64_t seq_len = own * part.parts;  // and in all.
-  const std::int64_t width = last_dim(x);
-  for (std::int64_t row = 0; row < num_rows(x); ++row) {
-    const auto position = static_cast<double>(part.position_of(row % own, seq_len));
-    for (std::int64_t i = 0; i < width; i += 2) {
-      const std::int64_t element = i % rotary.head_size;
-      if (element >= rotary.turned) continue;
+  const std::int64_t heads = last_dim(x) / rotary.head_size;
+  for (std::int64_t head = 0; head < num_rows(x) * heads; ++head) {
+    const auto position = static_cast<double>(part.position_of(head / heads % own, seq_len));
+    for (std::int64_t element = 0; element < rotary.turned; element += 2) {
+      const std::int64_t at = head * rotary.head_size + rotary.first + element;
       const double exponent = -static_cast<double>(element) / static_cast<double>(rotary.turned);
       const double angle = direction * position * std::pow(rotary.theta, exponent);
       const double cosine = std::cos(angle);
       const double sine = std::sin(angle);
-      const double even = x.get(row * width + i);
-      const double odd = x.get(row * width + i + 1);
-      x.set(row * width + i, even * cosine - odd * sine);
-      x.set(row * width + i + 1, even * sine + odd * cosine);
+      const double even = x.get(at);
+      const double odd = x.get(at + 1);
+      x.set(at, even * cosine - odd * sine);
+      x.set(at + 1, even * sine + odd * cosine);
     }
   }
 }

@@ -43,13 +43,14 @@ void position_embedding_backward(Runtime& runtime, const Tensor& dy, const Tenso
 // Position Embedding" (2021): neighbouring elements (2i, 2i + 1) of a head at position p turn by
 // the angle p * theta^(-2i / d).
 
-/// Rotary positions: each pair of neighbours i, i + 1 among the first `turned` elements of a head
-/// turns by position x theta^(-i / turned). Source: Su et al., "RoFormer" (2021); of a part of each
-/// head: Black et al., "GPT-NeoX-20B" (2022), `rotary_pct`.
+/// Rotary positions: each pair of neighbours i, i + 1 among the `turned` elements of a head from
+/// `first` on turns by position x theta^(-i / turned). Source: Su et al., "RoFormer" (2021); of a
+/// part of each head: Black et al., "GPT-NeoX-20B" (2022), `rotary_pct`.
 struct Rotary {
   std::int64_t head_size = 2;  ///< d, divides the last dimension.
   double theta = 10000.0;
   std::int64_t turned = head_size;  ///< Even, at most d; the other elements stay as they are.
+  std::int64_t first = 0;           ///< Elements of a head that stand before those that turn.
 };
 
 /// Rotates every head of x [b, s, heads d], whose s positions are those of `part`, in place.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -6,17 +7,49 @@
 
 #include "strategies/model/expert_feed_forward.hpp"
 #include "strategies/model/gated_mlp.hpp"
+#include "strategies/model/latent_attention.hpp"
 #include "strategies/model/make_model.hpp"
 #include "strategies/model/rotary_attention.hpp"
 #include "strategies/model/transformer.hpp"
 
-// Llama, and what has grown from it: RMS norm before each branch, attention with rotary positions,
-// and a gated MLP without biases, or experts.
+// Llama, and what has grown from it: RMS norm before each branch, attention with rotary positions
+// or from latents, and a gated MLP without biases, or experts.
 // Source: Touvron et al., "LLaMA: Open and Efficient Foundation Language Models" (2023).
 namespace shardsim {
 
+namespace {
+
+// Latent attention is itself: it has norms of its latents, a key per query, and nothing else.
+void require_latent(const ModelOptions& o) {
+  if (o.q_lora_rank < 0 || o.qk_nope_head_dim < 1 || o.qk_rope_head_dim < 2 ||
+      o.value_head_dim < 1) {
+    throw UsageError("E0649",
+                     concat("latent attention has a latent of queries of ", o.q_lora_rank,
+                            ", heads of ", o.qk_nope_head_dim, " + ", o.qk_rope_head_dim,
+                            " elements and values of ", o.value_head_dim),
+                     "give q_lora_rank 0 or more, and sizes of heads above 0, rotary ones even");
+  }
+  const bool has_sinks = std::any_of(o.layers.begin(), o.layers.end(),
+                                     [](const LayerOptions& layer) { return layer.has_sinks; });
+  const bool has_more = o.query_key_norm != QueryKeyNorm::none || o.query_key_value_bias ||
+                        o.attention_out_bias || o.attention_output_gate || has_sinks;
+  if (!has_more && o.num_query_groups == o.num_attention_heads) return;
+  throw UsageError("E0649",
+                   "latent attention has one key per query, and no biases, gates, sinks or norms "
+                   "of queries and keys",
+                   "leave these out, or set kv_lora_rank to 0");
+}
+
+std::shared_ptr<const Branch> make_attention(const ModelOptions& options) {
+  if (options.is_latent()) return std::make_shared<LatentAttention>(options);
+  return std::make_shared<RotaryAttention>(options);
+}
+
+}  // namespace
+
 std::unique_ptr<Model> make_llama(const ModelOptions& options) {
   require_transformer(options);
+  if (options.is_latent()) require_latent(options);
   const std::int64_t turned = options.rotary_size();
   if (turned < 0 || turned > options.head_size() || turned % 2 != 0) {
     throw UsageError("E0627",
@@ -24,7 +57,7 @@ std::unique_ptr<Model> make_llama(const ModelOptions& options) {
                             options.head_size(), " of a head"),
                      "choose rotary_dim, head_dim, or hidden_size / num_attention_heads, even");
   }
-  const auto attention = std::make_shared<RotaryAttention>(options);
+  const std::shared_ptr<const Branch> attention = make_attention(options);
   const auto dense = std::make_shared<GatedMlp>(options, "mlp", options.ffn_hidden_size);
   const auto experts = std::make_shared<ExpertFeedForward>(options);
   TransformerParts parts{.norm = {options.hidden_size, options.norm_epsilon}};

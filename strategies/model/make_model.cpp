@@ -182,7 +182,7 @@ void require_transformer(const ModelOptions& options) {
   }
   const std::int64_t heads = options.num_attention_heads;
   const std::int64_t groups = options.num_query_groups;
-  const bool shares_width = options.head_dim == 0;
+  const bool shares_width = options.head_dim == 0 && !options.is_latent();
   if (heads < 1 || options.head_dim < 0 || (shares_width && options.hidden_size % heads != 0)) {
     throw UsageError(
         "E0622", concat("num_attention_heads (", heads, ") must divide hidden_size (",
@@ -191,6 +191,13 @@ void require_transformer(const ModelOptions& options) {
   if (groups < 1 || heads % groups != 0) {
     throw UsageError("E0623", concat("num_query_groups (", groups,
                                      ") must divide num_attention_heads (", heads, ")"));
+  }
+  const bool has_keys_width = options.value_size() == options.head_size();
+  if (options.family != "llama" && (options.is_latent() || !has_keys_width)) {
+    throw UsageError(
+        "E0629",
+        "family " + options.family + " has no latent attention, and values as wide as its keys",
+        "use family llama, or leave kv_lora_rank and value_head_dim out");
   }
   require_divisible("E0631", {"num_attention_heads", heads}, options);
   require_divisible("E0632", {"num_query_groups", groups}, options);

@@ -44,6 +44,11 @@ struct ModelOptions {
   std::int64_t num_attention_heads = 1;      ///< Divides hidden_size, unless head_dim is given.
   std::int64_t num_query_groups = 1;         ///< Key and value heads; divides the heads.
   std::int64_t head_dim = 0;                 ///< 0: hidden_size / num_attention_heads.
+  std::int64_t value_head_dim = 0;           ///< llama: elements of a value; 0: head_size().
+  std::int64_t q_lora_rank = 0;              ///< Latent attention: r_q; 0: queries have no latent.
+  std::int64_t kv_lora_rank = 0;             ///< llama: r_kv; 0: not latent attention.
+  std::int64_t qk_nope_head_dim = 0;         ///< Latent attention: d_n,
+  std::int64_t qk_rope_head_dim = 0;         ///< and d_r.
   std::int64_t vocab_size = 1;               ///< mlp: outputs.
   std::int64_t seq_len = 1;                  ///< Positions per sample; mlp: 1.
   std::int64_t max_position_embeddings = 1;  ///< gpt2: rows of the position table, >= seq_len.
@@ -93,10 +98,18 @@ struct ModelOptions {
   [[nodiscard]] std::int64_t layers_with_experts() const;
   /// Elements of a head that rotary positions turn. REQUIRES: llama.
   [[nodiscard]] std::int64_t rotary_size() const {
+    if (is_latent()) return qk_rope_head_dim;
     return rotary_dim > 0 ? rotary_dim : head_size();
   }
-  /// Elements of a head. REQUIRES: a transformer.
+  /// Whether queries, keys and values come from latents: see LatentAttention.
+  [[nodiscard]] bool is_latent() const { return kv_lora_rank > 0; }
+  /// Elements of a value, and of what a head attends to. REQUIRES: a transformer.
+  [[nodiscard]] std::int64_t value_size() const {
+    return value_head_dim > 0 ? value_head_dim : head_size();
+  }
+  /// Elements of a head of queries and keys. REQUIRES: a transformer.
   [[nodiscard]] std::int64_t head_size() const {
+    if (is_latent()) return qk_nope_head_dim + qk_rope_head_dim;
     return head_dim > 0 ? head_dim : hidden_size / num_attention_heads;
   }
 };

@@ -130,13 +130,22 @@ Tensor finish_norm(const Pass& pass, int k, bool has_bias, const Tensor& dy, con
   return dx;
 }
 
-Tensor enter_region(const Pass& pass, const Tensor& x, const char* layer) {
+Tensor enter_region(const Pass& pass, const Tensor& x, const char* layer, RegionInput input) {
   if (pass.parallel.tensor == nullptr) return x;
-  return pass.parallel.tensor->copy_to(pass.runtime, x, whole_shape(pass, x), layer);
+  return pass.parallel.tensor->copy_to(pass.runtime, x, whole_shape(pass, x), layer, input);
+}
+
+PendingTensor sum_joined_gradient(const Pass& pass, Tensor dx, const char* layer) {
+  if (pass.parallel.tensor == nullptr) {
+    round_shared_sum(pass.runtime, dx, SumOver::tensor_ranks);
+    return PendingTensor(std::move(dx));
+  }
+  return pass.parallel.tensor->copy_to_backward(pass.runtime, std::move(dx), layer,
+                                                RegionInput::joins);
 }
 
 Tensor backward_columns(const Pass& pass, std::span<ColumnLinear> layers, Tensor x,
-                        const char* layer, bool wants_input_gradient) {
+                        const char* layer, bool wants_input_gradient, RegionInput input) {
   TensorParallel* parallel = pass.parallel.tensor;
   if (parallel == nullptr) {
     finish_columns(pass, layers, x, /*drop=*/!wants_input_gradient);
@@ -155,7 +164,7 @@ Tensor backward_columns(const Pass& pass, std::span<ColumnLinear> layers, Tensor
   PendingTensor dx;
   if (wants_input_gradient) {
     dx = parallel->copy_to_backward(pass.runtime, input_gradient(pass, layers, /*drop=*/false),
-                                    layer);
+                                    layer, input);
   } else {
     parallel->end_region(layer);
   }

@@ -9,12 +9,15 @@
 #include "strategies/model/model.hpp"
 #include "strategies/model/norm.hpp"
 #include "strategies/model/parameter.hpp"
+#include "strategies/model/region_input.hpp"
 #include "strategies/model/weight_gradient.hpp"
 
 // Layers applied to parameters of a table: they fetch each weight when it is needed, and report
 // each gradient as soon as nothing more is added to it, before the gradient of the input is
 // computed. Gathering and reducing hide behind the arithmetic because of this order.
 namespace shardsim {
+
+class PendingTensor;  // strategies/sharding/tensor_parallel.hpp
 
 /// One module on its way forward or backward. Its parameters count from `first`.
 struct Pass : ModelContext {
@@ -76,7 +79,10 @@ void finish_sum(const Pass& pass, int k, Tensor sum);
 
 /// Input of the column-parallel layers that read x: x [b, s, h] itself, or gathered from shards
 /// [b s / t, h]. Drop it after use.
-[[nodiscard]] Tensor enter_region(const Pass& pass, const Tensor& x, const char* layer);
+[[nodiscard]] Tensor enter_region(const Pass& pass, const Tensor& x, const char* layer,
+                                  RegionInput input = RegionInput::enters);
+/// Posts the sum of the gradient of an input that joined the region and that no linear layer reads.
+[[nodiscard]] PendingTensor sum_joined_gradient(const Pass& pass, Tensor dx, const char* layer);
 
 /// A linear layer among those that read the region's input: weight k, its bias k + 1 or none.
 struct ColumnLinear {
@@ -90,7 +96,8 @@ struct ColumnLinear {
 /// every dy once used.
 /// `wants_input_gradient` false: returns an undefined tensor (x is data).
 [[nodiscard]] Tensor backward_columns(const Pass& pass, std::span<ColumnLinear> layers, Tensor x,
-                                      const char* layer, bool wants_input_gradient = true);
+                                      const char* layer, bool wants_input_gradient = true,
+                                      RegionInput input = RegionInput::enters);
 
 /// A row-parallel layer with weight k, and its bias k + 1 or none: x is cut, y is not. The bias is
 /// added once, to the sum.

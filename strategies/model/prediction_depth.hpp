@@ -19,8 +19,8 @@ namespace shardsim {
 /// and output weight are the model's.
 class PredictionDepth {
  public:
-  /// Adds the parameters, a unit of their own; names start with "mtp.`depth`". The final norm stands
-  /// before the block, since experts in the block end the unit. Depths count from 0.
+  /// Adds the parameters, a unit of their own; names start with "mtp.`depth`". The final norm
+  /// stands before the block, since experts in the block end the unit. Depths count from 0.
   PredictionDepth(const ModelOptions& options, const ModelNorm& norm,
                   TransformerBlock::Branches branches, ParameterTable& table, int depth);
 

@@ -34,24 +34,26 @@ void RotaryAttention::add_parameters(ParameterTable& table, const std::string& n
                                      int block) const {
   const std::int64_t h = options_.hidden_size;
   const std::int64_t a = options_.num_attention_heads * head_size_;
-  const std::int64_t kv = options_.num_query_groups * head_size_;
+  const std::int64_t k_width = options_.num_query_groups * head_size_;
+  const std::int64_t v_width = options_.num_query_groups * value_size_;
+  const std::int64_t y_width = options_.num_attention_heads * value_size_;
   const Init init{Init::Kind::bell, kInitScale};
   const Init zeros{Init::Kind::zeros, 0.0};
   const int t = options_.tensor_parallel;
   for (const auto& [letter, outputs] :
-       {std::pair('q', a), std::pair('k', kv), std::pair('v', kv)}) {
+       {std::pair('q', a), std::pair('k', k_width), std::pair('v', v_width)}) {
     table.add_split(name + ".attention.w" + letter, {outputs, h}, init, 0, t);
     if (!options_.query_key_value_bias) continue;
     table.add_split(name + ".attention.b" + letter, {outputs}, zeros, 0, t);
   }
   if (options_.attention_output_gate) {
-    table.add_split(name + ".attention.w_gate", {a, h}, init, 0, t);
+    table.add_split(name + ".attention.w_gate", {y_width, h}, init, 0, t);
   }
   if (norms_.has_weights()) norms_.add_parameters(table, name + ".attention");
   if (options_.layer(block).has_sinks) {
     table.add_split(name + ".attention.sinks", {options_.num_attention_heads}, init, 0, t);
   }
-  table.add_split(name + ".attention.wo", {h, a}, init, 1, t);
+  table.add_split(name + ".attention.wo", {h, y_width}, init, 1, t);
   if (options_.attention_out_bias) table.add(name + ".attention.bo", {h}, zeros);
 }
 
@@ -70,9 +72,9 @@ void RotaryAttention::forward_qkv(const Pass& pass, Tensor entered, BranchInput&
   const RotaryPlaces& here = at(pass);
   kept[q] = apply_projection(pass, here.wq, entered);  // (b, s, a d)
   kept[k] = apply_projection(pass, here.wk, entered);  // (b, s, g d)
-  kept[v] = apply_projection(pass, here.wv, entered);  // (b, s, g d)
+  kept[v] = apply_projection(pass, here.wv, entered);  // (b, s, g d_v)
   if (options_.attention_output_gate) {
-    kept[output_gate] = apply_linear(pass, here.w_gate, entered);  // (b, s, a d)
+    kept[output_gate] = apply_linear(pass, here.w_gate, entered);  // (b, s, a d_v)
   }
   entered = {};
   x.drop_recomputed();

@@ -59,6 +59,7 @@ AttentionShape SelfAttention::attention_shape(const Pass& pass, const Tensor& qu
           .num_heads = heads_,
           .num_groups = groups_,
           .head_size = head_size_,
+          .value_size = value_size_,
           .mask = options_.layer(pass.block).mask,
           .scale = options_.attention_scale,
           .score_cap = options_.attention_logit_cap};
@@ -67,17 +68,20 @@ AttentionShape SelfAttention::attention_shape(const Pass& pass, const Tensor& qu
 QkvHeads SelfAttention::heads_of(std::span<const Tensor, 3> qkv) const {
   const std::int64_t a = heads_ * head_size_;
   const std::int64_t g = groups_ * head_size_;
-  if (!traits_.fuses_qkv) return {{qkv[0], a, 0}, {qkv[1], g, 0}, {qkv[2], g, 0}};
+  if (!traits_.fuses_qkv) {
+    return {{qkv[0], a, 0}, {qkv[1], g, 0}, {qkv[2], groups_ * value_size_, 0}};
+  }
   const std::int64_t row = a + 2 * g;
   return {{qkv[0], row, 0}, {qkv[0], row, a}, {qkv[0], row, a + g}};
 }
 
 SelfAttention::Qkv SelfAttention::allocate_qkv(Runtime& runtime, const Tensor& d) const {
-  const auto of_heads = [&](std::int64_t count) {
-    return new_activation(runtime, with_last(d.shape(), count * head_size_), d.dtype());
+  const auto of_width = [&](std::int64_t width) {
+    return new_activation(runtime, with_last(d.shape(), width), d.dtype());
   };
-  if (traits_.fuses_qkv) return {of_heads(heads_ + 2 * groups_)};
-  return {of_heads(heads_), of_heads(groups_), of_heads(groups_)};
+  if (traits_.fuses_qkv) return {of_width((heads_ + 2 * groups_) * head_size_)};
+  return {of_width(heads_ * head_size_), of_width(groups_ * head_size_),
+          of_width(groups_ * value_size_)};
 }
 
 Tensor SelfAttention::keep_scores(const Pass& pass, const AttentionShape& shape) const {
@@ -90,7 +94,7 @@ Tensor SelfAttention::keep_scores(const Pass& pass, const AttentionShape& shape)
 std::int64_t SelfAttention::forward_flops_per_sample(int block) const {
   const AttentionMask& mask = options_.layer(block).mask;
   const std::int64_t pairs = attention_work(options_.seq_len, {}, {}, mask).twice_pairs;
-  return checked_product({2, pairs, options_.num_attention_heads, options_.head_size()});
+  return checked_product({pairs, options_.num_attention_heads, head_size_ + value_size_});
 }
 
 }  // namespace shardsim

@@ -17,13 +17,14 @@ namespace shardsim {
 class SelfAttention : public RegionBranch {
  public:
   [[nodiscard]] const char* dropout_stream() const final { return "attention"; }
-  [[nodiscard]] std::size_t num_kept() const final { return num_saved; }
+  [[nodiscard]] std::size_t num_kept() const override { return num_saved; }
   [[nodiscard]] Tensor forward_inside(const Pass& pass, Tensor entered, BranchInput& x,
                                       std::span<Tensor> kept) const final;
   [[nodiscard]] Tensor row_input(const Pass& pass, std::span<Tensor> kept) const final;
   [[nodiscard]] std::vector<ColumnLinear> backward_inside(const Pass& pass, Tensor d,
                                                           std::span<Tensor> kept) const final;
-  /// Scores, and probabilities times values: 2 a d flops each for a pair that the mask leaves.
+  /// Scores, and probabilities times values: 2 a d and 2 a d_v flops for a pair that the mask
+  /// leaves.
   [[nodiscard]] std::int64_t forward_flops_per_sample(int block) const final;
 
  protected:
@@ -52,6 +53,7 @@ class SelfAttention : public RegionBranch {
   SelfAttention(const ModelOptions& options, const Traits& traits)
       : options_(options),
         head_size_(options.head_size()),
+        value_size_(options.value_size()),
         heads_(options.num_attention_heads / options.tensor_parallel),
         groups_(options.num_query_groups / options.tensor_parallel),
         traits_(traits) {}
@@ -69,8 +71,9 @@ class SelfAttention : public RegionBranch {
   [[nodiscard]] virtual int sinks(const Pass& /*pass*/) const { return -1; }
 
   ModelOptions options_;
-  std::int64_t head_size_;  // d
-  std::int64_t heads_;      // a and g of this rank.
+  std::int64_t head_size_;   // d
+  std::int64_t value_size_;  // d_v
+  std::int64_t heads_;       // a and g of this rank.
   std::int64_t groups_;
 
  private:

@@ -13,7 +13,8 @@
 // Context parallelism: c ranks share the positions of the same samples. All layers but attention
 // treat tokens one by one; there, queries meet the keys and values of other ranks, in the form that
 // a row of context_table.cpp describes. Per layer and microbatch a rank sends, with h and h_kv
-// elements of its query heads and of its key heads per token, in elements:
+// elements of its query heads and of its key heads per token, in elements (where values have a size
+// of their own, 2 h is queries and output, and 2 h_kv keys and values):
 //
 //                          forward                              backward
 //   ring, all_gather       2 b s h_kv (c-1)/c                   4 b s h_kv (c-1)/c

@@ -75,13 +75,19 @@ PendingTensor TensorParallel::sum(Runtime& runtime, Tensor partial, const char* 
 }
 
 Tensor TensorParallel::copy_to(Runtime& runtime, const Tensor& x, const Shape& whole,
-                               const char* layer) {
-  begin_region(layer);
+                               const char* layer, RegionInput input) {
+  if (input == RegionInput::enters) {
+    begin_region(layer);
+  } else {
+    require_region(layer);
+  }
   return gather(runtime, x, whole, "column input").take();
 }
 
-PendingTensor TensorParallel::copy_to_backward(Runtime& runtime, Tensor dx, const char* layer) {
-  end_region(layer);
+PendingTensor TensorParallel::copy_to_backward(Runtime& runtime, Tensor dx, const char* layer,
+                                               RegionInput input) {
+  require_region(layer);
+  if (input == RegionInput::enters) region_ = nullptr;
   return sum(runtime, std::move(dx), "column input gradient", layer);
 }
 
@@ -111,13 +117,17 @@ void TensorParallel::begin_region(const char* layer) {
 }
 
 void TensorParallel::end_region(const char* layer) {
+  require_region(layer);
+  region_ = nullptr;
+}
+
+void TensorParallel::require_region(const char* layer) const {
   if (region_ == nullptr) {
     throw UsageError("E0643",
                      concat("layer ", layer, " needs an input cut into ", size(),
                             " parts, but no layer before it has cut it"),
                      "put a column-parallel layer before it");
   }
-  region_ = nullptr;
 }
 
 std::int64_t token_shard(std::int64_t tokens, std::int64_t t, const char* layer) {

@@ -7,6 +7,7 @@
 #include "backends/runtime.hpp"
 
 #include "strategies/model/loss.hpp"
+#include "strategies/model/region_input.hpp"
 
 // Tensor parallelism: t ranks have a part of each layer's matrices and go through the model
 // together. A column-parallel layer has some of the outputs (rows of W), needs its whole input, and
@@ -76,9 +77,10 @@ class TensorParallel {
 
   /// x [b, s, h], or a shard [b s / t, h] -> what the region's layers read, in shape `whole`.
   [[nodiscard]] Tensor copy_to(Runtime& runtime, const Tensor& x, const Shape& whole,
-                               const char* layer);
+                               const char* layer, RegionInput input = RegionInput::enters);
   /// Posts the sum of the partial gradients `dx` [b, s, h], which becomes [b, s, h] or the shard.
-  [[nodiscard]] PendingTensor copy_to_backward(Runtime& runtime, Tensor dx, const char* layer);
+  [[nodiscard]] PendingTensor copy_to_backward(Runtime& runtime, Tensor dx, const char* layer,
+                                               RegionInput input = RegionInput::enters);
 
   /// The partial sum y [b, s, h] -> the sum [b, s, h] or this rank's shard of it. Throws UsageError
   /// if b s does not divide into shards.
@@ -98,6 +100,7 @@ class TensorParallel {
   void end_region(const char* layer);
 
  private:
+  void require_region(const char* layer) const;
   // Posts the gathering of token shards to a tensor of shape `whole`, or does nothing without them.
   [[nodiscard]] PendingTensor gather(Runtime& runtime, const Tensor& shard, const Shape& whole,
                                      const char* label, CallSite site = CallSite::here());

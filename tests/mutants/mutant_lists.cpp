@@ -56,6 +56,14 @@ std::vector<Mutant> model_parallel_mutants() {
     }
   }
   drop_sum("llama-normed-heads-tp2", "sequence-parallel gradients");
+  // Latents and the keys' shared part; down projections and norms of latents.
+  drop_sum("llama-latent-tp2", "column input gradient");
+  for (const char* scenario : {"llama-latent-tp2-sp", "llama-latent-keys-tp2-sp"}) {
+    drop_sum(scenario, "column input gradient");
+    drop_sum(scenario, "sequence-parallel gradients");
+    drop_gather(scenario, "column input");
+    drop_gather(scenario, "column input again");
+  }
   for (const char* scenario : {"gpt-pp4-gpipe", "gpt-pp4-1f1b", "gpt-pp3-zb-h1", "gpt-pp2-fsdp4",
                                "gpt-hsdp-tp2-pp2", "gpt-tp2-pp2-dp2-zero2-offload",
                                "llama-mtp-tied-pp4", "llama-mtp-experts-tp2-pp2-ep2"}) {

@@ -105,7 +105,9 @@ TEST_CASE("every row reaches the scenario: what is set is what the resolved text
       loaded(valid_text(),
              {"model.num_experts=2", "faults.gpu_mtbf_hours=50000", "faults.checkpoint_write_s=5",
               "faults.restart_s=5", "faults.draws.count=5", "system.network_model=nccl",
-              "system.device.name=NVIDIA H100", "system.intra_node.bandwidth_gb_per_s=450"});
+              "system.device.name=NVIDIA H100", "system.intra_node.bandwidth_gb_per_s=450",
+              "model.num_query_groups=4", "model.kv_lora_rank=10", "model.q_lora_rank=7",
+              "model.qk_nope_head_dim=4", "model.qk_rope_head_dim=2", "model.value_head_dim=5"});
   const auto document = nlohmann::json::parse(s.resolved_json);
   for (const Field& field : field_table()) {
     if (field.get != nullptr) {

@@ -85,6 +85,17 @@ inline ModelOptions with_attention_of_today(ModelOptions options, QueryKeyNorm n
   return options;
 }
 
+/// Latent attention with heads of 3 + 2 elements and values of 4; all sizes differ.
+inline ModelOptions with_latents(ModelOptions options, std::int64_t query_rank) {
+  options.num_query_groups = options.num_attention_heads;
+  options.q_lora_rank = query_rank;
+  options.kv_lora_rank = 6;
+  options.qk_nope_head_dim = 3;
+  options.qk_rope_head_dim = 2;
+  options.value_head_dim = 4;
+  return options;
+}
+
 inline ModelOptions small_model(std::string_view name, DType dtype = DType::fp64) {
   ModelOptions options{.family = "llama",
                        .num_layers = 2,
@@ -105,6 +116,13 @@ inline ModelOptions small_model(std::string_view name, DType dtype = DType::fp64
   if (name == "llama of today") return with_attention_of_today(options, QueryKeyNorm::whole);
   if (name == "llama without norm weights") {
     return with_attention_of_today(options, QueryKeyNorm::weightless);
+  }
+  if (name == "latent llama") return with_latents(options, 7);
+  if (name == "llama with a latent of keys") return with_latents(options, 0);
+  if (name == "llama of wide values") {
+    options.attention_output_gate = true;
+    options.value_head_dim = 3;
+    return options;
   }
   if (name == "mlp" || name == "integer mlp") {
     options.family = "mlp";

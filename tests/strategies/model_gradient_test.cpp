@@ -51,6 +51,7 @@ struct Fixture {
 TEST_CASE("every gradient of every model equals the central difference of its loss") {
   for (const char* name : {"mlp", "gpt2", "untied gpt2", "llama", "tied llama", "gpt2 dropping",
                            "llama dropping", "llama of today", "llama without norm weights",
+                           "latent llama", "llama with a latent of keys", "llama of wide values",
                            "predicting llama", "tied predicting llama"}) {
     Fixture fixture(test::small_model(name));
     std::vector<Saved> saved;

@@ -75,11 +75,22 @@ inline ModelOptions divisible_model(std::string_view name, std::int64_t vocab_si
     options.tied_embeddings = name == "gpt2";
   } else if (name == "tied llama") {
     options.tied_embeddings = true;
+  } else if (name == "latent llama") {
+    return with_latents(options, 7);
+  } else if (name == "llama with a latent of keys") {
+    return with_latents(options, 0);
+  } else if (name == "llama of wide values") {
+    options.value_head_dim = 3;
   }
   return options;
 }
 
-inline const std::vector<const char*> kDivisibleModels = {"gpt2", "untied gpt2", "llama",
-                                                          "tied llama"};
+inline const std::vector<const char*> kDivisibleModels = {"gpt2",
+                                                          "untied gpt2",
+                                                          "llama",
+                                                          "tied llama",
+                                                          "latent llama",
+                                                          "llama with a latent of keys",
+                                                          "llama of wide values"};
 
 }  // namespace shardsim::test

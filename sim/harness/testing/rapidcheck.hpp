@@ -121,6 +121,23 @@ inline std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
   });
 }
 
+/// Latent attention, of as many key heads as query heads.
+[[nodiscard]] inline rc::Gen<bool> of_latents(ModelOptions& options) {
+  return rc::gen::exec([&options] {
+    options.num_query_groups = options.num_attention_heads;
+    options.head_dim = 0;
+    options.q_lora_rank = *rc::gen::inRange<std::int64_t>(0, 7);
+    options.kv_lora_rank = *rc::gen::inRange<std::int64_t>(1, 7);
+    options.qk_nope_head_dim = *rc::gen::inRange<std::int64_t>(1, 5);
+    options.qk_rope_head_dim = 2 * *rc::gen::inRange<std::int64_t>(1, 3);
+    options.value_head_dim = *rc::gen::inRange<std::int64_t>(1, 5);
+    options.query_key_norm = QueryKeyNorm::none;
+    options.attention_output_gate = false;
+    for (LayerOptions& layer : options.layers) layer.has_sinks = false;
+    return true;
+  });
+}
+
 /// A model of this family (model_families()) that is computed in an instant.
 [[nodiscard]] inline rc::Gen<ModelOptions> small_models(const std::string& family) {
   return rc::gen::exec([family] {
@@ -135,11 +152,15 @@ inline std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
     // 0: heads share the width.
     options.head_dim = 2 * *rc::gen::inRange<std::int64_t>(0, 4);
     if (family == "llama") *of_attention(options);
-    if (family == "llama" && options.head_size() > 2 && *rc::gen::arbitrary<bool>()) {
+    const bool is_latent = family == "llama" && *rc::gen::inRange(0, 4) == 0;
+    if (is_latent) *of_latents(options);
+    const bool is_plain = family == "llama" && !is_latent;
+    if (is_plain && options.head_size() > 2 && *rc::gen::arbitrary<bool>()) {
       options.rotary_dim = options.head_size() / 4 * 2;
     }
-    options.query_key_value_bias = family == "llama" && *rc::gen::arbitrary<bool>();
-    options.attention_out_bias = family == "llama" && *rc::gen::arbitrary<bool>();
+    if (is_plain) options.value_head_dim = *rc::gen::inRange<std::int64_t>(0, 5);
+    options.query_key_value_bias = is_plain && *rc::gen::arbitrary<bool>();
+    options.attention_out_bias = is_plain && *rc::gen::arbitrary<bool>();
     options.ffn_hidden_size = *rc::gen::inRange<std::int64_t>(1, 17);
     options.vocab_size = *rc::gen::inRange<std::int64_t>(2, 18);
     options.seq_len = family == "mlp" ? 1 : *rc::gen::inRange<std::int64_t>(1, 9);
@@ -160,7 +181,9 @@ inline void showValue(const MeshShape& shape, std::ostream& out) {
 inline void showValue(const ModelOptions& model, std::ostream& out) {
   out << model.family << ", " << model.num_layers << " layers of " << model.hidden_size << ", ffn "
       << model.ffn_hidden_size << ", heads " << model.num_attention_heads << " of which keys "
-      << model.num_query_groups << " of " << model.head_size() << ", norm of queries and keys "
+      << model.num_query_groups << " of " << model.head_size() << ", values of "
+      << model.value_size() << ", latents " << model.q_lora_rank << " and " << model.kv_lora_rank
+      << " with " << model.qk_rope_head_dim << " turned, norm of queries and keys "
       << static_cast<int>(model.query_key_norm) << (model.attention_output_gate ? ", gated" : "")
       << (model.attention_logit_cap > 0.0 ? ", scores capped" : "")
       << (model.final_logit_cap > 0.0 ? ", logits capped" : "")

@@ -1,0 +1,44 @@
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "scenarios/formats/megatron.hpp"
+
+namespace shardsim {
+
+bool import_megatron_latents(MegatronArguments& arguments, Import& import,
+                             std::vector<std::string>& limits) {
+  if (!arguments.truth("multi_latent_attention")) return false;
+  // Defaults of megatron/training/arguments.py.
+  struct Size {
+    NamePair names;
+    std::int64_t otherwise;
+  };
+  double width = 0.0;
+  for (const Size& size : {Size{megatron::kKeyLatent, 32}, Size{megatron::kOwnHead, 128},
+                           Size{megatron::kTurnedHead, 64}, Size{megatron::kValueHead, 128}}) {
+    const auto given = take_integer(arguments, size.names, kForeignSize, import);
+    if (!given) {
+      import.derive({size.names.theirs, "(not there)"}, size.names.ours, size.otherwise,
+                    "Megatron-LM's default");
+    }
+    const bool is_of_keys = size.names.theirs == megatron::kOwnHead.theirs ||
+                            size.names.theirs == megatron::kTurnedHead.theirs;
+    if (is_of_keys) width += static_cast<double>(given.value_or(size.otherwise));
+  }
+  take_integer(arguments, megatron::kQueryLatent, kForeignSize, import);
+  if (!arguments.truth("qk_layernorm")) {
+    limits.emplace_back("multi_latent_attention without qk_layernorm: latents without norms");
+  }
+  // MultiLatentAttention's softmax_scale, whatever turns.
+  const double factor = arguments.number("rotary_scaling_factor").value_or(1.0);
+  const double mscale_all = arguments.number("mscale_all_dim").value_or(0.0);
+  if (factor > 1.0 && mscale_all != 0.0) {
+    const double mscale = 0.1 * mscale_all * std::log(factor) + 1.0;
+    import.derive(arguments.at("mscale_all_dim"), "model.attention_scale",
+                  mscale * mscale / std::sqrt(width), "mscale^2 / sqrt(elements of a head)");
+  }
+  return true;
+}
+
+}  // namespace shardsim
