@@ -44,8 +44,8 @@ class ExpertLayer {
     output,  ///< Rows that came back.
     num_kept
   };
-  /// The block's parameters: the router, and the experts' gate; up and down follow it. Biases stand
-  /// behind their weights.
+  /// The block's parameters: the router, and the first of the experts', whose gate, if they have
+  /// one, up and down follow each other. Biases stand behind their weights.
   struct Places {
     int router = 0;
     int experts = 0;
@@ -103,7 +103,10 @@ class ExpertLayer {
   void tally(const Pass& pass, const ExpertCounts& demand, std::int64_t rows) const;
 
   // Place of expert weight k among the experts' parameters.
-  [[nodiscard]] int place_of(int k) const { return moe_.has_expert_bias ? 2 * k : k; }
+  [[nodiscard]] int place_of(int k) const {
+    const int place = activation_.is_gated() ? k : k - 1;
+    return moe_.has_expert_bias ? 2 * place : place;
+  }
   [[nodiscard]] int layer_of(const Pass& pass) const {
     return pass.block - static_cast<int>(moe_.first_dense_layers);
   }
@@ -114,6 +117,7 @@ class ExpertLayer {
   }
 
   MoeOptions moe_;
+  ActivationForm activation_;
   std::int64_t hidden_size_;
   std::int64_t seq_len_;
   bool recomputes_;

@@ -204,6 +204,9 @@ Tensor Transformer::forward_embedding(const ModelContext& context, const Batch& 
   Tensor y = token_embedding_forward(context.runtime, batch.inputs,
                                      context.parameters.weight(tokens_), vocab_part_of(context));
   if (parallel != nullptr) y = parallel->reduce_from(context.runtime, std::move(y), kEmbedding);
+  if (options_.embedding_scale != 1.0) {
+    scale_in_place(context.runtime, y, options_.embedding_scale);
+  }
   if (positions_ >= 0) {
     position_embedding_forward(context.runtime, context.parameters.weight(positions_), y,
                                rows_of(context, batch, y));
@@ -214,14 +217,14 @@ Tensor Transformer::forward_embedding(const ModelContext& context, const Batch& 
 
 void Transformer::backward_embedding(const ModelContext& context, const Tensor& output_gradient,
                                      const Batch& batch) const {
-  const Tensor dy =
-      backward_dropout(pass_of(0, context, batch), kEmbeddingDropout, output_gradient);
+  Tensor dy = backward_dropout(pass_of(0, context, batch), kEmbeddingDropout, output_gradient);
   if (positions_ >= 0) {
     add_weight_gradient(context, {.kind = WeightGradient::Kind::positions,
                                   .parameter = positions_,
                                   .dy = dy,
                                   .rows = rows_of(context, batch, dy)});
   }
+  if (options_.embedding_scale != 1.0) dy = scaled(context.runtime, dy, options_.embedding_scale);
   add_weight_gradient(context, {.kind = WeightGradient::Kind::tokens,
                                 .parameter = tokens_,
                                 .dy = dy,
@@ -240,6 +243,9 @@ Tensor Transformer::forward_head(const ModelContext& context, const Tensor& x, c
   saved[head_statistics] = std::move(norm.statistics);
   saved[head_logits] = linear_forward(context.runtime, enter_region(pass, saved[head_norm], kHead),
                                       context.parameters.weight(head_), {});
+  if (options_.logit_scale != 1.0) {
+    scale_in_place(context.runtime, saved[head_logits], options_.logit_scale);
+  }
   if (options_.final_logit_cap > 0.0) {
     soft_cap_forward(context.runtime, saved[head_logits], options_.final_logit_cap);
   }
@@ -269,8 +275,9 @@ Tensor Transformer::backward_head(const ModelContext& context, const Batch& batc
       static_cast<double>(saved[head_logits].numel()) * options_.memory.loss_backward_bytes);
   cross_entropy_backward(context.runtime, saved[head_logits], batch.targets, saved[head_lse],
                          batch.loss_scale, vocab_part_of(context),
-                         options_.final_logit_cap);  // Logits are their gradient
-  beside = saved[head_lse] = saved[head_kept] = {};  // from here on.
+                         {.scale = options_.logit_scale, .cap = options_.final_logit_cap});
+  // Logits are their gradient from here on.
+  beside = saved[head_lse] = saved[head_kept] = {};
   // The sums over a vocabulary's shards are statistics.
   if (statistics_dtype(options_.dtype) == options_.dtype) {
     round_shared_sum(context.runtime, saved[head_logits], SumOver::tensor_ranks);
@@ -315,9 +322,9 @@ std::int64_t Transformer::model_flops_per_sample() const {
 
 std::int64_t Transformer::model_flops_per_expert_token() const {
   // Gate, up and down of one expert; all blocks with experts are alike.
-  constexpr std::int64_t kMatrices = 3;
+  const std::int64_t matrices = options_.activation.is_gated() ? 3 : 2;
   if (options_.moe.num_experts == 0) return 0;
-  return checked_product({3, 2, kMatrices, options_.hidden_size, options_.moe.ffn_hidden_size});
+  return checked_product({3, 2, matrices, options_.hidden_size, options_.moe.ffn_hidden_size});
 }
 
 }  // namespace shardsim

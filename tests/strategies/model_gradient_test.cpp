@@ -48,8 +48,9 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE("every gradient of every model equals the central difference of its loss") {
-  for (const char* name : {"mlp", "gpt2", "untied gpt2", "llama", "tied llama", "gpt2 dropping",
-                           "llama dropping", "llama of today", "llama without norm weights"}) {
+  for (const char* name : test::with_block_shapes(
+           {"mlp", "gpt2", "untied gpt2", "llama", "tied llama", "gpt2 dropping", "llama dropping",
+            "llama of today", "llama without norm weights"})) {
     Fixture fixture(test::small_model(name));
     std::vector<Saved> saved;
     (void)run_forward(*fixture.model, fixture.runtime, fixture.parameters, fixture.batch, saved);

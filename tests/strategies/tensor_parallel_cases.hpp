@@ -76,10 +76,10 @@ inline ModelOptions divisible_model(std::string_view name, std::int64_t vocab_si
   } else if (name == "tied llama") {
     options.tied_embeddings = true;
   }
-  return options;
+  return with_block_shape(options, name);
 }
 
-inline const std::vector<const char*> kDivisibleModels = {"gpt2", "untied gpt2", "llama",
-                                                          "tied llama"};
+inline const std::vector<const char*> kDivisibleModels =
+    with_block_shapes({"gpt2", "untied gpt2", "llama", "tied llama"});
 
 }  // namespace shardsim::test
