@@ -17,15 +17,29 @@ std::int64_t gpt2_parameters(const ModelSpec& m) {
   return tables + m.num_layers * layer + 2 * h + head;
 }
 
+// Gate, up and down, or up and down alone.
+std::int64_t matrices_of(const ModelSpec& m) {
+  return ActivationForm{.kind = m.activation}.is_gated() ? 3 : 2;
+}
+
+// The residual stream's, with the one behind all layers.
+std::int64_t norm_parameters(const ModelSpec& m) {
+  const std::int64_t branches = m.parallel_block ? 1 : 2;
+  const std::int64_t each = m.norm_placement == NormPlacement::sandwich ? 2 : 1;
+  const std::int64_t size = m.norm_kind == NormKind::layer ? 2 * m.hidden_size : m.hidden_size;
+  return (m.num_layers * branches * each + 1) * size;
+}
+
 // In one layer, with the router and the shared expert.
 std::int64_t expert_parameters(const ModelSpec& m) {
   const std::int64_t h = m.hidden_size;
   const std::int64_t f = m.moe_ffn_hidden_size;
+  const std::int64_t of_columns = (matrices_of(m) - 1) * f;
   const std::int64_t biases = (m.moe_router_logit_bias ? m.num_experts : 0) +
-                              (m.moe_expert_bias ? m.num_experts * (2 * f + h) : 0);
+                              (m.moe_expert_bias ? m.num_experts * (of_columns + h) : 0);
   const std::int64_t gate = m.moe_shared_gate ? h : 0;
-  return m.num_experts * h + 3 * (m.num_experts * f + m.moe_shared_ffn_hidden_size) * h + biases +
-         gate;
+  const std::int64_t width = m.num_experts * f + m.moe_shared_ffn_hidden_size;
+  return m.num_experts * h + matrices_of(m) * width * h + biases + gate;
 }
 
 std::int64_t llama_parameters(const ModelSpec& m) {
@@ -43,12 +57,14 @@ std::int64_t llama_parameters(const ModelSpec& m) {
   }
   const std::int64_t biases =
       (m.query_key_value_bias ? a + 2 * k : 0) + (m.attention_out_bias ? h : 0);
-  const std::int64_t layer = 2 * h * a + 2 * h * k + 2 * h + norms + biases + gate;
+  const std::int64_t layer = 2 * h * a + 2 * h * k + norms + biases + gate;
   const std::int64_t head = m.tied_embeddings ? 0 : m.vocab_size * h;
   const std::int64_t with_experts = m.num_experts > 0 ? m.num_layers - m.first_dense_layers : 0;
   const std::int64_t experts = expert_parameters(m);
-  return m.vocab_size * h + m.num_layers * layer + (m.num_layers - with_experts) * 3 * h * f +
-         with_experts * experts + sinks + h + head;
+  const std::int64_t dense =
+      matrices_of(m) * h * f + (m.mlp_bias ? (matrices_of(m) - 1) * f + h : 0);
+  return m.vocab_size * h + m.num_layers * layer + (m.num_layers - with_experts) * dense +
+         with_experts * experts + sinks + norm_parameters(m) + head;
 }
 
 std::int64_t mlp_parameters(const ModelSpec& m) {

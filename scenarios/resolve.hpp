@@ -15,6 +15,7 @@ namespace shardsim {
 void resolve_model(Reading& r);
 /// The list of layers agrees with their number, or says it. REQUIRES: model.family is good.
 void resolve_layers(Reading& r);
+void resolve_block_shape(Reading& r);
 /// Reports that a family needs a field of "model" which is not given.
 void need(Reading& r, const std::string& path, const std::string& family);
 void resolve_system(Reading& r);

@@ -278,6 +278,7 @@ void resolve_model(Reading& r) {
     resolve_attention(r);
   }
   resolve_attention_choices(r);
+  resolve_block_shape(r);
   resolve_rotary_dim(r);
   resolve_attention_biases(r);
   derive(r, "model.tied_embeddings", m.tied_embeddings, m.family == ModelFamily::gpt2);

@@ -124,14 +124,7 @@ std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily&
                     model.key_value_rank, model.hidden / plain_heads_of(model).heads));
   }
   add_unknown_hf_layers(config, list);
-  constexpr double kOssLimit = 7.0;  // GptOssExperts in transformers.
-  const auto limit = config.number("swiglu_limit");
-  if (limit || family.gpt_oss) {
-    list.push_back(
-        fmt::format("swiglu_limit {}: a clamped SwiGLU (here it is not clamped, at the "
-                    "same parameters and operations)",
-                    limit.value_or(kOssLimit)));
-  }
+  add_hf_shape_limits(config, model.model_type, list);
   if (family.experts) add_hf_expert_limits(config, model, list);
   if (config.integer("num_nextn_predict_layers", kForeignCount).value_or(0) > 0) {
     list.push_back("num_nextn_predict_layers: layers for multi-token prediction");
@@ -152,17 +145,16 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
   import.ignore({"max_position_embeddings", std::to_string(model.positions)},
                 "rotary positions have no table");
   take_under(config, {"tie_word_embeddings"}, "model.tied_embeddings", model.tied, import);
-  take_under(config, {"rms_norm_eps"}, "model.norm_epsilon", model.norm_epsilon, import);
+  take_under(config, {"rms_norm_eps", "layer_norm_eps", "norm_eps"}, "model.norm_epsilon",
+             model.norm_epsilon, import);
   take_under(config, {"rope_theta", "rope_parameters"}, "model.rope_theta", model.rope_theta,
              import);
   if (model.rotary_dim != model.head_dim && !model.is_latent()) {
     take_under(config, {"partial_rotary_factor", "rope_parameters"}, "model.rotary_dim",
                model.rotary_dim, import);
   }
-  if (model.query_key_norm) {
-    import.derive({"model_type", model.model_type}, "model.query_key_norm",
-                  std::string("per_head"));
-  }
+  write_hf_shape(config, model.model_type, model.shape, import);
+  if (model.mlp_bias) take_under(config, {"mlp_bias"}, "model.mlp_bias", true, import);
   if (model.query_bias) {
     const ForeignValue cause = config.truth("attention_bias").value_or(false)
                                    ? config.at("attention_bias")
@@ -174,14 +166,9 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
                import);
   }
   if (family.experts) write_hf_experts(config, model, import);
-  write_hf_layers(
-      config, read_hf_layers(config, model.model_type, model.num_layers, model.sinks > 0), import);
-  if (model.num_small_parameters() > 0) {
-    import.warn({"biases of MLPs", std::to_string(model.num_small_parameters())},
-                fmt::format("parameters that are not modelled, {:.4f} % of the model",
-                            100.0 * static_cast<double>(model.num_small_parameters()) /
-                                static_cast<double>(model.num_parameters())));
-  }
+  write_hf_layers(config,
+                  read_hf_layers(config, model.model_type, model.num_layers, model.sinks > 0),
+                  model.model_type, import);
 }
 
 // Reads "dtype", or "torch_dtype" as it was before transformers 4.56, if the file has one.
