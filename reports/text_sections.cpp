@@ -251,6 +251,12 @@ Lines expert_section(const Result& result, const Page& page) {
         (is_whole ? format_count(static_cast<std::int64_t>(*dropped)) : format_number(*dropped)) +
         " token slots dropped per step";
   }
+  const auto all = result.number(metric::kModelParameters);
+  const auto active = result.number(metric::kModelActiveParameters);
+  if (all && active) {
+    text += fmt::format(", {} of {} parameters active", format_amount(*active, Digits::three),
+                        format_amount(*all, Digits::three));
+  }
   return page.row("experts", text);
 }
 

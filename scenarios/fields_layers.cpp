@@ -51,6 +51,11 @@ std::vector<Field> layer_fields() {
           .or_else("false")
           .doc("Each query head has an attention sink: a trained number in the denominator of its "
                "softmax, which takes weight from all positions."),
+      item_field("model.layers[].feed_forward", kLayers, &L::feed_forward)
+          .or_else("\"auto\"")
+          .same_as({{"Hugging Face", "mlp_layer_types"}})
+          .doc("auto: experts in a model that has them, but for its first_dense_layers. dense: an "
+               "MLP of ffn_hidden_size. experts: some of num_experts."),
       item_field("model.layers[].repeats", kLayers, &L::repeats)
           .range(1, kTwoTo14)
           .or_else("1")

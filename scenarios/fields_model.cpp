@@ -90,7 +90,7 @@ std::vector<Field> model_fields() {
           .same_as({{"Hugging Face", "intermediate_size"}, {"Hugging Face", "n_inner"}})
           .acts_when(
               "some block has no experts",
-              [](const Scenario& s) { return !has_experts(s) || s.model.first_dense_layers > 0; })
+              [](const Scenario& s) { return s.model.layers_with_experts() < s.model.num_layers; })
           .doc("Inner width of the feed-forward part."),
       model_field("model.num_attention_heads", &M::num_attention_heads)
           .range(1, kTwoTo20)
@@ -269,6 +269,7 @@ std::vector<Field> model_fields() {
       expert_field("model.moe_router_score", &M::moe_router_score)
           .or_else("\"softmax\"")
           .same_as({{"Megatron-LM", "moe_router_score_function"}, {"Hugging Face", "scoring_func"}})
+          .of_values()
           .doc("Score of each expert, of the router's logits. softmax: over all experts. sigmoid: "
                "of "
                "its logit alone (DeepSeek-V3). A token goes to the experts with the best scores, "
@@ -277,12 +278,14 @@ std::vector<Field> model_fields() {
           .or_else("true")
           .same_as({{"Hugging Face", "norm_topk_prob"}})
           .foreign({{"Megatron-LM", "moe_router_pre_softmax"}})
+          .of_values()
           .doc("Scores of a token's experts are divided by their sum."),
       expert_field("model.moe_router_scaling_factor", &M::moe_router_scaling_factor)
           .above(0, 1024)
           .or_else("1")
           .same_as({{"Megatron-LM", "moe_router_topk_scaling_factor"},
                     {"Hugging Face", "routed_scaling_factor"}})
+          .of_values()
           .doc("Factor of all weights of routed experts."),
       expert_field("model.moe_router_bias_update_rate", &M::moe_router_bias_update_rate)
           .range(0, 1)
@@ -296,6 +299,7 @@ std::vector<Field> model_fields() {
           .range(1, kTwoTo14)
           .or_else("1")
           .same_as({{"Hugging Face", "n_group"}})
+          .of_values()
           .doc("Equal groups of experts. A token goes to experts of its moe_router_group_topk best "
                "groups alone, if routing is learned."),
       model_field("model.moe_router_group_topk", &M::moe_router_group_topk)
@@ -303,10 +307,12 @@ std::vector<Field> model_fields() {
           .or_else("1")
           .same_as({{"Hugging Face", "topk_group"}})
           .acts_when("moe_router_num_groups is more than 1", has_groups)
+          .of_values()
           .doc("Groups per token. It divides num_experts_per_token."),
       model_field("model.moe_router_group_score", &M::moe_router_group_score)
           .or_else("\"sum\"")
           .acts_when("moe_router_num_groups is more than 1", has_groups)
+          .of_values()
           .doc("Score of a group. sum: of its best num_experts_per_token / moe_router_group_topk "
                "experts (Megatron-LM, DeepSeek-V3). maximum: of its best one (DeepSeek-V2)."),
       expert_field("model.moe_router_logit_bias", &M::moe_router_logit_bias)

@@ -13,6 +13,7 @@
 #include "strategies/gradient_sync/compressors.hpp"
 #include "strategies/optimizer/rules.hpp"
 
+#include "scenarios/hugging_face.hpp"
 #include "scenarios/json_value.hpp"
 #include "scenarios/presets.hpp"
 #include "scenarios/read_file.hpp"
@@ -228,6 +229,14 @@ void read(const Sources& sources, const std::string& left_out, SourceTexts& text
   const SourceText& source = texts.emplace_back(SourceText{sources.file_name, sources.text, false});
   std::optional<JsonValue> document = parse_json(source, reading.problems);
   if (!document.has_value()) return;
+  if (is_hugging_face_config(*document)) {
+    reading.problems.add(
+        "E0114", document->span, "",
+        printable(sources.file_name) + " is a model's config.json of Hugging Face, not a scenario",
+        "shardsim import hf makes a scenario of it, and shardsim plan finds a "
+        "layout for it");
+    return;
+  }
   if (document->is_object()) {
     apply_overrides(*document, sources.overrides, texts, reading.problems);
     leave_sweep_out(*document, reading.problems);

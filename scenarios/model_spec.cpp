@@ -59,7 +59,7 @@ std::int64_t llama_parameters(const ModelSpec& m) {
       (m.query_key_value_bias ? a + 2 * k : 0) + (m.attention_out_bias ? h : 0);
   const std::int64_t layer = 2 * h * a + 2 * h * k + norms + biases + gate;
   const std::int64_t head = m.tied_embeddings ? 0 : m.vocab_size * h;
-  const std::int64_t with_experts = m.num_experts > 0 ? m.num_layers - m.first_dense_layers : 0;
+  const std::int64_t with_experts = m.layers_with_experts();
   const std::int64_t experts = expert_parameters(m);
   const std::int64_t dense =
       matrices_of(m) * h * f + (m.mlp_bias ? (matrices_of(m) - 1) * f + h : 0);
@@ -81,6 +81,19 @@ const LayerSpec& ModelSpec::layer(std::int64_t index) const {
   const LayerSpec* here = layers.data();
   while (index >= here->repeats) index -= here++->repeats;
   return *here;
+}
+
+bool ModelSpec::has_experts(std::int64_t index) const {
+  if (num_experts == 0) return false;
+  const FeedForward kind = layers.empty() ? FeedForward::automatic : layer(index).feed_forward;
+  return kind == FeedForward::automatic ? index >= first_dense_layers
+                                        : kind == FeedForward::experts;
+}
+
+std::int64_t ModelSpec::layers_with_experts() const {
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < num_layers; ++i) count += has_experts(i) ? 1 : 0;
+  return count;
 }
 
 std::int64_t num_parameters(const ModelSpec& model) {

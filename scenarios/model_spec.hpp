@@ -17,6 +17,7 @@ struct LayerSpec {
   bool rotary = true;
   double rope_theta = 0;  // 0: the model's
   bool sinks = false;
+  FeedForward feed_forward{};  // automatic: see ModelSpec::has_experts
   std::int64_t repeats = 1;
 };
 
@@ -86,6 +87,10 @@ struct ModelSpec {
 
   /// One of the layers. REQUIRES: a list, 0 <= index < num_layers; a loaded scenario's model.
   const LayerSpec& layer(std::int64_t index) const;
+  /// Whether the feed-forward of that layer is experts: as the layer says, or, if it says nothing,
+  /// in a model with experts behind the first_dense_layers.
+  bool has_experts(std::int64_t index) const;
+  std::int64_t layers_with_experts() const;
 };
 
 /// Trainable parameters, exact. With h = hidden_size, f = ffn_hidden_size, L = num_layers,

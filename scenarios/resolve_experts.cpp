@@ -132,8 +132,8 @@ void resolve_routing(Reading& r) {
     return;
   }
   r.scenario.files.push_back({"model.moe_popularity_file", path_of_popularity(r)});
-  m.moe_popularity = read_popularity(path_of_popularity(r), m.num_experts,
-                                     m.num_layers - m.first_dense_layers, r.problems);
+  m.moe_popularity =
+      read_popularity(path_of_popularity(r), m.num_experts, m.layers_with_experts(), r.problems);
 }
 
 // Each token is routed once, by the one tensor-parallel rank that has it.
@@ -192,10 +192,13 @@ void check_sizes(Reading& r) {
               "use at most num_experts");
   }
   if (r.all_good({"model.first_dense_layers", "model.num_layers"}) &&
-      m.first_dense_layers >= m.num_layers) {
-    r.problem("E0201", "model.first_dense_layers",
+      m.layers_with_experts() == 0) {
+    const char* list = "model.layers";
+    const bool is_listed = r.scenario.model.first_dense_layers == 0;
+    r.problem("E0201", is_listed ? list : "model.first_dense_layers",
               "all " + text_of(m.num_layers) + " layers are dense: no experts are left",
-              "lower it, or leave num_experts out");
+              is_listed ? "let a layer have experts, or leave num_experts out"
+                        : "lower it, or leave num_experts out");
   }
   if (!r.all_good({"model.num_layers", "model.hidden_size", "model.moe_ffn_hidden_size",
                    "model.moe_shared_ffn_hidden_size"})) {
@@ -216,7 +219,7 @@ constexpr std::int64_t kWidest = std::int64_t{1} << 24;
 // One width for all else to read, however it was given.
 void resolve_shared_width(Reading& r) {
   ModelSpec& m = r.scenario.model;
-  const char* const kWidth = "model.moe_shared_ffn_hidden_size";
+  constexpr const char* kWidth = "model.moe_shared_ffn_hidden_size";
   if (!r.all_good({"model.num_shared_experts", "model.moe_ffn_hidden_size"})) {
     if (!r.given(kWidth)) r.fields[kWidth].good = false;
     return;

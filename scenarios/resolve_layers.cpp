@@ -1,6 +1,7 @@
 #include <string>
 
 #include "strategies/model/attention_mask.hpp"
+#include "strategies/model/layer_options.hpp"
 
 #include "scenarios/resolve.hpp"
 
@@ -36,6 +37,24 @@ void check_reach(Reading& r, std::size_t index, const LayerSpec& layer) {
         size.is_wanted
             ? "give its positions, 1 or more"
             : std::string("leave it out, or choose the attention that has a ") + size.key);
+  }
+}
+
+// A list that says which layers have experts leaves first_dense_layers nothing to say.
+void check_feed_forward(Reading& r, std::size_t index, const LayerSpec& layer) {
+  const ModelSpec& m = r.scenario.model;
+  if (is_broken(r, index, "feed_forward") || layer.feed_forward == FeedForward::automatic) return;
+  const FieldState state = r.item(kList, index, "feed_forward");
+  if (r.good("model.num_experts") && m.num_experts == 0 &&
+      layer.feed_forward == FeedForward::experts) {
+    r.problems.add("E0241", state.span, state.pointer,
+                   "the layer is to have experts, but the model has none",
+                   "give num_experts, or leave it out");
+  }
+  if (r.good("model.first_dense_layers") && m.first_dense_layers > 0) {
+    r.problems.add("E0242", state.span, state.pointer,
+                   "feed_forward and model.first_dense_layers both say which layers have experts",
+                   "leave first_dense_layers out");
   }
 }
 
@@ -79,7 +98,10 @@ void resolve_layers(Reading& r) {
               "leave it out, or use the llama family");
     return;
   }
-  for (std::size_t i = 0; i < m.layers.size(); ++i) check_reach(r, i, m.layers[i]);
+  for (std::size_t i = 0; i < m.layers.size(); ++i) {
+    check_reach(r, i, m.layers[i]);
+    check_feed_forward(r, i, m.layers[i]);
+  }
   resolve_count(r);
 }
 

@@ -41,7 +41,7 @@ void add_norms(const ModelSpec& model, Flags& flags) {
 }
 
 bool has_dense_mlps(const ModelSpec& model) {
-  return model.num_experts == 0 || model.first_dense_layers > 0;
+  return model.layers_with_experts() < model.num_layers;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "strategies/model/make_model.hpp"
 
 #include "scenarios/formats/emit_flags.hpp"
+#include "scenarios/formats/layer_pattern.hpp"
 #include "scenarios/formats/megatron.hpp"
 
 // A model in the flags of Megatron-LM's pretrain_gpt.py, as megatron/training/arguments.py has
@@ -154,9 +155,10 @@ void add_experts(const ModelSpec& model, Flags& flags) {
     flags.note(
         "Megatron-LM has no biases of experts (moe_expert_bias) beside layers without biases");
   }
-  if (model.first_dense_layers > 0) {
-    flags.flag("moe-layer-freq", fmt::format("'([0]*{}+[1]*{})'", model.first_dense_layers,
-                                             model.num_layers - model.first_dense_layers));
+  if (model.layers_with_experts() < model.num_layers) {
+    std::vector<bool> layers;
+    for (std::int64_t i = 0; i < model.num_layers; ++i) layers.push_back(model.has_experts(i));
+    flags.flag("moe-layer-freq", "'" + frequency_of(layers) + "'");
   }
   add_router(model, flags);
 }

@@ -88,6 +88,10 @@ class ForeignObject {
   [[nodiscard]] ForeignValue at(const std::string& key, const std::string& value) const {
     return {name_of(key), value};
   }
+  /// REQUIRES: the key is there.
+  [[nodiscard]] const JsonValue& value_of(const std::string& key) const {
+    return *value_->find(key);
+  }
   /// Keys that no reader has asked for, in the file's order.
   [[nodiscard]] std::vector<std::string> rest() const;
   /// Throws ScenarioError with the place of the key's value.

@@ -109,6 +109,14 @@ std::vector<HfLayer> read_hf_layers(ForeignObject& config, const std::string& mo
     for (std::size_t i = 0; i < layers.size(); ++i) {
       layers[i].rotary = rotary->at(i).number().value_or(1.0) != 0.0;
     }
+    (void)config.integer("no_rope_layer_interval", kForeignDegree);  // The list was made from it.
+  } else if (config.has("no_rope_layer_interval") || model_type == "smollm3") {
+    constexpr std::int64_t kInterval = 4;  // SmolLM3Config's own.
+    const std::int64_t every =
+        config.integer("no_rope_layer_interval", kForeignDegree).value_or(kInterval);
+    for (std::int64_t i = every - 1; i < num_layers; i += every) {
+      layers[static_cast<std::size_t>(i)].rotary = false;
+    }
   }
   return layers;
 }
@@ -140,7 +148,8 @@ void write_hf_layers(ForeignObject& config, const std::vector<HfLayer>& layers,
   }
   const char* const cause = config.has("layer_types")      ? "layer_types"
                             : config.has("no_rope_layers") ? "no_rope_layers"
-                                                           : "sliding_window";
+                            : config.has("sliding_window") ? "sliding_window"
+                                                           : "no_rope_layer_interval";
   import.derive_list({cause, fmt::format("of {} layers", layers.size())}, "model.layers", items);
   if (period > 1 && period < layers.size()) {
     import.derive({cause, fmt::format("every {} layers", period)}, "model.layers_cycle", true);

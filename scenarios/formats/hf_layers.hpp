@@ -23,7 +23,8 @@ struct HfLayer {
 void add_unknown_hf_layers(ForeignObject& config, std::vector<std::string>& list);
 
 /// The kind of every layer, by `layer_types`, or `sliding_window` with what switches it on, and
-/// `no_rope_layers`. Throws ScenarioError E1346: lists of another length than the layers.
+/// `no_rope_layers` or `no_rope_layer_interval`. Throws ScenarioError E1346: lists of another
+/// length than the layers.
 [[nodiscard]] std::vector<HfLayer> read_hf_layers(ForeignObject& config,
                                                   const std::string& model_type,
                                                   std::int64_t num_layers, bool sinks);

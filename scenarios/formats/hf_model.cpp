@@ -44,6 +44,17 @@ constexpr std::array kHfFamilies = {
              .experts = true,
              .score = RouterScore::sigmoid,
              .choice_bias = true},
+    // Attention is read as DeepSeek-V3's; its indexer is refused by its keys.
+    HfFamily{.model_type = "glm_moe_dsa",
+             .experts = true,
+             .score = RouterScore::sigmoid,
+             .choice_bias = true},
+    HfFamily{.model_type = "minimax_m2",
+             .experts = true,
+             .query_key_norm = true,
+             .norm_kind = QueryKeyNorm::whole,
+             .score = RouterScore::sigmoid,
+             .choice_bias = true},
     HfFamily{.model_type = "glm4_moe",
              .experts = true,
              .output_bias = false,
@@ -112,11 +123,14 @@ void read_router(ForeignObject& config, const HfFamily& family, RouterOptions& r
   router.normalised = config.truth("norm_topk_prob").value_or(family.normalised);
   router.scaling_factor = config.number("routed_scaling_factor").value_or(1.0);
   const std::string method = config.text("topk_method").value_or("");
-  if (family.choice_bias || method == "noaux_tc") router.bias_update_rate = 1.0;
+  const bool has_bias = config.truth("use_routing_bias").value_or(family.choice_bias);
+  if (has_bias || method == "noaux_tc") router.bias_update_rate = 1.0;
   router.group_score = family.group_score;
+  const std::int64_t groups = config.integer("n_group", kForeignDegree).value_or(1);
+  const std::int64_t chosen = config.integer("topk_group", kForeignDegree).value_or(1);
   if (method == "greedy") return;  // DeepSeek-V2-Lite names groups, and does not read them.
-  router.num_groups = config.integer("n_group", kForeignDegree).value_or(1);
-  router.group_topk = config.integer("topk_group", kForeignDegree).value_or(1);
+  router.num_groups = groups;
+  router.group_topk = chosen;
 }
 
 void read_experts(ForeignObject& config, const HfFamily& family, Required& required,
@@ -148,7 +162,9 @@ void read_rope(ForeignObject& config, const HfFamily& family, HfModel& model) {
       config.number("partial_rotary_factor")
           .value_or(parameters.number("partial_rotary_factor").value_or(family.rotary_part));
   // As transformers rounds it.
-  model.rotary_dim = static_cast<std::int64_t>(static_cast<double>(model.head_dim) * part);
+  model.rotary_dim =
+      config.integer("rotary_dim", kForeignSize)
+          .value_or(static_cast<std::int64_t>(static_cast<double>(model.head_dim) * part));
 }
 
 std::int64_t latent_attention(const HfModel& m) {
@@ -180,8 +196,7 @@ std::vector<std::string> hf_family_names() {
   return names;
 }
 
-std::int64_t HfModel::num_parameters() const {
-  const std::int64_t moe_layers = num_experts > 0 ? num_layers - dense_layers : 0;
+std::int64_t HfModel::layer_parameters(bool with_experts) const {
   const std::int64_t attention = is_latent() ? latent_attention(*this) : plain_attention(*this);
   const std::int64_t matrices = shape.matrices();
   std::int64_t sparse =
@@ -193,14 +208,23 @@ std::int64_t HfModel::num_parameters() const {
   const std::int64_t query_key_norms = shape.query_key_norm == QueryKeyNorm::whole
                                            ? (heads + key_value_heads) * head_dim
                                            : per_head * head_dim;
-  const std::int64_t norms = shape.norms(hidden) + query_key_norms;
-  const std::int64_t last_norm = shape.norm == NormKind::layer ? 2 * hidden : hidden;
   const std::int64_t dense =
       matrices * hidden * ffn + (mlp_bias ? (matrices - 1) * ffn + hidden : 0);
   const std::int64_t biases =
       (query_bias ? (heads + 2 * key_value_heads) * head_dim : 0) + (output_bias ? hidden : 0);
-  return (tied ? 1 : 2) * vocab * hidden + num_layers * (attention + norms + biases + sinks) +
-         (num_layers - moe_layers) * dense + moe_layers * sparse + last_norm;
+  return attention + shape.norms(hidden) + query_key_norms + biases + sinks +
+         (with_experts ? sparse : dense);
+}
+
+std::int64_t HfModel::num_parameters() const {
+  const std::int64_t moe_layers = num_experts > 0 ? num_layers - dense_layers : 0;
+  const std::int64_t last_norm = shape.norm == NormKind::layer ? 2 * hidden : hidden;
+  return (tied ? 1 : 2) * vocab * hidden + moe_layers * layer_parameters(true) +
+         (num_layers - moe_layers) * layer_parameters(false) + last_norm;
+}
+
+std::int64_t HfModel::prediction_parameters() const {
+  return 2 * hidden * hidden + 3 * hidden + layer_parameters(num_experts > 0);
 }
 
 HfModel read_hf_model(ForeignObject& config, const HfFamily& family, bool tied,
@@ -230,13 +254,15 @@ HfModel read_hf_model(ForeignObject& config, const HfFamily& family, bool tied,
     if (const auto epsilon = config.number(key)) model.norm_epsilon = *epsilon;
   }
   const bool bias = config.truth("attention_bias").value_or(false);
-  model.query_bias = family.attention_bias || bias;
+  model.query_bias = family.attention_bias || bias || config.truth("qkv_bias").value_or(false);
   model.output_bias = config.truth("attention_out_bias")
                           .value_or(bias && family.output_bias && !family.attention_bias);
   model.mlp_bias = config.truth("mlp_bias").value_or(false);
   model.shape = read_hf_shape(config, model.model_type, model.hidden);
   if (config.truth("use_qk_norm").value_or(family.query_key_norm)) {
-    model.shape.query_key_norm = QueryKeyNorm::per_head;
+    const bool is_whole = config.written("qk_norm_type") == "\"per_layer\"";
+    if (is_whole) (void)config.text("qk_norm_type");
+    model.shape.query_key_norm = is_whole ? QueryKeyNorm::whole : family.norm_kind;
   }
   if (family.gpt_oss) {
     model.sinks = model.heads;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "strategies/model/make_model.hpp"
 #include "strategies/model/router_options.hpp"
 
 #include "scenarios/formats/foreign_object.hpp"
@@ -30,7 +31,8 @@ struct HfFamily {
   bool tied = false;            ///< If the file does not give it.
   bool attention_bias = false;  ///< On query, key and value, always there; not on the output.
   bool output_bias = true;      ///< If the file has attention_bias, the output has it, too.
-  bool query_key_norm = false;
+  bool query_key_norm = false;  ///< If the file does not give it.
+  QueryKeyNorm norm_kind = QueryKeyNorm::per_head;
   bool gpt_oss = false;                      ///< Sinks, and biases everywhere.
   RouterScore score = RouterScore::softmax;  ///< Without scoring_func.
   bool normalised = true;                    ///< Without norm_topk_prob.
@@ -81,8 +83,14 @@ struct HfModel {
   std::int64_t value_dim = 0;
 
   [[nodiscard]] bool is_latent() const { return key_value_rank > 0; }
-  /// Trainable parameters, as transformers counts them.
+  /// Trainable parameters, as transformers counts them, without those of multi-token prediction.
   [[nodiscard]] std::int64_t num_parameters() const;
+  /// For each depth of multi-token prediction, beside num_parameters(): the projection of state and
+  /// embedding, three norms, and a layer of the last one's kind (arXiv 2412.19437, section 2.2).
+  [[nodiscard]] std::int64_t prediction_parameters() const;
+
+ private:
+  [[nodiscard]] std::int64_t layer_parameters(bool with_experts) const;
 };
 
 /// Throws ScenarioError E1354: keys are missing, all of them at once.

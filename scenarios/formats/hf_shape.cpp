@@ -82,10 +82,11 @@ const HfShapeFamily& family_of(const std::string& model_type) {
 }
 
 std::string written_activation(ForeignObject& config) {
-  for (const char* key : {"hidden_activation", "hidden_act", "mlp_hidden_act"}) {
-    if (const auto name = config.text(key)) return *name;
+  std::string written;
+  for (const char* key : {"mlp_hidden_act", "hidden_act", "hidden_activation"}) {
+    if (const auto name = config.text(key)) written = *name;  // Gemma's has two: the last counts.
   }
-  return "";
+  return written;
 }
 
 // With the gate that the family has.

@@ -111,27 +111,28 @@ void Import::write(const std::string& path, const FieldValue& value) {
 
 void Import::take(const ForeignValue& theirs, const std::string& path, const FieldValue& ours) {
   write(path, ours);
-  rows_.push_back({Fate::taken, theirs, assignment(path, ours)});
+  rows_.push_back({Fate::taken, theirs, assignment(path, ours), path});
 }
 
 void Import::derive(const ForeignValue& theirs, const std::string& path, const FieldValue& ours,
                     const std::string& why) {
   write(path, ours);
   rows_.push_back(
-      {Fate::derived, theirs, assignment(path, ours) + (why.empty() ? "" : ": " + why)});
+      {Fate::derived, theirs, assignment(path, ours) + (why.empty() ? "" : ": " + why), path});
 }
 
 void Import::assume(const std::string& what, const std::string& path, const FieldValue& assumed,
                     const std::string& why) {
   write(path, assumed);
-  warn({what, ""}, assignment(path, assumed) + " assumed: " + why);
+  rows_.push_back(
+      {Fate::needs_you, {what, ""}, assignment(path, assumed) + " assumed: " + why, path});
 }
 
 void Import::derive_list(const ForeignValue& theirs, const std::string& path,
                          const std::vector<ImportItem>& items) {
   lists_[path] = items;
   order_.push_back(path);
-  rows_.push_back({Fate::derived, theirs, path + " = " + json_of(items).dump()});
+  rows_.push_back({Fate::derived, theirs, path + " = " + json_of(items).dump(), path});
 }
 
 std::string Import::scenario_json() const {

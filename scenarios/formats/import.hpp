@@ -28,6 +28,7 @@ struct ImportRow {
   Fate fate;
   ForeignValue theirs;  ///< Its name alone says what is missing there.
   std::string ours;     ///< Field and value here, or why there is none.
+  std::string field{};  ///< The field alone, if one was written.
 };
 
 /// An object of a list: its fields, of which some are left out.
@@ -125,6 +126,9 @@ struct ImportRequest {
 };
 
 // An importer for each kind of file.
+
+/// The model alone, as in config.json, and the precision of its weights. Throws as import_hf().
+void import_hf_model(const std::string& file, bool approximate, Import& import);
 
 /// `shardsim import hf`: the model as in the file; layout and batch are assumed. Throws
 /// ScenarioError (E1354: an unknown family, keys missing) and UsageError (E1355: a scenario cannot

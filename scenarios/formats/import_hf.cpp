@@ -11,6 +11,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "scenarios/formats/foreign_object.hpp"
+#include "scenarios/formats/hf_keys.hpp"
 #include "scenarios/formats/hf_layers.hpp"
 #include "scenarios/formats/hf_model.hpp"
 #include "scenarios/formats/import.hpp"
@@ -113,6 +114,20 @@ void write_heads(ForeignObject& config, const HfModel& model, Import& import) {
   if (has_own_size) take_under(config, {"head_dim"}, "model.head_dim", model.head_dim, import);
 }
 
+// Layers for multi-token prediction, under the names of DeepSeek-V3, Qwen3-Next and MiniMax-M2.
+void add_prediction(ForeignObject& config, const HfModel& model, std::vector<std::string>& list) {
+  const bool is_off = !config.truth("use_mtp").value_or(true);
+  (void)config.integer("mtp_transformer_layers", kForeignCount);  // Each depth has one.
+  for (const char* key : {"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"}) {
+    const std::int64_t depths = config.integer(key, kForeignCount).value_or(0);
+    if (depths == 0 || is_off) continue;
+    list.push_back(
+        fmt::format("{} {}: layers for multi-token prediction ({} parameters beside the "
+                    "model's {})",
+                    key, depths, depths * model.prediction_parameters(), model.num_parameters()));
+  }
+}
+
 // The parts of a Llama-like model that no scenario can express, in sentences without a full stop.
 std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily& family,
                                           const HfModel& model) {
@@ -123,12 +138,11 @@ std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily&
                     "it, with other parameters, operations and memory",
                     model.key_value_rank, model.hidden / plain_heads_of(model).heads));
   }
+  add_hf_features(config, list);
   add_unknown_hf_layers(config, list);
   add_hf_shape_limits(config, model.model_type, list);
   if (family.experts) add_hf_expert_limits(config, model, list);
-  if (config.integer("num_nextn_predict_layers", kForeignCount).value_or(0) > 0) {
-    list.push_back("num_nextn_predict_layers: layers for multi-token prediction");
-  }
+  add_prediction(config, model, list);
   return list;
 }
 
@@ -149,12 +163,16 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
              model.norm_epsilon, import);
   take_under(config, {"rope_theta", "rope_parameters"}, "model.rope_theta", model.rope_theta,
              import);
-  if (model.rotary_dim != model.head_dim && !model.is_latent()) {
-    take_under(config, {"partial_rotary_factor", "rope_parameters"}, "model.rotary_dim",
-               model.rotary_dim, import);
+  if (config.has("rope_scaling")) {
+    import.ignore(config.at("rope_scaling", "{...}"),
+                  "angles of rotary positions and the scale of scores, which cost nothing");
   }
   write_hf_shape(config, model.model_type, model.shape, import);
   if (model.mlp_bias) take_under(config, {"mlp_bias"}, "model.mlp_bias", true, import);
+  if (model.rotary_dim != model.head_dim && !model.is_latent()) {
+    take_under(config, {"partial_rotary_factor", "rotary_dim", "rope_parameters"},
+               "model.rotary_dim", model.rotary_dim, import);
+  }
   if (model.query_bias) {
     const ForeignValue cause = config.truth("attention_bias").value_or(false)
                                    ? config.at("attention_bias")
@@ -205,10 +223,19 @@ std::string listed_keys(ForeignObject& config) {
 
 [[noreturn]] void refuse_family(ForeignObject& config, const std::string& model_type) {
   const std::string name = model_type.empty() ? "no model_type" : "model_type " + model_type;
+  std::vector<std::string> features;
+  add_hf_features(config, features);
+  add_unknown_hf_layers(config, features);
+  const std::string known = "known are " + one_of_list(hf_family_names());
+  if (!features.empty()) {
+    config.refuse("E1358", "model_type",
+                  fmt::format("{} is not a supported model family, and not supported are: {}", name,
+                              fmt::join(features, "; ")),
+                  known);
+  }
   config.refuse("E1358", "model_type",
                 fmt::format("{} is not a supported model family; {}", name, listed_keys(config)),
-                "known are " + one_of_list(hf_family_names()) +
-                    "; if its blocks are those of a llama, set model_type \"llama\"");
+                known + "; if its blocks are those of a llama, set model_type \"llama\"");
 }
 
 void assume_sequence(ForeignObject& config, Import& import) {
@@ -225,13 +252,6 @@ void assume_sequence(ForeignObject& config, Import& import) {
                 "the file only says how long sequences may be");
 }
 
-void ignore_rest(ForeignObject& config, Import& import) {
-  if (config.has("quantization_config")) {
-    import.warn({"quantization_config", "{...}"}, "not modelled: weights are trained unquantized");
-  }
-  import.ignore_rest(config, "says nothing about cost");
-}
-
 // A model's file, and whether its embeddings are tied if its own section does not say it.
 struct HfSource {
   std::string file;
@@ -239,11 +259,10 @@ struct HfSource {
 };
 
 void import_llama_like(ForeignObject& config, const HfFamily& family, const HfSource& source,
-                       bool approximate, Import& import) {
+                       HfReasons& reasons, Import& import) {
   const std::string& file = source.file;
   const HfModel model = read_hf_model(config, family, source.tied.value_or(family.tied), file);
-  const std::vector<std::string> limits = hf_inexpressible(config, family, model);
-  refuse_or_warn(limits, file, approximate, import);
+  reasons.features = hf_inexpressible(config, family, model);
   write_hf_model(config, family, model, import);
   import.derive({"parameters", fmt::format("{}", model.num_parameters())}, "model.source",
                 fmt::format("{} (Hugging Face, {}): {} parameters",
@@ -251,7 +270,7 @@ void import_llama_like(ForeignObject& config, const HfFamily& family, const HfSo
                             model.num_parameters()));
 }
 
-void import_text_model(ForeignObject& config, const HfSource& source, bool approximate,
+void import_text_model(ForeignObject& config, const HfSource& source, HfReasons& reasons,
                        Import& import) {
   const std::string model_type = config.text("model_type").value_or("");
   (void)config.has("architectures");
@@ -259,37 +278,36 @@ void import_text_model(ForeignObject& config, const HfSource& source, bool appro
   if (model_type == "gpt2") {
     import_gpt2(config, import);
   } else if (family != nullptr) {
-    import_llama_like(config, *family, source, approximate, import);
+    import_llama_like(config, *family, source, reasons, import);
   } else {
     refuse_family(config, model_type);
   }
   assume_sequence(config, import);
   take_hf_precision(config, import);
   assume_precision(import);
-  ignore_rest(config, import);
+  file_unread_hf_keys(config, import, reasons);
 }
 
-// The model section and the precision, from Hugging Face's config.json. A model that also sees or
+}  // namespace
+
+// A model that also sees or
 // hears has an object for its language model, which alone is imported.
 void import_hf_model(const std::string& file, bool approximate, Import& import) {
   const std::unique_ptr<ForeignFile> read = read_foreign_json(file);
   ForeignObject config(&read->root);
-  if (!config.has("text_config")) return import_text_model(config, {file, {}}, approximate, import);
+  HfReasons reasons;
+  if (!config.has("text_config")) {
+    import_text_model(config, {file, {}}, reasons, import);
+    return refuse_or_warn(reasons, file, approximate, import);
+  }
   const std::optional<bool> tied = config.truth("tie_word_embeddings");
   ForeignObject text = config.inner("text_config");
   take_hf_precision(text, import);
   take_hf_precision(config, import);
-  import_text_model(text, {file, tied}, approximate, import);
-  (void)config.has("architectures");
-  (void)config.text("model_type");
-  for (const char* tower : {"vision_config", "audio_config"}) {
-    if (!config.has(tower)) continue;
-    import.warn({tower, "{...}"}, "left out: the language model alone is trained");
-  }
-  ignore_rest(config, import);
+  import_text_model(text, {file, tied}, reasons, import);
+  file_unread_hf_keys(config, import, reasons);
+  refuse_or_warn(reasons, file, approximate, import);
 }
-
-}  // namespace
 
 void import_named_model(const std::string& model, bool approximate, Import& import) {
   const std::vector<std::string> names = builtin_preset_names("models");

@@ -7,6 +7,7 @@
 
 #include "scenarios/formats/foreign_object.hpp"
 #include "scenarios/formats/import.hpp"
+#include "scenarios/formats/layer_pattern.hpp"
 #include "scenarios/formats/megatron.hpp"
 #include "scenarios/scenario_error.hpp"
 
@@ -118,6 +119,30 @@ void warn_of_expert_work(MegatronArguments& arguments, Import& import) {
   }
 }
 
+// Layers without experts that stand first are first_dense_layers; other patterns are model.layers.
+void import_frequency(MegatronArguments& arguments, Import& import,
+                      std::vector<std::string>& limits) {
+  const std::string text = arguments.text("moe_layer_freq").value_or("1");
+  const auto layers = read_frequency(text, import.integer(megatron::kLayers.ours));
+  if (!layers) {
+    limits.push_back("moe_layer_freq " + text +
+                     " (here a number, or lists of 0 and 1 with an entry "
+                     "for each layer)");
+    return;
+  }
+  const auto first = std::find(layers->begin(), layers->end(), true);
+  if (std::find(first, layers->end(), false) == layers->end()) {
+    if (first == layers->begin()) return;
+    const auto dense = static_cast<std::int64_t>(first - layers->begin());
+    return import.derive(arguments.at("moe_layer_freq"), "model.first_dense_layers", dense);
+  }
+  std::vector<ImportItem> items;
+  for (const bool has_experts : *layers) {
+    items.push_back({{"feed_forward", std::string(has_experts ? "experts" : "dense")}});
+  }
+  write_layers(arguments.at("moe_layer_freq"), items, import);
+}
+
 void import_experts(MegatronArguments& arguments, Import& import,
                     std::vector<std::string>& limits) {
   using megatron::kExpertFfn;
@@ -136,12 +161,7 @@ void import_experts(MegatronArguments& arguments, Import& import,
   import_shared_experts(arguments, import);
   import_router(arguments, import, limits);
   warn_of_expert_work(arguments, import);
-  const std::string every = arguments.text("moe_layer_freq").value_or("1");
-  if (every != "1") {
-    limits.push_back("moe_layer_freq " + every +
-                     ": dense layers (set model.first_dense_layers if "
-                     "they are the first ones)");
-  }
+  import_frequency(arguments, import, limits);
 }
 
 void import_attention(MegatronArguments& arguments, const MegatronBlocks& blocks, Import& import,

@@ -11,6 +11,7 @@
 #include "reports/units.hpp"
 #include "scenarios/formats/emit.hpp"
 #include "sim/command/verbs.hpp"
+#include "sim/console/output_format.hpp"
 #include "sim/console/output_paths.hpp"
 #include "sim/console/parallel.hpp"
 #include "sim/console/progress.hpp"
@@ -45,8 +46,7 @@ void check_paths(const PlanArguments& arguments, const SearchBase& base) {
   add("--out", arguments.out);
   add("--csv", arguments.csv);
   add("--report", arguments.report);
-  const bool is_file = base.file == arguments.request.model;
-  require_outputs(paths_read(base.scenario.files, is_file ? base.file : ""), written);
+  require_outputs(paths_read(base.scenario.files, base.model_file), written);
 }
 
 Objective objective_of(const PlanArguments& arguments) {
@@ -93,6 +93,7 @@ std::string plan_command(const PlanArguments& arguments) {
   if (!r.precision.empty()) words += " --precision " + shell_word(r.precision);
   for (const std::string& override : r.overrides) words += " --set " + shell_word(override);
   for (const std::string& fixed : r.fixed) words += " --fix " + shell_word(fixed);
+  if (r.approximate) words += " --approximate";
   if (r.objective != usual.objective) words += " --objective " + arguments.objective;
   if (r.top != usual.top) words += fmt::format(" --top {}", r.top);
   if (r.front_within != usual.front_within) {
@@ -166,6 +167,7 @@ int command_plan(PlanArguments& arguments, const Console& console) {
   if (!arguments.emit.empty()) require_framework(arguments.emit);
   const SearchBase base = prepare_search(arguments.request);
   check_paths(arguments, base);
+  tell_warnings(base.warnings, console.err);
   const SearchOutcome outcome = search_with_progress(arguments, base, console.err);
   const SearchReport report = report_of(base, arguments.request, outcome);
   const std::string command = next_command(arguments, plan_command(arguments));
@@ -182,7 +184,8 @@ int command_plan(PlanArguments& arguments, const Console& console) {
 
 void add_plan_options(CLI::App& app, PlanArguments& arguments) {
   SearchRequest& request = arguments.request;
-  app.add_option("model", request.model, "A model's name, or a JSON file of it or of a scenario")
+  app.add_option("model", request.model,
+                 "A model's name, or a JSON file: a scenario, a model, a config.json")
       ->required();
   app.add_option("--gpus", request.num_gpus, "Number of GPUs")->required();
   app.add_option("--gpu", request.gpu, "GPU (h100, a100, h200, b200) or a system preset")
@@ -196,6 +199,8 @@ void add_plan_options(CLI::App& app, PlanArguments& arguments) {
          "--fix", request.fixed,
          fmt::format("Fix a choice: tp=4,8 or schedule={}; repeatable", default_schedule().name))
       ->allow_extra_args(false);
+  app.add_flag("--approximate", request.approximate,
+               "Plan the nearest model if something in a config.json is not supported");
   app.add_option("--objective", arguments.objective, "What to minimize: time, memory or cost")
       ->check(CLI::IsMember({"time", "memory", "cost"}));
   app.add_option("--top", request.top, "Number of layouts to list");

@@ -138,7 +138,8 @@ std::vector<LayerOptions> layers_of(const ModelSpec& model) {
     layers.push_back({.mask = {layer.attention, layer.window_size + layer.chunk_size},
                       .has_rotary = layer.rotary,
                       .rope_theta = layer.rope_theta,
-                      .has_sinks = layer.sinks});
+                      .has_sinks = layer.sinks,
+                      .feed_forward = layer.feed_forward});
   }
   return layers;
 }

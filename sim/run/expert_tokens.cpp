@@ -56,7 +56,7 @@ std::size_t ExpertTokens::num_decisions(int rank) const {
   for (std::size_t stage = 0; stage < p.stage_layers.size(); ++stage) {
     const bool here = schedule.rank_of(static_cast<int>(stage)) == pp;
     for (std::int64_t layer = 0; layer < p.stage_layers[stage]; ++layer, ++block) {
-      if (here && block >= scenario_.model.first_dense_layers) ++with_experts;
+      if (here && scenario_.model.has_experts(block)) ++with_experts;
     }
   }
   const std::int64_t forwards = scenario_.training.recompute == Recompute::full ? 2 : 1;

@@ -210,6 +210,21 @@ std::string_view axis_of(const std::string& communicator) {
               "communicator " + communicator + " belongs to no axis of the result");
 }
 
+ParameterCounts parameter_counts(const Experiment& experiment) {
+  const Model& model = experiment.plan().whole();
+  const ModelSpec& spec = experiment.scenario().model;
+  ParameterCounts counts;
+  counts.all = num_parameters(model);
+  for (const RouterBiasSpec& bias : model.router_biases()) counts.all += bias.num_experts;
+  counts.active = counts.all;
+  for (const ParameterSpec& parameter : model.parameters()) {
+    if (!parameter.expert) continue;
+    const std::int64_t of_one = parameter.whole_shape().numel() / spec.num_experts;
+    counts.active -= of_one * (spec.num_experts - spec.num_experts_per_token);
+  }
+  return counts;
+}
+
 std::vector<Metric> metrics_of(const Experiment& experiment, const World& world,
                                const DeviceMemory& memory, const RunRecord& record,
                                const Verification* oracle) {
@@ -225,6 +240,9 @@ std::vector<Metric> metrics_of(const Experiment& experiment, const World& world,
     metrics.push_back({metric::kLossScalingScale.name, record.loss_scale()});
   }
   add_goodput(experiment, metrics);
+  const ParameterCounts counts = parameter_counts(experiment);
+  metrics.push_back({metric::kModelParameters.name, counts.all});
+  metrics.push_back({metric::kModelActiveParameters.name, counts.active});
   metrics.push_back({metric::kRanks.name, scenario.system.ranks});
   metrics.push_back({metric::kTraceHash.name, fmt::format("{:016x}", world.trace_hash())});
   if (oracle != nullptr) {

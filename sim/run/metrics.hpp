@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -106,6 +107,13 @@ class RunRecord {
 };
 
 // --- Figures and verdicts ----------------------------------------------------------------------
+
+/// Elements of a model's tensors, summed over what it allocates: no formula stands between.
+struct ParameterCounts {
+  std::int64_t all = 0;     ///< With the biases of the choice of experts, which nothing trains.
+  std::int64_t active = 0;  ///< Without those of experts that a token does not choose.
+};
+[[nodiscard]] ParameterCounts parameter_counts(const Experiment& experiment);
 
 [[nodiscard]] std::vector<Metric> metrics_of(const Experiment& experiment, const World& world,
                                              const DeviceMemory& memory, const RunRecord& record,

@@ -9,7 +9,7 @@ namespace shardsim {
 namespace {
 
 bool are_alike(const ModelOptions& options, int a, int b) {
-  return options.moe.in_block(a) == options.moe.in_block(b) && options.layer(a) == options.layer(b);
+  return options.has_experts(a) == options.has_experts(b) && options.layer(a) == options.layer(b);
 }
 
 }  // namespace
@@ -26,8 +26,9 @@ BlockKinds block_kinds_of(const ModelOptions& options) {
 }
 
 ModelOptions block_alone(ModelOptions options, int block) {
-  const LayerOptions layer = options.layer(block);
-  const bool has_experts = options.moe.in_block(block);
+  LayerOptions layer = options.layer(block);
+  const bool has_experts = options.has_experts(block);
+  layer.feed_forward = FeedForward::automatic;
   options.num_layers = 1;
   if (!options.layers.empty()) options.layers = {layer};
   options.moe.first_dense_layers = 0;

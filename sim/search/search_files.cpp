@@ -111,6 +111,7 @@ std::string to_json(const SearchReport& report) {
   json["why_runner_up"] = report.why_runner_up;
   json["assumptions"] = report.assumptions;
   json["ignored"] = report.ignored;
+  if (!report.warnings.empty()) json["warnings"] = report.warnings;
   json["sources"] = report.sources;
   return json.dump(2) + "\n";
 }

@@ -185,6 +185,7 @@ SearchReport report_of(const SearchBase& base, const SearchRequest& request,
   report.usd_per_gpu_hour = request.usd_per_gpu_hour;
   report.assumptions = base.assumptions;
   report.ignored = base.ignored;
+  report.warnings = base.warnings;
   for (const NumberSource& source : s.sources) {
     if (source.field.rfind("system.", 0) != 0) continue;
     report.sources.push_back(source.field + ": " + source.source);
@@ -223,7 +224,9 @@ LayoutPage page_of(const SearchReport& report) {
   page.ranked = rows_of(report, report.ranked);
   page.front = rows_of(report, report.front);
   page.others = rows_of(report, report.others);
-  page.assumptions = report.assumptions;
+  page.assumptions = report.warnings;
+  page.assumptions.insert(page.assumptions.end(), report.assumptions.begin(),
+                          report.assumptions.end());
   page.assumptions.insert(page.assumptions.end(), report.ignored.begin(), report.ignored.end());
   page.assumptions.insert(page.assumptions.end(), report.sources.begin(), report.sources.end());
   return page;

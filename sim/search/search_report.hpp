@@ -32,8 +32,9 @@ struct SearchReport : SearchCounts {
   double usd_per_gpu_hour = 0;             ///< 0: not given, and there are no costs.
 
   std::vector<std::string>
-      assumptions;                   ///< In sentences; then the sources of the machine's numbers.
-  std::vector<std::string> ignored;  ///< Fields of the file that are not used.
+      assumptions;                    ///< In sentences; then the sources of the machine's numbers.
+  std::vector<std::string> ignored;   ///< Fields of the file that are not used.
+  std::vector<std::string> warnings;  ///< Parts of a config.json that this model lacks.
   std::vector<std::string> sources;
   std::vector<SimulatedPoint> ranked;  ///< Best first.
   std::vector<SimulatedPoint> front;   ///< Throughput against memory; the fastest first.

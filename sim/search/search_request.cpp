@@ -28,125 +28,6 @@ bool is_among(const List& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-using KeyNames = std::vector<std::string>;
-
-// Fields with a value of each layout's own, besides the axes.
-constexpr std::array<std::string_view, 5> kOfLayout = {"dp_shard", "stage_layers", "schedule_file",
-                                                       "cp_ulysses_degree", "num_microbatches"};
-// Settings of data-parallel algorithms that the search and its bounds do not cover.
-constexpr std::array<std::string_view, 12> kOfAlgorithm = {"data_parallel",
-                                                           "sync_period",
-                                                           "outer_learning_rate",
-                                                           "outer_momentum",
-                                                           "max_staleness",
-                                                           "elastic_members",
-                                                           "elastic_min",
-                                                           "elastic_max",
-                                                           "gradient_compression",
-                                                           "compression_ratio",
-                                                           "compression_block_size",
-                                                           "error_feedback"};
-
-// Removes members from a JSON text; the rest keeps its place.
-class Blanking {
- public:
-  explicit Blanking(std::string& text) : text_(text) {}
-
-  // Returns the removed members.
-  template <class Predicate>
-  KeyNames take_out(const JsonObject& object, const Predicate& goes) {
-    KeyNames taken;
-    bool some_stay = false;
-    for (std::size_t i = 0; i < object.size(); ++i) {
-      const JsonMember& member = object[i];
-      const bool stays = !goes(member.key);
-      if (i > 0 && (!stays || !some_stay)) {
-        blank_comma(end_of(object[i - 1].value.span), member.key_span.offset);
-      }
-      some_stay |= stays;
-      if (stays) continue;
-      taken.push_back(member.key);
-      blank(member.key_span.offset, end_of(member.value.span));
-    }
-    return taken;
-  }
-
- private:
-  static std::size_t end_of(const Span& span) { return span.offset + span.length; }
-
-  void blank(std::size_t begin, std::size_t end) {
-    for (std::size_t at = begin; at < end; ++at) {
-      if (text_[at] != '\n') text_[at] = ' ';
-    }
-  }
-
-  // The one comma between two members; those of comments stay.
-  void blank_comma(std::size_t begin, std::size_t end) {
-    for (std::size_t at = begin; at < end; ++at) {
-      if (text_.compare(at, 2, "//") == 0) {
-        at = std::min(text_.find('\n', at), end);
-      } else if (text_.compare(at, 2, "/*") == 0) {
-        at = std::min(text_.find("*/", at + 2), end) + 1;
-      } else if (text_[at] == ',') {
-        text_[at] = ' ';
-        return;
-      }
-    }
-  }
-
-  std::string& text_;
-};
-
-void say(const KeyNames& names, const char* why, SearchFile& file) {
-  if (names.empty()) return;
-  file.ignored.push_back(fmt::format("the file's {}: {}", fmt::join(names, ", "), why));
-}
-
-void read_batch(const JsonValue& document, SearchFile& file) {
-  const JsonValue* training = document.find("training");
-  if (training == nullptr || !training->is_object()) return;
-  const JsonValue* size = training->find("global_batch_size");
-  if (size == nullptr) return;
-  const auto* number = std::get_if<std::int64_t>(&size->data);
-  file.global_batch_size =
-      number != nullptr ? *number
-                        : batch_of_words(file.text.substr(size->span.offset, size->span.length));
-}
-
-void take_out_decisions(const JsonValue& document, SearchFile& file) {
-  Blanking blanking(file.text);
-  const auto is_decided = [](const std::string& key) {
-    return is_among(axis_names(), key) || is_among(kOfLayout, key);
-  };
-  const auto goes = [&](const std::string& key) {
-    return is_decided(key) || is_among(kOfAlgorithm, key);
-  };
-  KeyNames decided;
-  KeyNames algorithm;
-  for (const std::string section : {"parallelism", "training"}) {
-    const JsonValue* value = document.find(section);
-    if (value == nullptr || !value->is_object()) continue;
-    for (const std::string& key : blanking.take_out(value->object(), goes)) {
-      (is_decided(key) ? decided : algorithm).push_back(fmt::format("{}.{}", section, key));
-    }
-  }
-  say(decided, "each layout has its own (--fix decides an axis)", file);
-  say(algorithm, "layouts are searched for synchronous data parallelism", file);
-}
-
-// Removes sections that describe one run on one machine.
-void take_out_sections(const JsonValue& document, SearchFile& file) {
-  const auto those_there = [&document](KeyNames names) {
-    std::erase_if(names, [&](const std::string& name) { return document.find(name) == nullptr; });
-    return names;
-  };
-  say(those_there({"system"}), "the machine is that of --gpu and --gpus", file);
-  say(those_there({"execution", "expect", "output", "sweep"}), "layouts run one step each", file);
-  say(those_there({"faults"}), "layouts are compared on a machine without faults", file);
-  Blanking(file.text).take_out(
-      document.object(), [](const std::string& key) { return key == "faults" || key == "sweep"; });
-}
-
 // The tokens of a step in quickstart.json, and the ratio of Llama 3 405B's training: 16 Mi tokens,
 // 2,048 sequences of 8,192, on 16,384 GPUs (Dubey et al. 2024, table 4).
 constexpr std::int64_t kTokensPerStep = std::int64_t{1} << 20U;
@@ -188,10 +69,13 @@ bool looks_like_file(const std::string& model) {
 void read_model(const SearchRequest& request, SearchBase& base,
                 std::optional<std::int64_t>& batch) {
   if (looks_like_file(request.model)) {
-    SearchFile file = read_search_file(request.model);
+    SearchFile file = read_search_file(request.model, request.approximate);
     base.text = std::move(file.text);
-    base.file = request.model;
+    base.model_file = request.model;
+    base.file = request.model + (file.is_imported ? " (imported)" : "");
     base.ignored = std::move(file.ignored);
+    base.warnings = std::move(file.warnings);
+    base.assumed = std::move(file.assumed);
     batch = file.global_batch_size;
     return;
   }
@@ -255,23 +139,6 @@ std::int64_t batch_of_words(const std::string& words) {
                    "write its digits alone, such as 1024, or leave it out");
 }
 
-SearchFile read_search_file(const std::string& path) {
-  SearchFile file;
-  const SourceText source{path, read_regular_file(path, JsonLimits{}.max_bytes)};
-  ProblemList problems;
-  const std::optional<JsonValue> document = parse_json(source, problems);
-  problems.throw_if_any();
-  if (!document->is_object() || document->find("model") == nullptr) {
-    file.text = "{\"schema_version\": 1, \"model\": " + source.text + "}";
-    return file;
-  }
-  file.text = source.text;
-  read_batch(*document, file);
-  take_out_decisions(*document, file);
-  take_out_sections(*document, file);
-  return file;
-}
-
 Scenario scenario_of(const SearchBase& base, const Candidate& candidate) {
   std::vector<std::string> overrides = base.overrides;
   overrides.push_back(
@@ -289,11 +156,9 @@ SearchBase prepare_search(const SearchRequest& request) {
     throw UsageError("E1323", fmt::format("{} GPUs train nothing", request.num_gpus),
                      "give their number: --gpus 128");
   }
-  base.overrides = {
-      fmt::format("name={} on {} x {}", base.file == "plan" ? request.model : base.file,
-                  request.num_gpus, preset),
-      system_override(preset, request.num_gpus), "expect=[]", "output={}",
-      R"(execution={"tensors": "meta", "steps": 1, "fold": "auto"})"};
+  base.overrides = {fmt::format("name={} on {} x {}", request.model, request.num_gpus, preset),
+                    system_override(preset, request.num_gpus), "expect=[]", "output={}",
+                    R"(execution={"tensors": "meta", "steps": 1, "fold": "auto"})"};
   if (request.seq_len) base.overrides.push_back(fmt::format("model.seq_len={}", *request.seq_len));
   if (!request.precision.empty()) {
     base.overrides.push_back("training.precision=" + request.precision);
@@ -310,6 +175,12 @@ SearchBase prepare_search(const SearchRequest& request) {
     throw UsageError("E1326", "family mlp is for verification: there is nothing to lay out",
                      "plan a transformer: gpt2 or llama");
   }
+  for (const SearchFile::Assumed& assumed : base.assumed) {
+    const auto gives = [&assumed](const std::string& override) {
+      return override.starts_with(assumed.field + "=");
+    };
+    if (std::ranges::none_of(base.overrides, gives)) base.assumptions.push_back(assumed.words);
+  }
   if (!batch) {
     batch = std::max({kTokensPerStep / scenario.model.seq_len, request.num_gpus / kGpusPerSequence,
                       std::int64_t{1}});
@@ -323,12 +194,12 @@ SearchBase prepare_search(const SearchRequest& request) {
                      "give 1 or more: --global-batch-size 128");
   }
   scenario.training.global_batch_size = *batch;
-  if (!request.seq_len && base.file == "plan") {
+  if (!request.seq_len && base.model_file.empty()) {
     base.assumptions.push_back(
         fmt::format("{} tokens per sequence, as the model's preset says (--seq-len)",
                     format_count(scenario.model.seq_len)));
   }
-  if (request.precision.empty() && base.file == "plan") {
+  if (request.precision.empty() && base.model_file.empty()) {
     base.assumptions.push_back(
         fmt::format("{}, optimizer {} (--precision, --set training.optimizer=...)",
                     to_string(scenario.training.precision), scenario.training.optimizer));

@@ -14,14 +14,16 @@ namespace shardsim {
 enum class Objective : std::uint8_t { time, memory, cost };
 
 struct SearchRequest {
-  std::string model;  ///< A preset, or a JSON file: a scenario, or a model's section.
-  std::string gpu;    ///< "h100", or a system preset.
+  /// A preset, or a JSON file: a scenario, a model's section, or a config.json of Hugging Face.
+  std::string model;
+  std::string gpu;  ///< "h100", or a system preset.
   std::int64_t num_gpus = 0;
   std::optional<std::int64_t> seq_len;
   std::optional<std::int64_t> global_batch_size;
   std::string precision;               ///< Empty: as in the model's file, else bf16.
   std::vector<std::string> overrides;  ///< "a.b=c"; those of a searched field fix it.
   std::vector<std::string> fixed;      ///< "tp=4,8"
+  bool approximate = false;  ///< The nearest model, where a config.json's cannot be expressed.
   Objective objective = Objective::time;
   int top = 10;
   /// The front contains only layouts with a step of at most this many times the fastest one's.
@@ -34,13 +36,21 @@ struct SearchRequest {
 /// fields that a search decides are removed from it; all else keeps its place, so that errors name
 /// the file's lines.
 struct SearchFile {
-  std::string text;  ///< A scenario, for the reader.
+  struct Assumed {
+    std::string field;  ///< "model.seq_len"
+    std::string words;
+  };
+  std::string text;          ///< A scenario, for the reader.
+  bool is_imported = false;  ///< From a config.json: lines of the text are not the file's.
   std::optional<std::int64_t> global_batch_size;
-  std::vector<std::string> ignored;  ///< The removed fields with reasons, in sentences.
+  std::vector<std::string> ignored;   ///< The removed fields with reasons, in sentences.
+  std::vector<std::string> warnings;  ///< Parts of a config.json that the model lacks.
+  std::vector<Assumed> assumed;       ///< Values that a config.json does not give.
 };
 
-/// Throws ScenarioError, and UsageError E1331 for a global batch that is no whole number.
-[[nodiscard]] SearchFile read_search_file(const std::string& path);
+/// Throws ScenarioError, UsageError E1331 for a global batch that is no whole number, and what
+/// import_hf_model() throws; `approximate` is handed to it.
+[[nodiscard]] SearchFile read_search_file(const std::string& path, bool approximate);
 
 /// The whole of `words` as a number of sequences. Throws UsageError E1331.
 [[nodiscard]] std::int64_t batch_of_words(const std::string& words);
@@ -48,7 +58,8 @@ struct SearchFile {
 /// A text that the scenario's reader takes, with the fields that all candidates share.
 struct SearchBase {
   std::string text;
-  std::string file;  ///< Presets are searched beside this file; also named in errors.
+  std::string model_file;  ///< Empty: the model is a preset.
+  std::string file;        ///< Presets are searched beside this file; also named in errors.
   std::vector<std::string> overrides;  ///< Those of a candidate come after them.
   FixedAxes fixed;
   /// Model, machine and batch; its layout is none of the candidates.
@@ -57,6 +68,9 @@ struct SearchBase {
   std::vector<std::string> assumptions;
   /// Fields of the model's file that the search does not use, in sentences.
   std::vector<std::string> ignored;
+  /// Parts of a config.json that the model lacks, in sentences.
+  std::vector<std::string> warnings;
+  std::vector<SearchFile::Assumed> assumed;  ///< Those that no override gives are assumptions.
 };
 
 /// Throws UsageError E1321 (model), E1322 (GPU), E1323 (number of GPUs), E1325 (fixed), E1326

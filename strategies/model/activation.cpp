@@ -55,6 +55,15 @@ double gelu_tanh_slope(double x) {
   return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner_slope;
 }
 
+double silu(double x) { return x * sigmoid(x); }
+
+double silu_slope(double x) {
+  const double gate = sigmoid(x);
+  return gate * (1.0 + x * (1.0 - gate));
+}
+
+double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
+
 void relu_forward(Runtime& runtime, const Tensor& x) {
   runtime.compute(memory_op("relu", x.dtype(), 2 * x.num_bytes(), KernelFamily::activation), [&] {
     CloseCalls* const calls = CloseCalls::active();

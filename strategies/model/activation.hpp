@@ -14,6 +14,11 @@ namespace shardsim {
 /// The value of gelu_forward, and its slope.
 [[nodiscard]] double gelu_tanh(double x);
 [[nodiscard]] double gelu_tanh_slope(double x);
+/// x sigmoid(x), and its slope.
+[[nodiscard]] double silu(double x);
+[[nodiscard]] double silu_slope(double x);
+/// ln(1 + e^x), without overflow.
+[[nodiscard]] double softplus(double x);
 
 /// y = max(x, 0), in place: x becomes y.
 void relu_forward(Runtime& runtime, const Tensor& x);

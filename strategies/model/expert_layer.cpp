@@ -52,7 +52,12 @@ ExpertLayer::ExpertLayer(const ModelOptions& options)
       hidden_size_(options.hidden_size),
       seq_len_(options.seq_len),
       recomputes_(options.recompute == Recompute::selective),
-      planner_(options.moe, options.seq_len) {}
+      planner_(options.moe, options.seq_len) {
+  int layers = 0;
+  for (int block = 0; block < static_cast<int>(options.num_layers); ++block) {
+    layer_of_block_.push_back(options.has_experts(block) ? layers++ : -1);
+  }
+}
 
 void ExpertLayer::add_experts(ParameterTable& table, const std::string& name) const {
   const auto add = [&](const std::string& matrix, std::int64_t outputs, std::int64_t inputs) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "strategies/model/expert_counts.hpp"
 #include "strategies/model/make_model.hpp"
@@ -107,8 +108,9 @@ class ExpertLayer {
     const int place = activation_.is_gated() ? k : k - 1;
     return moe_.has_expert_bias ? 2 * place : place;
   }
+  /// Among the blocks with experts.
   [[nodiscard]] int layer_of(const Pass& pass) const {
-    return pass.block - static_cast<int>(moe_.first_dense_layers);
+    return layer_of_block_[to_size(pass.block)];
   }
   [[nodiscard]] std::int64_t capacity_groups(const Pass& pass, std::int64_t rows) const;
   /// Rows of each expert, from the tokens of `groups` groups.
@@ -118,6 +120,7 @@ class ExpertLayer {
 
   MoeOptions moe_;
   ActivationForm activation_;
+  std::vector<int> layer_of_block_;
   std::int64_t hidden_size_;
   std::int64_t seq_len_;
   bool recomputes_;

@@ -74,7 +74,7 @@ std::unique_ptr<Model> make_llama(const ModelOptions& options) {
       continue;
     }
     branches.push_back(attention);
-    if (options.moe.in_block(block)) {
+    if (options.has_experts(block)) {
       branches.push_back(experts);
     } else {
       branches.push_back(dense);

@@ -109,7 +109,7 @@ void require_context_parallel(const ModelOptions& options) {
 }
 
 void require_experts(const ModelOptions& options) {
-  validate(options.moe, options.num_layers);
+  validate(options.moe, options.layers_with_experts());
   if (options.moe.num_experts == 0) return;
   if (options.family != "llama") {
     throw UsageError("E0645", "family " + options.family + " has no experts",
@@ -145,6 +145,10 @@ void require_layers(const ModelOptions& options) {
                      "list one LayerOptions for each layer, or none");
   }
   for (std::size_t i = 0; i < options.layers.size(); ++i) {
+    if (options.layers[i].feed_forward == FeedForward::experts && options.moe.num_experts == 0) {
+      throw UsageError("E0648", concat("layer ", i, " is to have experts, but the model has none"),
+                       "give the model experts, or the layer another feed-forward");
+    }
     const AttentionMask& mask = options.layers[i].mask;
     const bool has_size =
         mask.reach == AttentionReach::sliding || mask.reach == AttentionReach::chunked;
@@ -156,8 +160,22 @@ void require_layers(const ModelOptions& options) {
 
 }  // namespace
 
+bool ModelOptions::has_experts(int block) const {
+  const FeedForward kind = layer(block).feed_forward;
+  if (moe.num_experts == 0) return false;
+  return kind == FeedForward::automatic ? block >= moe.first_dense_layers
+                                        : kind == FeedForward::experts;
+}
+
+std::int64_t ModelOptions::layers_with_experts() const {
+  std::int64_t count = 0;
+  for (int block = 0; block < static_cast<int>(num_layers); ++block) {
+    if (has_experts(block)) ++count;
+  }
+  return count;
+}
+
 void require_transformer(const ModelOptions& options) {
-  require_layers(options);
   if (options.integer_valued) {
     throw UsageError("E0628", "family " + options.family + " has no whole-number form",
                      "use family mlp: its arithmetic has no roots or exponentials");
@@ -215,6 +233,7 @@ void require_part(const ModelContext& context, const SequencePart& part,
 std::unique_ptr<Model> make_model(const ModelOptions& options) {
   require_positive_sizes(options);
   require_tensor_parallel(options);
+  require_layers(options);
   require_experts(options);
   if (!(options.hidden_dropout >= 0.0 && options.hidden_dropout < 1.0)) {
     throw UsageError(

@@ -92,6 +92,9 @@ struct ModelOptions {
   [[nodiscard]] LayerOptions layer(int block) const {
     return layers.empty() ? LayerOptions{} : layers.at(static_cast<std::size_t>(block));
   }
+  /// Whether the feed-forward of a block is experts.
+  [[nodiscard]] bool has_experts(int block) const;
+  [[nodiscard]] std::int64_t layers_with_experts() const;
   /// Elements of a head that rotary positions turn. REQUIRES: llama.
   [[nodiscard]] std::int64_t rotary_size() const {
     return rotary_dim > 0 ? rotary_dim : head_size();

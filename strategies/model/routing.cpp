@@ -93,9 +93,9 @@ void require_of_experts(bool holds, const char* name, const std::string& value,
   }
 }
 
-void require_popularity(const MoeOptions& options, std::int64_t num_layers) {
+void require_popularity(const MoeOptions& options, std::int64_t layers_with_experts) {
   const auto lists = static_cast<std::int64_t>(options.popularity.size());
-  require_of_experts(lists == 1 || lists == num_layers - options.first_dense_layers, "popularity",
+  require_of_experts(lists == 1 || lists == layers_with_experts, "popularity",
                      std::to_string(lists) + " lists",
                      "give one for all layers, or one for each layer with experts");
   for (const std::vector<double>& weights : options.popularity) {
@@ -169,7 +169,7 @@ std::int64_t capacity(const MoeOptions& options, std::int64_t tokens) {
   return rows;
 }
 
-void validate(const MoeOptions& options, std::int64_t num_layers) {
+void validate(const MoeOptions& options, std::int64_t layers_with_experts) {
   const auto text = [](auto number) { return std::to_string(number); };
   require_of_experts(options.num_experts >= 0, "num_experts", text(options.num_experts),
                      "use 0 for none");
@@ -194,9 +194,10 @@ void validate(const MoeOptions& options, std::int64_t num_layers) {
   require_of_experts(!options.has_shared_gate || options.has_shared_experts(), "has_shared_gate",
                      "true", "give the shared expert a width, or switch its gate off");
   require_router(options);
-  require_of_experts(options.first_dense_layers >= 0 && options.first_dense_layers < num_layers,
-                     "first_dense_layers", text(options.first_dense_layers),
-                     "leave at least one of " + text(num_layers) + " layers with experts");
+  require_of_experts(options.first_dense_layers >= 0, "first_dense_layers",
+                     text(options.first_dense_layers), "use 0 for none");
+  require_of_experts(layers_with_experts >= 1, "layers with experts", text(layers_with_experts),
+                     "leave at least one layer with experts");
   require_of_experts(std::isfinite(options.capacity_factor) && options.capacity_factor >= 0.0,
                      "capacity_factor", text(options.capacity_factor), "use 0 to drop no token");
   require_of_experts(std::isfinite(options.auxiliary_loss_coefficient) &&
@@ -205,7 +206,8 @@ void validate(const MoeOptions& options, std::int64_t num_layers) {
                      "use 0 for no such loss");
   require_of_experts(options.skew >= 0.0 && options.skew <= 16.0, "skew", text(options.skew),
                      "use an exponent from 0 (all alike) to 16");
-  if (routing_row(options.routing).reads_popularity) require_popularity(options, num_layers);
+  if (routing_row(options.routing).reads_popularity)
+    require_popularity(options, layers_with_experts);
 }
 
 }  // namespace shardsim

@@ -66,7 +66,7 @@ struct MoeOptions {
   bool has_expert_bias = false;             ///< On each expert's gate, up and down.
   std::int64_t shared_ffn_hidden_size = 0;  ///< Width of a dense MLP for all; 0: none.
   bool has_shared_gate = false;             ///< Which sigmoid(w . x) weighs, token by token.
-  std::int64_t first_dense_layers = 0;      ///< The first blocks keep the dense MLP.
+  std::int64_t first_dense_layers = 0;      ///< Blocks at the start that keep the dense MLP.
   double capacity_factor = 0.0;             ///< 0: no token is dropped. Else see capacity().
   double auxiliary_loss_coefficient = 0;    ///< For the load-balancing loss.
   RouterOptions router;
@@ -76,9 +76,6 @@ struct MoeOptions {
   /// Ranks that share the experts of a layer. The model is then that of one of them.
   int expert_parallel = 1;
 
-  [[nodiscard]] bool in_block(int block) const {
-    return num_experts > 0 && block >= first_dense_layers;
-  }
   [[nodiscard]] bool declares_routing() const { return !routing_row(routing).is_learned(); }
   [[nodiscard]] bool has_shared_experts() const { return shared_ffn_hidden_size > 0; }
   [[nodiscard]] bool drops_tokens() const { return capacity_factor > 0.0; }
@@ -91,7 +88,7 @@ struct MoeOptions {
 /// tokens > 0; tokens x experts below 2^53.
 [[nodiscard]] std::int64_t capacity(const MoeOptions& options, std::int64_t tokens);
 
-/// Throws UsageError for numbers that are no mixture of experts in `num_layers` blocks.
-void validate(const MoeOptions& options, std::int64_t num_layers);
+/// Throws UsageError for numbers that are no mixture of experts in so many blocks.
+void validate(const MoeOptions& options, std::int64_t layers_with_experts);
 
 }  // namespace shardsim

@@ -103,9 +103,9 @@ void Transformer::list_module_parameters() {
 // tokens go where their layer sends them.
 int Transformer::kind_of(int module) const {
   if (module == 0 || module == num_modules() - 1) return module;
-  if (options_.moe.in_block(module - 1)) return module;
+  if (options_.has_experts(module - 1)) return module;
   int first = 0;
-  while (options_.moe.in_block(first) || options_.layer(first) != options_.layer(module - 1)) {
+  while (options_.has_experts(first) || options_.layer(first) != options_.layer(module - 1)) {
     ++first;
   }
   return first + 1;
@@ -120,7 +120,7 @@ std::vector<RouterBiasSpec> Transformer::router_biases() const {
   std::vector<RouterBiasSpec> specs;
   if (!options_.moe.router.has_choice_bias()) return specs;
   for (int block = 0; block < static_cast<int>(options_.num_layers); ++block) {
-    if (!options_.moe.in_block(block)) continue;
+    if (!options_.has_experts(block)) continue;
     specs.push_back({.module = block + 1,
                      .block = block,
                      .name = "blocks." + std::to_string(block) + ".router.choice_bias",

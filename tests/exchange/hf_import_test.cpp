@@ -97,7 +97,7 @@ TEST_CASE("A language model beside a tower is imported alone", "[exchange]") {
   const Imported imported = import_file({"hf", file});
   CHECK(num_parameters(imported.scenario.model) == 1720574976);  // That of Qwen3-1.7B.
   CHECK(imported.scenario.model.tied_embeddings);
-  CHECK(contains(imported.printed.err, "vision_config"));
+  CHECK(contains(imported.printed.err, "needs you  vision_config"));
   CHECK(contains(imported.printed.err, "left out"));
   CHECK(imported.scenario.training.precision == DType::bf16);  // Assumed.
   write(file, R"({"model_type": "qwen3_vl", "torch_dtype": "float32",
@@ -179,6 +179,8 @@ TEST_CASE("Rules of layers are expanded, and a pattern that comes again is writt
   };
   CHECK(layers_of(R"("model_type": "smollm3", "no_rope_layers": [1, 1, 1, 0, 1, 1, 1])") ==
         "fffnfff");
+  CHECK(layers_of(R"("model_type": "smollm3", "no_rope_layer_interval": 3)") == "ffnffnf");
+  CHECK(layers_of(R"("model_type": "smollm3")") == "fffnfff");
   CHECK(layers_of(R"("model_type": "mistral", "sliding_window": 16)") == "wwwwwww");
   CHECK(layers_of(R"("model_type": "mistral", "sliding_window": null)") == "");
   CHECK(layers_of(R"("model_type": "qwen2", "sliding_window": 16, "max_window_layers": 5)") == "");
@@ -207,6 +209,104 @@ TEST_CASE("A config.json that cannot be read says where and why", "[exchange]") 
   write(file, R"({"model_type": "qwen2_vl", "text_config": {"hidden_size": 64}})");
   require_refused(hf_mistake(file, "no model_type is not a supported", "known are"));
   require_refused(hf_mistake(folder / "nothing.json", "nothing.json", ""));
+}
+
+TEST_CASE("A key that is in no list is refused with its place, and left out with a warning",
+          "[exchange]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "config.json";
+  const std::string keys = R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 96,
+    "vocab_size": 100, "num_attention_heads": 4, "num_hidden_layers": 2,
+    "max_position_embeddings": 64)";
+  write(file, keys + R"(,
+    "mixture_of_depths": 2, "bos_token_id": 1, "sandwich_norm": true})");
+  const Printed printed = shardsim({"import", "hf", file});
+  CHECK(printed.exit_code == 2);
+  CHECK(contains(printed.err, "E1347"));
+  CHECK(contains(printed.err, "config.json:4:26"));
+  CHECK(contains(printed.err, "\"mixture_of_depths\" is not known here"));
+  CHECK(contains(printed.err, "\"sandwich_norm\" is not known here"));
+  CHECK(contains(printed.err, "--approximate leaves it out"));
+  const Imported imported = import_file({"hf", file, "--approximate"});
+  CHECK(contains(imported.printed.err, "mixture_of_depths 2: this key is not known here"));
+  CHECK(imported.scenario.model.hidden_size == 64);
+}
+
+TEST_CASE("A key that says nothing refuses nothing", "[exchange]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "config.json";
+  write(file, R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 96,
+    "vocab_size": 100, "num_attention_heads": 4, "num_hidden_layers": 2,
+    "max_position_embeddings": 64, "mixture_of_depths": null, "sandwich_norm": false,
+    "hidden_size_per_layer_input": 0, "index_topk": null, "attn_type_list": [1, 1],
+    "attention_value_scale": 1.0, "some_map": {}, "some_list": [0, 0], "some_name": "",
+    "attention_dropout": 0.0, "hidden_act": "silu"})");
+  const Imported imported = import_file({"hf", file});
+  CHECK(contains(imported.printed.err, "ignored    mixture_of_depths"));
+  CHECK_FALSE(contains(imported.printed.err, "not supported"));
+}
+
+TEST_CASE("Differences without a place are told, and refuse nothing", "[exchange]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "config.json";
+  write(file, R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 96,
+    "vocab_size": 100, "num_attention_heads": 4, "num_hidden_layers": 2,
+    "max_position_embeddings": 64, "attention_dropout": 0.1,
+    "quantization_config": {"quant_method": "fp8"}})");
+  const Imported imported = import_file({"hf", file});
+  CHECK(contains(imported.printed.err, "needs you  attention_dropout"));
+  CHECK(contains(imported.printed.err, "weights are trained unquantized"));
+}
+
+TEST_CASE("Features that no scenario has are refused by name and size, all at once", "[exchange]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "config.json";
+  const std::string keys = R"({"hidden_size": 6144, "intermediate_size": 12288,
+    "vocab_size": 154880, "num_attention_heads": 64, "num_hidden_layers": 78,
+    "max_position_embeddings": 202752, "q_lora_rank": 2048, )";
+  write(file, keys + R"("model_type": "glm_moe_dsa", "kv_lora_rank": 512, "n_routed_experts": 256,
+    "num_experts_per_tok": 8, "moe_intermediate_size": 2048, "index_topk": 2048,
+    "index_n_heads": 32, "index_head_dim": 128, "num_nextn_predict_layers": 1,
+    "new_key": 7})");
+  const Printed printed = shardsim({"import", "hf", file});
+  CHECK(printed.exit_code == 2);
+  CHECK(contains(printed.err, "E1355"));
+  // Per layer 2048 x 32 x 128 + 6144 x 128 + 6144 x 32 in matrices, and a LayerNorm of 128.
+  CHECK(contains(printed.err, "index_topk 2048: a sparse indexer"));
+  CHECK(contains(printed.err, std::to_string(78 * (9371648 + 256)) + " parameters"));
+  CHECK(contains(printed.err, std::to_string(2 * 78 * 9371648) + " FLOPs per token forward"));
+  CHECK(contains(printed.err, std::to_string(2 * 78 * 32 * 128) + " more for each earlier"));
+  CHECK(contains(printed.err, "multi-head latent attention"));
+  CHECK(contains(printed.err, "num_nextn_predict_layers 1: layers for multi-token prediction"));
+  CHECK(contains(printed.err, "new_key 7: this key is not known here"));
+  write(file, keys + R"("model_type": "deepseek_v4", "compress_ratios": [0, 4, 128, 4],
+    "hc_mult": 4})");
+  require_refused(hf_mistake(file, "(3 of 4 listed layers;", "known are"));
+  require_refused(hf_mistake(file, "hc_mult 4: hyper-connections", "known are"));
+  write(file, keys + R"("model_type": "kimi_linear", "linear_attn_config":
+    {"kda_layers": [1, 2, 3], "num_heads": 96, "head_dim": 128}})");
+  require_refused(hf_mistake(
+      file, "linear_attn_config: Kimi delta attention (KDA) (3 of 78 layers, 96 heads of 128",
+      "known are"));
+}
+
+TEST_CASE("MiniMax's norms, rotary part and bias of the choice have places", "[exchange]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "config.json";
+  write(file, R"({"model_type": "minimax_m2", "head_dim": 128, "hidden_size": 3072,
+    "intermediate_size": 1536, "max_position_embeddings": 196608, "num_attention_heads": 48,
+    "num_experts_per_tok": 8, "num_hidden_layers": 62, "num_key_value_heads": 8,
+    "num_local_experts": 256, "qk_norm_type": "per_layer", "rms_norm_eps": 1e-06,
+    "rope_theta": 5000000, "rotary_dim": 64, "scoring_func": "sigmoid",
+    "attn_type_list": [1, 1, 1], "shared_intermediate_size": 0, "use_mtp": true,
+    "mtp_transformer_layers": 1, "num_mtp_modules": 3, "tie_word_embeddings": false,
+    "use_qk_norm": true, "use_routing_bias": true, "vocab_size": 200064})");
+  require_refused(hf_mistake(file, "num_mtp_modules 3: layers for multi-token", "--approximate"));
+  const ModelSpec model = import_file({"hf", file, "--approximate"}).scenario.model;
+  CHECK(model.query_key_norm == QueryKeyNorm::whole);
+  CHECK(model.rotary_dim == 64);
+  CHECK(model.moe_router_bias_update_rate > 0);
+  CHECK(num_parameters(model) == 228689764864 - 62 * 256);  // Without biases of the choice.
 }
 
 TEST_CASE("Machines that do not exist are refused", "[exchange]") {

@@ -68,8 +68,32 @@ TEST_CASE("lists of layers that do not fit are refused at their place") {
   CHECK(
       layer_refusal(R"("layers": [{"attention": "chunked", "chunk_size": 4, "window_size": 4}])") ==
       "E0241 /model/layers/0/window_size");
+  CHECK(layer_refusal(R"("layers": [{"feed_forward": "experts"}])") ==
+        "E0241 /model/layers/0/feed_forward");
+  CHECK(layer_refusal(R"("num_experts": 4, "first_dense_layers": 1,
+                          "layers": [{}, {"feed_forward": "experts"}])") ==
+        "E0242 /model/layers/1/feed_forward");
+  CHECK(layer_refusal(R"("num_experts": 4, "layers": [{"feed_forward": "dense"}])") ==
+        "E0201 /model/layers");
   CHECK(loaded(with_layers(R"("num_layers": 2, "layers_cycle": true, "layers": [{}, {}])"))
             .model.num_layers == 2);
+}
+
+TEST_CASE("a list says which layers have experts, and counts them") {
+  const ModelSpec model = loaded(with_layers(R"("num_layers": 5, "layers_cycle": true,
+        "num_experts": 4, "moe_ffn_hidden_size": 16,
+        "layers": [{"feed_forward": "dense"}, {"feed_forward": "experts"}])"))
+                              .model;
+  std::string kinds;
+  for (std::int64_t i = 0; i < model.num_layers; ++i) kinds += model.has_experts(i) ? 'e' : 'd';
+  CHECK(kinds == "deded");
+  CHECK(model.layers_with_experts() == 2);
+  const ModelSpec first = loaded(with_layers(R"("num_layers": 5, "num_experts": 4,
+        "moe_ffn_hidden_size": 16, "first_dense_layers": 3)"))
+                              .model;
+  CHECK(first.layers_with_experts() == 2);
+  CHECK_FALSE(first.has_experts(2));
+  CHECK(first.has_experts(3));
 }
 
 }  // namespace shardsim::testing

@@ -58,13 +58,15 @@ TEST_CASE("every built-in preset loads, and each of its numbers has a source") {
     }
   }
   std::istringstream expected(
-      "command-a deepseek-v3-like dgx-a100 dgx-b200 dgx-h100 dgx-h200 ernie-4.5-21b-a3b "
-      "exaone-4.0-32b gemma-2-27b gemma-3-12b gemma-3-27b gemma-3-4b glm-4.5 glm-4.5-air "
-      "gpt-oss-120b gpt-oss-20b gpt2 gpt2-large gpt2-medium gpt2-xl gpt3-175b "
-      "internevo-a100 jean-zay-a100 llama2-13b llama2-70b llama2-7b llama3-405b llama3-70b "
-      "llama3-8b megascale-a100 mixtral-8x7b mosaicml-a100 mosaicml-h100 nemotron-4-340b "
-      "olmo-2-32b olmo-3-7b olmo-3.1-32b qwen3-0.6b qwen3-1.7b qwen3-235b-a22b "
-      "qwen3-30b-a3b qwen3-32b selene vtrain-a100 zero-bubble-a100");
+      "command-a deepseek-v3-like devstral-2-123b dgx-a100 dgx-b200 dgx-h100 dgx-h200 "
+      "ernie-4.5-21b-a3b exaone-4.0-32b gemma-2-27b gemma-3-12b gemma-3-27b gemma-3-4b "
+      "glm-4.5 glm-4.5-air gpt-oss-120b gpt-oss-20b gpt2 gpt2-large gpt2-medium gpt2-xl "
+      "gpt3-175b internevo-a100 jean-zay-a100 llama2-13b llama2-70b llama2-7b llama3-405b "
+      "llama3-70b llama3-8b llama3.2-3b megascale-a100 minimax-m2 mistral-small-24b "
+      "mixtral-8x22b mixtral-8x7b mosaicml-a100 mosaicml-h100 nemotron-4-340b olmo-2-32b "
+      "olmo-3-7b olmo-3.1-32b phi-4 qwen3-0.6b qwen3-1.7b qwen3-14b qwen3-235b-a22b "
+      "qwen3-30b-a3b qwen3-32b qwen3-4b qwen3-8b qwen3-coder-480b-a35b seed-oss-36b selene "
+      "smollm3-3b vtrain-a100 zero-bubble-a100");
   CHECK(names == std::set<std::string>(std::istream_iterator<std::string>(expected), {}));
 }
 
@@ -127,11 +129,23 @@ TEST_CASE("the models have their published numbers of parameters") {
       {"mixtral-8x7b", 46'702'792'704},
       {"qwen3-0.6b", 596'049'920},
       {"qwen3-1.7b", 1'720'574'976},
+      {"mixtral-8x22b", 140'620'634'112},
+      {"llama3.2-3b", 3'212'749'824},
+      {"smollm3-3b", 3'075'098'624},
+      {"phi-4", 14'659'507'200},
+      {"mistral-small-24b", 23'572'403'200},
+      {"devstral-2-123b", 125'025'988'608},
+      {"seed-oss-36b", 36'151'104'512},
+      {"qwen3-4b", 4'022'468'096},
+      {"qwen3-8b", 8'190'735'360},
+      {"qwen3-14b", 14'768'307'200},
       {"qwen3-32b", 32'762'123'264},
+      {"qwen3-coder-480b-a35b", 480'154'875'392},
       {"qwen3-30b-a3b", 30'532'122'624},
       {"qwen3-235b-a22b", 235'093'634'560},
       // Without the biases of the choice, which are not trained: one per expert and layer.
       {"ernie-4.5-21b-a3b", 21'825'437'888 - 27 * 64},
+      {"minimax-m2", 228'689'764'864 - 62 * 256},
       {"glm-4.5-air", 106'852'251'264 - 45 * 128},
       {"glm-4.5", 352'797'829'024 - 89 * 160},
       {"gpt-oss-20b", 20'914'757'184},

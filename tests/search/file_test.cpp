@@ -144,4 +144,90 @@ TEST_CASE("without a price, cost is said to rank as time") {
   CHECK_FALSE(contains(prepare_search(request).assumptions.back(), "cost ranks like time"));
 }
 
+namespace {
+
+// Qwen3's blocks, small. `more`: further keys.
+std::string config_json(const std::string& more) {
+  return R"({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 1024,
+    "head_dim": 128, "intermediate_size": 3072, "max_position_embeddings": 40960,
+    "num_attention_heads": 16, "num_hidden_layers": 28, "num_key_value_heads": 8,
+    "rms_norm_eps": 1e-06, "rope_theta": 1000000, "tie_word_embeddings": true,
+    "torch_dtype": "bfloat16", "bos_token_id": 151643, "vocab_size": 151936)" +
+         more + "}";
+}
+
+}  // namespace
+
+TEST_CASE("a config.json of Hugging Face can be planned, and what was assumed is said") {
+  const TemporaryFolder folder;
+  write(folder / "config.json", config_json(""));
+  SearchRequest request = request_for(folder / "config.json");
+  const SearchBase base = prepare_search(request);
+  CHECK(num_parameters(base.scenario.model) == 596'049'920);  // Qwen3-0.6B.
+  CHECK(base.scenario.model.seq_len == 8192);
+  CHECK(base.scenario.training.precision == DType::bf16);
+  REQUIRE(!base.assumptions.empty());
+  CHECK(contains(base.assumptions.front(), "model.seq_len = 8192 assumed"));
+  CHECK(contains(base.ignored.front(), "the file's"));
+  CHECK(base.warnings.empty());
+  request.seq_len = 2048;
+  const SearchBase given = prepare_search(request);
+  CHECK(given.scenario.model.seq_len == 2048);
+  for (const std::string& words : given.assumptions) CHECK_FALSE(contains(words, "model.seq_len"));
+}
+
+TEST_CASE("a config.json is refused as import refuses it, and approximated with warnings") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "config.json";
+  write(file, config_json(R"(, "num_nextn_predict_layers": 1)"));
+  SearchRequest request = request_for(file);
+  CHECK(contains(refusal_of([&] { (void)prepare_search(request); }), "E1355"));
+  CHECK(contains(refusal_of([&] { (void)prepare_search(request); }), "multi-token prediction"));
+  request.approximate = true;
+  const SearchBase base = prepare_search(request);
+  REQUIRE(base.warnings.size() == 1);
+  CHECK(contains(base.warnings.front(), "multi-token prediction"));
+  request.approximate = false;
+  write(file, config_json(R"(, "mixture_of_depths": 2)"));
+  CHECK(contains(refusal_of([&] { (void)prepare_search(request); }), "E1347"));
+  write(file, R"({"model_type": "mamba"})");
+  CHECK(contains(refusal_of([&] { (void)prepare_search(request); }), "E1358"));
+}
+
+TEST_CASE("plan prints a config.json's warnings, and run says where such a file is taken") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "config.json";
+  write(file, config_json(R"(, "attention_dropout": 0.1)"));
+  const Printed planned = shardsim({"plan",
+                                    file,
+                                    "--gpus",
+                                    "8",
+                                    "--gpu",
+                                    "h100",
+                                    "-q",
+                                    "--time-limit",
+                                    "0",
+                                    "--fix",
+                                    "tp=1",
+                                    "--fix",
+                                    "pp=1",
+                                    "--fix",
+                                    "cp=1",
+                                    "--fix",
+                                    "recompute=full",
+                                    "--fix",
+                                    "zero_stage=3",
+                                    "--fix",
+                                    "micro_batch_size=1"});
+  INFO(planned.err << planned.out);
+  CHECK(planned.exit_code == 0);
+  CHECK(contains(planned.err, "warning: attention_dropout 0.1"));
+  CHECK(contains(planned.out, "ignored: the file's"));
+  CHECK(contains(planned.out, "bos_token_id"));
+  const Printed run = shardsim({"run", file});
+  CHECK(run.exit_code == 2);
+  CHECK(contains(run.err, "E0114"));
+  CHECK(contains(run.err, "shardsim import hf"));
+}
+
 }  // namespace shardsim::test

@@ -22,7 +22,7 @@ namespace {
 
 constexpr MuonCoefficients kBoth[] = {MuonCoefficients::quintic, MuonCoefficients::simple};
 
-Tensor tensor_of(Runtime& runtime, const RowMatrix& matrix, DType dtype = DType::fp64) {
+Tensor tensor_of_matrix(Runtime& runtime, const RowMatrix& matrix, DType dtype = DType::fp64) {
   Tensor tensor =
       runtime.allocate(MemoryCategory::optimizer, {matrix.rows(), matrix.cols()}, dtype);
   store(tensor, values_of(matrix));
@@ -32,7 +32,7 @@ Tensor tensor_of(Runtime& runtime, const RowMatrix& matrix, DType dtype = DType:
 RowMatrix orthogonalized(const MuonOptions& options, const RowMatrix& matrix,
                          DType dtype = DType::fp64) {
   RecordingRuntime runtime(true);
-  return matrix_of(newton_schulz(runtime, options, tensor_of(runtime, matrix, dtype),
+  return matrix_of(newton_schulz(runtime, options, tensor_of_matrix(runtime, matrix, dtype),
                                  smaller_side(matrix.rows(), matrix.cols())));
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("the side that is multiplied changes the cost and not the result") {
   const RowMatrix matrix = numbers(3, 8, 1.0);
   RecordingRuntime runtime(true);
   const RowMatrix by_columns =
-      matrix_of(newton_schulz(runtime, {}, tensor_of(runtime, matrix), GramSide::columns));
+      matrix_of(newton_schulz(runtime, {}, tensor_of_matrix(runtime, matrix), GramSide::columns));
   CHECK((by_columns - orthogonalized({}, matrix)).cwiseAbs().maxCoeff() < 1e-12);
   std::int64_t flops = 0;
   for (const ComputeOp& op : runtime.ops()) flops += op.flops;

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+
+#include "strategies/model/row_matrix.hpp"
+
+// Some columns of a tensor's rows, for layers that read and write parts of a wider tensor: one
+// projection gives queries, keys, values and gates side by side, and its gradient is filled part by
+// part.
+namespace shardsim {
+
+/// Columns [first, first + count) of the rows of `tensor`.
+struct Columns {
+  Tensor tensor;
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+
+  [[nodiscard]] DType dtype() const { return tensor.dtype(); }
+  [[nodiscard]] std::int64_t num_bytes() const {
+    return num_rows(tensor) * count * size_of(tensor.dtype());
+  }
+  [[nodiscard]] std::int64_t at(std::int64_t row, std::int64_t column) const {
+    return row * last_dim(tensor) + first + column;
+  }
+  [[nodiscard]] double get(std::int64_t row, std::int64_t column) const {
+    return tensor.get(at(row, column));
+  }
+  void set(std::int64_t row, std::int64_t column, double value) const {
+    tensor.set(at(row, column), value);
+  }
+};
+
+[[nodiscard]] inline Columns all_columns(const Tensor& tensor) {
+  return {tensor, 0, last_dim(tensor)};
+}
+
+/// Throws as require_size does, unless there are so many rows and columns.
+inline void require_columns(const char* layer, const char* what, const Columns& columns,
+                            std::int64_t rows, std::int64_t count) {
+  require_size(layer, what, num_rows(columns.tensor) * columns.count, rows * count);
+  const std::int64_t end = columns.first + columns.count;
+  if (end > last_dim(columns.tensor)) require_size(layer, what, end, last_dim(columns.tensor));
+}
+
+/// A block of rows and columns.
+struct Block {
+  std::int64_t row = 0;
+  std::int64_t rows = 0;
+  std::int64_t column = 0;
+  std::int64_t columns = 0;
+};
+
+/// REQUIRES: data, a block within the columns.
+[[nodiscard]] inline RowMatrix load_block(const Columns& from, const Block& block) {
+  RowMatrix values(block.rows, block.columns);
+  for (std::int64_t row = 0; row < block.rows; ++row) {
+    for (std::int64_t i = 0; i < block.columns; ++i) {
+      values(row, i) = from.get(block.row + row, block.column + i);
+    }
+  }
+  return values;
+}
+/// REQUIRES: a block within the matrix.
+inline void add_block(RowMatrix& to, const Block& block, const RowMatrix& values) {
+  to.block(block.row, block.column, block.rows, block.columns) += values;
+}
+inline void store_block(const Columns& to, const Block& block, const RowMatrix& values) {
+  for (std::int64_t row = 0; row < block.rows; ++row) {
+    for (std::int64_t i = 0; i < block.columns; ++i) {
+      to.set(block.row + row, block.column + i, values(row, i));
+    }
+  }
+}
+
+}  // namespace shardsim
