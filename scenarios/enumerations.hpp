@@ -19,6 +19,7 @@
 namespace shardsim {
 
 // Enumerations of larger headers.
+enum class Activation : std::uint8_t;          // strategies/model/feed_forward_activation.hpp
 enum class Algorithm : std::uint8_t;           // sim/hardware/collective.hpp
 enum class AttentionReach : std::uint8_t;      // strategies/model/attention_mask.hpp
 enum class FeedForward : std::uint8_t;         // strategies/model/layer_options.hpp
@@ -27,6 +28,8 @@ enum class MuonCoefficients : std::uint8_t;    // strategies/optimizer/muon.hpp
 enum class MuonDataParallel : std::uint8_t;    // strategies/optimizer/muon.hpp
 enum class MuonScale : std::uint8_t;           // strategies/optimizer/muon.hpp
 enum class MuonTensorParallel : std::uint8_t;  // strategies/optimizer/muon.hpp
+enum class NormKind : std::uint8_t;            // strategies/model/model_norm.hpp
+enum class NormPlacement : std::uint8_t;       // strategies/model/model_norm.hpp
 enum class NormType;                           // strategies/gradient_sync/gradient_sync.hpp
 enum class QueryKeyNorm : std::uint8_t;        // strategies/model/make_model.hpp
 enum class Recompute : std::uint8_t;           // strategies/model/make_model.hpp
@@ -58,6 +61,11 @@ inline constexpr std::array<const char*, 3> kAttentionReachNames = {"full", "sli
 inline constexpr std::array<const char*, 3> kFeedForwardNames = {"auto", "dense", "experts"};
 inline constexpr std::array<const char*, 4> kQueryKeyNormNames = {"none", "per_head", "whole",
                                                                   "weightless"};
+inline constexpr std::array<const char*, 6> kActivationNames = {
+    "relu", "gelu_tanh", "squared_relu", "swiglu", "geglu_tanh", "clamped_swiglu"};
+inline constexpr std::array<const char*, 3> kNormKindNames = {"rms_norm", "layer_norm",
+                                                              "layer_norm_without_bias"};
+inline constexpr std::array<const char*, 3> kNormPlacementNames = {"pre", "post", "sandwich"};
 inline constexpr std::array<const char*, 2> kRouterScoreNames = {"softmax", "sigmoid"};
 inline constexpr std::array<const char*, 2> kGroupScoreNames = {"sum", "maximum"};
 inline constexpr std::array<const char*, 3> kRecomputeNames = {"none", "selective", "full"};
@@ -90,6 +98,9 @@ inline std::span<const char* const> choice_names(RoutingKind) { return routing_n
 inline std::span<const char* const> choice_names(AttentionReach) { return kAttentionReachNames; }
 inline std::span<const char* const> choice_names(FeedForward) { return kFeedForwardNames; }
 inline std::span<const char* const> choice_names(QueryKeyNorm) { return kQueryKeyNormNames; }
+inline std::span<const char* const> choice_names(Activation) { return kActivationNames; }
+inline std::span<const char* const> choice_names(NormKind) { return kNormKindNames; }
+inline std::span<const char* const> choice_names(NormPlacement) { return kNormPlacementNames; }
 inline std::span<const char* const> choice_names(RouterScore) { return kRouterScoreNames; }
 inline std::span<const char* const> choice_names(GroupScore) { return kGroupScoreNames; }
 inline std::span<const char* const> choice_names(Recompute) { return kRecomputeNames; }

@@ -139,6 +139,7 @@ std::vector<Field> joined(std::initializer_list<std::vector<Field>> parts);
 
 std::vector<Field> document_fields();
 std::vector<Field> model_fields();
+std::vector<Field> block_shape_fields();
 std::vector<Field> layer_fields();
 std::vector<Field> prediction_fields();
 std::vector<Section> layer_sections();

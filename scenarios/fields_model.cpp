@@ -16,6 +16,7 @@ Field latent_field(const char* path, Member member) {
   });
 }
 
+bool is_transformer(const Scenario& s) { return s.model.family != ModelFamily::mlp; }
 bool has_experts(const Scenario& s) { return s.model.num_experts > 0; }
 
 // A row that only a model with experts reads.
@@ -71,7 +72,8 @@ std::vector<Field> model_fields() {
           .same_as({{"Hugging Face", "model_type"}})
           .foreign({{"Hugging Face", "architectures"}})
           .doc("mlp: linear layers with ReLU. gpt2: layer norm, GELU, learned positions, biases. "
-               "llama: RMS norm, SwiGLU, rotary positions, grouped-query heads, no biases."),
+               "llama: RMS norm, SwiGLU, rotary positions, grouped-query heads, no biases, unless "
+               "other fields say otherwise."),
       model_field("model.num_layers", &M::num_layers)
           .range(1, kTwoTo14)
           .derived("the length of layers; without a list it must be given")
@@ -182,8 +184,7 @@ std::vector<Field> model_fields() {
                     {"Hugging Face", "layer_norm_epsilon"},
                     {"Megatron-LM", "layernorm_epsilon"},
                     {"torchtitan", "norm_eps"}})
-          .acts_when("family is gpt2 or llama",
-                     [](const Scenario& s) { return s.model.family != ModelFamily::mlp; })
+          .acts_when("family is gpt2 or llama", is_transformer)
           .of_values()
           .doc("Added to the variance in layer norm and RMS norm."),
       model_field("model.rope_theta", &M::rope_theta)

@@ -89,7 +89,7 @@ Count muon_bytes(const Scenario& s) {
 // Per layer 4 all_reduces and 2 more with full recomputation, 12 b s h for each other rank. With
 // sequence parallelism 4 gathers and 4 scatters, 2 gathers again, 4 recomputed, 14 b s h. Embedding
 // and head: 4 or 5. Cross entropy: 3 all_reduces of a number per token. Once a step, with sequence
-// parallelism, an all_reduce of all unsplit parameters: norms, biases, positions, at most 17 h per
+// parallelism, an all_reduce of all unsplit parameters: norms, biases, positions, at most 22 h per
 // layer, and down projections of latents.
 Count tensor_parallel_bytes(const Scenario& s) {
   const ModelSpec& m = s.model;
@@ -102,7 +102,7 @@ Count tensor_parallel_bytes(const Scenario& s) {
   const std::int64_t experts =
       m.num_experts * layers_of(m) *
       (m.hidden_size * (2 + 3 * m.moe_ffn_hidden_size) + 2 * m.moe_ffn_hidden_size + 1);
-  const std::int64_t whole = (17 * (layers_of(m) + 1) + m.max_position_embeddings) * m.hidden_size +
+  const std::int64_t whole = (22 * (layers_of(m) + 1) + m.max_position_embeddings) * m.hidden_size +
                              layers_of(m) * latents_of(m) * (m.hidden_size + 1) + experts;
   const Count replicated =
       product_if_fits({2 * (t - 1), whole, s.parallelism.gradient_ranks(), s.execution.steps});

@@ -17,15 +17,30 @@ std::int64_t gpt2_parameters(const ModelSpec& m) {
   return tables + m.num_layers * layer + 2 * h + head;
 }
 
+// Gate, up and down, or up and down alone.
+std::int64_t matrices_of(const ModelSpec& m) {
+  return ActivationForm{.kind = m.activation}.is_gated() ? 3 : 2;
+}
+
+// Norms of the residual stream in a layer, and the parameters of one.
+std::int64_t norms_of_layer(const ModelSpec& m) {
+  const std::int64_t branches = m.parallel_block ? 1 : 2;
+  return branches * (m.norm_placement == NormPlacement::sandwich ? 2 : 1);
+}
+std::int64_t norm_parameters(const ModelSpec& m) {
+  return m.norm_kind == NormKind::layer ? 2 * m.hidden_size : m.hidden_size;
+}
+
 // In one layer, with the router and the shared expert.
 std::int64_t expert_parameters(const ModelSpec& m) {
   const std::int64_t h = m.hidden_size;
   const std::int64_t f = m.moe_ffn_hidden_size;
+  const std::int64_t of_columns = (matrices_of(m) - 1) * f;
   const std::int64_t biases = (m.moe_router_logit_bias ? m.num_experts : 0) +
-                              (m.moe_expert_bias ? m.num_experts * (2 * f + h) : 0);
+                              (m.moe_expert_bias ? m.num_experts * (of_columns + h) : 0);
   const std::int64_t gate = m.moe_shared_gate ? h : 0;
-  return m.num_experts * h + 3 * (m.num_experts * f + m.moe_shared_ffn_hidden_size) * h + biases +
-         gate;
+  const std::int64_t width = m.num_experts * f + m.moe_shared_ffn_hidden_size;
+  return m.num_experts * h + matrices_of(m) * width * h + biases + gate;
 }
 
 // Queries, keys and values, in one layer.
@@ -61,16 +76,18 @@ std::int64_t attention_parameters(const ModelSpec& m, std::int64_t index) {
 
 std::int64_t llama_layer_parameters(const ModelSpec& m, std::int64_t index) {
   const std::int64_t h = m.hidden_size;
-  const std::int64_t feed_forward =
-      m.has_experts(index) ? expert_parameters(m) : 3 * h * m.ffn_hidden_size;
-  return attention_parameters(m, index) + 2 * h + feed_forward;
+  const std::int64_t f = m.ffn_hidden_size;
+  const std::int64_t dense =
+      matrices_of(m) * h * f + (m.mlp_bias ? (matrices_of(m) - 1) * f + h : 0);
+  return attention_parameters(m, index) + norms_of_layer(m) * norm_parameters(m) +
+         (m.has_experts(index) ? expert_parameters(m) : dense);
 }
 
 std::int64_t llama_parameters(const ModelSpec& m) {
   const std::int64_t table = m.vocab_size * m.hidden_size;
   std::int64_t layers = 0;
   for (std::int64_t i = 0; i < m.num_layers; ++i) layers += llama_layer_parameters(m, i);
-  return table + layers + m.hidden_size + (m.tied_embeddings ? 0 : table);
+  return table + layers + norm_parameters(m) + (m.tied_embeddings ? 0 : table);
 }
 
 std::int64_t mlp_parameters(const ModelSpec& m) {

@@ -51,9 +51,20 @@ struct ModelSpec {
   double attention_scale = 0;      // of scores; 0: 1 / sqrt(head_dim)
   double attention_logit_cap = 0;  // 0: none
   double final_logit_cap = 0;      // 0: none
-  double rope_theta = 0;           // llama: base of the rotary embedding
-  std::int64_t rotary_dim = 0;     // llama: elements of a head that turn
-  std::int64_t num_experts = 0;    // llama: in place of blocks' MLP; 0: none, nor what follows
+  // The shape of a block.
+  Activation activation{};         // relu; of the family
+  double swiglu_limit = 0;         // clamped_swiglu
+  bool mlp_bias = false;           // of dense MLPs
+  NormKind norm_kind{};            // rms_norm
+  NormPlacement norm_placement{};  // pre
+  bool norm_zero_centred = false;
+  bool parallel_block = false;
+  double embedding_scale = 1;
+  double residual_scale = 1;
+  double logit_scale = 1;
+  double rope_theta = 0;         // llama: base of the rotary embedding
+  std::int64_t rotary_dim = 0;   // llama: elements of a head that turn
+  std::int64_t num_experts = 0;  // llama: in place of blocks' MLP; 0: none, nor what follows
   std::int64_t num_experts_per_token = 0;
   std::int64_t moe_ffn_hidden_size = 0;         // of one expert
   bool moe_expert_bias = false;                 // on gate, up and down of each
@@ -105,7 +116,10 @@ struct ModelSpec {
 ///   h (r + d_r) + r + r n (d_n + value_head_dim), and for queries h a, or h q + q + q a if q > 0,
 ///   of which a block with E experts of width m and a shared one of width w has E h + 3 (E m + w) h
 ///   in place of 3 h f; with biases of experts E (2 m + h) more, of the router E, with a gate of
-///   the shared one h; biases of the choice are not trained
+///   the shared one h; biases of the choice are not trained;
+///   without a gate 2 in place of 3, with biases of dense MLPs 2 f + h (f + h without a gate), with
+///   other norms than one RMS norm in front of each branch: h for each norm of h, 2 h if it has a
+///   bias
 ///   mlp:   h f + f + (L - 1) (f^2 + f) + f V + V
 /// gpt2 has biases and two layer norms of 2 h in each layer: 3 a + 6 h + f = 4 h (norms) + 3 a
 /// (query, key, value) + h (projection) + f (first linear) + h (second). Source: Radford et al.

@@ -18,6 +18,7 @@ void resolve_layers(Reading& r);
 void resolve_prediction(Reading& r);
 /// REQUIRES: resolve_layers(); the rest of attention read.
 void resolve_latent_attention(Reading& r);
+void resolve_block_shape(Reading& r);
 /// Reports that a family needs a field of "model" which is not given.
 void need(Reading& r, const std::string& path, const std::string& family);
 void resolve_system(Reading& r);

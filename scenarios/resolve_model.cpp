@@ -299,6 +299,7 @@ void resolve_model(Reading& r) {
     resolve_attention(r);
   }
   resolve_attention_choices(r);
+  resolve_block_shape(r);
   resolve_rotary_dim(r);
   resolve_attention_biases(r);
   resolve_latent_attention(r);

@@ -39,5 +39,10 @@ class Flags {
 /// The flags of a model with its experts.
 void add_model(const ModelSpec& model, Flags& flags);
 void add_experts(const ModelSpec& model, Flags& flags);
+/// Activation, norms and factors; biases. REQUIRES: a llama.
+void add_block_shape(const ModelSpec& model, Flags& flags);
+void add_biases(const ModelSpec& model, Flags& flags);
+/// Whether each linear layer of the blocks has a bias.
+[[nodiscard]] bool has_all_biases(const ModelSpec& model);
 
 }  // namespace shardsim

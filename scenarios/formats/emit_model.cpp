@@ -165,22 +165,17 @@ void add_model(const ModelSpec& model, Flags& flags) {
     flags.flag(megatron::kHeadDim, model.head_dim);
   }
   add_attention(model, flags);
-  if (model.family == ModelFamily::llama && model.query_key_value_bias) flags.flag("add-qkv-bias");
-  if (model.family == ModelFamily::llama && model.attention_out_bias) {
-    flags.note("Megatron-LM has no bias of attention's output (attention_out_bias) alone");
-  }
   flags.flag(megatron::kLength, model.seq_len);
   flags.flag(megatron::kPositions, model.max_position_embeddings);
   if (model.family == ModelFamily::llama) {
-    flags.flag("swiglu");
-    flags.flag("normalization", "RMSNorm");
+    add_block_shape(model, flags);
     flags.flag("position-embedding-type", "rope");
     flags.flag(megatron::kRotaryBase, static_cast<std::int64_t>(model.rope_theta));
     if (!model.is_latent() && model.rotary_dim != model.head_dim) {
       flags.flag("rotary-percent", fmt::format("{}", static_cast<double>(model.rotary_dim) /
                                                          static_cast<double>(model.head_dim)));
     }
-    flags.flag("disable-bias-linear");
+    add_biases(model, flags);
   }
   if (!model.tied_embeddings) flags.flag(megatron::kUntied);
 }
@@ -195,7 +190,7 @@ void add_experts(const ModelSpec& model, Flags& flags) {
     flags.flag(megatron::kSharedFfn, model.moe_shared_ffn_hidden_size);
     if (model.moe_shared_gate) flags.flag("moe-shared-expert-gate");
   }
-  if (model.moe_expert_bias) {
+  if (model.moe_expert_bias && !has_all_biases(model)) {
     flags.note(
         "Megatron-LM has no biases of experts (moe_expert_bias) beside layers without biases");
   }

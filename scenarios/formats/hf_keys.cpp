@@ -150,8 +150,11 @@ constexpr const char* kOfOtherPrograms[] = {"pretraining_tp", "ep_size", "router
                                             "mamba_ssm_dtype", "moe_use_aux_free"};
 
 // Where the readers have asked for what these would change, they say it again.
-constexpr const char* kSaidElsewhere[] = {"use_sliding_window", "max_window_layers",
-                                          "experts_per_token", "qk_head_dim"};
+constexpr const char* kSaidElsewhere[] = {
+    "use_sliding_window", "max_window_layers", "experts_per_token", "qk_head_dim",
+    // Command A and Gemma 3.
+    "layer_switch", "use_parallel_block", "use_gated_activation", "order_of_interleaved_layers",
+    "_sliding_window_pattern"};
 
 struct HfHarmless {
   std::span<const char* const> keys;

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/formats/hf_shape.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -81,6 +83,7 @@ std::vector<HfLayer> read_hf_layers(ForeignObject& config, const std::string& mo
                                     std::int64_t num_layers, bool sinks) {
   std::vector<HfLayer> layers(static_cast<std::size_t>(num_layers));
   for (HfLayer& layer : layers) layer.sinks = sinks;
+  const HfPattern pattern = read_hf_pattern(config, model_type);
   if (const auto* kinds = list_of(config, "layer_types", num_layers)) {
     (void)config.truth("use_sliding_window");  // The list says which layers have it.
     (void)config.integer("max_window_layers", {0, 1LL << 31});
@@ -89,8 +92,17 @@ std::vector<HfLayer> read_hf_layers(ForeignObject& config, const std::string& mo
       const char* const ours = kind.is_string() ? attention_of(kind.string()) : nullptr;
       if (ours != nullptr) layers[i].attention = ours;  // The others have been refused.
     }
+  } else if (pattern.period > 0) {
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      if ((static_cast<std::int64_t>(i) + 1) % pattern.period != 0) layers[i].attention = "sliding";
+    }
   } else {
     read_windows(config, model_type, layers);
+  }
+  for (HfLayer& layer : layers) {
+    const bool is_full = layer.attention == "full";
+    if (is_full) layer.rotary = pattern.full_turn;
+    if (!is_full) layer.rope_theta = pattern.sliding_rope_theta;
   }
   // Its ones are the layers that have rotary positions.
   if (const auto* rotary = list_of(config, "no_rope_layers", num_layers)) {
@@ -109,10 +121,12 @@ std::vector<HfLayer> read_hf_layers(ForeignObject& config, const std::string& mo
   return layers;
 }
 
-void write_hf_layers(ForeignObject& config, const std::vector<HfLayer>& layers, Import& import) {
+void write_hf_layers(ForeignObject& config, const std::vector<HfLayer>& layers,
+                     const std::string& model_type, Import& import) {
   const std::size_t period = period_of(layers);
   if (period == 1 && layers.front() == HfLayer{}) return;
-  const std::int64_t window = config.integer("sliding_window", kForeignNumber).value_or(0);
+  const std::int64_t window = config.integer("sliding_window", kForeignNumber)
+                                  .value_or(read_hf_pattern(config, model_type).window);
   const std::int64_t chunk = config.integer("attention_chunk_size", kForeignNumber).value_or(0);
   std::vector<ImportItem> items;
   for (std::size_t i = 0; i < period;) {
@@ -125,6 +139,7 @@ void write_hf_layers(ForeignObject& config, const std::vector<HfLayer>& layers, 
     if (layer.attention == "chunked") item.emplace_back("chunk_size", chunk);
     if (!layer.rotary) item.emplace_back("rotary", false);
     if (layer.sinks) item.emplace_back("sinks", true);
+    if (layer.rope_theta > 0.0) item.emplace_back("rope_theta", layer.rope_theta);
     const std::int64_t repeats =
         period == 1 ? static_cast<std::int64_t>(layers.size()) : static_cast<std::int64_t>(end - i);
     if (repeats > 1) item.emplace_back("repeats", repeats);

@@ -14,6 +14,7 @@ struct HfLayer {
   std::string attention = "full";  ///< As model.layers has it.
   bool rotary = true;
   bool sinks = false;
+  double rope_theta = 0.0;  ///< 0: the model's.
 
   friend bool operator==(const HfLayer&, const HfLayer&) = default;
 };
@@ -30,6 +31,7 @@ void add_unknown_hf_layers(ForeignObject& config, std::vector<std::string>& list
 
 /// Writes model.layers, unless all are as layers are without it. A pattern that comes again is
 /// written once, with model.layers_cycle.
-void write_hf_layers(ForeignObject& config, const std::vector<HfLayer>& layers, Import& import);
+void write_hf_layers(ForeignObject& config, const std::vector<HfLayer>& layers,
+                     const std::string& model_type, Import& import);
 
 }  // namespace shardsim

@@ -61,6 +61,21 @@ constexpr std::array kHfFamilies = {
              .score = RouterScore::sigmoid,
              .choice_bias = true},
     HfFamily{.model_type = "ernie4_5_moe", .experts = true, .tied = true, .choice_bias = true},
+    HfFamily{.model_type = "gemma2", .tied = true, .defaults = {.head_dim = 256}},
+    HfFamily{.model_type = "gemma3_text",
+             .tied = true,
+             .rope_theta = 1e6,
+             .defaults = {.heads = 8,
+                          .key_value_heads = 4,
+                          .head_dim = 256,
+                          .vocab = 262208,
+                          .positions = 131072}},
+    HfFamily{.model_type = "olmo2"},
+    HfFamily{.model_type = "olmo3"},
+    HfFamily{.model_type = "exaone4"},
+    HfFamily{.model_type = "cohere2", .tied = true},
+    HfFamily{.model_type = "nemotron", .rotary_part = 0.5},
+    HfFamily{.model_type = "granite"},
     HfFamily{.model_type = "gpt_oss", .experts = true, .attention_bias = true, .gpt_oss = true},
 };
 
@@ -68,11 +83,13 @@ constexpr std::array kHfFamilies = {
 class Required {
  public:
   explicit Required(ForeignObject& config) : config_(&config) {}
+  // `otherwise`: where it is missing, if above 0.
   std::int64_t integer(const std::vector<std::string>& keys,
-                       const ForeignRange& range = kForeignSize) {
+                       const ForeignRange& range = kForeignSize, std::int64_t otherwise = 0) {
     for (const std::string& key : keys) {
       if (const auto value = config_->integer(key, range)) return *value;
     }
+    if (otherwise > 0) return otherwise;
     missing_.push_back(keys.front());
     return 1;
   }
@@ -137,13 +154,13 @@ void read_experts(ForeignObject& config, const HfFamily& family, Required& requi
   read_router(config, family, model.router);
 }
 
-void read_rope(ForeignObject& config, HfModel& model) {
-  constexpr double kDefault = 10000.0;
+void read_rope(ForeignObject& config, const HfFamily& family, HfModel& model) {
   ForeignObject parameters = config.inner("rope_parameters");
-  model.rope_theta =
-      config.number("rope_theta").value_or(parameters.number("rope_theta").value_or(kDefault));
-  const double part = config.number("partial_rotary_factor")
-                          .value_or(parameters.number("partial_rotary_factor").value_or(1.0));
+  model.rope_theta = config.number("rope_theta")
+                         .value_or(parameters.number("rope_theta").value_or(family.rope_theta));
+  const double part =
+      config.number("partial_rotary_factor")
+          .value_or(parameters.number("partial_rotary_factor").value_or(family.rotary_part));
   // As transformers rounds it.
   model.rotary_dim =
       config.integer("rotary_dim", kForeignSize)
@@ -179,32 +196,31 @@ std::vector<std::string> hf_family_names() {
   return names;
 }
 
-std::int64_t HfModel::num_small_parameters() const {
-  const std::int64_t moe_layers = num_experts > 0 ? num_layers - dense_layers : 0;
-  const std::int64_t dense = mlp_bias ? 2 * ffn + hidden : 0;
-  return (num_layers - moe_layers) * dense;
-}
-
 std::int64_t HfModel::layer_parameters(bool with_experts) const {
   const std::int64_t attention = is_latent() ? latent_attention(*this) : plain_attention(*this);
-  std::int64_t sparse = hidden * num_experts + 3 * hidden * (num_experts * expert_ffn + shared_ffn);
+  const std::int64_t matrices = shape.matrices();
+  std::int64_t sparse =
+      hidden * num_experts + matrices * hidden * (num_experts * expert_ffn + shared_ffn);
   if (shared_gate) sparse += hidden;
-  if (expert_bias) sparse += num_experts * (2 * expert_ffn + hidden) + num_experts;
+  if (expert_bias) sparse += num_experts * ((matrices - 1) * expert_ffn + hidden) + num_experts;
   if (router.has_choice_bias()) sparse += num_experts;
-  const std::int64_t head_norms = query_key_norm == QueryKeyNorm::per_head ? 2 * head_dim
-                                  : query_key_norm == QueryKeyNorm::whole
-                                      ? (heads + key_value_heads) * head_dim
-                                      : 0;
+  const std::int64_t per_head = shape.query_key_norm == QueryKeyNorm::per_head ? 2 : 0;
+  const std::int64_t query_key_norms = shape.query_key_norm == QueryKeyNorm::whole
+                                           ? (heads + key_value_heads) * head_dim
+                                           : per_head * head_dim;
+  const std::int64_t dense =
+      matrices * hidden * ffn + (mlp_bias ? (matrices - 1) * ffn + hidden : 0);
   const std::int64_t biases =
       (query_bias ? (heads + 2 * key_value_heads) * head_dim : 0) + (output_bias ? hidden : 0);
-  return attention + 2 * hidden + head_norms + biases + sinks +
-         (with_experts ? sparse : 3 * hidden * ffn);
+  return attention + shape.norms(hidden) + query_key_norms + biases + sinks +
+         (with_experts ? sparse : dense);
 }
 
 std::int64_t HfModel::num_parameters() const {
   const std::int64_t moe_layers = num_experts > 0 ? num_layers - dense_layers : 0;
+  const std::int64_t last_norm = shape.norm == NormKind::layer ? 2 * hidden : hidden;
   return (tied ? 1 : 2) * vocab * hidden + moe_layers * layer_parameters(true) +
-         (num_layers - moe_layers) * layer_parameters(false) + hidden + num_small_parameters();
+         (num_layers - moe_layers) * layer_parameters(false) + last_norm;
 }
 
 std::int64_t HfModel::prediction_parameters() const {
@@ -219,26 +235,34 @@ HfModel read_hf_model(ForeignObject& config, const HfFamily& family, bool tied,
   model.num_layers = required.integer({"num_hidden_layers"}, kForeignDegree);
   model.hidden = required.integer({"hidden_size"});
   model.ffn = required.integer({"intermediate_size"});
-  model.heads = required.integer({"num_attention_heads"}, kForeignDegree);
-  model.vocab = required.integer({"vocab_size"});
-  model.positions = required.integer({"max_position_embeddings"});
+  const HfDefaults& defaults = family.defaults;
+  model.heads = required.integer({"num_attention_heads"}, kForeignDegree, defaults.heads);
+  model.vocab = required.integer({"vocab_size"}, kForeignSize, defaults.vocab);
+  model.positions = required.integer({"max_position_embeddings"}, kForeignSize, defaults.positions);
   if (family.experts) read_experts(config, family, required, model);
   required.require_all(file, family.model_type);
   model.key_value_heads =
-      config.integer("num_key_value_heads", kForeignDegree).value_or(model.heads);
-  model.head_dim = config.integer("head_dim", kForeignSize).value_or(model.hidden / model.heads);
+      config.integer("num_key_value_heads", kForeignDegree)
+          .value_or(defaults.key_value_heads > 0 ? defaults.key_value_heads : model.heads);
+  model.head_dim =
+      config.integer("head_dim", kForeignSize)
+          .value_or(defaults.head_dim > 0 ? defaults.head_dim : model.hidden / model.heads);
   model.tied = config.truth("tie_word_embeddings").value_or(tied);
   constexpr double kEpsilon = 1e-6;
-  model.norm_epsilon = config.number("rms_norm_eps").value_or(kEpsilon);
+  model.norm_epsilon = kEpsilon;
+  for (const char* key : {"rms_norm_eps", "layer_norm_eps", "norm_eps"}) {
+    if (const auto epsilon = config.number(key)) model.norm_epsilon = *epsilon;
+  }
   const bool bias = config.truth("attention_bias").value_or(false);
   model.query_bias = family.attention_bias || bias || config.truth("qkv_bias").value_or(false);
   model.output_bias = config.truth("attention_out_bias")
                           .value_or(bias && family.output_bias && !family.attention_bias);
   model.mlp_bias = config.truth("mlp_bias").value_or(false);
+  model.shape = read_hf_shape(config, model.model_type, model.hidden);
   if (config.truth("use_qk_norm").value_or(family.query_key_norm)) {
     const bool is_whole = config.written("qk_norm_type") == "\"per_layer\"";
     if (is_whole) (void)config.text("qk_norm_type");
-    model.query_key_norm = is_whole ? QueryKeyNorm::whole : family.norm_kind;
+    model.shape.query_key_norm = is_whole ? QueryKeyNorm::whole : family.norm_kind;
   }
   if (family.gpt_oss) {
     model.sinks = model.heads;
@@ -246,7 +270,7 @@ HfModel read_hf_model(ForeignObject& config, const HfFamily& family, bool tied,
     model.output_bias = true;
   }
   read_latent(config, model);
-  read_rope(config, model);
+  read_rope(config, family, model);
   return model;
 }
 

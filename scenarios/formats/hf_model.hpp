@@ -8,11 +8,21 @@
 #include "strategies/model/router_options.hpp"
 
 #include "scenarios/formats/foreign_object.hpp"
+#include "scenarios/formats/hf_shape.hpp"
 #include "scenarios/formats/import.hpp"
 
 // A model from Hugging Face's config.json, with aliases and defaults of its family resolved, and
 // its number of parameters in transformers.
 namespace shardsim {
+
+/// Sizes of a family's configuration class, for files that leave them out. 0: they must give them.
+struct HfDefaults {
+  std::int64_t heads = 0;
+  std::int64_t key_value_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t vocab = 0;
+  std::int64_t positions = 0;
+};
 
 /// Properties of a family that the file does not give.
 struct HfFamily {
@@ -23,11 +33,14 @@ struct HfFamily {
   bool output_bias = true;      ///< If the file has attention_bias, the output has it, too.
   bool query_key_norm = false;  ///< If the file does not give it.
   QueryKeyNorm norm_kind = QueryKeyNorm::per_head;
-  bool gpt_oss = false;                      ///< Sinks, biases everywhere, a clamped SwiGLU.
+  bool gpt_oss = false;                      ///< Sinks, and biases everywhere.
   RouterScore score = RouterScore::softmax;  ///< Without scoring_func.
   bool normalised = true;                    ///< Without norm_topk_prob.
   bool choice_bias = false;                  ///< Experts are always chosen with a bias.
   GroupScore group_score = GroupScore::sum;
+  double rope_theta = 10000.0;
+  double rotary_part = 1.0;  ///< Share of a head that turns, if the file does not say it.
+  HfDefaults defaults = {};
 };
 
 /// Null: an unknown model_type.
@@ -51,8 +64,8 @@ struct HfModel {
   bool query_bias = false;      ///< On keys and values, too.
   bool output_bias = false;     ///< On the output of attention.
   bool mlp_bias = false;
-  QueryKeyNorm query_key_norm = QueryKeyNorm::none;
   std::int64_t sinks = 0;  ///< Per layer.
+  HfShape shape;
   // Experts; 0 if there are none.
   std::int64_t num_experts = 0;
   std::int64_t experts_per_token = 0;
@@ -75,8 +88,6 @@ struct HfModel {
   /// For each depth of multi-token prediction, beside num_parameters(): the projection of state and
   /// embedding, three norms, and a layer of the last one's kind (arXiv 2412.19437, section 2.2).
   [[nodiscard]] std::int64_t prediction_parameters() const;
-  /// Parameters that a scenario has no place for: biases of MLPs.
-  [[nodiscard]] std::int64_t num_small_parameters() const;
 
  private:
   [[nodiscard]] std::int64_t layer_parameters(bool with_experts) const;

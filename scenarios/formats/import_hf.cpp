@@ -138,18 +138,7 @@ std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily&
   if (model.is_latent()) add_hf_latent_limits(config, model, list);
   add_hf_features(config, list);
   add_unknown_hf_layers(config, list);
-  const std::string activation = config.text("hidden_act").value_or("silu");
-  if (activation != "silu" && activation != "swish") {
-    list.push_back("hidden_act " + activation + " (MLPs here are SwiGLU)");
-  }
-  constexpr double kOssLimit = 7.0;  // GptOssExperts in transformers.
-  const auto limit = config.number("swiglu_limit");
-  if (limit || family.gpt_oss) {
-    list.push_back(
-        fmt::format("swiglu_limit {}: a clamped SwiGLU (here it is not clamped, at the "
-                    "same parameters and operations)",
-                    limit.value_or(kOssLimit)));
-  }
+  add_hf_shape_limits(config, model.model_type, list);
   if (family.experts) add_hf_expert_limits(config, model, list);
   return list;
 }
@@ -167,20 +156,19 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
   import.ignore({"max_position_embeddings", std::to_string(model.positions)},
                 "rotary positions have no table");
   take_under(config, {"tie_word_embeddings"}, "model.tied_embeddings", model.tied, import);
-  take_under(config, {"rms_norm_eps"}, "model.norm_epsilon", model.norm_epsilon, import);
+  take_under(config, {"rms_norm_eps", "layer_norm_eps", "norm_eps"}, "model.norm_epsilon",
+             model.norm_epsilon, import);
   take_under(config, {"rope_theta", "rope_parameters"}, "model.rope_theta", model.rope_theta,
              import);
   if (config.has("rope_scaling")) {
     import.ignore(config.at("rope_scaling", "{...}"),
                   "angles of rotary positions and the scale of scores, which cost nothing");
   }
+  write_hf_shape(config, model.model_type, model.shape, import);
+  if (model.mlp_bias) take_under(config, {"mlp_bias"}, "model.mlp_bias", true, import);
   if (model.rotary_dim != model.head_dim && !model.is_latent()) {
     take_under(config, {"partial_rotary_factor", "rotary_dim", "rope_parameters"},
                "model.rotary_dim", model.rotary_dim, import);
-  }
-  if (model.query_key_norm != QueryKeyNorm::none) {
-    import.derive({"model_type", model.model_type}, "model.query_key_norm",
-                  std::string(to_string(model.query_key_norm)));
   }
   if (model.query_bias) {
     const ForeignValue cause = config.truth("attention_bias").value_or(false)
@@ -193,15 +181,10 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
                import);
   }
   if (family.experts) write_hf_experts(config, model, import);
-  write_hf_layers(
-      config, read_hf_layers(config, model.model_type, model.num_layers, model.sinks > 0), import);
+  write_hf_layers(config,
+                  read_hf_layers(config, model.model_type, model.num_layers, model.sinks > 0),
+                  model.model_type, import);
   write_prediction(config, model, import);
-  if (model.num_small_parameters() > 0) {
-    import.warn({"biases of MLPs", std::to_string(model.num_small_parameters())},
-                fmt::format("parameters that are not modelled, {:.4f} % of the model",
-                            100.0 * static_cast<double>(model.num_small_parameters()) /
-                                static_cast<double>(model.num_parameters())));
-  }
 }
 
 // Reads "dtype", or "torch_dtype" as it was before transformers 4.56, if the file has one.

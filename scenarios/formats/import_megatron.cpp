@@ -53,39 +53,6 @@ void import_vocabulary(MegatronArguments& arguments, const MegatronRun& run, Imp
   }
 }
 
-struct Blocks {
-  bool gated = false;
-  bool rotary = false;
-  bool root_mean_square = false;
-  bool biased = false;
-};
-
-Blocks blocks_of(MegatronArguments& arguments) {
-  Blocks blocks;
-  blocks.gated = arguments.truth("swiglu");
-  blocks.rotary = arguments.truth("use_rotary_position_embeddings") ||
-                  arguments.text("position_embedding_type").value_or("") == "rope";
-  blocks.root_mean_square = arguments.text("normalization").value_or("LayerNorm") == "RMSNorm";
-  blocks.biased =
-      arguments.truth("add_bias_linear", true) && !arguments.truth("disable_bias_linear");
-  return blocks;
-}
-
-void import_family(const Blocks& blocks, Import& import, std::vector<std::string>& limits) {
-  import.derive({"swiglu", blocks.gated ? "True" : "False"}, "model.family",
-                std::string(blocks.gated ? "llama" : "gpt2"));
-  const char* family = blocks.gated ? "a llama's" : "a gpt2's";
-  const auto compare = [&](bool as_there, bool as_here, const char* there, const char* here) {
-    if (as_there == as_here) return;
-    limits.push_back(fmt::format("{} beside {} MLP (here {} blocks have {})",
-                                 as_there ? there : here, blocks.gated ? "a gated" : "a plain",
-                                 family, as_here ? there : here));
-  };
-  compare(blocks.rotary, blocks.gated, "rotary positions", "learned positions");
-  compare(blocks.root_mean_square, blocks.gated, "RMSNorm", "LayerNorm");
-  compare(!blocks.biased, blocks.gated, "linear layers without biases", "biases");
-}
-
 // Megatron-LM divides sigmoids by their sum where there are several, and makes a softmax of the
 // chosen logits unless told to make it of all before.
 void import_router(MegatronArguments& arguments, Import& import, std::vector<std::string>& limits) {
@@ -197,7 +164,7 @@ void import_experts(MegatronArguments& arguments, Import& import,
   import_frequency(arguments, import, limits);
 }
 
-void import_attention(MegatronArguments& arguments, const Blocks& blocks, Import& import,
+void import_attention(MegatronArguments& arguments, const MegatronBlocks& blocks, Import& import,
                       std::vector<std::string>& limits) {
   const std::int64_t heads = require(arguments, megatron::kHeads, kForeignDegree, import);
   if (arguments.truth("group_query_attention"))
@@ -207,11 +174,11 @@ void import_attention(MegatronArguments& arguments, const Blocks& blocks, Import
   if (!is_latent && channels && *channels * heads != import.integer(megatron::kHidden.ours)) {
     take_integer(arguments, megatron::kHeadDim, kForeignSize, import);
   }
-  if (arguments.truth("add_qkv_bias")) {
+  if (arguments.truth("add_qkv_bias") && !import.has("model.query_key_value_bias")) {
     import.derive({"add_qkv_bias", "True"}, "model.query_key_value_bias", true);
   }
   if (is_latent) return;
-  if (arguments.truth("qk_layernorm") && !blocks.gated) {
+  if (arguments.truth("qk_layernorm") && !blocks.is_llama()) {
     import.warn({"qk_layernorm", "True"}, "a gpt2 here has no norms of queries and keys");
   } else if (arguments.truth("qk_layernorm")) {
     import.derive({"qk_layernorm", "True"}, "model.query_key_norm", std::string("per_head"));
@@ -235,8 +202,8 @@ void import_rotary(MegatronArguments& arguments, Import& import) {
 std::vector<std::string> import_megatron_model(MegatronArguments& arguments, const MegatronRun& run,
                                                Import& import) {
   std::vector<std::string> limits;
-  const Blocks blocks = blocks_of(arguments);
-  import_family(blocks, import, limits);
+  const MegatronBlocks blocks = read_megatron_blocks(arguments);
+  import_megatron_blocks(blocks, import, limits);
   require(arguments, megatron::kLayers, kForeignDegree, import);
   if (take_integer(arguments, {"mtp_num_layers", "model.mtp_num_layers"}, kForeignDegree, import)) {
     take_number(arguments, {"mtp_loss_scaling_factor", "model.mtp_loss_scaling_factor"}, import);
@@ -246,7 +213,7 @@ std::vector<std::string> import_megatron_model(MegatronArguments& arguments, con
     take_integer(arguments, megatron::kFfn, kForeignSize, import);
   } else {
     // A gated MLP has two thirds of this width, as a multiple of 64.
-    const std::int64_t width = blocks.gated ? 4 * hidden * 2 / 3 / 64 * 64 : 4 * hidden;
+    const std::int64_t width = blocks.is_gated() ? 4 * hidden * 2 / 3 / 64 * 64 : 4 * hidden;
     if (width == 0) {
       throw_problem("E1363", arguments.where(megatron::kHidden.theirs),
                     fmt::format("hidden_size {} leaves a gated MLP no whole 64s", hidden),
@@ -258,14 +225,17 @@ std::vector<std::string> import_megatron_model(MegatronArguments& arguments, con
   import_attention(arguments, blocks, import, limits);
   import_vocabulary(arguments, run, import);
   require(arguments, megatron::kLength, kForeignSize, import);
-  if (!blocks.gated) take_integer(arguments, megatron::kPositions, kForeignSize, import);
+  if (!blocks.is_llama()) take_integer(arguments, megatron::kPositions, kForeignSize, import);
   (void)arguments.integer(megatron::kPositions.theirs, kForeignSize);
   const bool untied = arguments.truth(megatron::kUntied.theirs);
   import.derive({megatron::kUntied.theirs, untied ? "True" : "False"}, megatron::kUntied.ours,
                 !untied);
   take_number(arguments, {"norm_epsilon", "model.norm_epsilon"}, import);
-  if (blocks.gated) import_rotary(arguments, import);
+  if (blocks.is_llama()) import_rotary(arguments, import);
   import_experts(arguments, import, limits);
+  if (blocks.is_llama() && blocks.biased && import.has("model.num_experts")) {
+    import.derive({"disable_bias_linear", "False"}, "model.moe_expert_bias", true);
+  }
   return limits;
 }
 

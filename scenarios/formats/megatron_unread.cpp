@@ -44,17 +44,14 @@ constexpr auto kUnmodelled = std::to_array<Unmodelled>({
      "not modelled: attention costs as over all of seq_length"},
     {"moe_latent_size", "", "not modelled: experts are hidden_size wide outside"},
     {"qk_l2_norm", "", "norms of queries and keys are not modelled"},
-    {"qk_clip|activation_func_clamp_value|softmax_scale|rotary_interleaved|"
-     "rotary_seq_len_interpolation_factor|use_rope_scaling|no_rope_freq|apply_layernorm_1p|"
+    {"qk_clip|softmax_scale|rotary_interleaved|"
+     "rotary_seq_len_interpolation_factor|use_rope_scaling|no_rope_freq|"
      "apply_residual_connection_post_layernorm|apply_query_key_layer_scaling|use_mup",
      "", kNumbers},
     {"attention_output_gate", "", "not modelled: attention has no gate"},
     {"experimental_attention_variant|linear_attention_freq|dsa_indexer_topk|hybrid_*|"
      "is_hybrid_model|heterogeneous_layers_*|enable_mhc_connections|spec",
      "", kOtherBlocks},
-    {"squared_relu", "", "not modelled: the MLP's activation is a GELU"},
-    {"quick_geglu", "", "not modelled: the family's activation stands in for it"},
-    {"glu_linear_offset", "0|0.0", kNumbers},
     {"softmax_type", "vanilla", kNumbers},
     {"init_method_*", "0.02", "weights start from another distribution here"},
     {"fp32_residual_connection", "", "not modelled: residuals are as wide as the rest"},

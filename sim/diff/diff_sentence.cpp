@@ -39,6 +39,9 @@ constexpr std::array kShape = {
     Trait{"model.query_key_value_bias", "biases of queries, keys and values ", ""},
     Trait{"model.attention_out_bias", "bias of attention's output ", ""},
     Trait{"model.attention_output_gate", "gate of attention's output ", ""},
+    Trait{"model.activation", "activation ", ""},
+    Trait{"model.norm_placement", "norm placement ", ""},
+    Trait{"model.parallel_block", "parallel block ", ""},
 };
 constexpr Trait kMlp = {"model.ffn_hidden_size", "MLP width ", ""};
 constexpr Trait kExperts = {"model.num_experts", "", " experts"};

@@ -173,6 +173,15 @@ ModelOptions model_options_of(const Scenario& scenario, const Software* software
   options.attention_scale = model.attention_scale;
   options.attention_logit_cap = model.attention_logit_cap;
   options.final_logit_cap = model.final_logit_cap;
+  options.activation = {model.activation, model.swiglu_limit};
+  options.mlp_bias = model.mlp_bias;
+  options.norm = model.norm_kind;
+  options.norm_placement = model.norm_placement;
+  options.norm_zero_centred = model.norm_zero_centred;
+  options.parallel_block = model.parallel_block;
+  options.embedding_scale = model.embedding_scale;
+  options.residual_scale = model.residual_scale;
+  options.logit_scale = model.logit_scale;
   options.layers = layers_of(model);
   options.mtp_num_layers = model.mtp_num_layers;
   options.mtp_loss_scaling_factor = model.mtp_loss_scaling_factor;

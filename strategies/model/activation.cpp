@@ -18,14 +18,7 @@ constexpr double kGeluCubic = 0.044715;
 // All formats can hold it; by it, backward sees that an element counts as above 0.
 constexpr double kAboveZero = 0x1p-24;
 
-double gelu_tanh(double x) { return std::tanh(kSqrtTwoOverPi * (x + kGeluCubic * x * x * x)); }
-
-// Derivative of gelu by the product and chain rules; tanh' = 1 - tanh^2.
-double gelu_slope(double x) {
-  const double t = gelu_tanh(x);
-  const double inner_slope = kSqrtTwoOverPi * (1.0 + 3.0 * kGeluCubic * x * x);
-  return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner_slope;
-}
+double tanh_in_gelu(double x) { return std::tanh(kSqrtTwoOverPi * (x + kGeluCubic * x * x * x)); }
 
 std::string name_of(const DropoutSite& site) {
   const std::string branch = std::string(site.branch) + ".dropout";
@@ -52,6 +45,15 @@ void mask(const Dropout& dropout, const DropoutSite& site, std::int64_t first_ro
 }  // namespace
 
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
+double gelu_tanh(double x) { return 0.5 * x * (1.0 + tanh_in_gelu(x)); }
+
+// Derivative of gelu by the product and chain rules; tanh' = 1 - tanh^2.
+double gelu_tanh_slope(double x) {
+  const double t = tanh_in_gelu(x);
+  const double inner_slope = kSqrtTwoOverPi * (1.0 + 3.0 * kGeluCubic * x * x);
+  return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner_slope;
+}
 
 double silu(double x) { return x * sigmoid(x); }
 
@@ -89,10 +91,7 @@ Tensor gelu_forward(Runtime& runtime, const Tensor& x) {
   Tensor y = new_activation(runtime, x.shape(), x.dtype());
   runtime.compute(
       memory_op("gelu", x.dtype(), x.num_bytes() + y.num_bytes(), KernelFamily::activation), [&] {
-        for (std::int64_t i = 0; i < x.numel(); ++i) {
-          const double value = x.get(i);
-          y.set(i, 0.5 * value * (1.0 + gelu_tanh(value)));
-        }
+        for (std::int64_t i = 0; i < x.numel(); ++i) y.set(i, gelu_tanh(x.get(i)));
       });
   return y;
 }
@@ -103,7 +102,7 @@ void gelu_backward(Runtime& runtime, const Tensor& x, const Tensor& dy) {
   runtime.compute(memory_op("gelu_backward", x.dtype(), bytes, KernelFamily::activation_backward),
                   [&] {
                     for (std::int64_t i = 0; i < x.numel(); ++i)
-                      dy.set(i, dy.get(i) * gelu_slope(x.get(i)));
+                      dy.set(i, dy.get(i) * gelu_tanh_slope(x.get(i)));
                   });
 }
 

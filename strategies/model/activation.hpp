@@ -11,6 +11,9 @@ namespace shardsim {
 
 /// 1 / (1 + e^-x), for layers' own arithmetic.
 [[nodiscard]] double sigmoid(double x);
+/// The value of gelu_forward, and its slope.
+[[nodiscard]] double gelu_tanh(double x);
+[[nodiscard]] double gelu_tanh_slope(double x);
 /// x sigmoid(x), and its slope.
 [[nodiscard]] double silu(double x);
 [[nodiscard]] double silu_slope(double x);

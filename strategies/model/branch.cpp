@@ -3,8 +3,9 @@
 namespace shardsim {
 
 const Tensor& BranchInput::value() {
+  if (norm_.norm == nullptr) return norm_.of;
   if (!norm_.y.defined()) {
-    NormOutput made = norm_.norm.forward(pass_, norm_.first, norm_.of);
+    NormOutput made = norm_.norm->forward(pass_, norm_.first, norm_.of);
     norm_.y = std::move(made.y);
     norm_.statistics = std::move(made.statistics);
   }

@@ -22,15 +22,16 @@ namespace shardsim {
   return pass;
 }
 
-/// The norm that a branch reads, x [b, s, h], or with sequence parallelism this rank's tokens
-/// [b s / t, h]; with context parallelism s is this rank's share. Where recomputation is selective
-/// it is dropped after its use in forward and made again in backward.
+/// The input of a branch, x [b, s, h], or with sequence parallelism this rank's tokens [b s / t,
+/// h]; with context parallelism s is this rank's share. It is a norm of the stream, or the stream
+/// itself. Where recomputation is selective a norm is dropped after its use in forward and made
+/// again in backward.
 class BranchInput {
  public:
   struct Norm {
-    const ModelNorm& norm;
-    int first;         ///< Its first parameter, in `pass`.
-    const Tensor& of;  ///< The stream.
+    const ModelNorm* norm;  ///< Null: the stream itself.
+    int first;              ///< Its first parameter, in `pass`.
+    Tensor& of;             ///< The stream.
     Tensor& y;
     Tensor& statistics;
   };
@@ -44,7 +45,7 @@ class BranchInput {
   /// For the last that reads it in backward.
   [[nodiscard]] Tensor take() {
     static_cast<void>(value());
-    return std::move(norm_.y);
+    return std::move(norm_.norm == nullptr ? norm_.of : norm_.y);
   }
 
  private:

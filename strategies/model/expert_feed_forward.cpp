@@ -9,12 +9,13 @@ namespace shardsim {
 
 ExpertFeedForward::ExpertFeedForward(const ModelOptions& options)
     : experts_(options),
-      shared_(options, "shared_experts", options.moe.shared_ffn_hidden_size),
+      shared_(options,
+              {.name = "shared_experts", .ffn_hidden_size = options.moe.shared_ffn_hidden_size}),
       hidden_size_(options.hidden_size),
       has_shared_(options.moe.has_shared_experts()),
       has_gate_(options.moe.has_shared_gate),
       recomputes_all_(options.recompute == Recompute::full) {
-  const int shared = has_shared_ ? GatedMlp::num_parameters : 0;
+  const int shared = has_shared_ ? shared_.num_parameters() : 0;
   places_ = {.router = 0, .experts = first_shared() + shared + (has_gate_ ? 1 : 0)};
 }
 

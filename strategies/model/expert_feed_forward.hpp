@@ -5,8 +5,8 @@
 #include <string>
 
 #include "strategies/model/branch.hpp"
+#include "strategies/model/dense_mlp.hpp"
 #include "strategies/model/expert_layer.hpp"
-#include "strategies/model/gated_mlp.hpp"
 #include "strategies/model/make_model.hpp"
 
 // The feed-forward of a block with experts. The router comes first, then the shared experts, which
@@ -50,10 +50,10 @@ class ExpertFeedForward final : public Branch {
     return own(kept).first(ExpertLayer::num_kept);
   }
   [[nodiscard]] int first_shared() const { return experts_.router_size(); }
-  [[nodiscard]] int shared_gate() const { return first_shared() + GatedMlp::num_parameters; }
+  [[nodiscard]] int shared_gate() const { return first_shared() + shared_.num_parameters(); }
 
   ExpertLayer experts_;
-  GatedMlp shared_;
+  DenseMlp shared_;
   std::int64_t hidden_size_;
   bool has_shared_;
   bool has_gate_;

@@ -5,8 +5,8 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "strategies/model/activation.hpp"
 #include "strategies/model/expert_rows.hpp"
+#include "strategies/model/feed_forward_activation.hpp"
 #include "strategies/model/router_bias.hpp"
 
 namespace shardsim {
@@ -48,6 +48,7 @@ std::int64_t capacity_group(const RoutingGroups& groups, std::int64_t row, std::
 
 ExpertLayer::ExpertLayer(const ModelOptions& options)
     : moe_(options.moe),
+      activation_(options.activation),
       hidden_size_(options.hidden_size),
       seq_len_(options.seq_len),
       recomputes_(options.recompute == Recompute::selective),
@@ -68,7 +69,7 @@ void ExpertLayer::add_experts(ParameterTable& table, const std::string& name) co
                       moe_.expert_parallel);
   };
   const std::int64_t f = moe_.ffn_hidden_size;
-  add(".gate", f, hidden_size_);
+  if (activation_.is_gated()) add(".gate", f, hidden_size_);
   add(".up", f, hidden_size_);
   add(".down", hidden_size_, f);
 }
@@ -141,9 +142,9 @@ Tensor ExpertLayer::finish(const Pass& pass, const Places& places, Dispatched di
   const auto apply = [&](int k, const Tensor& x) {
     return apply_expert(pass, places.experts + place_of(k), x, kept[sizes]);
   };
-  kept[gate] = apply(w_gate, kept[input]);
+  if (activation_.is_gated()) kept[gate] = apply(w_gate, kept[input]);
   kept[up] = apply(w_up, kept[input]);
-  kept[activated] = swiglu_forward(runtime, kept[gate], kept[up]);
+  kept[activated] = activation_forward(runtime, activation_, kept[gate], kept[up]);
   Tensor made = apply(w_down, kept[activated]);
   if (recomputes_) kept[activated] = {};
   if (is_shared(pass)) {
@@ -207,7 +208,7 @@ Tensor ExpertLayer::backward(const Pass& pass, const Places& places, const Tenso
 Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Tensor rows,
                                      std::span<Tensor> kept) const {
   Runtime& runtime = pass.runtime;
-  if (recomputes_) kept[activated] = swiglu_forward(runtime, kept[gate], kept[up]);
+  if (recomputes_) kept[activated] = activation_forward(runtime, activation_, kept[gate], kept[up]);
   const auto backward = [&](int k, const Tensor& dy) {
     return grouped_backward_input(runtime, dy, pass.weight(places.experts + place_of(k)),
                                   kept[sizes]);
@@ -219,12 +220,13 @@ Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Ten
   kept[activated] = {};
   Tensor d_up = backward(w_down, rows);
   rows = {};
-  Tensor d_gate = swiglu_backward(runtime, kept[gate], kept[up], d_up);
+  Tensor d_gate = activation_backward(runtime, activation_, kept[gate], kept[up], d_up);
   kept[gate] = {};
   kept[up] = {};
   finish(w_up, d_up, kept[input]);
-  finish(w_gate, d_gate, kept[input]);
+  if (d_gate.defined()) finish(w_gate, d_gate, kept[input]);
   kept[input] = {};
+  if (!d_gate.defined()) return backward(w_up, d_up);
   Tensor dx = backward(w_gate, d_gate);
   d_gate = {};
   add_in_place(runtime, backward(w_up, d_up), dx);

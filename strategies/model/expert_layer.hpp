@@ -45,8 +45,8 @@ class ExpertLayer {
     output,  ///< Rows that came back.
     num_kept
   };
-  /// The block's parameters: the router, and the experts' gate; up and down follow it. Biases stand
-  /// behind their weights.
+  /// The block's parameters: the router, and the first of the experts', whose gate, if they have
+  /// one, up and down follow each other. Biases stand behind their weights.
   struct Places {
     int router = 0;
     int experts = 0;
@@ -104,7 +104,10 @@ class ExpertLayer {
   void tally(const Pass& pass, const ExpertCounts& demand, std::int64_t rows) const;
 
   // Place of expert weight k among the experts' parameters.
-  [[nodiscard]] int place_of(int k) const { return moe_.has_expert_bias ? 2 * k : k; }
+  [[nodiscard]] int place_of(int k) const {
+    const int place = activation_.is_gated() ? k : k - 1;
+    return moe_.has_expert_bias ? 2 * place : place;
+  }
   /// Among the blocks with experts.
   [[nodiscard]] int layer_of(const Pass& pass) const {
     return layer_of_block_[to_size(pass.block)];
@@ -116,6 +119,7 @@ class ExpertLayer {
   }
 
   MoeOptions moe_;
+  ActivationForm activation_;
   std::vector<int> layer_of_block_;
   std::int64_t hidden_size_;
   std::int64_t seq_len_;

@@ -140,7 +140,7 @@ std::unique_ptr<Model> make_gpt2(const ModelOptions& options) {
   const TransformerBlock::Branches branches = {std::make_shared<FusedAttention>(options),
                                                std::make_shared<GeluMlp>(options)};
   TransformerParts parts{
-      .norm = {options.hidden_size, options.norm_epsilon, /*is_layer_norm=*/true},
+      .norm = {options.hidden_size, options.norm_epsilon, {.is_layer = true, .has_bias = true}},
       .has_learned_positions = true};
   parts.blocks.assign(to_size(options.num_layers), branches);
   return std::make_unique<Transformer>(options, std::move(parts));

@@ -11,6 +11,10 @@ namespace {
 
 constexpr std::int64_t kPair = 2;  // Queries and keys.
 
+double factor_of(const SplitRows& rows, std::int64_t i) {
+  return rows.weight.get(i) + (rows.is_zero_centred ? 1.0 : 0.0);
+}
+
 // [rows, 2], for sums that are summed over ranks.
 Tensor new_sums(Runtime& runtime, MemoryCategory category, const SplitRows& rows) {
   return runtime.allocate(category, {num_rows(rows.x), kPair}, statistics_dtype(rows.x.dtype()));
@@ -46,7 +50,7 @@ Tensor apply_split_norm(Runtime& runtime, const SplitRows& rows, std::int64_t co
       const double rstd = 1.0 / std::sqrt(mean + epsilon);
       sums.set(at, rstd);
       for (std::int64_t i = 0; i < n; ++i) {
-        y.set(row * n + i, rows.x.get(row * n + i) * rstd * rows.weight.get(i));
+        y.set(row * n + i, rows.x.get(row * n + i) * rstd * factor_of(rows, i));
       }
     }
   });
@@ -71,7 +75,7 @@ void add_slopes(Runtime& runtime, const SplitRows& rows, std::int64_t column, co
       for (std::int64_t i = 0; i < n; ++i) {
         const double slope = dy.get(row * n + i) * rows.x.get(row * n + i) * rstd;
         dweight[to_size(i)] += slope;
-        sum += slope * rows.weight.get(i);
+        sum += slope * factor_of(rows, i);
       }
       sums.set(at, sum);
     }
@@ -94,7 +98,7 @@ Tensor finish_split_norm(Runtime& runtime, const SplitRows& rows, std::int64_t c
       const double mean = sums.get(at) / static_cast<double>(rows.whole);
       for (std::int64_t i = 0; i < n; ++i) {
         const std::int64_t here = row * n + i;
-        dx.set(here, (dy.get(here) * rows.weight.get(i) - rows.x.get(here) * rstd * mean) * rstd);
+        dx.set(here, (dy.get(here) * factor_of(rows, i) - rows.x.get(here) * rstd * mean) * rstd);
       }
     }
   });

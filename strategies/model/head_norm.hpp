@@ -26,6 +26,7 @@ struct SplitRows {
   Tensor x;
   Tensor weight;
   std::int64_t whole = 0;
+  bool is_zero_centred = false;  ///< See NormForm.
 };
 
 struct SplitNormOutput {

@@ -67,6 +67,27 @@ void add_in_place(Runtime& runtime, const Tensor& x, const Tensor& y) {
   runtime.compute(op, [&] { add_values(y, values_of(x)); });
 }
 
+namespace {
+
+void scale(Runtime& runtime, const Tensor& from, double factor, const Tensor& to) {
+  const std::int64_t bytes = from.num_bytes() + to.num_bytes();
+  runtime.compute(memory_op("scale", from.dtype(), bytes), [&] {
+    for (std::int64_t i = 0; i < from.numel(); ++i) to.set(i, factor * from.get(i));
+  });
+}
+
+}  // namespace
+
+void scale_in_place(Runtime& runtime, const Tensor& x, double factor) {
+  scale(runtime, x, factor, x);
+}
+
+Tensor scaled(Runtime& runtime, const Tensor& x, double factor) {
+  Tensor y = new_activation(runtime, x.shape(), x.dtype());
+  scale(runtime, x, factor, y);
+  return y;
+}
+
 void round_shared_sum(Runtime& runtime, const Tensor& y, SumOver sum) {
   const StochasticRounding* const drawn = StochasticRounding::active();
   if (drawn == nullptr) return;

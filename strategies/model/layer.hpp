@@ -63,6 +63,10 @@ void add_values(const Tensor& tensor, std::span<const double> values);
 /// y += x, in place: the join of a residual connection, and of its gradients. Equal shapes.
 void add_in_place(Runtime& runtime, const Tensor& x, const Tensor& y);
 
+/// factor x: in place, or as a new tensor.
+void scale_in_place(Runtime& runtime, const Tensor& x, double factor);
+[[nodiscard]] Tensor scaled(Runtime& runtime, const Tensor& x, double factor);
+
 /// Marks `y` as a sum whose terms ranks share where there are several. They round more often than
 /// one device, which counts only while errors are drawn: then each element gets the errors of the
 /// roundings that are more (StochasticRounding::round_more). Does nothing at any other time.

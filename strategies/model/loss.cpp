@@ -58,7 +58,7 @@ CrossEntropyOutput cross_entropy_forward(Runtime& runtime, const Tensor& logits,
 
 void cross_entropy_backward(Runtime& runtime, const Tensor& logits, const Tensor& targets,
                             const Tensor& log_sum_exp, double scale, const VocabPart& part,
-                            double cap) {
+                            const LogitForm& form) {
   const std::int64_t rows = num_rows(logits);
   const std::int64_t columns = last_dim(logits);
   const std::int64_t bytes = 2 * logits.num_bytes() + targets.num_bytes() + log_sum_exp.num_bytes();
@@ -72,8 +72,9 @@ void cross_entropy_backward(Runtime& runtime, const Tensor& logits, const Tensor
         const bool counts = target != kIgnoredTarget && i < part.count;
         const double softmax = counts ? std::exp(logits.get(at) - normaliser) : 0.0;
         const double slope = softmax - (part.first + i == target ? 1.0 : 0.0);
-        const double capped = cap > 0.0 ? logits.get(at) / cap : 0.0;
-        logits.set(at, counts ? slope * (1.0 - capped * capped) * scale : 0.0);
+        const double capped = form.cap > 0.0 ? logits.get(at) / form.cap : 0.0;
+        const double inner = slope * (1.0 - capped * capped) * scale;
+        logits.set(at, counts ? inner * form.scale : 0.0);
       }
     }
   });

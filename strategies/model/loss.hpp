@@ -14,6 +14,12 @@ inline constexpr std::int64_t kIgnoredTarget = -1;
 [[nodiscard]] std::int64_t target_at(const Tensor& targets, std::int64_t row,
                                      std::int64_t num_classes);
 
+/// From the head's products to the logits: a factor, and then soft_cap_forward.
+struct LogitForm {
+  double scale = 1.0;
+  double cap = 0.0;  ///< 0: none.
+};
+
 struct CrossEntropyOutput {
   Tensor loss;         ///< [1] fp64
   Tensor log_sum_exp;  ///< [rows]
@@ -24,11 +30,11 @@ struct CrossEntropyOutput {
                                                        const Tensor& targets);
 /// In place: logits become their gradient, (softmax - one at the target) * scale, 0 in rows that
 /// do not count. So the loss costs no second tensor of that size, often the largest of a step.
-/// The columns are those of some classes; columns that only fill up get 0. `cap` above 0: logits
-/// were capped by soft_cap_forward, and become the gradient of what they were before.
+/// The columns are those of some classes; columns that only fill up get 0. Logits that have a form
+/// become the gradient of what they were before it.
 void cross_entropy_backward(Runtime& runtime, const Tensor& logits, const Tensor& targets,
                             const Tensor& log_sum_exp, double scale, const VocabPart& part,
-                            double cap = 0.0);
+                            const LogitForm& form = {});
 
 /// Half the sum of squares of y - targets in rows where mask is 1. y and targets [b, n], mask [b].
 [[nodiscard]] Tensor squared_error_forward(Runtime& runtime, const Tensor& y, const Tensor& targets,

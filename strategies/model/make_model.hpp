@@ -10,8 +10,10 @@
 #include "sim/hardware/framework_memory.hpp"
 
 #include "strategies/model/context_attention.hpp"
+#include "strategies/model/feed_forward_activation.hpp"
 #include "strategies/model/layer_options.hpp"
 #include "strategies/model/model.hpp"
+#include "strategies/model/model_norm.hpp"
 #include "strategies/model/routing.hpp"
 
 // The families of models, by name. A new family is one file and one row in make_model.cpp.
@@ -54,15 +56,24 @@ struct ModelOptions {
   std::int64_t max_position_embeddings = 1;  ///< gpt2: rows of the position table, >= seq_len.
   bool tied_embeddings = false;              ///< The head's weight is the token embedding's.
   double norm_epsilon = 1e-5;
-  double rope_theta = 10000.0;                       ///< llama.
-  std::int64_t rotary_dim = 0;                       ///< llama; 0: the whole head.
-  QueryKeyNorm query_key_norm = QueryKeyNorm::none;  ///< llama.
-  bool query_key_value_bias = false;                 ///< llama; gpt2 has it.
-  bool attention_out_bias = false;                   ///< llama; gpt2 has it.
-  bool attention_output_gate = false;                ///< llama: see output_gate_forward.
-  double attention_scale = 0.0;                      ///< For scores; 0: 1 / sqrt(head size).
-  double attention_logit_cap = 0.0;                  ///< See AttentionShape; 0: none.
-  double final_logit_cap = 0.0;                      ///< See soft_cap_forward; 0: none.
+  double rope_theta = 10000.0;                        ///< llama.
+  std::int64_t rotary_dim = 0;                        ///< llama; 0: the whole head.
+  QueryKeyNorm query_key_norm = QueryKeyNorm::none;   ///< llama.
+  bool query_key_value_bias = false;                  ///< llama; gpt2 has it.
+  bool attention_out_bias = false;                    ///< llama; gpt2 has it.
+  bool attention_output_gate = false;                 ///< llama: see output_gate_forward.
+  double attention_scale = 0.0;                       ///< For scores; 0: 1 / sqrt(head size).
+  double attention_logit_cap = 0.0;                   ///< See AttentionShape; 0: none.
+  double final_logit_cap = 0.0;                       ///< See soft_cap_forward; 0: none.
+  ActivationForm activation = {};                     ///< llama.
+  bool mlp_bias = false;                              ///< llama, of dense MLPs; gpt2 has it.
+  NormKind norm = NormKind::rms;                      ///< llama; gpt2: layer.
+  NormPlacement norm_placement = NormPlacement::pre;  ///< llama.
+  bool norm_zero_centred = false;  ///< See NormForm; norms of queries and keys, too.
+  bool parallel_block = false;     ///< llama: see SharedRegion.
+  double embedding_scale = 1.0;    ///< Factor of the tokens' embeddings.
+  double residual_scale = 1.0;     ///< Factor of each branch before it joins the stream.
+  double logit_scale = 1.0;
   /// llama: depths of multi-token prediction, see PredictionDepth, on the last pipeline stage.
   std::int64_t mtp_num_layers = 0;
   double mtp_loss_scaling_factor = 0.1;  ///< Weight of all their losses together.

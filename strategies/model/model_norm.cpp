@@ -4,8 +4,9 @@ namespace shardsim {
 
 void ModelNorm::add_parameters(ParameterTable& table, const std::string& name) const {
   const Shape shape{hidden_size};
-  table.add(is_layer_norm ? name + ".weight" : name, shape, {Init::Kind::ones, 0.0});
-  if (is_layer_norm) table.add(name + ".bias", shape, {Init::Kind::zeros, 0.0});
+  const Init::Kind start = form.is_zero_centred ? Init::Kind::zeros : Init::Kind::ones;
+  table.add(form.has_bias ? name + ".weight" : name, shape, {start, 0.0});
+  if (form.has_bias) table.add(name + ".bias", shape, {Init::Kind::zeros, 0.0});
 }
 
 }  // namespace shardsim

@@ -9,6 +9,15 @@ namespace {
 
 using Values = std::vector<double>;
 
+// A norm multiplies by these.
+Values factors_of(const Tensor& weight, const NormForm& form) {
+  Values factors = values_of(weight);
+  if (form.is_zero_centred) {
+    for (double& factor : factors) factor += 1.0;
+  }
+  return factors;
+}
+
 // One row of layer norm's backward: with n = (x - mean) * rstd and g = dy * weight,
 // dx = (g - mean(g) - n * mean(g n)) * rstd.
 void layer_norm_backward_row(std::span<const double> dy, std::span<const double> x,
@@ -75,25 +84,26 @@ double rms_norm_row(std::span<double> v, const Values& weight, double epsilon) {
 }  // namespace
 
 NormOutput norm_forward(Runtime& runtime, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                        double epsilon) {
-  const bool is_layer = bias.defined();
+                        double epsilon, const NormForm& form) {
+  const bool has_bias = bias.defined();
+  const bool is_layer = has_bias || form.is_layer;
   const char* const layer = is_layer ? "layer norm" : "rms norm";
   const std::int64_t h = weight.numel();
   require_size(layer, "remainder of the width by the size of the weight", last_dim(x) % h, 0);
   const std::int64_t rows = x.numel() / h;
-  if (is_layer) require_size(layer, "size of the bias", bias.numel(), h);
+  if (has_bias) require_size(layer, "size of the bias", bias.numel(), h);
   NormOutput out;
   out.y = new_activation(runtime, x.shape(), x.dtype());
   out.statistics =
       new_activation(runtime, is_layer ? Shape{rows, 2} : Shape{rows}, statistics_dtype(x.dtype()));
   std::int64_t bytes =
       x.num_bytes() + weight.num_bytes() + out.y.num_bytes() + out.statistics.num_bytes();
-  if (is_layer) bytes += bias.num_bytes();
+  if (has_bias) bytes += bias.num_bytes();
   const char* const name = is_layer ? "layer_norm" : "rms_norm";
   runtime.compute(memory_op(name, x.dtype(), bytes, KernelFamily::norm), [&] {
     Values values = values_of(x);
-    const Values scale = values_of(weight);
-    const Values shift = is_layer ? values_of(bias) : Values();
+    const Values scale = factors_of(weight, form);
+    const Values shift = has_bias ? values_of(bias) : Values(scale.size());
     for (std::int64_t row = 0; row < rows; ++row) {
       const std::span<double> v(values.data() + row * h, to_size(h));
       if (is_layer) {
@@ -111,24 +121,25 @@ NormOutput norm_forward(Runtime& runtime, const Tensor& x, const Tensor& weight,
 
 Tensor norm_backward(Runtime& runtime, const Tensor& dy, const Tensor& x, const Tensor& weight,
                      const Tensor& statistics, const Tensor& weight_gradient,
-                     const Tensor& bias_gradient) {
-  const bool is_layer = bias_gradient.defined();
+                     const Tensor& bias_gradient, const NormForm& form) {
+  const bool has_bias = bias_gradient.defined();
+  const bool is_layer = has_bias || form.is_layer;
   const char* const layer = is_layer ? "layer norm backward" : "rms norm backward";
   const std::int64_t h = weight.numel();
   require_size(layer, "remainder of the width by the size of the weight", last_dim(x) % h, 0);
   const std::int64_t rows = x.numel() / h;
   require_size(layer, "number of elements of dy", dy.numel(), x.numel());
   require_size(layer, "size of the weight's gradient", weight_gradient.numel(), h);
-  if (is_layer) require_size(layer, "size of the bias's gradient", bias_gradient.numel(), h);
+  if (has_bias) require_size(layer, "size of the bias's gradient", bias_gradient.numel(), h);
   Tensor dx = new_activation(runtime, x.shape(), x.dtype());
   std::int64_t bytes = dy.num_bytes() + x.num_bytes() + weight.num_bytes() +
                        statistics.num_bytes() + dx.num_bytes() + 2 * weight_gradient.num_bytes();
-  if (is_layer) bytes += 2 * bias_gradient.num_bytes();
+  if (has_bias) bytes += 2 * bias_gradient.num_bytes();
   const char* const name = is_layer ? "layer_norm_backward" : "rms_norm_backward";
   runtime.compute(memory_op(name, x.dtype(), bytes, KernelFamily::norm_backward), [&] {
     const Values dy_values = values_of(dy);
     const Values x_values = values_of(x);
-    const Values scale = values_of(weight);
+    const Values scale = factors_of(weight, form);
     Values dx_values(x_values.size());
     Values dweight(scale.size());
     Values dbias(scale.size());
@@ -145,7 +156,7 @@ Tensor norm_backward(Runtime& runtime, const Tensor& dy, const Tensor& x, const 
     }
     store(dx, dx_values);
     add_values(weight_gradient, dweight);
-    if (is_layer) add_values(bias_gradient, dbias);
+    if (has_bias) add_values(bias_gradient, dbias);
   });
   return dx;
 }

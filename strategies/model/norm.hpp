@@ -8,7 +8,16 @@
 // Kiros and Hinton, "Layer Normalization" (2016).
 // RMS norm has none: y = x / sqrt(mean of x^2 + epsilon) * weight. Source: Zhang and Sennrich,
 // "Root Mean Square Layer Normalization" (2019).
+// Either may have a weight that is centred on 0: it multiplies by 1 + weight, whose gradient is the
+// same. Source: Gemma Team, "Gemma" (2024); Megatron-LM, `apply_layernorm_1p`.
 namespace shardsim {
+
+/// Which norm it is.
+struct NormForm {
+  bool is_layer = false;  ///< Layer norm, with a bias or without. Else RMS norm.
+  bool has_bias = false;
+  bool is_zero_centred = false;  ///< Weights are added to 1.
+};
 
 struct NormOutput {
   Tensor y;  ///< Shape of x.
@@ -17,13 +26,15 @@ struct NormOutput {
   Tensor statistics;
 };
 
-/// x [..., n h] in rows of h, such as n heads; weight [h], bias [h] or undefined, which makes it
-/// RMS norm.
+/// x [..., n h] in rows of h, such as n heads; weight [h], bias [h] or undefined. A bias makes it
+/// layer norm, whatever the form says.
 [[nodiscard]] NormOutput norm_forward(Runtime& runtime, const Tensor& x, const Tensor& weight,
-                                      const Tensor& bias, double epsilon);
-/// Returns dx; weight_gradient and bias_gradient [h], undefined for RMS norm, are added to.
+                                      const Tensor& bias, double epsilon,
+                                      const NormForm& form = {});
+/// Returns dx; weight_gradient and bias_gradient [h], undefined without a bias, are added to.
 [[nodiscard]] Tensor norm_backward(Runtime& runtime, const Tensor& dy, const Tensor& x,
                                    const Tensor& weight, const Tensor& statistics,
-                                   const Tensor& weight_gradient, const Tensor& bias_gradient);
+                                   const Tensor& weight_gradient, const Tensor& bias_gradient,
+                                   const NormForm& form = {});
 
 }  // namespace shardsim

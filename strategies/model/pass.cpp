@@ -27,21 +27,21 @@ void finish_later(const Pass& pass, int k, WeightGradient::Kind kind, Tensor dy)
 }
 
 // Leaves the terms of a norm's gradients, row by row of the weight's size h: [rows, h] in fp64.
-void finish_rows_later(const Pass& pass, int k, bool has_bias, const Tensor& dy, const Tensor& x,
-                       const Tensor& weight, const Tensor& statistics) {
+void finish_rows_later(const Pass& pass, int k, const NormForm& form, const Tensor& dy,
+                       const Tensor& x, const Tensor& weight, const Tensor& statistics) {
   const std::int64_t h = weight.numel();
   const Shape shape{x.numel() / h, h};
   const auto allocate = [&] { return new_activation(pass.runtime, shape, DType::fp64); };
-  Tensor bias_terms = has_bias ? allocate() : Tensor();
+  Tensor bias_terms = form.has_bias ? allocate() : Tensor();
   Tensor weight_terms = allocate();
-  const std::int64_t width = has_bias ? 2 : 1;  // The mean is only needed by norms with a bias.
+  const std::int64_t width = form.is_layer ? 2 : 1;  // The mean is only needed by layer norm.
   for (std::int64_t row = 0; row < shape[0]; ++row) {
-    static_cast<void>(norm_backward(pass.runtime, row_of(dy, row, h), row_of(x, row, h), weight,
-                                    statistics.view(width * row, {width}),
-                                    row_of(weight_terms, row, h).flat(),
-                                    has_bias ? row_of(bias_terms, row, h).flat() : Tensor()));
+    static_cast<void>(
+        norm_backward(pass.runtime, row_of(dy, row, h), row_of(x, row, h), weight,
+                      statistics.view(width * row, {width}), row_of(weight_terms, row, h).flat(),
+                      form.has_bias ? row_of(bias_terms, row, h).flat() : Tensor(), form));
   }
-  if (has_bias) finish_later(pass, k + 1, WeightGradient::Kind::bias, std::move(bias_terms));
+  if (form.has_bias) finish_later(pass, k + 1, WeightGradient::Kind::bias, std::move(bias_terms));
   finish_later(pass, k, WeightGradient::Kind::bias, std::move(weight_terms));
 }
 
@@ -103,29 +103,30 @@ void finish_sum(const Pass& pass, int k, Tensor sum) {
   pass.ready(k);
 }
 
-Tensor finish_norm(const Pass& pass, int k, bool has_bias, const Tensor& dy, const Tensor& x,
+Tensor finish_norm(const Pass& pass, int k, const NormForm& form, const Tensor& dy, const Tensor& x,
                    const Tensor& statistics) {
   Tensor dx;
   if (pass.later != nullptr) {
     const Tensor weight = pass.weight(k);
-    Tensor bias_sum = has_bias ? sum_for_later(pass, weight) : Tensor();
+    Tensor bias_sum = form.has_bias ? sum_for_later(pass, weight) : Tensor();
     Tensor weight_sum = sum_for_later(pass, weight);
-    dx = norm_backward(pass.runtime, dy, x, weight, statistics, weight_sum, bias_sum);
+    dx = norm_backward(pass.runtime, dy, x, weight, statistics, weight_sum, bias_sum, form);
     if (pass.later->keeps_rows()) {
-      finish_rows_later(pass, k, has_bias, dy, x, weight, statistics);
+      finish_rows_later(pass, k, form, dy, x, weight, statistics);
       return dx;
     }
-    if (has_bias) finish_later(pass, k + 1, WeightGradient::Kind::sum, std::move(bias_sum));
+    if (form.has_bias) finish_later(pass, k + 1, WeightGradient::Kind::sum, std::move(bias_sum));
     finish_later(pass, k, WeightGradient::Kind::sum, std::move(weight_sum));
     return dx;
   }
   {  // Nothing holds on to a gradient that has been reported: its memory may be about to be freed.
     const Tensor weight = pass.weight(k);
-    const Tensor bias_gradient = has_bias ? pass.gradient(k + 1) : Tensor();
+    const Tensor bias_gradient = form.has_bias ? pass.gradient(k + 1) : Tensor();
     const Tensor weight_gradient = pass.gradient(k);
-    dx = norm_backward(pass.runtime, dy, x, weight, statistics, weight_gradient, bias_gradient);
+    dx = norm_backward(pass.runtime, dy, x, weight, statistics, weight_gradient, bias_gradient,
+                       form);
   }
-  if (has_bias) pass.ready(k + 1);
+  if (form.has_bias) pass.ready(k + 1);
   pass.ready(k);
   return dx;
 }
@@ -186,7 +187,7 @@ Tensor apply_row_linear(const Pass& pass, int k, bool has_bias, const Tensor& x,
     if (has_bias) round_shared_sum(pass.runtime, y, SumOver::bias);
     return y;
   }
-  Tensor y = pass.parallel.tensor->reduce_from(pass.runtime, apply_linear(pass, k, x), layer);
+  Tensor y = leave_region(pass, apply_linear(pass, k, x), layer);
   if (has_bias) add_bias(pass.runtime, pass.weight(k + 1), y);
   return y;
 }
@@ -194,14 +195,27 @@ Tensor apply_row_linear(const Pass& pass, int k, bool has_bias, const Tensor& x,
 Tensor backward_row_linear(const Pass& pass, int k, bool has_bias, const Tensor& dy, Tensor x,
                            const char* layer) {
   if (has_bias) finish_bias(pass, k + 1, dy);  // For this rank's tokens.
-  Tensor all_dy = dy;
-  if (pass.parallel.tensor != nullptr) {
-    all_dy =
-        pass.parallel.tensor->reduce_from_backward(pass.runtime, dy, whole_shape(pass, dy), layer);
-  }
+  const Tensor all_dy = leave_region_backward(pass, dy, layer);
+  return backward_row(pass, k, all_dy, std::move(x));
+}
+
+Tensor backward_row(const Pass& pass, int k, const Tensor& all_dy, Tensor x) {
   finish_linear(pass, k, all_dy, x);
   x = {};
   return linear_backward_input(pass.runtime, all_dy, pass.weight(k));
+}
+
+Tensor leave_region(const Pass& pass, Tensor y, const char* layer) {
+  if (pass.parallel.tensor != nullptr) {
+    return pass.parallel.tensor->reduce_from(pass.runtime, std::move(y), layer);
+  }
+  round_shared_sum(pass.runtime, y, SumOver::tensor_ranks);
+  return y;
+}
+
+Tensor leave_region_backward(const Pass& pass, const Tensor& dy, const char* layer) {
+  if (pass.parallel.tensor == nullptr) return dy;
+  return pass.parallel.tensor->reduce_from_backward(pass.runtime, dy, whole_shape(pass, dy), layer);
 }
 
 void apply_dropout(const Pass& pass, const char* branch, const Tensor& y) {

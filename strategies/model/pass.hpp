@@ -53,15 +53,15 @@ inline void finish_bias(const Pass& pass, int k, const Tensor& dy) {
                       {.kind = WeightGradient::Kind::bias, .parameter = pass.first + k, .dy = dy});
 }
 
-/// Layer norm with weight k and bias k + 1, or RMS norm with weight k alone.
-[[nodiscard]] inline NormOutput apply_norm(const Pass& pass, int k, bool has_bias, const Tensor& x,
-                                           double epsilon) {
+/// A norm with weight k, and bias k + 1 if it has one.
+[[nodiscard]] inline NormOutput apply_norm(const Pass& pass, int k, const NormForm& form,
+                                           const Tensor& x, double epsilon) {
   const Tensor weight = pass.weight(k);
-  const Tensor bias = has_bias ? pass.weight(k + 1) : Tensor();
-  return norm_forward(pass.runtime, x, weight, bias, epsilon);
+  const Tensor bias = form.has_bias ? pass.weight(k + 1) : Tensor();
+  return norm_forward(pass.runtime, x, weight, bias, epsilon, form);
 }
 /// Returns dx, adds and reports its gradients.
-[[nodiscard]] Tensor finish_norm(const Pass& pass, int k, bool has_bias, const Tensor& dy,
+[[nodiscard]] Tensor finish_norm(const Pass& pass, int k, const NormForm& form, const Tensor& dy,
                                  const Tensor& x, const Tensor& statistics);
 
 /// For layers that add to a parameter's gradient while they compute the gradient of their input:
@@ -106,6 +106,16 @@ struct ColumnLinear {
 /// Adds and reports its gradients, drops x, and returns the gradient of x, cut like x.
 [[nodiscard]] Tensor backward_row_linear(const Pass& pass, int k, bool has_bias, const Tensor& dy,
                                          Tensor x, const char* layer);
+
+// The parts of such a layer, for layers that leave a region together.
+
+/// Partial sums y [b, s, h] -> their sum over ranks, or this rank's tokens of it.
+[[nodiscard]] Tensor leave_region(const Pass& pass, Tensor y, const char* layer);
+/// From the sum's gradient to that of the partial sums, with all tokens.
+[[nodiscard]] Tensor leave_region_backward(const Pass& pass, const Tensor& dy, const char* layer);
+/// Backward of a row-parallel layer without its bias, from the gradient of its partial sum: adds
+/// and reports its gradient, drops x, and returns the gradient of x.
+[[nodiscard]] Tensor backward_row(const Pass& pass, int k, const Tensor& all_dy, Tensor x);
 
 /// Dropout at the end of a branch, outside of regions: y in place, or the gradient of its input.
 void apply_dropout(const Pass& pass, const char* branch, const Tensor& y);

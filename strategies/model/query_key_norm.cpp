@@ -3,7 +3,6 @@
 #include <array>
 #include <utility>
 
-#include "strategies/model/head_norm.hpp"
 #include "strategies/sharding/tensor_parallel.hpp"
 
 namespace shardsim {
@@ -14,10 +13,11 @@ QueryKeyNorms::QueryKeyNorms(const ModelOptions& options)
       head_size_(options.head_size()),
       q_width_(options.num_attention_heads * head_size_),
       k_width_(options.num_query_groups * head_size_),
-      epsilon_(options.norm_epsilon) {}
+      epsilon_(options.norm_epsilon),
+      form_{.is_zero_centred = options.norm_zero_centred} {}
 
 void QueryKeyNorms::add_parameters(ParameterTable& table, const std::string& name) const {
-  const Init init{Init::Kind::ones, 0.0};
+  const Init init{form_.is_zero_centred ? Init::Kind::zeros : Init::Kind::ones, 0.0};
   const auto add = [&](const char* letter, std::int64_t width) {
     const std::string full = name + "." + letter + "_norm";
     if (kind_ == QueryKeyNorm::whole) {
@@ -30,6 +30,11 @@ void QueryKeyNorms::add_parameters(ParameterTable& table, const std::string& nam
   add("k", k_width_);
 }
 
+SplitRows QueryKeyNorms::rows_of_norm(const Tensor& x, const Tensor& weight,
+                                      std::int64_t whole) const {
+  return {x, weight, whole, form_.is_zero_centred};
+}
+
 QueryKeyKept QueryKeyNorms::forward(const Pass& pass, int first, QueriesAndKeys& x) const {
   QueryKeyKept kept;
   if (come_last()) {
@@ -40,18 +45,18 @@ QueryKeyKept QueryKeyNorms::forward(const Pass& pass, int first, QueriesAndKeys&
   if (is_split() && pass.parallel.tensor != nullptr) {
     const Tensor q_weight = pass.weight(first);
     const Tensor k_weight = pass.weight(first + 1);
-    SplitNormOutput norm =
-        split_norm_forward(pass.runtime, pass.parallel.tensor->group(),
-                           {{{x.q, q_weight, q_width_}, {x.k, k_weight, k_width_}}}, epsilon_);
+    SplitNormOutput norm = split_norm_forward(
+        pass.runtime, pass.parallel.tensor->group(),
+        {{rows_of_norm(x.q, q_weight, q_width_), rows_of_norm(x.k, k_weight, k_width_)}}, epsilon_);
     kept.q = std::exchange(x.q, std::move(norm.y[0]));
     kept.k = std::exchange(x.k, std::move(norm.y[1]));
     kept.q_statistics = std::move(norm.statistics);
     return kept;
   }
-  NormOutput q = apply_norm(pass, first, false, x.q, epsilon_);
+  NormOutput q = apply_norm(pass, first, form_, x.q, epsilon_);
   kept.q = std::exchange(x.q, std::move(q.y));
   kept.q_statistics = std::move(q.statistics);
-  NormOutput k = apply_norm(pass, first + 1, false, x.k, epsilon_);
+  NormOutput k = apply_norm(pass, first + 1, form_, x.k, epsilon_);
   kept.k = std::exchange(x.k, std::move(k.y));
   kept.k_statistics = std::move(k.statistics);
   return kept;
@@ -67,9 +72,9 @@ void QueryKeyNorms::backward(const Pass& pass, int first, QueryKeyKept& kept,
   if (is_split() && pass.parallel.tensor != nullptr) {
     return split_backward(pass, first, kept, gradients);
   }
-  gradients.k = finish_norm(pass, first + 1, false, gradients.k, kept.k, kept.k_statistics);
+  gradients.k = finish_norm(pass, first + 1, form_, gradients.k, kept.k, kept.k_statistics);
   kept.k = kept.k_statistics = {};
-  gradients.q = finish_norm(pass, first, false, gradients.q, kept.q, kept.q_statistics);
+  gradients.q = finish_norm(pass, first, form_, gradients.q, kept.q, kept.q_statistics);
   kept = {};
 }
 
@@ -80,10 +85,10 @@ void QueryKeyNorms::split_backward(const Pass& pass, int first, const QueryKeyKe
     const Tensor q_weight = pass.weight(first);
     const Tensor k_weight = pass.weight(first + 1);
     sums = {gradient_of_sum(pass, first, q_weight), gradient_of_sum(pass, first + 1, k_weight)};
-    auto [dq, dk] =
-        split_norm_backward(pass.runtime, pass.parallel.tensor->group(),
-                            {{{kept.q, q_weight, q_width_}, {kept.k, k_weight, k_width_}}},
-                            {gradients.q, gradients.k}, kept.q_statistics, sums);
+    auto [dq, dk] = split_norm_backward(
+        pass.runtime, pass.parallel.tensor->group(),
+        {{rows_of_norm(kept.q, q_weight, q_width_), rows_of_norm(kept.k, k_weight, k_width_)}},
+        {gradients.q, gradients.k}, kept.q_statistics, sums);
     gradients.q = std::move(dq);
     gradients.k = std::move(dk);
   }

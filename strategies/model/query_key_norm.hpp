@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "strategies/model/head_norm.hpp"
 #include "strategies/model/make_model.hpp"
 #include "strategies/model/parameter_table.hpp"
 #include "strategies/model/pass.hpp"
@@ -50,6 +51,8 @@ class QueryKeyNorms {
   [[nodiscard]] bool is_split() const {
     return kind_ == QueryKeyNorm::whole && tensor_parallel_ > 1;
   }
+  [[nodiscard]] SplitRows rows_of_norm(const Tensor& x, const Tensor& weight,
+                                       std::int64_t whole) const;
   void split_backward(const Pass& pass, int first, const QueryKeyKept& kept,
                       QueriesAndKeys& gradients) const;
 
@@ -59,6 +62,7 @@ class QueryKeyNorms {
   std::int64_t q_width_;  // All heads'.
   std::int64_t k_width_;
   double epsilon_;
+  NormForm form_;
 };
 
 }  // namespace shardsim

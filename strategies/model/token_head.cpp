@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "strategies/model/activation.hpp"
-#include "strategies/model/loss.hpp"
 #include "strategies/sharding/tensor_parallel.hpp"
 
 namespace shardsim {
@@ -19,7 +18,8 @@ Tensor TokenHead::forward(const Pass& pass, int weight, const VocabPart& part, c
                           const Tensor& targets, Kept& kept) const {
   Runtime& runtime = pass.runtime;
   kept.logits = linear_forward(runtime, enter_region(pass, x, kHead), pass.weight(weight), {});
-  if (logit_cap_ > 0.0) soft_cap_forward(runtime, kept.logits, logit_cap_);
+  if (form_.scale != 1.0) scale_in_place(runtime, kept.logits, form_.scale);
+  if (form_.cap > 0.0) soft_cap_forward(runtime, kept.logits, form_.cap);
   const auto count = static_cast<double>(kept.logits.numel());
   kept.beside = runtime.occupy(MemoryCategory::activations, count * memory_.loss_kept_bytes);
   const Tensor beside =
@@ -43,7 +43,7 @@ Tensor TokenHead::backward(const Pass& pass, int weight, const VocabPart& part, 
   Tensor beside = runtime.occupy(MemoryCategory::activations, count * memory_.loss_backward_bytes);
   // Logits are their gradient from here on.
   cross_entropy_backward(runtime, kept.logits, tokens.targets, kept.log_sum_exp, tokens.scale, part,
-                         logit_cap_);
+                         form_);
   beside = kept.log_sum_exp = kept.beside = {};
   // The sums over a vocabulary's shards are statistics.
   const DType dtype = kept.logits.dtype();

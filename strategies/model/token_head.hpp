@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 
+#include "strategies/model/loss.hpp"
 #include "strategies/model/make_model.hpp"
 #include "strategies/model/pass.hpp"
 
@@ -26,8 +27,7 @@ class TokenHead {
     bool is_last = true;  ///< Backward adds no more to the output weight's gradient after this.
   };
 
-  TokenHead(double logit_cap, const FrameworkMemory& memory)
-      : logit_cap_(logit_cap), memory_(memory) {}
+  TokenHead(const LogitForm& form, const FrameworkMemory& memory) : form_(form), memory_(memory) {}
 
   /// x [b, s, h], or this rank's tokens; `weight`: number of the output weight in `pass`. Returns
   /// the sum of the losses, [1] fp64.
@@ -38,7 +38,7 @@ class TokenHead {
                                 const Tokens& tokens, Kept& kept) const;
 
  private:
-  double logit_cap_;
+  LogitForm form_;
   FrameworkMemory memory_;
 };
 

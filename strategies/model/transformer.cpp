@@ -24,7 +24,7 @@ constexpr const char* kEmbeddingDropout = "embedding";
 Transformer::Transformer(const ModelOptions& options, TransformerParts parts)
     : options_(options),
       norm_(parts.norm),
-      token_head_(options.final_logit_cap, options.memory),
+      token_head_({.scale = options.logit_scale, .cap = options.final_logit_cap}, options.memory),
       table_(/*token_shards=*/options.sequence_parallel) {
   add_outer_parameters(parts.has_learned_positions);
   add_blocks(parts.blocks);
@@ -206,6 +206,7 @@ Tensor Transformer::embed(const Pass& pass, const Batch& batch, const Tensor& to
   Tensor y =
       token_embedding_forward(pass.runtime, tokens, pass.weight(tokens_), vocab_part_of(pass));
   if (parallel != nullptr) y = parallel->reduce_from(pass.runtime, std::move(y), kEmbedding);
+  if (options_.embedding_scale != 1.0) scale_in_place(pass.runtime, y, options_.embedding_scale);
   if (positions_ >= 0) {
     position_embedding_forward(pass.runtime, pass.weight(positions_), y, rows_of(pass, batch, y));
   }
@@ -215,13 +216,14 @@ Tensor Transformer::embed(const Pass& pass, const Batch& batch, const Tensor& to
 
 void Transformer::backward_embedding(const Pass& pass, const Tensor& output_gradient,
                                      const Batch& batch, const Tensor& tokens, bool is_last) const {
-  const Tensor dy = backward_dropout(pass, kEmbeddingDropout, output_gradient);
+  Tensor dy = backward_dropout(pass, kEmbeddingDropout, output_gradient);
   if (positions_ >= 0) {
     add_weight_gradient(pass, {.kind = WeightGradient::Kind::positions,
                                .parameter = positions_,
                                .dy = dy,
                                .rows = rows_of(pass, batch, dy)});
   }
+  if (options_.embedding_scale != 1.0) dy = scaled(pass.runtime, dy, options_.embedding_scale);
   add_weight_gradient(pass, {.kind = WeightGradient::Kind::tokens,
                              .parameter = tokens_,
                              .is_last = is_last,
@@ -311,9 +313,9 @@ std::int64_t Transformer::model_flops_per_sample() const {
 
 std::int64_t Transformer::model_flops_per_expert_token() const {
   // Gate, up and down of one expert; all blocks with experts are alike.
-  constexpr std::int64_t kMatrices = 3;
+  const std::int64_t matrices = options_.activation.is_gated() ? 3 : 2;
   if (options_.moe.num_experts == 0) return 0;
-  return checked_product({3, 2, kMatrices, options_.hidden_size, options_.moe.ffn_hidden_size});
+  return checked_product({3, 2, matrices, options_.hidden_size, options_.moe.ffn_hidden_size});
 }
 
 }  // namespace shardsim

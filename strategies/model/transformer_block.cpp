@@ -10,6 +10,8 @@ TransformerBlock::TransformerBlock(const ModelOptions& options, const ModelNorm&
                                    Branches branches, ParameterTable& table, const Id& id)
     : branches_(std::move(branches)),
       norm_(norm),
+      placement_(options.norm_placement),
+      residual_scale_(options.residual_scale),
       block_(id.number),
       recompute_(options.recompute),
       mask_bytes_(options.hidden_dropout > 0.0 ? options.memory.mask_bytes : 0.0) {
@@ -17,7 +19,10 @@ TransformerBlock::TransformerBlock(const ModelOptions& options, const ModelNorm&
   const auto next = [&] { return static_cast<int>(table.specs().size()) - first; };
   for (const std::shared_ptr<const Branch>& branch : branches_) {
     Place at{.norm = next(), .saved = num_saved_};
-    norm_.add_parameters(table, id.name + ".norm" + std::to_string(places_.size() + 1));
+    const std::string number = std::to_string(places_.size() + 1);
+    if (has_input_norm()) norm_.add_parameters(table, id.name + ".norm" + number);
+    at.output_norm = next();
+    if (has_output_norm()) norm_.add_parameters(table, id.name + ".output_norm" + number);
     at.branch = next();
     branch->add_parameters(table, id.name, id.number);
     places_.push_back(at);
@@ -28,7 +33,8 @@ TransformerBlock::TransformerBlock(const ModelOptions& options, const ModelNorm&
 BranchInput TransformerBlock::input_of(const Pass& pass, const Place& at, Saved& saved) const {
   Tensor* const here = &saved[at.saved];
   return {pass,
-          {norm_, at.norm, here[input], here[norm_output], here[norm_statistics]},
+          {has_input_norm() ? &norm_ : nullptr, at.norm, here[input], here[norm_output],
+           here[norm_statistics]},
           recompute_ == Recompute::selective};
 }
 
@@ -49,7 +55,7 @@ Tensor TransformerBlock::run_forward(const Pass& pass, const Tensor& x, Saved& s
     const std::span<Tensor> kept =
         std::span(saved).subspan(at.saved + num_saved, branch.num_kept());
     Tensor y = branch.forward(part_of(pass, at.branch), normed, kept);
-    apply_dropout(pass, branch.dropout_stream(), y);
+    y = join(pass, branch, at, std::move(y), &saved[at.saved]);
     if (i == 0) saved[masks] = keep_masks(pass, y);
     add_in_place(pass.runtime, stream, y);
     stream = std::move(y);
@@ -66,14 +72,16 @@ Tensor TransformerBlock::backward(const Pass& pass, const Tensor& dy, Saved& sav
   for (std::size_t i = branches_.size(); i-- > 0;) {
     const Branch& branch = *branches_[i];
     const Place& at = places_[i];
-    Tensor d = backward_dropout(pass, branch.dropout_stream(), d_stream);
+    Tensor d = join_backward(pass, branch, at, d_stream, &saved[at.saved]);
     if (i == 0) saved[masks] = {};
     BranchInput normed = input_of(pass, at, saved);
     const std::span<Tensor> kept =
         std::span(saved).subspan(at.saved + num_saved, branch.num_kept());
     d = branch.backward(part_of(pass, at.branch), std::move(d), normed, kept);
-    d = norm_.backward(pass, at.norm, d, saved[at.saved + input],
-                       saved[at.saved + norm_statistics]);
+    if (has_input_norm()) {
+      d = norm_.backward(pass, at.norm, d, saved[at.saved + input],
+                         saved[at.saved + norm_statistics]);
+    }
     if (i > 0) {
       saved[at.saved + input] = {};
       saved[at.saved + norm_statistics] = {};
@@ -83,6 +91,31 @@ Tensor TransformerBlock::backward(const Pass& pass, const Tensor& dy, Saved& sav
     d_stream = std::move(d);
   }
   return d_stream;
+}
+
+// A branch's output is a whole sum over ranks here.
+Tensor TransformerBlock::join(const Pass& pass, const Branch& branch, const Place& at, Tensor y,
+                              Tensor* here) const {
+  if (has_output_norm()) {
+    here[output] = std::move(y);
+    NormOutput norm = norm_.forward(pass, at.output_norm, here[output]);
+    here[output_statistics] = std::move(norm.statistics);
+    y = std::move(norm.y);
+  }
+  apply_dropout(pass, branch.dropout_stream(), y);
+  if (residual_scale_ != 1.0) scale_in_place(pass.runtime, y, residual_scale_);
+  return y;
+}
+
+Tensor TransformerBlock::join_backward(const Pass& pass, const Branch& branch, const Place& at,
+                                       const Tensor& dy, Tensor* here) const {
+  Tensor d = residual_scale_ == 1.0 ? dy : scaled(pass.runtime, dy, residual_scale_);
+  d = backward_dropout(pass, branch.dropout_stream(), d);
+  if (!has_output_norm()) return d;
+  d = norm_.backward(pass, at.output_norm, d, here[output], here[output_statistics]);
+  here[output] = {};
+  here[output_statistics] = {};
+  return d;
 }
 
 std::int64_t TransformerBlock::forward_flops_per_sample() const {

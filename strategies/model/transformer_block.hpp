@@ -10,7 +10,8 @@
 #include "strategies/model/make_model.hpp"
 
 // A block of a transformer: branches one behind the other, each of which reads a norm of the
-// residual stream x and joins it, x + dropout(branch(norm(x))). Most blocks have a mixer and then a
+// residual stream x and joins it, x + scale dropout(branch(norm(x))). Other placements put a norm
+// behind the branch, too, or there alone: see NormPlacement. Most blocks have a mixer and then a
 // feed-forward.
 namespace shardsim {
 
@@ -24,7 +25,7 @@ class TransformerBlock {
     std::string name;  ///< Names of parameters start with it.
   };
 
-  /// Adds the block's parameters to `table`: of each branch those of its norm, then its own. They
+  /// Adds the block's parameters to `table`: of each branch those of its norms, then its own. They
   /// are a unit, which was begun; more may follow it.
   TransformerBlock(const ModelOptions& options, const ModelNorm& norm, Branches branches,
                    ParameterTable& table, const Id& id);
@@ -43,21 +44,39 @@ class TransformerBlock {
 
  private:
   // Tensors kept for a branch; its own are behind them.
-  enum BranchSaved : std::size_t { input, norm_output, norm_statistics, masks, num_saved };
+  enum BranchSaved : std::size_t {
+    input,
+    norm_output,
+    norm_statistics,
+    masks,
+    output,  // The input of the norm behind the branch.
+    output_statistics,
+    num_saved
+  };
   struct Place {
     int norm = 0;  // Numbers of parameters in the block.
+    int output_norm = 0;
     int branch = 0;
     std::size_t saved = 0;  // The first tensor.
   };
 
   [[nodiscard]] Tensor run_forward(const Pass& pass, const Tensor& x, Saved& saved) const;
   [[nodiscard]] BranchInput input_of(const Pass& pass, const Place& at, Saved& saved) const;
+  // From a branch's output to the tensor that joins the stream, and back. `here`: the branch's.
+  [[nodiscard]] Tensor join(const Pass& pass, const Branch& branch, const Place& at, Tensor y,
+                            Tensor* here) const;
+  [[nodiscard]] Tensor join_backward(const Pass& pass, const Branch& branch, const Place& at,
+                                     const Tensor& dy, Tensor* here) const;
+  [[nodiscard]] bool has_input_norm() const { return placement_ != NormPlacement::post; }
+  [[nodiscard]] bool has_output_norm() const { return placement_ != NormPlacement::pre; }
   [[nodiscard]] Tensor keep_masks(const Pass& pass, const Tensor& y) const;
 
   Branches branches_;
   std::vector<Place> places_;
   std::size_t num_saved_ = 0;
   ModelNorm norm_;
+  NormPlacement placement_;
+  double residual_scale_;
   int block_;
   Recompute recompute_;
   double mask_bytes_;  // For each element of a branch's output.

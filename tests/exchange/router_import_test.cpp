@@ -119,8 +119,7 @@ TEST_CASE("Routers of families are those of transformers", "[exchange]") {
 
 TEST_CASE("Biases of GPT-OSS's experts have places", "[exchange]") {
   const ModelSpec model =
-      import_file({"hf", "tests/exchange/data/gpt-oss-20b.config.json", "--approximate"})
-          .scenario.model;
+      import_file({"hf", "tests/exchange/data/gpt-oss-20b.config.json"}).scenario.model;
   CHECK(model.moe_expert_bias);
   CHECK(model.moe_router_logit_bias);
 }

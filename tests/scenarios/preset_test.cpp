@@ -59,15 +59,16 @@ TEST_CASE("every built-in preset loads, and each of its numbers has a source") {
     }
   }
   std::istringstream expected(
-      "deepseek-v2 deepseek-v2-lite deepseek-v3 deepseek-v3-like devstral-2-123b "
-      "dgx-a100 dgx-b200 dgx-h100 dgx-h200 ernie-4.5-21b-a3b glm-4.5 glm-4.5-air gpt2 "
+      "command-a deepseek-v2 deepseek-v2-lite deepseek-v3 deepseek-v3-like devstral-2-123b "
+      "dgx-a100 dgx-b200 dgx-h100 dgx-h200 ernie-4.5-21b-a3b exaone-4.0-32b gemma-2-27b "
+      "gemma-3-12b gemma-3-27b gemma-3-4b glm-4.5 glm-4.5-air gpt-oss-120b gpt-oss-20b gpt2 "
       "gpt2-large gpt2-medium gpt2-xl gpt3-175b internevo-a100 jean-zay-a100 kimi-k2 "
       "llama2-13b llama2-70b llama2-7b llama3-405b llama3-70b llama3-8b llama3.2-3b "
       "megascale-a100 minimax-m2 mistral-small-24b mixtral-8x22b mixtral-8x7b "
-      "moonlight-16b-a3b mosaicml-a100 mosaicml-h100 phi-4 qwen3-0.6b qwen3-1.7b "
-      "qwen3-14b qwen3-235b-a22b qwen3-30b-a3b qwen3-32b qwen3-4b qwen3-8b "
-      "qwen3-coder-480b-a35b seed-oss-36b selene smollm3-3b vtrain-a100 "
-      "zero-bubble-a100");
+      "moonlight-16b-a3b mosaicml-a100 mosaicml-h100 nemotron-4-340b olmo-2-32b olmo-3-7b "
+      "olmo-3.1-32b phi-4 qwen3-0.6b qwen3-1.7b qwen3-14b qwen3-235b-a22b qwen3-30b-a3b "
+      "qwen3-32b qwen3-4b qwen3-8b qwen3-coder-480b-a35b seed-oss-36b selene smollm3-3b "
+      "vtrain-a100 zero-bubble-a100");
   CHECK(names == std::set<std::string>(std::istream_iterator<std::string>(expected), {}));
 }
 
@@ -87,7 +88,10 @@ TEST_CASE("the models have their published numbers of parameters") {
         total += h * h + h;              // projection
         total += h * f + f + f * h + h;  // feed-forward
       } else {
-        total += h + h;  // two RMS norms: gain
+        const bool is_centred = m.norm_kind == NormKind::layer;
+        const std::int64_t norm = is_centred ? h + h : h;  // gain, bias
+        total += m.parallel_block ? norm : norm + norm;
+        if (m.norm_placement == NormPlacement::sandwich) total += norm + norm;
         if (m.is_latent()) {
           const std::int64_t q = m.q_lora_rank;
           const std::int64_t r = m.kv_lora_rank;
@@ -102,16 +106,25 @@ TEST_CASE("the models have their published numbers of parameters") {
         if (m.query_key_norm == QueryKeyNorm::per_head) total += m.head_dim + m.head_dim;
         if (m.query_key_norm == QueryKeyNorm::whole) total += a + kv;
         if (m.query_key_value_bias) total += a + kv + kv;
+        if (m.attention_out_bias) total += h;
+        if (!m.layers.empty() && m.layer(layer).sinks) total += m.num_attention_heads;
         if (m.num_experts == 0 || layer < m.first_dense_layers) {
-          total += h * f + h * f + f * h;  // gate, up, down
+          if (m.activation != Activation::squared_relu) total += h * f;  // gate
+          total += h * f + f * h;                                        // up, down
           continue;
         }
         total += m.num_experts * h;  // router
-        for (std::int64_t i = 0; i < m.num_experts; ++i) total += 3 * h * m.moe_ffn_hidden_size;
+        if (m.moe_router_logit_bias) total += m.num_experts;
+        for (std::int64_t i = 0; i < m.num_experts; ++i) {
+          total += 3 * h * m.moe_ffn_hidden_size;
+          if (m.moe_expert_bias) total += 2 * m.moe_ffn_hidden_size + h;
+        }
         total += 3 * h * m.moe_shared_ffn_hidden_size;
       }
     }
-    total += m.family == ModelFamily::gpt2 ? m.max_position_embeddings * h + h + h : h;
+    total += m.family == ModelFamily::gpt2    ? m.max_position_embeddings * h + h + h
+             : m.norm_kind == NormKind::layer ? h + h
+                                              : h;
     return m.tied_embeddings ? total : total + m.vocab_size * h;
   };
   const std::map<std::string, std::int64_t> published = {
@@ -152,6 +165,18 @@ TEST_CASE("the models have their published numbers of parameters") {
       {"deepseek-v2-lite", 15'706'484'224},
       {"moonlight-16b-a3b", 15'960'110'208 - 26 * 64},
       {"kimi-k2", 1'026'408'232'448 - 60 * 384},
+      {"gpt-oss-20b", 20'914'757'184},
+      {"gpt-oss-120b", 116'829'156'672},
+      {"gemma-2-27b", 27'227'128'320},
+      {"gemma-3-4b", 3'880'263'168},
+      {"gemma-3-12b", 11'766'034'176},
+      {"gemma-3-27b", 27'009'346'304},
+      {"olmo-2-32b", 32'234'279'936},
+      {"olmo-3-7b", 7'298'011'136},
+      {"olmo-3.1-32b", 32'233'522'176},
+      {"exaone-4.0-32b", 32'003'216'384},
+      {"command-a", 111'057'580'032},
+      {"nemotron-4-340b", 341'029'195'776},
   };
   for (const auto& [name, parameters] : published) {
     INFO(name);
@@ -193,6 +218,14 @@ TEST_CASE("the formula counts the parameters of the models that are trained") {
     options.seq_len = m.seq_len;
     options.max_position_embeddings = m.max_position_embeddings;
     options.tied_embeddings = m.tied_embeddings;
+    options.activation.kind = m.activation;
+    options.mlp_bias = m.mlp_bias;
+    options.norm = m.norm_kind;
+    options.norm_placement = m.norm_placement;
+    options.parallel_block = m.parallel_block;
+    for (std::int64_t i = 0; i < m.num_layers && !m.layers.empty(); ++i) {
+      options.layers.push_back({.has_sinks = m.layer(i).sinks});
+    }
     if (m.num_experts > 0) {
       options.moe.num_experts = m.num_experts;
       options.moe.experts_per_token = m.num_experts_per_token;
@@ -217,7 +250,10 @@ TEST_CASE("the formula counts the parameters of the models that are trained") {
       CHECK(built(model) == num_parameters(model));
     }
   }
-  for (const char* name : {"mlp-ddp", "gpt-hsdp", "llama-zero3"}) {
+  for (const char* name :
+       {"mlp-ddp", "gpt-hsdp", "llama-zero3", "llama-clamped-swiglu-tp2-pp2",
+        "llama-layer-norms-tp2-sp", "llama-parallel-block-biases-fsdp2-tp2",
+        "llama-sandwich-norms-tp2-sp", "llama-squared-relu-experts-ep2-tp2-sp"}) {
     INFO(name);
     const ModelSpec model = load_scenario(std::string("scenarios/verify-") + name + ".json").model;
     CHECK(built(model) == num_parameters(model));

@@ -137,6 +137,7 @@ std::vector<Case> cases() {
       {"output.trace_ranks=[0]", {}, {"output.trace=x.pftrace"}},
       {"model.rope_theta=5", {}, {"name=x"}, gpt_text, valid_text},
       {"model.norm_epsilon=0.1", {}, {"name=x"}, mlp_text, gpt_text},
+      {"model.swiglu_limit=5", {}, {"model.activation=clamped_swiglu"}},
       {"model.max_position_embeddings=99", {}, {"name=x"}, valid_text, gpt_text},
       {"model.num_experts_per_token=3", {}, {"model.num_experts=4"}},
       {"model.moe_ffn_hidden_size=8", {}, {"model.num_experts=4"}},

@@ -8,6 +8,8 @@
 
 #include "strategies/model/make_model.hpp"
 
+#include "tests/strategies/block_shapes.hpp"
+
 // One device that owns whole parameters and gradients, and runs a model's modules in order.
 namespace shardsim::test {
 
@@ -113,6 +115,7 @@ inline ModelOptions small_model(std::string_view name, DType dtype = DType::fp64
     options.hidden_dropout = 0.125;
     return options;
   }
+  if (is_block_shape(name)) return with_block_shape(options, name);
   if (name == "llama of today") return with_attention_of_today(options, QueryKeyNorm::whole);
   if (name == "llama without norm weights") {
     return with_attention_of_today(options, QueryKeyNorm::weightless);

@@ -49,10 +49,11 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE("every gradient of every model equals the central difference of its loss") {
-  for (const char* name : {"mlp", "gpt2", "untied gpt2", "llama", "tied llama", "gpt2 dropping",
-                           "llama dropping", "llama of today", "llama without norm weights",
-                           "latent llama", "llama with a latent of keys", "llama of wide values",
-                           "predicting llama", "tied predicting llama"}) {
+  for (const char* name : test::with_block_shapes(
+           {"mlp", "gpt2", "untied gpt2", "llama", "tied llama", "gpt2 dropping", "llama dropping",
+            "llama of today", "llama without norm weights", "latent llama",
+            "llama with a latent of keys", "llama of wide values", "predicting llama",
+            "tied predicting llama"})) {
     Fixture fixture(test::small_model(name));
     std::vector<Saved> saved;
     (void)run_forward(*fixture.model, fixture.runtime, fixture.parameters, fixture.batch, saved);

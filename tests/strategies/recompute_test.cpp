@@ -63,7 +63,7 @@ const std::vector<const char*> kTransformers = {"gpt2",       "untied gpt2",   "
 }  // namespace
 
 TEST_CASE("whatever is recomputed, losses, gradients and their order are bitwise the same") {
-  std::vector<const char*> names = kTransformers;
+  std::vector<const char*> names = with_block_shapes(kTransformers);
   for (const char* latent : {"latent llama", "llama with a latent of keys"}) {
     names.push_back(latent);  // Its memory and operations: latent_attention_test.cpp.
   }

@@ -82,15 +82,11 @@ inline ModelOptions divisible_model(std::string_view name, std::int64_t vocab_si
   } else if (name == "llama of wide values") {
     options.value_head_dim = 3;
   }
-  return options;
+  return with_block_shape(options, name);
 }
 
-inline const std::vector<const char*> kDivisibleModels = {"gpt2",
-                                                          "untied gpt2",
-                                                          "llama",
-                                                          "tied llama",
-                                                          "latent llama",
-                                                          "llama with a latent of keys",
-                                                          "llama of wide values"};
+inline const std::vector<const char*> kDivisibleModels =
+    with_block_shapes({"gpt2", "untied gpt2", "llama", "tied llama", "latent llama",
+                       "llama with a latent of keys", "llama of wide values"});
 
 }  // namespace shardsim::test

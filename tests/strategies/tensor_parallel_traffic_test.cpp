@@ -104,6 +104,23 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a layer whose branches share a region sends half of these messages") {
+  for (const char* name : {"command", "gpt-j"}) {
+    for (const bool sequence_parallel : {false, true}) {
+      CAPTURE(name, sequence_parallel);
+      const Calls few = calls_of(traffic_case(name, 1, sequence_parallel));
+      const ModelCase two = traffic_case(name, 2, sequence_parallel);
+      const Calls more = calls_of(two);
+      CHECK(more.calls - few.calls == kRanks * (sequence_parallel ? 5 : 2));
+      CHECK(more.bytes - few.bytes == (sequence_parallel ? 5 : 4) * half_of_all_reduce(two));
+      for (const char* label : {"all_reduce row output", "all_reduce column input gradient"}) {
+        if (sequence_parallel) continue;
+        CHECK(more.by_label.at(label) - few.by_label.at(label) == 1);
+      }
+    }
+  }
+}
+
 TEST_CASE("outside of the layers: the embedding, the head, and three numbers per token") {
   for (const bool sequence_parallel : {false, true}) {
     const ModelCase one = traffic_case("llama", 1, sequence_parallel);

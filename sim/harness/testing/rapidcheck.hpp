@@ -138,6 +138,24 @@ inline std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
   });
 }
 
+/// Blocks as llamas of today have them.
+inline void draw_block_shape(ModelOptions& options) {
+  const auto flips = [] { return *rc::gen::arbitrary<bool>(); };
+  options.activation.kind = static_cast<Activation>(*rc::gen::inRange(
+      static_cast<int>(Activation::gelu_tanh), static_cast<int>(Activation::clamped_swiglu) + 1));
+  options.activation.limit = 0.5;
+  options.mlp_bias = flips();
+  options.norm = static_cast<NormKind>(*rc::gen::inRange(0, 3));
+  options.norm_zero_centred = flips();
+  options.parallel_block = flips();
+  if (!options.parallel_block) {
+    options.norm_placement = static_cast<NormPlacement>(*rc::gen::inRange(0, 3));
+  }
+  options.embedding_scale = flips() ? 3.0 : 1.0;
+  options.residual_scale = flips() ? 0.5 : 1.0;
+  options.logit_scale = flips() ? 0.25 : 1.0;
+}
+
 /// A model of this family (model_families()) that is computed in an instant.
 [[nodiscard]] inline rc::Gen<ModelOptions> small_models(const std::string& family) {
   return rc::gen::exec([family] {
@@ -159,6 +177,10 @@ inline std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
       options.rotary_dim = options.head_size() / 4 * 2;
     }
     if (is_plain) options.value_head_dim = *rc::gen::inRange<std::int64_t>(0, 5);
+    if (family == "llama") {
+      draw_block_shape(options);
+      options.parallel_block = options.parallel_block && !is_latent;
+    }
     options.query_key_value_bias = is_plain && *rc::gen::arbitrary<bool>();
     options.attention_out_bias = is_plain && *rc::gen::arbitrary<bool>();
     options.ffn_hidden_size = *rc::gen::inRange<std::int64_t>(1, 17);
@@ -190,7 +212,12 @@ inline void showValue(const ModelOptions& model, std::ostream& out) {
       << (model.mtp_num_layers > 0 ? ", mtp " + std::to_string(model.mtp_num_layers) : "")
       << (model.rotary_dim > 0 ? ", partly turned" : "")
       << (model.query_key_value_bias ? ", q, k and v biased" : "")
-      << (model.attention_out_bias ? ", output biased" : "") << ", vocabulary " << model.vocab_size
+      << (model.attention_out_bias ? ", output biased" : "") << ", activation "
+      << static_cast<int>(model.activation.kind) << (model.mlp_bias ? ", MLP biased" : "")
+      << ", norm " << static_cast<int>(model.norm) << " at "
+      << static_cast<int>(model.norm_placement) << (model.norm_zero_centred ? " around 0" : "")
+      << (model.parallel_block ? ", parallel" : "") << ", scales " << model.embedding_scale << " "
+      << model.residual_scale << " " << model.logit_scale << ", vocabulary " << model.vocab_size
       << ", positions " << model.seq_len;
   for (const LayerOptions& layer : model.layers) {
     out << "; mask " << static_cast<int>(layer.mask.reach) << " of " << layer.mask.size

@@ -9,28 +9,31 @@
 #include "strategies/model/branch.hpp"
 #include "strategies/model/make_model.hpp"
 
-// down(silu(gate(x)) * up(x)) without biases: the feed-forward of a llama's block, and its shared
-// experts. Source: Shazeer, "GLU Variants Improve Transformer" (2020).
+// down(silu(gate(x)) * up(x)), or another activation of ActivationForm, without a gate
+// down(activation(up(x))): the feed-forward of a llama's block, and its shared experts. Source:
+// Shazeer, "GLU Variants Improve Transformer" (2020).
 namespace shardsim {
 
-class GatedMlp final : public RegionBranch {
+class DenseMlp final : public RegionBranch {
  public:
-  /// Parameters of a block.
-  enum Places : int { w_gate, w_up, w_down, num_parameters };
+  struct Options {
+    std::string name;                  ///< Parameters have it behind the block's.
+    std::int64_t ffn_hidden_size = 0;  ///< f, of all ranks together.
+    bool has_bias = false;
+  };
+  DenseMlp(const ModelOptions& options, Options own);
 
-  /// `name`: of the parameters, behind the block's. `ffn_hidden_size`: f, of all ranks together.
-  GatedMlp(const ModelOptions& options, std::string name, std::int64_t ffn_hidden_size)
-      : name_(std::move(name)),
-        hidden_size_(options.hidden_size),
-        ffn_hidden_size_(ffn_hidden_size),
-        tensor_parallel_(options.tensor_parallel),
-        recomputes_some_(options.recompute == Recompute::selective) {}
-
+  /// Parameters in a block.
+  [[nodiscard]] int num_parameters() const { return num_parameters_; }
   [[nodiscard]] const char* dropout_stream() const override { return "mlp"; }
   void add_parameters(ParameterTable& table, const std::string& name, int block) const override;
   [[nodiscard]] std::size_t num_kept() const override { return num_saved; }
-  [[nodiscard]] const char* columns() const override { return "mlp.gate, up"; }
-  [[nodiscard]] Row row(const Pass& /*pass*/) const override { return {w_down, false, "mlp.down"}; }
+  [[nodiscard]] const char* columns() const override {
+    return activation_.is_gated() ? "mlp.gate, up" : "mlp.up";
+  }
+  [[nodiscard]] Row row(const Pass& /*pass*/) const override {
+    return {w_down_, own_.has_bias, "mlp.down"};
+  }
   [[nodiscard]] Tensor forward_inside(const Pass& pass, Tensor entered, BranchInput& x,
                                       std::span<Tensor> kept) const override;
   void drop_row_input(std::span<Tensor> kept) const override;
@@ -40,12 +43,16 @@ class GatedMlp final : public RegionBranch {
 
  private:
   enum Kept : std::size_t { gate, up, activated, num_saved };
+  [[nodiscard]] Tensor apply_column(const Pass& pass, int weight, const Tensor& x) const;
 
-  std::string name_;
+  Options own_;
+  ActivationForm activation_;
   std::int64_t hidden_size_;
-  std::int64_t ffn_hidden_size_;
   int tensor_parallel_;
   bool recomputes_some_;
+  int w_up_;  // Behind the gate, if there is one, which is 0. Biases stand behind their weights.
+  int w_down_;
+  int num_parameters_;
 };
 
 }  // namespace shardsim

@@ -1,0 +1,79 @@
+#include <string>
+
+#include <fmt/format.h>
+
+#include "strategies/model/make_model.hpp"
+
+#include "scenarios/formats/emit_flags.hpp"
+
+// Activation, norms, biases and factors of a llama's blocks in the flags of Megatron-LM.
+namespace shardsim {
+
+namespace {
+
+void add_activation(const ModelSpec& model, Flags& flags) {
+  switch (model.activation) {
+    case Activation::swiglu:
+      return flags.flag("swiglu");
+    case Activation::squared_relu:
+      return flags.flag("squared-relu");
+    case Activation::clamped_swiglu:
+      flags.flag("quick-geglu");
+      flags.flag("glu-linear-offset", "1.0");
+      return flags.flag("activation-func-clamp-value", fmt::format("{}", model.swiglu_limit));
+    case Activation::geglu_tanh:
+      return flags.note("Megatron-LM has no flag for a gate with a GELU (activation geglu_tanh)");
+    default:
+      return;
+  }
+}
+
+void add_norms(const ModelSpec& model, Flags& flags) {
+  flags.flag("normalization", model.norm_kind == NormKind::rms ? "RMSNorm" : "LayerNorm");
+  if (model.norm_kind == NormKind::layer_without_bias) {
+    flags.note("Megatron-LM's layer norms have biases (norm_kind layer_norm_without_bias)");
+  }
+  if (model.norm_zero_centred) flags.flag("apply-layernorm-1p");
+  if (model.norm_placement != NormPlacement::pre) {
+    flags.note(fmt::format("Megatron-LM has norms in front of branches alone (norm_placement {})",
+                           to_string(model.norm_placement)));
+  }
+}
+
+bool has_dense_mlps(const ModelSpec& model) {
+  return model.layers_with_experts() < model.num_layers;
+}
+
+}  // namespace
+
+bool has_all_biases(const ModelSpec& model) {
+  return model.query_key_value_bias && model.attention_out_bias &&
+         (model.mlp_bias || !has_dense_mlps(model)) &&
+         (model.moe_expert_bias || model.num_experts == 0);
+}
+
+// Megatron-LM has biases of all linear layers, or of queries, keys and values, or none.
+void add_biases(const ModelSpec& model, Flags& flags) {
+  if (has_all_biases(model)) return;
+  flags.flag("disable-bias-linear");
+  if (model.query_key_value_bias) flags.flag("add-qkv-bias");
+  if (model.attention_out_bias) {
+    flags.note("Megatron-LM has no bias of attention's output (attention_out_bias) alone");
+  }
+  if (model.mlp_bias && has_dense_mlps(model)) {
+    flags.note("Megatron-LM has no biases of MLPs (mlp_bias) beside layers without biases");
+  }
+}
+
+void add_block_shape(const ModelSpec& model, Flags& flags) {
+  add_activation(model, flags);
+  add_norms(model, flags);
+  if (model.parallel_block) {
+    flags.note("Megatron-LM has no branches beside each other (parallel_block)");
+  }
+  if (model.embedding_scale != 1.0 || model.residual_scale != 1.0 || model.logit_scale != 1.0) {
+    flags.note("Megatron-LM has no such factors (embedding_scale, residual_scale, logit_scale)");
+  }
+}
+
+}  // namespace shardsim

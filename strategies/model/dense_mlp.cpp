@@ -1,0 +1,75 @@
+#include "strategies/model/dense_mlp.hpp"
+
+#include <utility>
+
+#include "strategies/model/feed_forward_activation.hpp"
+
+namespace shardsim {
+
+DenseMlp::DenseMlp(const ModelOptions& options, Options own)
+    : own_(std::move(own)),
+      activation_(options.activation),
+      hidden_size_(options.hidden_size),
+      tensor_parallel_(options.tensor_parallel),
+      recomputes_some_(options.recompute == Recompute::selective) {
+  const int each = own_.has_bias ? 2 : 1;
+  w_up_ = activation_.is_gated() ? each : 0;
+  w_down_ = w_up_ + each;
+  num_parameters_ = w_down_ + each;
+}
+
+void DenseMlp::add_parameters(ParameterTable& table, const std::string& name, int /*block*/) const {
+  const std::int64_t h = hidden_size_;
+  const std::int64_t f = own_.ffn_hidden_size;
+  const Init init{Init::Kind::bell, kInitScale};
+  const Init zeros{Init::Kind::zeros, 0.0};
+  const std::string full = name + "." + own_.name;
+  const auto add_column = [&](const char* column) {
+    table.add_split(full + column, {f, h}, init, 0, tensor_parallel_);
+    if (own_.has_bias) table.add_split(full + column + ".bias", {f}, zeros, 0, tensor_parallel_);
+  };
+  if (activation_.is_gated()) add_column(".gate");
+  add_column(".up");
+  table.add_split(full + ".down", {h, f}, init, 1, tensor_parallel_);
+  if (own_.has_bias) table.add(full + ".down.bias", {h}, zeros);
+}
+
+Tensor DenseMlp::apply_column(const Pass& pass, int weight, const Tensor& x) const {
+  return own_.has_bias ? apply_linear_with_bias(pass, weight, x) : apply_linear(pass, weight, x);
+}
+
+Tensor DenseMlp::forward_inside(const Pass& pass, Tensor entered, BranchInput& x,
+                                std::span<Tensor> kept) const {
+  if (activation_.is_gated()) kept[gate] = apply_column(pass, 0, entered);  // (b, s, f)
+  kept[up] = apply_column(pass, w_up_, entered);                            // (b, s, f)
+  entered = {};
+  x.drop_recomputed();
+  kept[activated] = activation_forward(pass.runtime, activation_, kept[gate], kept[up]);
+  return kept[activated];
+}
+
+void DenseMlp::drop_row_input(std::span<Tensor> kept) const {
+  if (recomputes_some_) kept[activated] = {};
+}
+
+Tensor DenseMlp::row_input(const Pass& pass, std::span<Tensor> kept) const {
+  if (recomputes_some_) {
+    return activation_forward(pass.runtime, activation_, kept[gate], kept[up]);
+  }
+  return std::move(kept[activated]);
+}
+
+std::vector<ColumnLinear> DenseMlp::backward_inside(const Pass& pass, Tensor d,
+                                                    std::span<Tensor> kept) const {
+  Tensor d_gate = activation_backward(pass.runtime, activation_, kept[gate], kept[up], d);
+  kept[gate] = {};
+  kept[up] = {};
+  std::vector<ColumnLinear> readers;
+  if (d_gate.defined()) {
+    readers.push_back({.k = 0, .has_bias = own_.has_bias, .dy = std::move(d_gate)});
+  }
+  readers.push_back({.k = w_up_, .has_bias = own_.has_bias, .dy = std::move(d)});  // That of up.
+  return readers;
+}
+
+}  // namespace shardsim

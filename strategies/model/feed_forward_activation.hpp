@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+
+#include "strategies/model/layer.hpp"
+
+// The activation between a feed-forward's matrices. It reads two products of the input, a gate and
+// what it gates, or one.
+namespace shardsim {
+
+enum class Activation : std::uint8_t {
+  relu,            ///< max(x, 0); family mlp.
+  gelu_tanh,       ///< See gelu_forward.
+  squared_relu,    ///< max(x, 0)^2. Source: So et al., "Primer" (2021); Nemotron-4.
+  swiglu,          ///< See swiglu_forward.
+  geglu_tanh,      ///< gelu_tanh(gate) up. Source: Gemma Team, "Gemma" (2024).
+  clamped_swiglu,  ///< (u + 1) g sigmoid(1.702 g) of clipped g and u; see ActivationForm.
+};
+
+struct ActivationForm {
+  Activation kind = Activation::swiglu;
+  /// clamped_swiglu: g = min(gate, limit), u = up between -limit and limit. Nothing flows back
+  /// through what is clipped. Source: GPT-OSS, GptOssExperts of Hugging Face transformers.
+  double limit = 7.0;
+
+  [[nodiscard]] bool is_gated() const { return kind >= Activation::swiglu; }
+};
+
+/// gate and up [..., f] -> y [..., f]. Without a gate `gate` is undefined. REQUIRES: not relu.
+[[nodiscard]] Tensor activation_forward(Runtime& runtime, const ActivationForm& form,
+                                        const Tensor& gate, const Tensor& up);
+/// Returns the gradient of `gate`, if there is one; in place: dy becomes that of `up`.
+[[nodiscard]] Tensor activation_backward(Runtime& runtime, const ActivationForm& form,
+                                         const Tensor& gate, const Tensor& up, const Tensor& dy);
+
+}  // namespace shardsim
