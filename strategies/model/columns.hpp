@@ -34,6 +34,13 @@ struct Columns {
   return {tensor, 0, last_dim(tensor)};
 }
 
+/// Elements of `from` become those of `to`. REQUIRES: as many rows and columns.
+inline void copy_columns(const Columns& from, const Columns& to) {
+  for (std::int64_t row = 0; row < num_rows(to.tensor); ++row) {
+    for (std::int64_t i = 0; i < to.count; ++i) to.set(row, i, from.get(row, i));
+  }
+}
+
 /// Throws as require_size does, unless there are so many rows and columns.
 inline void require_columns(const char* layer, const char* what, const Columns& columns,
                             std::int64_t rows, std::int64_t count) {

@@ -15,12 +15,4 @@ namespace shardsim {
 [[nodiscard]] Tensor backward_gathered_linear(const Pass& pass, int k, const Tensor& dy, Tensor x,
                                               const char* layer);
 
-/// Rows [.., n] of two tensors side by side, and apart again.
-[[nodiscard]] Tensor join_rows(Runtime& runtime, const Tensor& first, const Tensor& second);
-struct RowHalves {
-  Tensor first;
-  Tensor second;
-};
-[[nodiscard]] RowHalves halve_rows(Runtime& runtime, const Tensor& rows);
-
 }  // namespace shardsim

@@ -64,13 +64,13 @@ Tensor LatentAttention::enter(const Pass& pass, BranchInput& x, std::span<Tensor
 
 void LatentAttention::make_latents(const Pass& pass, std::span<Tensor> kept) const {
   if (has_query_latent() && !kept[latent_q].defined()) {
-    NormOutput normed = apply_norm(pass, q_norm_, false, kept[raw_q], options_.norm_epsilon);
+    NormOutput normed = apply_norm(pass, q_norm_, {}, kept[raw_q], options_.norm_epsilon);
     kept[latent_q] = std::move(normed.y);
     kept[raw_q + 1] = std::move(normed.statistics);
   }
   if (kept[latent_kv].defined()) return;
   const Tensor raw = columns_of(pass.runtime, kept[raw_k], 0, options_.kv_lora_rank);
-  NormOutput normed = apply_norm(pass, kv_norm_, false, raw, options_.norm_epsilon);
+  NormOutput normed = apply_norm(pass, kv_norm_, {}, raw, options_.norm_epsilon);
   kept[latent_kv] = std::move(normed.y);
   kept[raw_k + 1] = std::move(normed.statistics);
 }
@@ -122,7 +122,7 @@ Tensor LatentAttention::leave(const Pass& pass, std::span<ColumnLinear> readers,
   Tensor dx;
   if (has_query_latent()) {
     Tensor d = backward_columns(pass, readers, std::move(kept[latent_q]), columns());
-    d = finish_norm(pass, q_norm_, false, d, kept[raw_q], kept[raw_q + 1]);
+    d = finish_norm(pass, q_norm_, {}, d, kept[raw_q], kept[raw_q + 1]);
     finish_linear(pass, wq_down_, d, x.take());
     dx = linear_backward_input(pass.runtime, d, pass.weight(wq_down_));
   } else {
@@ -139,7 +139,7 @@ Tensor LatentAttention::backward_keys(const Pass& pass, std::span<Tensor> kept) 
   {
     const Tensor raw = columns_of(pass.runtime, kept[raw_k], 0, options_.kv_lora_rank);
     kept[raw_k] = {};
-    d = finish_norm(pass, kv_norm_, false, d, raw, kept[raw_k + 1]);
+    d = finish_norm(pass, kv_norm_, {}, d, raw, kept[raw_k + 1]);
   }
   return join_columns(pass.runtime, d, d_shared.take());
 }

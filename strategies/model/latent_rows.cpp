@@ -2,28 +2,9 @@
 
 #include <algorithm>
 
+#include "strategies/model/columns.hpp"
+
 namespace shardsim {
-
-namespace {
-
-// A block of columns in the rows of a tensor.
-struct Columns {
-  const Tensor& tensor;
-  std::int64_t first = 0;
-};
-
-void copy_columns(const Columns& from, const Columns& to, std::int64_t count) {
-  const std::int64_t from_width = last_dim(from.tensor);
-  const std::int64_t to_width = last_dim(to.tensor);
-  for (std::int64_t row = 0; row < num_rows(to.tensor); ++row) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      to.tensor.set(row * to_width + to.first + i,
-                    from.tensor.get(row * from_width + from.first + i));
-    }
-  }
-}
-
-}  // namespace
 
 LatentKeys spread_keys(Runtime& runtime, const Tensor& kv, const Tensor& shared,
                        const LatentHead& head) {
@@ -39,9 +20,9 @@ LatentKeys spread_keys(Runtime& runtime, const Tensor& kv, const Tensor& shared,
       kv.num_bytes() + shared.num_bytes() + out.k.num_bytes() + out.v.num_bytes();
   runtime.compute(memory_op("spread_keys", kv.dtype(), bytes), [&] {
     for (std::int64_t i = 0; i < heads; ++i) {
-      copy_columns({kv, i * own_width}, {out.k, i * width}, head.own);
-      copy_columns({shared}, {out.k, i * width + head.own}, head.shared);
-      copy_columns({kv, i * own_width + head.own}, {out.v, i * head.value}, head.value);
+      copy_columns({kv, i * own_width, head.own}, {out.k, i * width, head.own});
+      copy_columns(all_columns(shared), {out.k, i * width + head.own, head.shared});
+      copy_columns({kv, i * own_width + head.own, head.value}, {out.v, i * head.value, head.value});
     }
   });
   return out;
@@ -62,8 +43,9 @@ LatentKeyGradients spread_keys_backward(Runtime& runtime, const LatentKeys& grad
       dk.num_bytes() + dv.num_bytes() + out.kv.num_bytes() + out.shared.num_bytes();
   runtime.compute(memory_op("spread_keys_backward", dk.dtype(), bytes), [&] {
     for (std::int64_t i = 0; i < heads; ++i) {
-      copy_columns({dk, i * width}, {out.kv, i * own_width}, head.own);
-      copy_columns({dv, i * head.value}, {out.kv, i * own_width + head.own}, head.value);
+      copy_columns({dk, i * width, head.own}, {out.kv, i * own_width, head.own});
+      copy_columns({dv, i * head.value, head.value},
+                   {out.kv, i * own_width + head.own, head.value});
     }
     for (std::int64_t row = 0; row < num_rows(dk); ++row) {
       for (std::int64_t i = 0; i < head.shared; ++i) {
@@ -83,7 +65,7 @@ Tensor columns_of(Runtime& runtime, const Tensor& x, std::int64_t first, std::in
                first + count);
   Tensor y = new_activation(runtime, with_last(x.shape(), count), x.dtype());
   runtime.compute(memory_op("columns", x.dtype(), 2 * y.num_bytes()), [&] {
-    copy_columns({x, first}, {y}, count);
+    copy_columns({x, first, count}, all_columns(y));
   });
   return y;
 }
@@ -94,8 +76,8 @@ Tensor join_columns(Runtime& runtime, const Tensor& left, const Tensor& right) {
   Tensor y =
       new_activation(runtime, with_last(left.shape(), first + last_dim(right)), left.dtype());
   runtime.compute(memory_op("join_columns", left.dtype(), 2 * y.num_bytes()), [&] {
-    copy_columns({left}, {y}, first);
-    copy_columns({right}, {y, first}, last_dim(right));
+    copy_columns(all_columns(left), {y, 0, first});
+    copy_columns(all_columns(right), {y, first, last_dim(right)});
   });
   return y;
 }

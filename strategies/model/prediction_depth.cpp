@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "strategies/model/gathered_linear.hpp"
+#include "strategies/model/latent_rows.hpp"
 
 namespace shardsim {
 
@@ -61,7 +62,7 @@ Tensor PredictionDepth::forward(const Pass& pass, const Tensor& x, const Tensor&
   NormOutput h = norm_.forward(pass, stream_norm_, x);
   saved[embedded_statistics] = std::move(e.statistics);
   saved[stream_statistics] = std::move(h.statistics);
-  saved[joined] = join_rows(pass.runtime, e.y, h.y);  // (b, s, 2 h)
+  saved[joined] = join_columns(pass.runtime, e.y, h.y);  // (b, s, 2 h)
   e.y = h.y = {};
   Tensor y = apply_gathered_linear(pass, projection_, saved[joined], kProjection);
   saved[made] = block_.forward(inside(pass), y, of_block);
@@ -82,13 +83,14 @@ PredictionDepth::Gradients PredictionDepth::backward(const Pass& pass, Tensor dy
   saved[made_statistics] = {};
   dy = block_.backward(inside(pass), dy, of_block);
   dy = backward_gathered_linear(pass, projection_, dy, std::move(saved[joined]), kProjection);
-  RowHalves halves = halve_rows(pass.runtime, dy);
+  const Tensor d_embedding = columns_of(pass.runtime, dy, 0, norm_.hidden_size);
+  const Tensor d_stream = columns_of(pass.runtime, dy, norm_.hidden_size, norm_.hidden_size);
   dy = {};
   Gradients gradients;
-  gradients.embedding = norm_.backward(pass, embedding_norm_, halves.first, saved[embedded],
+  gradients.embedding = norm_.backward(pass, embedding_norm_, d_embedding, saved[embedded],
                                        saved[embedded_statistics]);
   gradients.x =
-      norm_.backward(pass, stream_norm_, halves.second, saved[stream], saved[stream_statistics]);
+      norm_.backward(pass, stream_norm_, d_stream, saved[stream], saved[stream_statistics]);
   saved.clear();
   return gradients;
 }
