@@ -99,6 +99,12 @@ Field field(const char* path, Members... members) {
   return row;
 }
 
+/// A row bound to a member of the model.
+template <typename Member>
+Field model_field(const char* path, Member member) {
+  return field(path, &Scenario::model, member);
+}
+
 /// A row of each object in a list; `list` finds it: [](auto& s) -> auto& { return s.expect; }.
 /// set() fills the last object.
 template <typename List, typename... Members>
@@ -142,6 +148,8 @@ std::vector<Field> model_fields();
 std::vector<Field> block_shape_fields();
 std::vector<Field> layer_fields();
 std::vector<Field> prediction_fields();
+/// The part of model_fields() about experts.
+std::vector<Field> expert_fields();
 std::vector<Section> layer_sections();
 std::vector<Field> system_fields();
 std::vector<Field> network_fields();

@@ -56,7 +56,7 @@ std::int64_t projection_parameters(const ModelSpec& m) {
          r * heads * (m.qk_nope_head_dim + m.value_head_dim);
 }
 
-// Of one layer, without its feed-forward and the norms of its branches.
+// One layer's, without its feed-forward and the norms of its branches.
 std::int64_t attention_parameters(const ModelSpec& m, std::int64_t index) {
   const std::int64_t h = m.hidden_size;
   const std::int64_t a = m.head_dim * m.num_attention_heads;

@@ -16,7 +16,7 @@ void write_layers(const ForeignValue& theirs, const std::vector<ImportItem>& lay
                   Import& import);
 
 /// Megatron-LM's frequencies: "3" (each third layer, from the first on), or lists as Python adds
-/// and multiplies them, "([0]*3+[1]*58)". Of each layer, whether it has what the frequency is of.
+/// and multiplies them, "([0]*3+[1]*58)". Returns which layers have what the frequency is of.
 /// Nothing for another text, or lists of another length.
 [[nodiscard]] std::optional<std::vector<bool>> read_frequency(const std::string& text,
                                                               std::int64_t num_layers);

@@ -4,7 +4,7 @@
 
 #include "strategies/model/model.hpp"
 
-// What the oracle makes of the losses of a model with several, apart from the training's code on
+// How the oracle reads the losses of a model with several, apart from the training's code on
 // purpose: the oracle cannot find errors in code that it shares with it.
 namespace shardsim {
 

@@ -134,7 +134,7 @@ std::unique_ptr<Model> make_gpt2(const ModelOptions& options) {
                      "raise max_position_embeddings or shorten seq_len");
   }
   if (options.mtp_num_layers != 0) {
-    throw UsageError("E0649", "family gpt2 has no multi-token prediction",
+    throw UsageError("E0626", "family gpt2 has no multi-token prediction",
                      "use family llama, or set mtp_num_layers to 0");
   }
   const TransformerBlock::Branches branches = {std::make_shared<FusedAttention>(options),

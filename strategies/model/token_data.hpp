@@ -4,6 +4,7 @@
 
 #include "sim/kernel/random.hpp"
 
+#include "strategies/model/batch.hpp"
 #include "strategies/model/model.hpp"
 
 // The synthetic data set: endless, and random access. A value is a function of the seed, what it is

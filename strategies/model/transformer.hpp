@@ -23,7 +23,7 @@ namespace shardsim {
 struct TransformerParts {
   ModelNorm norm;
   bool has_learned_positions = false;
-  std::vector<TransformerBlock::Branches> blocks = {};  ///< Of each block, see num_blocks().
+  std::vector<TransformerBlock::Branches> blocks = {};  ///< One of each block, see num_blocks().
 };
 
 /// Modules: embedding, one per block, head. Units likewise; with tied embeddings, all that is
