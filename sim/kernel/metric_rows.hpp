@@ -172,9 +172,12 @@ struct MetricRow {
       "are said, else by tokens_per_s.")                                                           \
   ROW(kCostGpuHours, real, always, "hours", "cost.gpu_hours", "Those days times 24 times ranks.")  \
   ROW(kCostUsd, real, always, "USD", "cost.usd", "Those hours times cost.usd_per_gpu_hour.")       \
-  ROW(kModelParameters, whole, always, "", "model.parameters", "Elements of all tensors.")         \
+  ROW(kModelParameters, whole, always, "", "model.parameters",                                     \
+      "Elements of all tensors, without those of multi-token prediction.")                         \
   ROW(kModelActiveParameters, whole, always, "", "model.active_parameters",                        \
       "The same without those of experts that a token does not choose.")                           \
+  ROW(kModelMtpParameters, whole, always, "", "model.mtp_parameters",                              \
+      "With multi-token prediction: the elements that it adds.")                                   \
   ROW(kRanks, whole, always, "", "ranks", "Size of the world.")                                    \
   ROW(kTraceHash, text, always, "", "trace_hash",                                                  \
       "Hash of what every rank did and when; equal runs have equal hashes.")                       \

@@ -214,11 +214,16 @@ ParameterCounts parameter_counts(const Experiment& experiment) {
   const Model& model = experiment.plan().whole();
   const ModelSpec& spec = experiment.scenario().model;
   ParameterCounts counts;
-  counts.all = num_parameters(model);
-  for (const RouterBiasSpec& bias : model.router_biases()) counts.all += bias.num_experts;
+  const auto add = [&](const std::string& name, std::int64_t elements) {
+    (name.starts_with("mtp.") ? counts.ahead : counts.all) += elements;
+  };
+  for (const ParameterSpec& parameter : model.parameters()) {
+    add(parameter.name, parameter.whole_shape().numel());
+  }
+  for (const RouterBiasSpec& bias : model.router_biases()) add(bias.name, bias.num_experts);
   counts.active = counts.all;
   for (const ParameterSpec& parameter : model.parameters()) {
-    if (!parameter.expert) continue;
+    if (!parameter.expert || parameter.name.starts_with("mtp.")) continue;
     const std::int64_t of_one = parameter.whole_shape().numel() / spec.num_experts;
     counts.active -= of_one * (spec.num_experts - spec.num_experts_per_token);
   }
@@ -243,6 +248,7 @@ std::vector<Metric> metrics_of(const Experiment& experiment, const World& world,
   const ParameterCounts counts = parameter_counts(experiment);
   metrics.push_back({metric::kModelParameters.name, counts.all});
   metrics.push_back({metric::kModelActiveParameters.name, counts.active});
+  if (counts.ahead > 0) metrics.push_back({metric::kModelMtpParameters.name, counts.ahead});
   metrics.push_back({metric::kRanks.name, scenario.system.ranks});
   metrics.push_back({metric::kTraceHash.name, fmt::format("{:016x}", world.trace_hash())});
   if (oracle != nullptr) {

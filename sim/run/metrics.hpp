@@ -112,6 +112,7 @@ class RunRecord {
 struct ParameterCounts {
   std::int64_t all = 0;     ///< With the biases of the choice of experts, which nothing trains.
   std::int64_t active = 0;  ///< Without those of experts that a token does not choose.
+  std::int64_t ahead = 0;   ///< Those of multi-token prediction, which the others leave out.
 };
 [[nodiscard]] ParameterCounts parameter_counts(const Experiment& experiment);
 

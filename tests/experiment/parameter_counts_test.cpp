@@ -14,9 +14,11 @@
 namespace shardsim::test {
 namespace {
 
-Scenario scenario_of_model(const std::string& preset) {
-  return load_scenario_text(R"({"schema_version": 1, "model": ")" + preset +
-                                R"(", "system": {"preset": "dgx-h100", "nodes": 1},
+// `depths`: of multi-token prediction.
+Scenario scenario_of_model(const std::string& preset, int depths = 0) {
+  return load_scenario_text(R"({"schema_version": 1, "model": {"preset": ")" + preset +
+                                R"(", "mtp_num_layers": )" + std::to_string(depths) +
+                                R"(}, "system": {"preset": "dgx-h100", "nodes": 1},
                                    "parallelism": {"zero_stage": 3},
                                    "training": {"global_batch_size": 8}})",
                             "test.json");
@@ -62,6 +64,11 @@ TEST_CASE("Parameters and active ones are the published") {
       {"glm-4.5-air", {106'852'251'264, 13.42}},
       {"ernie-4.5-21b-a3b", {21'825'437'888, 3.35}},
       {"minimax-m2", {228'689'764'864, 11.03}},
+      {"deepseek-v3", {671'026'419'200, 37.55}},
+      {"deepseek-v2-lite", {15'706'484'224, 2.66}},
+      {"kimi-k2", {1'026'408'232'448, 32.86}},
+      {"gpt-oss-120b", {116'829'156'672, 5.71}},
+      {"gemma-3-27b", {27'009'346'304, 0}},
   };
   for (const auto& [name, expected] : published) {
     INFO(name);
@@ -74,6 +81,14 @@ TEST_CASE("Parameters and active ones are the published") {
             Approx(expected.active_billions).margin(0.005));
     }
   }
+}
+
+TEST_CASE("Parameters of multi-token prediction are counted apart, and are DeepSeek-V3's") {
+  const std::string name = "deepseek-v3";
+  const ParameterCounts counts = parameter_counts(compile(scenario_of_model(name, 1)));
+  CHECK(counts.all == 671'026'419'200);
+  CHECK(counts.ahead == 11'610'068'224);  // With its router's biases of the choice.
+  CHECK(counts.active == parameter_counts(compile(scenario_of_model(name))).active);
 }
 
 TEST_CASE("Parameters do not depend on how ranks share them, and biases of experts are theirs") {
