@@ -34,6 +34,19 @@ struct Columns {
   return {tensor, 0, last_dim(tensor)};
 }
 
+/// A tensor of these columns alone.
+[[nodiscard]] inline Tensor copy_columns(Runtime& runtime, const Columns& from) {
+  Tensor to = new_activation(runtime, with_last(from.tensor.shape(), from.count), from.dtype());
+  runtime.compute(memory_op("copy_columns", from.dtype(), 2 * to.num_bytes()), [&] {
+    for (std::int64_t row = 0; row < num_rows(to); ++row) {
+      for (std::int64_t i = 0; i < from.count; ++i) {
+        to.set(row * from.count + i, from.get(row, i));
+      }
+    }
+  });
+  return to;
+}
+
 /// Throws as require_size does, unless there are so many rows and columns.
 inline void require_columns(const char* layer, const char* what, const Columns& columns,
                             std::int64_t rows, std::int64_t count) {

@@ -10,6 +10,7 @@
 
 #include "strategies/model/context_attention.hpp"
 #include "strategies/model/layer_options.hpp"
+#include "strategies/model/linear_mixer_options.hpp"
 #include "strategies/model/model.hpp"
 #include "strategies/model/routing.hpp"
 
@@ -59,6 +60,8 @@ struct ModelOptions {
   double final_logit_cap = 0.0;                      ///< See soft_cap_forward; 0: none.
   /// The options of each block; empty: all are as LayerOptions{}.
   std::vector<LayerOptions> layers = {};
+  DeltaNetOptions delta_net;  ///< For the blocks that mix by it, as
+  MambaOptions mamba;         ///< this.
   DType dtype = DType::fp32;  ///< For weights in use and activations.
   /// mlp: whole numbers as weights and data, so that every gradient is exact in fp64.
   bool integer_valued = false;
@@ -81,6 +84,8 @@ struct ModelOptions {
   [[nodiscard]] LayerOptions layer(int block) const {
     return layers.empty() ? LayerOptions{} : layers.at(static_cast<std::size_t>(block));
   }
+  /// Whether some block mixes so.
+  [[nodiscard]] bool mixes_by(Mixer mixer) const;
   /// Whether the feed-forward of a block is experts.
   [[nodiscard]] bool has_experts(int block) const;
   [[nodiscard]] std::int64_t layers_with_experts() const;

@@ -63,7 +63,9 @@ const std::vector<const char*> kTransformers = {"gpt2",       "untied gpt2",   "
 }  // namespace
 
 TEST_CASE("whatever is recomputed, losses, gradients and their order are bitwise the same") {
-  for (const char* name : kTransformers) {
+  std::vector<const char*> names = kTransformers;
+  names.insert(names.end(), {"delta hybrid", "mamba hybrid"});
+  for (const char* name : names) {
     for (const DType dtype : {DType::fp64, DType::bf16}) {
       const RecordedPass none(small_model(name, dtype), Recompute::none);
       for (const Recompute recompute : {Recompute::selective, Recompute::full}) {
