@@ -139,6 +139,7 @@ std::vector<Field> joined(std::initializer_list<std::vector<Field>> parts);
 
 std::vector<Field> document_fields();
 std::vector<Field> model_fields();
+std::vector<Field> linear_fields();
 std::vector<Field> layer_fields();
 std::vector<Section> layer_sections();
 std::vector<Field> system_fields();

@@ -7,6 +7,7 @@
 #include "strategies/optimizer/rules.hpp"
 #include "strategies/pipeline/schedule.hpp"
 
+#include "scenarios/linear_spec.hpp"
 #include "scenarios/resolve.hpp"
 
 namespace shardsim {
@@ -64,9 +65,9 @@ Count muon_bytes(const Scenario& s) {
   constexpr std::int64_t kMatrices = 8;
   const std::int64_t h = width_of(m);
   const Count grams = product_if_fits({kMatrices, 2 * s.training.muon.num_steps, h, h});
-  const Count gathered =
-      product_if_fits({h, m.head_dim * (3 * m.num_attention_heads + 2 * m.num_query_groups) +
-                              3 * (m.ffn_hidden_size + m.moe_shared_ffn_hidden_size)});
+  const Count gathered = product_if_fits(
+      {h, m.head_dim * (3 * m.num_attention_heads + 2 * m.num_query_groups) +
+              3 * (m.ffn_hidden_size + m.moe_shared_ffn_hidden_size) + most_kept_by_mixers(m)});
   const Count of_block = sum_if_fits({grams, gathered, kMatrices});
   if (!of_block) return std::nullopt;
   return in_bytes(product_if_fits({s.parallelism.tp - 1, m.num_layers, *of_block,
@@ -90,7 +91,8 @@ Count tensor_parallel_bytes(const Scenario& s) {
       m.num_experts * m.num_layers *
       (m.hidden_size * (2 + 3 * m.moe_ffn_hidden_size) + 2 * m.moe_ffn_hidden_size + 1);
   const std::int64_t whole =
-      (17 * (m.num_layers + 1) + m.max_position_embeddings) * m.hidden_size + experts;
+      (17 * (m.num_layers + 1) + m.max_position_embeddings) * m.hidden_size + experts +
+      m.num_layers * m.delta_net.value_size;  // Norms of DeltaNet, which heads share.
   const Count replicated =
       product_if_fits({2 * (t - 1), whole, s.parallelism.gradient_ranks(), s.execution.steps});
   return sum_if_fits({in_bytes(activations, replicated), muon_bytes(s)});
@@ -111,7 +113,8 @@ Count pipeline_bytes(const Scenario& s) {
 
 // Per layer, of every token: keys and values to every other rank, forward and, with full
 // recomputation, again; and backward with their gradients: 8 elements of each. Or, or within
-// groups, an exchange of q, k, v and of y, forward, again and backward.
+// groups, an exchange of q, k, v and of y, forward, again and backward. Recurrences exchange what
+// they read and return.
 Count context_parallel_bytes(const Scenario& s) {
   const ModelSpec& m = s.model;
   const std::int64_t c = s.parallelism.cp;
@@ -119,7 +122,8 @@ Count context_parallel_bytes(const Scenario& s) {
   const std::int64_t queries = m.head_dim * m.num_attention_heads;
   const std::int64_t keys = m.head_dim * m.num_query_groups;
   const Count round = product_if_fits({8 * (c - 1), keys, m.num_layers});
-  const Count exchanged = product_if_fits({6, queries + keys, m.num_layers});
+  const Count exchanged =
+      product_if_fits({6 * (queries + keys) + most_sent_by_mixers(m, c), m.num_layers});
   return in_bytes(of_tokens(s, sum_if_fits({round, exchanged})), 0);
 }
 
@@ -163,7 +167,8 @@ Count expert_values(const ModelSpec& m, std::int64_t samples) {
 // keeps about 12 tensors of its width, 4 of the inner width and 2 matrices of attention scores.
 Count activation_values(const ModelSpec& m, std::int64_t samples) {
   const std::int64_t width = std::max(m.hidden_size, m.head_dim * m.num_attention_heads);
-  const auto widths = product_if_fits({m.num_layers, 12 * width + 4 * m.ffn_hidden_size});
+  const auto widths =
+      product_if_fits({m.num_layers, 12 * width + 4 * m.ffn_hidden_size + most_kept_by_mixers(m)});
   const auto layers = product_if_fits({samples, m.seq_len, widths});
   const auto scores =
       product_if_fits({2, samples, m.num_layers, m.num_attention_heads, m.seq_len, m.seq_len});
@@ -233,7 +238,8 @@ void check_products(Reading& r) {
   const ModelSpec& m = s.model;
   const std::int64_t parameters = num_parameters(m);
   const std::int64_t heads = m.head_dim * m.num_attention_heads;
-  const std::int64_t widest = std::max({m.hidden_size, heads, m.ffn_hidden_size, m.vocab_size});
+  const std::int64_t widest =
+      std::max({m.hidden_size, heads, m.ffn_hidden_size, m.vocab_size, most_kept_by_mixers(m)});
   const std::int64_t samples = s.training.micro_batch_size;
   const std::array<Count, 5> counts = {
       product_if_fits({kBytesPerValue, samples, m.seq_len, widest}),

@@ -2,6 +2,8 @@
 
 #include "strategies/model/make_model.hpp"
 
+#include "scenarios/linear_spec.hpp"
+
 // The number of a model's parameters, in closed form, and its layers.
 namespace shardsim {
 
@@ -43,12 +45,18 @@ std::int64_t llama_parameters(const ModelSpec& m) {
   }
   const std::int64_t biases =
       (m.query_key_value_bias ? a + 2 * k : 0) + (m.attention_out_bias ? h : 0);
-  const std::int64_t layer = 2 * h * a + 2 * h * k + 2 * h + norms + biases + gate;
+  const std::int64_t attention = 2 * h * a + 2 * h * k + norms + biases + gate;
   const std::int64_t head = m.tied_embeddings ? 0 : m.vocab_size * h;
   const std::int64_t with_experts = m.layers_with_experts();
+  const std::int64_t dense = m.layers_with_dense();
+  const std::int64_t branches =
+      m.num_layers - m.layers_mixed_by(Mixer::none) + with_experts + dense;
   const std::int64_t experts = expert_parameters(m);
-  return m.vocab_size * h + m.num_layers * layer + (m.num_layers - with_experts) * 3 * h * f +
-         with_experts * experts + sinks + h + head;
+  const std::int64_t mixers = m.layers_mixed_by(Mixer::attention) * attention +
+                              m.layers_mixed_by(Mixer::delta_net) * delta_net_parameters(m) +
+                              m.layers_mixed_by(Mixer::mamba) * mamba_parameters(m);
+  return m.vocab_size * h + branches * h + mixers + dense * 3 * h * f + with_experts * experts +
+         sinks + h + head;
 }
 
 std::int64_t mlp_parameters(const ModelSpec& m) {
@@ -77,6 +85,23 @@ bool ModelSpec::has_experts(std::int64_t index) const {
 std::int64_t ModelSpec::layers_with_experts() const {
   std::int64_t count = 0;
   for (std::int64_t i = 0; i < num_layers; ++i) count += has_experts(i) ? 1 : 0;
+  return count;
+}
+
+std::int64_t ModelSpec::layers_with_dense() const {
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < num_layers; ++i) {
+    const bool has_none = !layers.empty() && layer(i).feed_forward == FeedForward::none;
+    count += has_none || has_experts(i) ? 0 : 1;
+  }
+  return count;
+}
+
+std::int64_t ModelSpec::layers_mixed_by(Mixer mixer) const {
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < num_layers; ++i) {
+    count += (layers.empty() ? Mixer::attention : layer(i).mixer) == mixer ? 1 : 0;
+  }
   return count;
 }
 

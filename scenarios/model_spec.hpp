@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "strategies/model/linear_mixer_options.hpp"
+
 #include "scenarios/enumerations.hpp"
 
 // The model of a scenario.
@@ -11,6 +13,7 @@ namespace shardsim {
 
 /// Neighbouring layers that are alike, of layers that differ.
 struct LayerSpec {
+  Mixer mixer{};                 // attention
   AttentionReach attention{};    // causal
   std::int64_t window_size = 0;  // sliding: positions, above 0; else 0
   std::int64_t chunk_size = 0;   // chunked: the same
@@ -39,6 +42,8 @@ struct ModelSpec {
   double norm_epsilon = 0;
   std::vector<LayerSpec> layers;  // empty: all are as LayerSpec{}
   bool layers_cycle = false;      // the list starts again, until there are num_layers
+  DeltaNetOptions delta_net;      // of layers that mix by it
+  MambaOptions mamba;             // of layers that mix by it
   QueryKeyNorm query_key_norm{};  // none
   bool query_key_value_bias = false;
   bool attention_out_bias = false;
@@ -80,6 +85,9 @@ struct ModelSpec {
   /// in a model with experts behind the first_dense_layers.
   bool has_experts(std::int64_t index) const;
   std::int64_t layers_with_experts() const;
+  /// Layers with a dense MLP.
+  std::int64_t layers_with_dense() const;
+  std::int64_t layers_mixed_by(Mixer mixer) const;
 };
 
 /// Trainable parameters, exact. With h = hidden_size, f = ffn_hidden_size, L = num_layers,
@@ -95,6 +103,8 @@ struct ModelSpec {
 ///   of which a block with E experts of width m and a shared one of width w has E h + 3 (E m + w) h
 ///   in place of 3 h f; with biases of experts E (2 m + h) more, of the router E, with a gate of
 ///   the shared one h; biases of the choice are not trained
+///   a layer without attention or without a feed-forward has h less, for its norm; in place of
+///   attention a layer of gated DeltaNet has delta_net_parameters(), of Mamba-2 mamba_parameters()
 ///   mlp:   h f + f + (L - 1) (f^2 + f) + f V + V
 /// gpt2 has biases and two layer norms of 2 h in each layer: 3 a + 6 h + f = 4 h (norms) + 3 a
 /// (query, key, value) + h (projection) + f (first linear) + h (second). Source: Radford et al.

@@ -15,6 +15,11 @@ namespace shardsim {
 void resolve_model(Reading& r);
 /// The list of layers agrees with their number, or says it. REQUIRES: model.family is good.
 void resolve_layers(Reading& r);
+/// Layers without attention or without a feed-forward fit the rest of the model. REQUIRES:
+/// resolve_layers().
+void resolve_linear(Reading& r);
+/// tp and cp divide heads of these layers. REQUIRES: resolve_model().
+void resolve_linear_layout(Reading& r);
 /// Reports that a family needs a field of "model" which is not given.
 void need(Reading& r, const std::string& path, const std::string& family);
 void resolve_system(Reading& r);

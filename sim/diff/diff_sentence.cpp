@@ -35,6 +35,8 @@ constexpr std::array kShape = {
     Trait{"model.query_key_value_bias", "biases of queries, keys and values ", ""},
     Trait{"model.attention_out_bias", "bias of attention's output ", ""},
     Trait{"model.attention_output_gate", "gate of attention's output ", ""},
+    Trait{"model.linear_num_value_heads", "", " value heads of DeltaNet"},
+    Trait{"model.mamba_num_heads", "", " heads of Mamba"},
 };
 constexpr Trait kMlp = {"model.ffn_hidden_size", "MLP width ", ""};
 constexpr Trait kExperts = {"model.num_experts", "", " experts"};

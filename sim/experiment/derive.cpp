@@ -135,7 +135,8 @@ std::vector<LayerOptions> layers_of(const ModelSpec& model) {
   std::vector<LayerOptions> layers;
   for (std::int64_t i = 0; i < model.num_layers && !model.layers.empty(); ++i) {
     const LayerSpec& layer = model.layer(i);
-    layers.push_back({.mask = {layer.attention, layer.window_size + layer.chunk_size},
+    layers.push_back({.mixer = layer.mixer,
+                      .mask = {layer.attention, layer.window_size + layer.chunk_size},
                       .has_rotary = layer.rotary,
                       .rope_theta = layer.rope_theta,
                       .has_sinks = layer.sinks,
@@ -169,6 +170,8 @@ ModelOptions model_options_of(const Scenario& scenario, const Software* software
   options.attention_logit_cap = model.attention_logit_cap;
   options.final_logit_cap = model.final_logit_cap;
   options.layers = layers_of(model);
+  options.delta_net = model.delta_net;
+  options.mamba = model.mamba;
   options.moe = moe_options_of(model);
   options.hidden_dropout = scenario.training.hidden_dropout;
   options.recompute = scenario.training.recompute;

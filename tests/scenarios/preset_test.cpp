@@ -153,6 +153,12 @@ TEST_CASE("the formula counts the parameters of the models that are trained") {
     options.rotary_dim = m.rotary_dim;
     options.query_key_value_bias = m.query_key_value_bias;
     options.attention_out_bias = m.attention_out_bias;
+    options.delta_net = m.delta_net;
+    options.mamba = m.mamba;
+    for (std::int64_t i = 0; i < m.num_layers && !m.layers.empty(); ++i) {
+      options.layers.push_back(
+          {.mixer = m.layer(i).mixer, .feed_forward = m.layer(i).feed_forward});
+    }
     options.vocab_size = m.vocab_size;
     options.seq_len = m.seq_len;
     options.max_position_embeddings = m.max_position_embeddings;
@@ -181,7 +187,8 @@ TEST_CASE("the formula counts the parameters of the models that are trained") {
       CHECK(built(model) == num_parameters(model));
     }
   }
-  for (const char* name : {"mlp-ddp", "gpt-hsdp", "llama-zero3"}) {
+  for (const char* name : {"mlp-ddp", "gpt-hsdp", "llama-zero3", "llama-delta-net-fsdp4-tp2",
+                           "llama-mamba-tp2-pp2-sp"}) {
     INFO(name);
     const ModelSpec model = load_scenario(std::string("scenarios/verify-") + name + ".json").model;
     CHECK(built(model) == num_parameters(model));

@@ -14,6 +14,8 @@
 #include "strategies/mesh.hpp"
 #include "strategies/model/make_model.hpp"
 
+#include "sim/harness/testing/rapidcheck_mixers.hpp"
+
 // RapidCheck generators of strategies' inputs. Each draws only legal ones, and shrinks towards few
 // ranks, small sizes and even shares.
 //
@@ -114,8 +116,10 @@ inline std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
       }
       layer.has_rotary = *rc::gen::arbitrary<bool>();
       layer.has_sinks = *rc::gen::arbitrary<bool>();
-      options.layers.push_back(layer);
+      options.layers.push_back(*rc::gen::weightedOneOf<LayerOptions>(
+          {{2, rc::gen::just(layer)}, {1, of_other_mixers()}}));
     }
+    *of_mixer_sizes(options);
     return true;
   });
 }
@@ -168,7 +172,9 @@ inline void showValue(const ModelOptions& model, std::ostream& out) {
       << (model.attention_out_bias ? ", output biased" : "") << ", vocabulary " << model.vocab_size
       << ", positions " << model.seq_len;
   for (const LayerOptions& layer : model.layers) {
-    out << "; mask " << static_cast<int>(layer.mask.reach) << " of " << layer.mask.size
+    out << "; mixer " << static_cast<int>(layer.mixer)
+        << (layer.feed_forward == FeedForward::none ? " alone" : "") << ", mask "
+        << static_cast<int>(layer.mask.reach) << " of " << layer.mask.size
         << (layer.has_rotary ? "" : " without rotary") << (layer.has_sinks ? " with sinks" : "");
   }
 }
