@@ -22,9 +22,10 @@ std::vector<Field> layer_fields() {
   return {
       item_field("model.layers[].mixer", kLayers, &L::mixer)
           .or_else("\"attention\"")
-          .doc("What exchanges something between positions. delta_net: gated DeltaNet, of the "
+          .doc("The branch that exchanges something between positions. delta_net: gated DeltaNet, "
+               "of the "
                "linear_ fields (Qwen3-Next). mamba: Mamba-2, of the mamba_ fields (Nemotron-H). "
-               "none: nothing does; the layer is its feed-forward alone."),
+               "none: there is no such branch; the layer is its feed-forward alone."),
       item_field("model.layers[].attention", kLayers, &L::attention)
           .or_else("\"full\"")
           .same_as({{"Hugging Face", "layer_types"}})
