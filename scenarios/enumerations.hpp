@@ -24,6 +24,7 @@ enum class Algorithm : std::uint8_t;           // sim/hardware/collective.hpp
 enum class AttentionReach : std::uint8_t;      // strategies/model/attention_mask.hpp
 enum class FeedForward : std::uint8_t;         // strategies/model/layer_options.hpp
 enum class FactorShape : std::uint8_t;         // scenarios/machine_spec.hpp
+enum class Mixer : std::uint8_t;               // strategies/model/layer_options.hpp
 enum class MuonCoefficients : std::uint8_t;    // strategies/optimizer/muon.hpp
 enum class MuonDataParallel : std::uint8_t;    // strategies/optimizer/muon.hpp
 enum class MuonScale : std::uint8_t;           // strategies/optimizer/muon.hpp
@@ -58,7 +59,10 @@ inline constexpr std::array<const char*, 3> kAllReduceNames = {"automatic", "rin
 inline constexpr std::array<const char*, 5> kDataParallelNames = {"synchronous", "local_sgd",
                                                                   "diloco", "async_sgd", "elastic"};
 inline constexpr std::array<const char*, 3> kAttentionReachNames = {"full", "sliding", "chunked"};
-inline constexpr std::array<const char*, 3> kFeedForwardNames = {"auto", "dense", "experts"};
+inline constexpr std::array<const char*, 4> kMixerNames = {"attention", "delta_net", "mamba",
+                                                           "none"};
+inline constexpr std::array<const char*, 4> kFeedForwardNames = {"auto", "dense", "experts",
+                                                                 "none"};
 inline constexpr std::array<const char*, 4> kQueryKeyNormNames = {"none", "per_head", "whole",
                                                                   "weightless"};
 inline constexpr std::array<const char*, 6> kActivationNames = {
@@ -96,6 +100,7 @@ inline std::span<const char* const> choice_names(ContextAttention) {
 }
 inline std::span<const char* const> choice_names(RoutingKind) { return routing_names(); }
 inline std::span<const char* const> choice_names(AttentionReach) { return kAttentionReachNames; }
+inline std::span<const char* const> choice_names(Mixer) { return kMixerNames; }
 inline std::span<const char* const> choice_names(FeedForward) { return kFeedForwardNames; }
 inline std::span<const char* const> choice_names(QueryKeyNorm) { return kQueryKeyNormNames; }
 inline std::span<const char* const> choice_names(Activation) { return kActivationNames; }

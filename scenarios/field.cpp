@@ -17,10 +17,11 @@ std::vector<Field> joined(std::initializer_list<std::vector<Field>> parts) {
 }
 
 const std::vector<Field>& field_table() {
-  static const std::vector<Field> kTable = joined(
-      {document_fields(), model_fields(), block_shape_fields(), layer_fields(), prediction_fields(),
-       system_fields(), network_fields(), parallelism_fields(), data_parallel_fields(),
-       training_fields(), execution_fields(), cost_fields(), fault_fields(), output_fields()});
+  static const std::vector<Field> kTable =
+      joined({document_fields(), model_fields(), linear_fields(), block_shape_fields(),
+              layer_fields(), prediction_fields(), system_fields(), network_fields(),
+              parallelism_fields(), data_parallel_fields(), training_fields(), execution_fields(),
+              cost_fields(), fault_fields(), output_fields()});
   return kTable;
 }
 

@@ -146,6 +146,7 @@ std::vector<Field> joined(std::initializer_list<std::vector<Field>> parts);
 std::vector<Field> document_fields();
 std::vector<Field> model_fields();
 std::vector<Field> block_shape_fields();
+std::vector<Field> linear_fields();
 std::vector<Field> layer_fields();
 std::vector<Field> prediction_fields();
 /// The part of model_fields() about experts.

@@ -20,6 +20,12 @@ std::vector<Section> layer_sections() {
 std::vector<Field> layer_fields() {
   using L = LayerSpec;
   return {
+      item_field("model.layers[].mixer", kLayers, &L::mixer)
+          .or_else("\"attention\"")
+          .doc("The branch that exchanges something between positions. delta_net: gated DeltaNet, "
+               "of the "
+               "linear_ fields (Qwen3-Next). mamba: Mamba-2, of the mamba_ fields (Nemotron-H). "
+               "none: there is no such branch; the layer is its feed-forward alone."),
       item_field("model.layers[].attention", kLayers, &L::attention)
           .or_else("\"full\"")
           .same_as({{"Hugging Face", "layer_types"}})
@@ -55,7 +61,8 @@ std::vector<Field> layer_fields() {
           .or_else("\"auto\"")
           .same_as({{"Hugging Face", "mlp_layer_types"}})
           .doc("auto: experts in a model that has them, but for its first_dense_layers. dense: an "
-               "MLP of ffn_hidden_size. experts: some of num_experts."),
+               "MLP of ffn_hidden_size. experts: some of num_experts. none: the layer is its mixer "
+               "alone."),
       item_field("model.layers[].repeats", kLayers, &L::repeats)
           .range(1, kTwoTo14)
           .or_else("1")

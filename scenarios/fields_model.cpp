@@ -67,9 +67,8 @@ std::vector<Field> plain_fields() {
           .derived("4 x hidden_size for gpt2 and mlp; llama must give it")
           .sourced()
           .same_as({{"Hugging Face", "intermediate_size"}, {"Hugging Face", "n_inner"}})
-          .acts_when(
-              "some block has no experts",
-              [](const Scenario& s) { return s.model.layers_with_experts() < s.model.num_layers; })
+          .acts_when("some block has a dense MLP",
+                     [](const Scenario& s) { return s.model.layers_with_dense() > 0; })
           .doc("Inner width of the feed-forward part."),
       model_field("model.num_attention_heads", &M::num_attention_heads)
           .range(1, kTwoTo20)

@@ -7,6 +7,7 @@
 #include "strategies/optimizer/rules.hpp"
 #include "strategies/pipeline/schedule.hpp"
 
+#include "scenarios/linear_spec.hpp"
 #include "scenarios/resolve.hpp"
 
 namespace shardsim {
@@ -76,9 +77,9 @@ Count muon_bytes(const Scenario& s) {
   constexpr std::int64_t kMatrices = 8;
   const std::int64_t h = width_of(m) + latents_of(m);
   const Count grams = product_if_fits({kMatrices, 2 * s.training.muon.num_steps, h, h});
-  const Count gathered =
-      product_if_fits({h, head_of(m) * (3 * m.num_attention_heads + 2 * m.num_query_groups) +
-                              3 * (m.ffn_hidden_size + m.moe_shared_ffn_hidden_size)});
+  const Count gathered = product_if_fits(
+      {h, head_of(m) * (3 * m.num_attention_heads + 2 * m.num_query_groups) +
+              3 * (m.ffn_hidden_size + m.moe_shared_ffn_hidden_size) + most_kept_by_mixers(m)});
   const Count of_block = sum_if_fits({grams, gathered, kMatrices});
   if (!of_block) return std::nullopt;
   return in_bytes(product_if_fits({s.parallelism.tp - 1, layers_of(m), *of_block,
@@ -102,8 +103,10 @@ Count tensor_parallel_bytes(const Scenario& s) {
   const std::int64_t experts =
       m.num_experts * layers_of(m) *
       (m.hidden_size * (2 + 3 * m.moe_ffn_hidden_size) + 2 * m.moe_ffn_hidden_size + 1);
-  const std::int64_t whole = (22 * (layers_of(m) + 1) + m.max_position_embeddings) * m.hidden_size +
-                             layers_of(m) * latents_of(m) * (m.hidden_size + 1) + experts;
+  // Norms of DeltaNet are shared by heads.
+  const std::int64_t whole =
+      (22 * (layers_of(m) + 1) + m.max_position_embeddings) * m.hidden_size +
+      layers_of(m) * (latents_of(m) * (m.hidden_size + 1) + m.delta_net.value_size) + experts;
   const Count replicated =
       product_if_fits({2 * (t - 1), whole, s.parallelism.gradient_ranks(), s.execution.steps});
   return sum_if_fits({in_bytes(activations, replicated), muon_bytes(s)});
@@ -124,7 +127,8 @@ Count pipeline_bytes(const Scenario& s) {
 
 // Per layer, of every token: keys and values to every other rank, forward and, with full
 // recomputation, again; and backward with their gradients: 8 elements of each. Or, or within
-// groups, an exchange of q, k, v and of y, forward, again and backward.
+// groups, an exchange of q, k, v and of y, forward, again and backward. Recurrences exchange what
+// they read and return.
 Count context_parallel_bytes(const Scenario& s) {
   const ModelSpec& m = s.model;
   const std::int64_t c = s.parallelism.cp;
@@ -132,7 +136,8 @@ Count context_parallel_bytes(const Scenario& s) {
   const std::int64_t queries = head_of(m) * m.num_attention_heads;
   const std::int64_t keys = head_of(m) * m.num_query_groups;
   const Count round = product_if_fits({8 * (c - 1), keys, layers_of(m)});
-  const Count exchanged = product_if_fits({6, queries + keys, layers_of(m)});
+  const Count exchanged =
+      product_if_fits({6 * (queries + keys) + most_sent_by_mixers(m, c), layers_of(m)});
   return in_bytes(of_tokens(s, sum_if_fits({round, exchanged})), 0);
 }
 
@@ -176,8 +181,8 @@ Count expert_values(const ModelSpec& m, std::int64_t samples) {
 // keeps about 12 tensors of its width, 4 of the inner width and 2 matrices of attention scores.
 Count activation_values(const ModelSpec& m, std::int64_t samples) {
   const std::int64_t width = std::max(m.hidden_size, head_of(m) * m.num_attention_heads);
-  const auto widths =
-      product_if_fits({layers_of(m), 12 * width + latents_of(m) + 4 * m.ffn_hidden_size});
+  const auto widths = product_if_fits(
+      {layers_of(m), 12 * width + latents_of(m) + 4 * m.ffn_hidden_size + most_kept_by_mixers(m)});
   const auto layers = product_if_fits({samples, m.seq_len, widths});
   const auto scores =
       product_if_fits({2, samples, layers_of(m), m.num_attention_heads, m.seq_len, m.seq_len});
@@ -247,7 +252,8 @@ void check_products(Reading& r) {
   const ModelSpec& m = s.model;
   const std::int64_t parameters = all_parameters(m);
   const std::int64_t heads = head_of(m) * m.num_attention_heads;
-  const std::int64_t widest = std::max({m.hidden_size, heads, m.ffn_hidden_size, m.vocab_size});
+  const std::int64_t widest =
+      std::max({m.hidden_size, heads, m.ffn_hidden_size, m.vocab_size, most_kept_by_mixers(m)});
   const std::int64_t samples = s.training.micro_batch_size;
   const std::array<Count, 5> counts = {
       product_if_fits({kBytesPerValue, samples, m.seq_len, widest}),

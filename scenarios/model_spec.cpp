@@ -2,6 +2,8 @@
 
 #include "strategies/model/make_model.hpp"
 
+#include "scenarios/linear_spec.hpp"
+
 // The number of a model's parameters, in closed form, and its layers.
 namespace shardsim {
 
@@ -23,8 +25,10 @@ std::int64_t matrices_of(const ModelSpec& m) {
 }
 
 // Norms of the residual stream in a layer, and the parameters of one.
-std::int64_t norms_of_layer(const ModelSpec& m) {
-  const std::int64_t branches = m.parallel_block ? 1 : 2;
+std::int64_t norms_of_layer(const ModelSpec& m, std::int64_t index) {
+  const std::int64_t both = (m.mixer_of(index) == Mixer::none ? 0 : 1) +
+                            (m.has_experts(index) || m.has_dense(index) ? 1 : 0);
+  const std::int64_t branches = m.parallel_block ? 1 : both;
   return branches * (m.norm_placement == NormPlacement::sandwich ? 2 : 1);
 }
 std::int64_t norm_parameters(const ModelSpec& m) {
@@ -74,13 +78,31 @@ std::int64_t attention_parameters(const ModelSpec& m, std::int64_t index) {
          (has_sinks ? m.num_attention_heads : 0);
 }
 
-std::int64_t llama_layer_parameters(const ModelSpec& m, std::int64_t index) {
+std::int64_t mixer_parameters(const ModelSpec& m, std::int64_t index) {
+  switch (m.mixer_of(index)) {
+    case Mixer::attention:
+      return attention_parameters(m, index);
+    case Mixer::delta_net:
+      return delta_net_parameters(m);
+    case Mixer::mamba:
+      return mamba_parameters(m);
+    case Mixer::none:
+      return 0;
+  }
+  return 0;
+}
+
+std::int64_t feed_forward_parameters(const ModelSpec& m, std::int64_t index) {
   const std::int64_t h = m.hidden_size;
   const std::int64_t f = m.ffn_hidden_size;
-  const std::int64_t dense =
-      matrices_of(m) * h * f + (m.mlp_bias ? (matrices_of(m) - 1) * f + h : 0);
-  return attention_parameters(m, index) + norms_of_layer(m) * norm_parameters(m) +
-         (m.has_experts(index) ? expert_parameters(m) : dense);
+  if (m.has_experts(index)) return expert_parameters(m);
+  if (!m.has_dense(index)) return 0;
+  return matrices_of(m) * h * f + (m.mlp_bias ? (matrices_of(m) - 1) * f + h : 0);
+}
+
+std::int64_t llama_layer_parameters(const ModelSpec& m, std::int64_t index) {
+  return mixer_parameters(m, index) + feed_forward_parameters(m, index) +
+         norms_of_layer(m, index) * norm_parameters(m);
 }
 
 std::int64_t llama_parameters(const ModelSpec& m) {
@@ -119,11 +141,32 @@ std::int64_t ModelSpec::layers_with_experts() const {
   return count;
 }
 
+Mixer ModelSpec::mixer_of(std::int64_t index) const {
+  return layers.empty() ? Mixer::attention : layer(index).mixer;
+}
+
+bool ModelSpec::has_dense(std::int64_t index) const {
+  const bool has_none = !layers.empty() && layer(index).feed_forward == FeedForward::none;
+  return !has_none && !has_experts(index);
+}
+
+std::int64_t ModelSpec::layers_with_dense() const {
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < num_layers; ++i) count += has_dense(i) ? 1 : 0;
+  return count;
+}
+
+std::int64_t ModelSpec::layers_mixed_by(Mixer mixer) const {
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < num_layers; ++i) count += mixer_of(i) == mixer ? 1 : 0;
+  return count;
+}
+
 std::int64_t num_mtp_parameters(const ModelSpec& model) {
   if (model.mtp_num_layers == 0) return 0;
   const std::int64_t h = model.hidden_size;
   const std::int64_t depth =
-      2 * h * h + 3 * h + llama_layer_parameters(model, model.num_layers - 1);
+      2 * h * h + 3 * norm_parameters(model) + llama_layer_parameters(model, model.num_layers - 1);
   return model.mtp_num_layers * depth;
 }
 

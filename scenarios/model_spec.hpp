@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "strategies/model/linear_mixer_options.hpp"
+
 #include "scenarios/enumerations.hpp"
 
 // The model of a scenario.
@@ -11,6 +13,7 @@ namespace shardsim {
 
 /// Neighbouring layers that are alike, of layers that differ.
 struct LayerSpec {
+  Mixer mixer{};                 // attention
   AttentionReach attention{};    // causal
   std::int64_t window_size = 0;  // sliding: positions, above 0; else 0
   std::int64_t chunk_size = 0;   // chunked: the same
@@ -44,6 +47,8 @@ struct ModelSpec {
   double norm_epsilon = 0;
   std::vector<LayerSpec> layers;  // empty: all are as LayerSpec{}
   bool layers_cycle = false;      // the list starts again, until there are num_layers
+  DeltaNetOptions delta_net;      // of layers that mix by it
+  MambaOptions mamba;             // of layers that mix by it
   QueryKeyNorm query_key_norm{};  // none
   bool query_key_value_bias = false;
   bool attention_out_bias = false;
@@ -100,6 +105,12 @@ struct ModelSpec {
   /// in a model with experts behind the first_dense_layers.
   bool has_experts(std::int64_t index) const;
   std::int64_t layers_with_experts() const;
+  /// Layers with a dense MLP.
+  /// Whether it is an MLP that all tokens pass.
+  bool has_dense(std::int64_t index) const;
+  Mixer mixer_of(std::int64_t index) const;
+  std::int64_t layers_with_dense() const;
+  std::int64_t layers_mixed_by(Mixer mixer) const;
 };
 
 /// Trainable parameters without those of multi-token prediction, exact. With h = hidden_size, f =
@@ -119,7 +130,8 @@ struct ModelSpec {
 ///   the shared one h; biases of the choice are not trained;
 ///   without a gate 2 in place of 3, with biases of dense MLPs 2 f + h (f + h without a gate), with
 ///   other norms than one RMS norm in front of each branch: h for each norm of h, 2 h if it has a
-///   bias
+///   bias; a layer without attention or without a feed-forward has no norm for it; in place of
+///   attention a layer of gated DeltaNet has delta_net_parameters(), of Mamba-2 mamba_parameters()
 ///   mlp:   h f + f + (L - 1) (f^2 + f) + f V + V
 /// gpt2 has biases and two layer norms of 2 h in each layer: 3 a + 6 h + f = 4 h (norms) + 3 a
 /// (query, key, value) + h (projection) + f (first linear) + h (second). Source: Radford et al.

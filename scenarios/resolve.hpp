@@ -19,6 +19,11 @@ void resolve_prediction(Reading& r);
 /// REQUIRES: resolve_layers(); the rest of attention read.
 void resolve_latent_attention(Reading& r);
 void resolve_block_shape(Reading& r);
+/// Layers without attention or without a feed-forward fit the rest of the model. REQUIRES:
+/// resolve_layers().
+void resolve_linear(Reading& r);
+/// tp and cp divide heads of these layers. REQUIRES: resolve_model().
+void resolve_linear_layout(Reading& r);
 /// Reports that a family needs a field of "model" which is not given.
 void need(Reading& r, const std::string& path, const std::string& family);
 void resolve_system(Reading& r);

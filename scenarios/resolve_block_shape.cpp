@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -52,6 +53,15 @@ void check_parallel_block(Reading& r) {
     r.problem("E0201", "model.norm_placement",
               "a parallel block has one norm, in front of its branches",
               "use \"pre\", or switch parallel_block off");
+  }
+  const bool is_latent = r.good("model.kv_lora_rank") && m.is_latent();
+  const auto is_other = [](const LayerSpec& layer) {
+    return layer.mixer != Mixer::attention || layer.feed_forward == FeedForward::none;
+  };
+  if (is_latent || std::any_of(m.layers.begin(), m.layers.end(), is_other)) {
+    r.problem("E0206", "model.parallel_block",
+              "a parallel block has plain attention and an MLP, beside each other, in every layer",
+              "leave it out, or leave out kv_lora_rank and layers of other kinds");
   }
   if (r.good("model.num_experts") && m.num_experts > 0) {
     r.problem("E0206", "model.parallel_block",

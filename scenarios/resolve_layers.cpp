@@ -102,6 +102,7 @@ void resolve_layers(Reading& r) {
     check_reach(r, i, m.layers[i]);
     check_feed_forward(r, i, m.layers[i]);
   }
+  resolve_linear(r);
   resolve_count(r);
 }
 

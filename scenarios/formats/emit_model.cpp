@@ -33,6 +33,9 @@ void add_layers(const ModelSpec& model, Flags& flags) {
     windows.insert(layer.window_size);
     sinks.insert(layer.sinks);
     all_turn = all_turn && layer.rotary;
+    if (layer.mixer != Mixer::attention || layer.feed_forward == FeedForward::none) {
+      flags.note("layers without attention, or of one branch, are not written (model.layers)");
+    }
     if (layer.chunk_size > 0) flags.note("Megatron-LM has no chunked attention (model.layers)");
     if (layer.rope_theta > 0) {
       flags.note("Megatron-LM has one rotary base for all layers (model.layers[].rope_theta)");

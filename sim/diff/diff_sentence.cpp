@@ -42,6 +42,8 @@ constexpr std::array kShape = {
     Trait{"model.activation", "activation ", ""},
     Trait{"model.norm_placement", "norm placement ", ""},
     Trait{"model.parallel_block", "parallel block ", ""},
+    Trait{"model.linear_num_value_heads", "", " value heads of DeltaNet"},
+    Trait{"model.mamba_num_heads", "", " heads of Mamba"},
 };
 constexpr Trait kMlp = {"model.ffn_hidden_size", "MLP width ", ""};
 constexpr Trait kExperts = {"model.num_experts", "", " experts"};

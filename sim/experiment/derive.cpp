@@ -135,7 +135,8 @@ std::vector<LayerOptions> layers_of(const ModelSpec& model) {
   std::vector<LayerOptions> layers;
   for (std::int64_t i = 0; i < model.num_layers && !model.layers.empty(); ++i) {
     const LayerSpec& layer = model.layer(i);
-    layers.push_back({.mask = {layer.attention, layer.window_size + layer.chunk_size},
+    layers.push_back({.mixer = layer.mixer,
+                      .mask = {layer.attention, layer.window_size + layer.chunk_size},
                       .has_rotary = layer.rotary,
                       .rope_theta = layer.rope_theta,
                       .has_sinks = layer.sinks,
@@ -185,6 +186,8 @@ ModelOptions model_options_of(const Scenario& scenario, const Software* software
   options.layers = layers_of(model);
   options.mtp_num_layers = model.mtp_num_layers;
   options.mtp_loss_scaling_factor = model.mtp_loss_scaling_factor;
+  options.delta_net = model.delta_net;
+  options.mamba = model.mamba;
   options.moe = moe_options_of(model);
   options.hidden_dropout = scenario.training.hidden_dropout;
   options.recompute = scenario.training.recompute;

@@ -11,7 +11,13 @@ import sys
 
 FOLDERS = ("sim/kernel", "sim/hardware", "backends", "strategies", "sim/harness")
 PRIVATE = ("backends/message", "backends/mpi", "backends/nccl", "backends/rendezvous",
-           "sim/kernel/fiber_scheduler.hpp", "strategies/model/row_matrix.hpp")
+           "sim/kernel/fiber_scheduler.hpp", "strategies/model/row_matrix.hpp",
+           "strategies/model/columns.hpp", "strategies/model/sequence_chunks.hpp",
+           "strategies/model/causal_convolution.hpp", "strategies/model/delta_rule.hpp",
+           "strategies/model/delta_rule_chunk.hpp", "strategies/model/gated_norm.hpp",
+           "strategies/model/state_space.hpp", "strategies/model/state_space_chunk.hpp",
+           "strategies/model/gated_delta_net.hpp", "strategies/model/mamba_mixer.hpp",
+           "strategies/sharding/position_exchange.hpp")
 SINGLE = (pathlib.PurePath("reports/diagnosis_json.hpp"),)
 
 

@@ -28,7 +28,7 @@ BlockKinds block_kinds_of(const ModelOptions& options) {
 ModelOptions block_alone(ModelOptions options, int block) {
   LayerOptions layer = options.layer(block);
   const bool has_experts = options.has_experts(block);
-  layer.feed_forward = FeedForward::automatic;
+  if (layer.feed_forward != FeedForward::none) layer.feed_forward = FeedForward::automatic;
   options.num_layers = 1;
   options.mtp_num_layers = 0;
   if (!options.layers.empty()) options.layers = {layer};

@@ -10,6 +10,8 @@
 #include "strategies/pipeline/schedule.hpp"
 #include "strategies/pipeline/schedule_row.hpp"
 
+#include "scenarios/linear_spec.hpp"
+
 namespace shardsim {
 namespace {
 
@@ -54,7 +56,8 @@ class Enumeration {
     const ModelSpec& m = base_.model;
     return m.num_attention_heads % tp == 0 && m.num_query_groups % tp == 0 &&
            m.ffn_hidden_size % tp == 0 &&
-           (m.num_experts == 0 || m.moe_shared_ffn_hidden_size % tp == 0);
+           (m.num_experts == 0 || m.moe_shared_ffn_hidden_size % tp == 0) &&
+           divides_mixers(m, tp, 1);
   }
 
   [[nodiscard]] bool cuts_sequence(std::int64_t cp, std::int64_t tp) const {
@@ -63,7 +66,8 @@ class Enumeration {
     // A number of ranks that is chosen fits.
     const std::int64_t exchanging =
         context_attention_row(base_.parallelism.cp_attention).exchanging_ranks(cp, 1);
-    return base_.model.num_query_groups / tp % exchanging == 0;
+    return base_.model.num_query_groups / tp % exchanging == 0 &&
+           divides_mixers(base_.model, tp, cp);
   }
 
   void add_block(const Candidate& degrees, std::int64_t dp) {

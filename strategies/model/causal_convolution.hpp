@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cmath>
+
 #include "strategies/model/columns.hpp"
+#include "strategies/model/parameter.hpp"
 
 // A convolution over positions, of each channel by itself, with SiLU behind it:
 // y_t = silu(bias + sum over j < w of weight[j] x_(t - w + 1 + j)), where x is 0 ahead of its
@@ -14,6 +17,11 @@ struct CausalConvolution {
   Tensor weight;             ///< [channels, w]; the last of w is for the position itself.
   Tensor bias;               ///< [channels]; undefined: there is none.
 };
+
+/// How its weight starts: with the standard deviation of PyTorch's Conv1d, 1 / sqrt(3 w).
+[[nodiscard]] inline Init convolution_init(std::int64_t width) {
+  return {Init::Kind::bell, 1.0 / std::sqrt(3.0 * static_cast<double>(width))};
+}
 
 /// x: as many columns as channels -> y, in the shape of x.tensor but for its last dimension.
 [[nodiscard]] Tensor causal_convolution_forward(Runtime& runtime,

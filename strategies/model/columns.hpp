@@ -41,6 +41,14 @@ inline void copy_columns(const Columns& from, const Columns& to) {
   }
 }
 
+/// A tensor of these columns alone.
+[[nodiscard]] inline Tensor copy_columns(Runtime& runtime, const Columns& from) {
+  Tensor to = new_activation(runtime, with_last(from.tensor.shape(), from.count), from.dtype());
+  runtime.compute(memory_op("copy_columns", from.dtype(), 2 * to.num_bytes()),
+                  [&] { copy_columns(from, all_columns(to)); });
+  return to;
+}
+
 /// Throws as require_size does, unless there are so many rows and columns.
 inline void require_columns(const char* layer, const char* what, const Columns& columns,
                             std::int64_t rows, std::int64_t count) {

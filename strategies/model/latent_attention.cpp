@@ -3,6 +3,7 @@
 #include <span>
 #include <utility>
 
+#include "strategies/model/columns.hpp"
 #include "strategies/model/embedding.hpp"
 #include "strategies/sharding/tensor_parallel.hpp"
 
@@ -69,7 +70,7 @@ void LatentAttention::make_latents(const Pass& pass, std::span<Tensor> kept) con
     kept[raw_q + 1] = std::move(normed.statistics);
   }
   if (kept[latent_kv].defined()) return;
-  const Tensor raw = columns_of(pass.runtime, kept[raw_k], 0, options_.kv_lora_rank);
+  const Tensor raw = copy_columns(pass.runtime, {kept[raw_k], 0, options_.kv_lora_rank});
   NormOutput normed = apply_norm(pass, kv_norm_, {}, raw, options_.norm_epsilon);
   kept[latent_kv] = std::move(normed.y);
   kept[raw_k + 1] = std::move(normed.statistics);
@@ -81,7 +82,7 @@ void LatentAttention::forward_qkv(const Pass& pass, Tensor entered, BranchInput&
   entered = {};
   if (!has_query_latent()) x.drop_recomputed();
   if (has_rotary(pass)) rotary_forward(pass.runtime, kept[q], query_rotary(pass), pass.part);
-  Tensor shared = columns_of(pass.runtime, kept[raw_k], options_.kv_lora_rank, head_.shared);
+  Tensor shared = copy_columns(pass.runtime, {kept[raw_k], options_.kv_lora_rank, head_.shared});
   shared = enter_region(pass, shared, columns(), RegionInput::joins);  // (b, s, d_r)
   if (has_rotary(pass)) rotary_forward(pass.runtime, shared, key_rotary(pass), pass.part);
   Tensor kv;  // (b, s, a (d_n + d_v))
@@ -137,7 +138,7 @@ Tensor LatentAttention::backward_keys(const Pass& pass, std::span<Tensor> kept) 
   Tensor d = backward_columns(pass, {&up, 1}, std::move(kept[latent_kv]), columns(),
                               /*wants_input_gradient=*/true, RegionInput::joins);
   {
-    const Tensor raw = columns_of(pass.runtime, kept[raw_k], 0, options_.kv_lora_rank);
+    const Tensor raw = copy_columns(pass.runtime, {kept[raw_k], 0, options_.kv_lora_rank});
     kept[raw_k] = {};
     d = finish_norm(pass, kv_norm_, {}, d, raw, kept[raw_k + 1]);
   }

@@ -1,7 +1,5 @@
 #include "strategies/model/latent_rows.hpp"
 
-#include <algorithm>
-
 #include "strategies/model/columns.hpp"
 
 namespace shardsim {
@@ -58,16 +56,6 @@ LatentKeyGradients spread_keys_backward(Runtime& runtime, const LatentKeys& grad
     }
   });
   return out;
-}
-
-Tensor columns_of(Runtime& runtime, const Tensor& x, std::int64_t first, std::int64_t count) {
-  require_size("columns", "columns up to the last", std::min(first + count, last_dim(x)),
-               first + count);
-  Tensor y = new_activation(runtime, with_last(x.shape(), count), x.dtype());
-  runtime.compute(memory_op("columns", x.dtype(), 2 * y.num_bytes()), [&] {
-    copy_columns({x, first, count}, all_columns(y));
-  });
-  return y;
 }
 
 Tensor join_columns(Runtime& runtime, const Tensor& left, const Tensor& right) {

@@ -30,10 +30,6 @@ struct LatentKeyGradients {
 };
 [[nodiscard]] LatentKeyGradients spread_keys_backward(Runtime& runtime, const LatentKeys& gradients,
                                                       const LatentHead& head);
-
-/// Columns [first, first + count) of x [..., n] -> [..., count].
-[[nodiscard]] Tensor columns_of(Runtime& runtime, const Tensor& x, std::int64_t first,
-                                std::int64_t count);
 /// left [..., n], right [..., m] -> [..., n + m].
 [[nodiscard]] Tensor join_columns(Runtime& runtime, const Tensor& left, const Tensor& right);
 

@@ -7,15 +7,17 @@
 
 #include "strategies/model/dense_mlp.hpp"
 #include "strategies/model/expert_feed_forward.hpp"
+#include "strategies/model/gated_delta_net.hpp"
 #include "strategies/model/latent_attention.hpp"
 #include "strategies/model/make_model.hpp"
+#include "strategies/model/mamba_mixer.hpp"
 #include "strategies/model/rotary_attention.hpp"
 #include "strategies/model/shared_region.hpp"
 #include "strategies/model/transformer.hpp"
 
 // Llama, and what has grown from it: RMS norm before each branch, attention with rotary positions
-// or from latents, and a gated MLP without biases, or experts. Norms, activation and the order of
-// branches may be other ones.
+// or from latents, or a recurrence in its place, and a gated MLP without biases, or experts. Norms,
+// activation and the order of branches may be other ones.
 // Source: Touvron et al., "LLaMA: Open and Efficient Foundation Language Models" (2023).
 namespace shardsim {
 
@@ -77,6 +79,13 @@ void require_shape(const ModelOptions& options) {
                      "latent attention works outside of it, too",
                      "switch parallel_block off, or set kv_lora_rank to 0");
   }
+  const auto is_other = [](const LayerOptions& layer) {
+    return layer.mixer != Mixer::attention || layer.feed_forward == FeedForward::none;
+  };
+  if (std::any_of(options.layers.begin(), options.layers.end(), is_other)) {
+    throw UsageError("E0629", "a parallel block has attention and an MLP in every layer",
+                     "switch parallel_block off, or list layers of attention with an MLP");
+  }
   if (options.norm_placement != NormPlacement::pre) {
     throw UsageError("E0629", "a parallel block has one norm, in front of its branches",
                      "use norm_placement pre, or switch parallel_block off");
@@ -88,6 +97,7 @@ void require_shape(const ModelOptions& options) {
 std::unique_ptr<Model> make_llama(const ModelOptions& options) {
   require_transformer(options);
   if (options.is_latent()) require_latent(options);
+  require_linear_mixers(options);
   const std::int64_t turned = options.rotary_size();
   if (turned < 0 || turned > options.head_size() || turned % 2 != 0) {
     throw UsageError("E0627",
@@ -97,6 +107,8 @@ std::unique_ptr<Model> make_llama(const ModelOptions& options) {
   }
   require_shape(options);
   const std::shared_ptr<const Branch> attention = make_attention(options);
+  const auto delta_net = std::make_shared<GatedDeltaNet>(options);
+  const auto mamba = std::make_shared<MambaMixer>(options);
   const auto dense = std::make_shared<DenseMlp>(
       options, DenseMlp::Options{"mlp", options.ffn_hidden_size, options.mlp_bias});
   const auto experts = std::make_shared<ExpertFeedForward>(options);
@@ -109,10 +121,13 @@ std::unique_ptr<Model> make_llama(const ModelOptions& options) {
           block));
       continue;
     }
-    branches.push_back(attention);
+    const LayerOptions layer = options.layer(block);
+    if (layer.mixer == Mixer::attention) branches.push_back(attention);
+    if (layer.mixer == Mixer::delta_net) branches.push_back(delta_net);
+    if (layer.mixer == Mixer::mamba) branches.push_back(mamba);
     if (options.has_experts(block)) {
       branches.push_back(experts);
-    } else {
+    } else if (layer.feed_forward != FeedForward::none) {
       branches.push_back(dense);
     }
   }

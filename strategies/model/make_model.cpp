@@ -1,5 +1,6 @@
 #include "strategies/model/make_model.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "sim/kernel/error.hpp"
@@ -149,6 +150,11 @@ void require_layers(const ModelOptions& options) {
       throw UsageError("E0648", concat("layer ", i, " is to have experts, but the model has none"),
                        "give the model experts, or the layer another feed-forward");
     }
+    if (options.layers[i].mixer == Mixer::none &&
+        options.layers[i].feed_forward == FeedForward::none) {
+      throw UsageError("E0648", concat("layer ", i, " has neither a mixer nor a feed-forward"),
+                       "leave the layer out, or give it one of them");
+    }
     const AttentionMask& mask = options.layers[i].mask;
     const bool has_size =
         mask.reach == AttentionReach::sliding || mask.reach == AttentionReach::chunked;
@@ -159,6 +165,12 @@ void require_layers(const ModelOptions& options) {
 }
 
 }  // namespace
+
+bool ModelOptions::mixes_by(Mixer mixer) const {
+  if (layers.empty()) return mixer == Mixer::attention;
+  return std::ranges::any_of(layers,
+                             [mixer](const LayerOptions& each) { return each.mixer == mixer; });
+}
 
 bool ModelOptions::has_experts(int block) const {
   const FeedForward kind = layer(block).feed_forward;

@@ -12,6 +12,7 @@
 #include "strategies/model/context_attention.hpp"
 #include "strategies/model/feed_forward_activation.hpp"
 #include "strategies/model/layer_options.hpp"
+#include "strategies/model/linear_mixer_options.hpp"
 #include "strategies/model/model.hpp"
 #include "strategies/model/model_norm.hpp"
 #include "strategies/model/routing.hpp"
@@ -79,6 +80,8 @@ struct ModelOptions {
   double mtp_loss_scaling_factor = 0.1;  ///< Weight of all their losses together.
   /// The options of each block; empty: all are as LayerOptions{}.
   std::vector<LayerOptions> layers = {};
+  DeltaNetOptions delta_net;  ///< For the blocks that mix by it, as
+  MambaOptions mamba;         ///< this.
   DType dtype = DType::fp32;  ///< For weights in use and activations.
   /// mlp: whole numbers as weights and data, so that every gradient is exact in fp64.
   bool integer_valued = false;
@@ -104,6 +107,8 @@ struct ModelOptions {
     const std::int64_t listed = std::min<std::int64_t>(block, num_layers - 1);
     return layers.empty() ? LayerOptions{} : layers.at(static_cast<std::size_t>(listed));
   }
+  /// Whether some block mixes so.
+  [[nodiscard]] bool mixes_by(Mixer mixer) const;
   /// Whether the feed-forward of a block is experts.
   [[nodiscard]] bool has_experts(int block) const;
   [[nodiscard]] std::int64_t layers_with_experts() const;

@@ -69,6 +69,8 @@ class ParameterTable {
     specs_.back().split.over = SplitRanks::expert;
     return index;
   }
+  /// Muon leaves this parameter to the rule for vectors and tables, although it is a matrix.
+  void leave_out_of_muon(int index) { specs_[to_count(index)].matrix_rows = {}; }
   [[nodiscard]] const std::vector<ParameterSpec>& specs() const { return specs_; }
   [[nodiscard]] const std::vector<ParameterUnit>& units() const { return units_; }
 

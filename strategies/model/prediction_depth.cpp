@@ -3,6 +3,7 @@
 #include <span>
 #include <utility>
 
+#include "strategies/model/columns.hpp"
 #include "strategies/model/gathered_linear.hpp"
 #include "strategies/model/latent_rows.hpp"
 
@@ -83,8 +84,8 @@ PredictionDepth::Gradients PredictionDepth::backward(const Pass& pass, Tensor dy
   saved[made_statistics] = {};
   dy = block_.backward(inside(pass), dy, of_block);
   dy = backward_gathered_linear(pass, projection_, dy, std::move(saved[joined]), kProjection);
-  const Tensor d_embedding = columns_of(pass.runtime, dy, 0, norm_.hidden_size);
-  const Tensor d_stream = columns_of(pass.runtime, dy, norm_.hidden_size, norm_.hidden_size);
+  const Tensor d_embedding = copy_columns(pass.runtime, {dy, 0, norm_.hidden_size});
+  const Tensor d_stream = copy_columns(pass.runtime, {dy, norm_.hidden_size, norm_.hidden_size});
   dy = {};
   Gradients gradients;
   gradients.embedding = norm_.backward(pass, embedding_norm_, d_embedding, saved[embedded],

@@ -41,6 +41,7 @@ class ContextParallel {
 
   /// Which positions this rank has.
   [[nodiscard]] SequencePart part() const { return {group_.rank(), group_.size()}; }
+  [[nodiscard]] Communicator& group() const { return group_; }
 
   /// As attend() and backward_attend().
   [[nodiscard]] Attended forward(Runtime& runtime, const AttentionShape& whole, const QkvHeads& qkv,

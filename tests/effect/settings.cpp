@@ -60,6 +60,7 @@ std::vector<Setting> special_settings(const std::string& path) {
       {"expect[].metric", {{}, expect, R"([{"metric": "mfu", "op": "<=", "value": 1e6}])"}},
       {"expect[].op", {{}, expect, R"([{"metric": "ranks", "op": ">=", "value": 1e6}])"}},
       {"expect[].value", {{}, expect, R"([{"metric": "ranks", "op": "<=", "value": 1e5}])"}},
+      {"model.layers[].mixer", {cycle, "[{}]", R"([{"mixer": "none"}, {}])"}},
       {"model.layers[].attention",
        {cycle, "[{}]", R"([{"attention": "sliding", "window_size": 3}])"}},
       {"model.layers[].window_size",
@@ -152,7 +153,33 @@ std::vector<Home> homes() {
   const std::vector<std::string> grouped = beside(sigmoid, {"model.moe_router_num_groups=4"});
   const std::vector<std::string> two_of_four = beside(grouped, {"model.moe_router_group_topk=2"});
   const std::vector<std::string> shared = beside(routed, {"model.num_shared_experts=1"});
+  const std::vector<std::string> delta = {exact,
+                                          "parallelism.tp=1",
+                                          "model.layers_cycle=true",
+                                          R"(model.layers=[{"mixer": "delta_net"}, {}])",
+                                          "model.linear_num_key_heads=2",
+                                          "model.linear_num_value_heads=4",
+                                          "model.linear_key_head_dim=4",
+                                          "model.linear_value_head_dim=6"};
+  const std::vector<std::string> mamba = {exact,
+                                          "parallelism.tp=1",
+                                          "model.layers_cycle=true",
+                                          R"(model.layers=[{"mixer": "mamba"}, {}])",
+                                          "model.mamba_num_heads=4",
+                                          "model.mamba_head_dim=4",
+                                          "model.mamba_state_size=6"};
   return {
+      {"model.linear_num_key_heads", "verify", {delta, "", "4"}},
+      {"model.linear_num_value_heads", "verify", {delta, "", "8"}},
+      {"model.linear_key_head_dim", "verify", {delta, "", "3"}},
+      {"model.linear_value_head_dim", "verify", {delta, "", "3"}},
+      {"model.linear_conv_kernel", "verify", {delta, "", "2"}},
+      {"model.mamba_num_heads", "verify", {mamba, "", "8"}},
+      {"model.mamba_head_dim", "verify", {mamba, "", "3"}},
+      {"model.mamba_num_groups", "verify", {mamba, "", "2"}},
+      {"model.mamba_state_size", "verify", {mamba, "", "3"}},
+      {"model.mamba_conv_kernel", "verify", {mamba, "", "2"}},
+      {"model.mamba_chunk_size", "verify", {mamba, "", "2"}},
       {"model.layers[].rope_theta",
        "verify",
        {{exact, "model.layers_cycle=true"}, "[{}]", R"([{"rope_theta": 50}])"}},

@@ -5,6 +5,7 @@
 
 #include "scenarios/field.hpp"
 
+#include "tests/scenarios/recurrent_layers.hpp"
 #include "tests/scenarios/support.hpp"
 
 using namespace shardsim;
@@ -139,6 +140,17 @@ std::vector<Case> cases() {
       {"model.norm_epsilon=0.1", {}, {"name=x"}, mlp_text, gpt_text},
       {"model.swiglu_limit=5", {}, {"model.activation=clamped_swiglu"}},
       {"model.max_position_embeddings=99", {}, {"name=x"}, valid_text, gpt_text},
+      {"model.linear_num_key_heads=2", {}, recurrent_layers()},
+      {"model.linear_num_value_heads=8", {}, recurrent_layers()},
+      {"model.linear_key_head_dim=3", {}, recurrent_layers()},
+      {"model.linear_value_head_dim=3", {}, recurrent_layers()},
+      {"model.linear_conv_kernel=3", {}, recurrent_layers()},
+      {"model.mamba_num_heads=8", {}, recurrent_layers()},
+      {"model.mamba_head_dim=3", {}, recurrent_layers()},
+      {"model.mamba_num_groups=2", {}, recurrent_layers()},
+      {"model.mamba_state_size=3", {}, recurrent_layers()},
+      {"model.mamba_conv_kernel=3", {}, recurrent_layers()},
+      {"model.mamba_chunk_size=3", {}, recurrent_layers()},
       {"model.num_experts_per_token=3", {}, {"model.num_experts=4"}},
       {"model.moe_ffn_hidden_size=8", {}, {"model.num_experts=4"}},
       {"model.num_shared_experts=1", {}, {"model.num_experts=4"}},

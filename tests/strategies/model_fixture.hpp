@@ -98,6 +98,29 @@ inline ModelOptions with_latents(ModelOptions options, std::int64_t query_rank) 
   return options;
 }
 
+/// Gated DeltaNet in front of attention, or Mamba-2 among blocks of one branch. All sizes differ
+/// where they can; 2 divides what ranks cut.
+inline ModelOptions with_mixers(ModelOptions options, bool has_mamba) {
+  options.norm_epsilon = 0.01;  // Rows are of few small elements; else they bend too much.
+  options.delta_net = {
+      .key_heads = 2, .value_heads = 4, .key_size = 3, .value_size = 2, .conv_kernel = 3};
+  options.mamba = {.num_heads = 4,
+                   .head_size = 2,
+                   .num_groups = 2,
+                   .state_size = 3,
+                   .conv_kernel = 3,
+                   .chunk_size = 2};
+  if (has_mamba) {
+    options.num_layers = 3;
+    options.layers = {{.mixer = Mixer::mamba, .feed_forward = FeedForward::none},
+                      {.mixer = Mixer::none},
+                      {.feed_forward = FeedForward::none}};
+  } else {
+    options.layers = {{.mixer = Mixer::delta_net}, {.mask = {AttentionReach::sliding, 2}}};
+  }
+  return options;
+}
+
 inline ModelOptions small_model(std::string_view name, DType dtype = DType::fp64) {
   ModelOptions options{.family = "llama",
                        .num_layers = 2,
@@ -126,6 +149,9 @@ inline ModelOptions small_model(std::string_view name, DType dtype = DType::fp64
     options.attention_output_gate = true;
     options.value_head_dim = 3;
     return options;
+  }
+  if (name == "delta hybrid" || name == "mamba hybrid") {
+    return with_mixers(options, name == "mamba hybrid");
   }
   if (name == "mlp" || name == "integer mlp") {
     options.family = "mlp";

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -17,6 +18,10 @@ namespace {
 // 1e-8 of the largest gradient of the tensor; a wrong term shows as 1e-2.
 constexpr double kStep = 1e-4;
 constexpr double kModelGradientBound = 1e-8;
+// Keys of three elements that are divided by their length bend more: the error is 40 times less.
+constexpr double kShortStep = 4e-5;
+// The part of the error that rounding makes, times the step.
+constexpr double kLossRounding = 8e-15;
 
 struct Fixture {
   explicit Fixture(const ModelOptions& options)
@@ -53,8 +58,9 @@ TEST_CASE("every gradient of every model equals the central difference of its lo
            {"mlp", "gpt2", "untied gpt2", "llama", "tied llama", "gpt2 dropping", "llama dropping",
             "llama of today", "llama without norm weights", "latent llama",
             "llama with a latent of keys", "llama of wide values", "predicting llama",
-            "tied predicting llama"})) {
+            "tied predicting llama", "delta hybrid", "mamba hybrid"})) {
     Fixture fixture(test::small_model(name));
+    const double step = std::string_view(name) == "delta hybrid" ? kShortStep : kStep;
     std::vector<Saved> saved;
     (void)run_forward(*fixture.model, fixture.runtime, fixture.parameters, fixture.batch, saved);
     test::run_backward(*fixture.model, fixture.runtime, fixture.parameters, fixture.batch, saved);
@@ -69,15 +75,15 @@ TEST_CASE("every gradient of every model equals the central difference of its lo
           weight.set(j, value + offset);
           return fixture.scaled_loss();
         };
-        const double near = loss_at(kStep) - loss_at(-kStep);
-        const double far = loss_at(2 * kStep) - loss_at(-2 * kStep);
+        const double near = loss_at(step) - loss_at(-step);
+        const double far = loss_at(2 * step) - loss_at(-2 * step);
         weight.set(j, value);
-        const double quotient = (8.0 * near - far) / (12.0 * kStep);
+        const double quotient = (8.0 * near - far) / (12.0 * step);
         worst = std::max(worst, std::fabs(quotient - gradient.get(j)));
         largest = std::max(largest, std::fabs(quotient));
       }
       CAPTURE(name, fixture.model->parameters()[static_cast<std::size_t>(i)].name, largest);
-      CHECK(worst < kModelGradientBound * largest);
+      CHECK(worst < kModelGradientBound * largest + kLossRounding / step);
       CHECK(largest > 1e-3);  // Otherwise the comparison would say nothing.
     }
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <ostream>
 #include <string>
@@ -7,6 +8,8 @@
 #include <rapidcheck.h>
 
 #include "strategies/model/make_model.hpp"
+
+#include "sim/harness/testing/rapidcheck_mixers.hpp"
 
 // RapidCheck generators of models, for rapidcheck.hpp.
 namespace shardsim {
@@ -31,8 +34,10 @@ namespace detail {
       }
       layer.has_rotary = *rc::gen::arbitrary<bool>();
       layer.has_sinks = *rc::gen::arbitrary<bool>();
-      options.layers.push_back(layer);
+      options.layers.push_back(*rc::gen::weightedOneOf<LayerOptions>(
+          {{2, rc::gen::just(layer)}, {1, of_other_mixers()}}));
     }
+    *of_mixer_sizes(options);
     return true;
   });
 }
@@ -96,7 +101,11 @@ inline void draw_block_shape(ModelOptions& options) {
     if (is_plain) options.value_head_dim = *rc::gen::inRange<std::int64_t>(0, 5);
     if (family == "llama") {
       detail::draw_block_shape(options);
-      options.parallel_block = options.parallel_block && !is_latent;
+      const auto is_other = [](const LayerOptions& layer) {
+        return layer.mixer != Mixer::attention || layer.feed_forward == FeedForward::none;
+      };
+      const bool is_mixed = std::any_of(options.layers.begin(), options.layers.end(), is_other);
+      options.parallel_block = options.parallel_block && !is_latent && !is_mixed;
     }
     options.query_key_value_bias = is_plain && *rc::gen::arbitrary<bool>();
     options.attention_out_bias = is_plain && *rc::gen::arbitrary<bool>();
@@ -132,7 +141,9 @@ inline void showValue(const ModelOptions& model, std::ostream& out) {
       << model.residual_scale << " " << model.logit_scale << ", vocabulary " << model.vocab_size
       << ", positions " << model.seq_len;
   for (const LayerOptions& layer : model.layers) {
-    out << "; mask " << static_cast<int>(layer.mask.reach) << " of " << layer.mask.size
+    out << "; mixer " << static_cast<int>(layer.mixer)
+        << (layer.feed_forward == FeedForward::none ? " alone" : "") << ", mask "
+        << static_cast<int>(layer.mask.reach) << " of " << layer.mask.size
         << (layer.has_rotary ? "" : " without rotary") << (layer.has_sinks ? " with sinks" : "");
   }
 }
