@@ -128,8 +128,7 @@ struct MetricRow {
       "The same where they are as rare.")                                                          \
   ROW(kGoodputEffectiveTokensPerS, real, always, "tokens/s", "goodput.effective_tokens_per_s",     \
       "tokens_per_s by goodput.fraction.")                                                         \
-  ROW(kGoodputMtbfS, real, always, "s", "goodput.mtbf_s",                                          \
-      "Mean time between failures of the job.")                                                    \
+  ROW(kGoodputMtbfS, real, always, "s", "goodput.mtbf_s", "Mean time between job failures.")       \
   ROW(kGoodputCheckpointIntervalS, real, always, "s", "goodput.checkpoint_interval_s",             \
       "Training between two checkpoints.")                                                         \
   ROW(kGoodputCheckpointWriteS, real, always, "s", "goodput.checkpoint_write_s",                   \
@@ -176,11 +175,9 @@ struct MetricRow {
       "Elements of all tensors, without those of multi-token prediction.")                         \
   ROW(kModelActiveParameters, whole, always, "", "model.active_parameters",                        \
       "The same without those of experts that a token does not choose.")                           \
-  ROW(kModelMtpParameters, whole, always, "", "model.mtp_parameters",                              \
-      "With multi-token prediction: the elements that it adds.")                                   \
+  ROW(kMtpParameters, whole, always, "", "model.mtp_parameters", "Those that MTP adds.")           \
   ROW(kRanks, whole, always, "", "ranks", "Size of the world.")                                    \
-  ROW(kTraceHash, text, always, "", "trace_hash",                                                  \
-      "Hash of what every rank did and when; equal runs have equal hashes.")                       \
+  ROW(kTraceHash, text, always, "", "trace_hash", "Hash of what every rank did, and when.")        \
   ROW(kOracleMaxRelErrorGrads, real, real_tensors, "", "oracle.max_rel_error.grads",               \
       "Largest relative error of the gradients against one rank training on the whole batch.")     \
   ROW(kOracleMaxRelErrorParams, real, real_tensors, "", "oracle.max_rel_error.params",             \

@@ -248,7 +248,7 @@ std::vector<Metric> metrics_of(const Experiment& experiment, const World& world,
   const ParameterCounts counts = parameter_counts(experiment);
   metrics.push_back({metric::kModelParameters.name, counts.all});
   metrics.push_back({metric::kModelActiveParameters.name, counts.active});
-  if (counts.ahead > 0) metrics.push_back({metric::kModelMtpParameters.name, counts.ahead});
+  if (counts.ahead > 0) metrics.push_back({metric::kMtpParameters.name, counts.ahead});
   metrics.push_back({metric::kRanks.name, scenario.system.ranks});
   metrics.push_back({metric::kTraceHash.name, fmt::format("{:016x}", world.trace_hash())});
   if (oracle != nullptr) {
