@@ -333,6 +333,7 @@ LayerCosts probe_layers(const Experiment& base, NetworkModel& network, const Lay
     const ModelOptions here = block_alone(options, block);
     const bool has_experts = here.moe.num_experts > 0;
     if (!has_experts || !is_probed) {
+      probe = {};  // Times of gradients are of this kind's parameters alone.
       Probe(base, network, alone, with_dense_mlp(here, here.ffn_hidden_size)).run(probe);
       is_probed = true;
     }

@@ -9,6 +9,7 @@
 #include "scenarios/suggest.hpp"
 
 #include "tests/approved_file.hpp"
+#include "tests/scenarios/recurrent_layers.hpp"
 #include "tests/scenarios/support.hpp"
 
 using namespace shardsim;
@@ -101,13 +102,14 @@ TEST_CASE("what objects in a list are asked for is told, whatever other programs
 }
 
 TEST_CASE("every row reaches the scenario: what is set is what the resolved text says") {
-  const Scenario s =
-      loaded(valid_text(),
-             {"model.num_experts=2", "faults.gpu_mtbf_hours=50000", "faults.checkpoint_write_s=5",
-              "faults.restart_s=5", "faults.draws.count=5", "system.network_model=nccl",
-              "system.device.name=NVIDIA H100", "system.intra_node.bandwidth_gb_per_s=450",
-              "model.num_query_groups=4", "model.kv_lora_rank=10", "model.q_lora_rank=7",
-              "model.qk_nope_head_dim=4", "model.qk_rope_head_dim=2", "model.value_head_dim=5"});
+  std::vector<std::string> flags = recurrent_layers();
+  flags.insert(flags.end(),
+               {"model.num_experts=2", "faults.gpu_mtbf_hours=50000", "faults.checkpoint_write_s=5",
+                "faults.restart_s=5", "faults.draws.count=5", "system.network_model=nccl",
+                "system.device.name=NVIDIA H100", "system.intra_node.bandwidth_gb_per_s=450",
+                "model.num_query_groups=4", "model.kv_lora_rank=10", "model.q_lora_rank=7",
+                "model.qk_nope_head_dim=4", "model.qk_rope_head_dim=2", "model.value_head_dim=5"});
+  const Scenario s = loaded(valid_text(), flags);
   const auto document = nlohmann::json::parse(s.resolved_json);
   for (const Field& field : field_table()) {
     if (field.get != nullptr) {
