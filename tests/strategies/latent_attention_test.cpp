@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "strategies/model/columns.hpp"
 #include "strategies/model/embedding.hpp"
 #include "strategies/model/latent_rows.hpp"
 
@@ -213,8 +214,8 @@ TEST_CASE("keys are spread over heads, and the shared part's gradient is the sum
 TEST_CASE("columns are cut from rows and joined to rows again") {
   LocalRuntime runtime;
   const Tensor x = random_tensor("x", {2, 3, 7});
-  const Tensor left = columns_of(runtime, x, 0, 4);
-  const Tensor right = columns_of(runtime, x, 4, 3);
+  const Tensor left = copy_columns(runtime, {x, 0, 4});
+  const Tensor right = copy_columns(runtime, {x, 4, 3});
   CHECK(left.shape() == Shape{2, 3, 4});
   CHECK(right.get(3 + 1) == x.get(7 + 5));
   CHECK(max_difference(join_columns(runtime, left, right), x) == 0.0);
