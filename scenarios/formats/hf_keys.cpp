@@ -161,7 +161,7 @@ struct HfHarmless {
   const char* why;
 };
 
-constexpr std::array kHarmless = {
+constexpr std::array kHarmlessHfKeys = {
     HfHarmless{kOfTokens, "numbers and names of tokens"},
     HfHarmless{kOfTheLibrary, "says nothing about cost"},
     HfHarmless{kOfGeneration, "of generating text, not of training"},
@@ -239,7 +239,7 @@ const HfNote* note_of(const std::string& key) {
 
 // Null: it is in no list.
 const char* reason_of(const std::string& key, const std::string& written) {
-  for (const HfHarmless& group : kHarmless) {
+  for (const HfHarmless& group : kHarmlessHfKeys) {
     if (has_key(group.keys, key)) return group.why;
   }
   const bool is_neutral = std::ranges::any_of(
