@@ -11,7 +11,7 @@ namespace shardsim {
 
 namespace {
 
-Activation activation_of(ModelFamily family) {
+Activation usual_activation(ModelFamily family) {
   if (family == ModelFamily::mlp) return Activation::relu;
   return family == ModelFamily::gpt2 ? Activation::gelu_tanh : Activation::swiglu;
 }
@@ -28,7 +28,7 @@ void refuse_shapes(Reading& r) {
   const bool has_layer_norm = m.family == ModelFamily::gpt2;
   const NormKind usual = has_layer_norm ? NormKind::layer : NormKind::rms;
   const std::array<ShapeChoice, 9> choices = {{
-      {"model.activation", m.activation != activation_of(m.family), "choice of an activation"},
+      {"model.activation", m.activation != usual_activation(m.family), "choice of an activation"},
       {"model.mlp_bias", !m.mlp_bias, "MLPs without biases"},
       {"model.norm_kind", m.norm_kind != usual, "choice of its norms"},
       {"model.norm_placement", m.norm_placement != NormPlacement::pre, "choice of its norms"},
@@ -76,7 +76,7 @@ void check_parallel_block(Reading& r) {
 void resolve_block_shape(Reading& r) {
   ModelSpec& m = r.scenario.model;
   const bool is_llama = m.family == ModelFamily::llama;
-  derive(r, "model.activation", m.activation, activation_of(m.family));
+  derive(r, "model.activation", m.activation, usual_activation(m.family));
   derive(r, "model.mlp_bias", m.mlp_bias, !is_llama);
   derive(r, "model.norm_kind", m.norm_kind,
          m.family == ModelFamily::gpt2 ? NormKind::layer : NormKind::rms);

@@ -50,8 +50,8 @@ struct MixerField {
 };
 
 // Sizes that layers of the mixer need, and of which the first divides the second.
-void check_sizes(Reading& r, Mixer mixer, std::initializer_list<MixerField> needed,
-                 const MixerField& heads, const MixerField& divisor) {
+void check_linear_sizes(Reading& r, Mixer mixer, std::initializer_list<MixerField> needed,
+                        const MixerField& heads, const MixerField& divisor) {
   for (const MixerField& each : needed) {
     if (!r.good(each.path) || each.value > 0) continue;
     r.problem("E0201", each.path,
@@ -103,20 +103,20 @@ void resolve_linear(Reading& r) {
   if (has_delta_net) {
     const MixerField keys{"model.linear_num_key_heads", m.delta_net.key_heads};
     const MixerField values{"model.linear_num_value_heads", m.delta_net.value_heads};
-    check_sizes(r, Mixer::delta_net,
-                {keys,
-                 values,
-                 {"model.linear_key_head_dim", m.delta_net.key_size},
-                 {"model.linear_value_head_dim", m.delta_net.value_size}},
-                values, keys);
+    check_linear_sizes(r, Mixer::delta_net,
+                       {keys,
+                        values,
+                        {"model.linear_key_head_dim", m.delta_net.key_size},
+                        {"model.linear_value_head_dim", m.delta_net.value_size}},
+                       values, keys);
   }
   if (has_mamba) {
     const MixerField heads{"model.mamba_num_heads", m.mamba.num_heads};
-    check_sizes(r, Mixer::mamba,
-                {heads,
-                 {"model.mamba_head_dim", m.mamba.head_size},
-                 {"model.mamba_state_size", m.mamba.state_size}},
-                heads, {"model.mamba_num_groups", m.mamba.num_groups});
+    check_linear_sizes(r, Mixer::mamba,
+                       {heads,
+                        {"model.mamba_head_dim", m.mamba.head_size},
+                        {"model.mamba_state_size", m.mamba.state_size}},
+                       heads, {"model.mamba_num_groups", m.mamba.num_groups});
   }
 }
 
