@@ -23,6 +23,8 @@ class TrainingSession::Trainer final : public MicrobatchSource {
                       {num_losses_, DType::int64, "target_count"}),
         loss_(runtime, mesh.data_group(), {num_losses_, DType::fp64, "loss"}) {
     validate(plan);
+    num_targets_.assign(static_cast<std::size_t>(num_losses_), 0.0);
+    num_all_targets_ = num_targets_;  // For ends of steps that are priced alone.
     if (router_biases_ != nullptr) router_biases_->begin(runtime, model_.router_biases());
     if (plan.replicas_apart) {
       all_targets_.emplace(runtime, mesh.data_group(),
