@@ -15,7 +15,6 @@ std::vector<Field> prediction_fields() {
       field("model.mtp_num_layers", &Scenario::model, &M::mtp_num_layers)
           .range(0, 16)
           .or_else("0")
-          .sourced()
           .same_as({{"Hugging Face", "num_nextn_predict_layers"},
                     {"Hugging Face", "mtp_num_hidden_layers"}})
           .doc("Depths of multi-token prediction (DeepSeek-V3): each has a projection, a block as "

@@ -37,6 +37,11 @@ struct Case {
   std::string (*with_text)() = valid_text;  // of the second
 };
 
+std::vector<std::string> latent_attention() {
+  return {"model.num_query_groups=4", "model.kv_lora_rank=10", "model.qk_nope_head_dim=4",
+          "model.qk_rope_head_dim=2", "model.value_head_dim=5"};
+}
+
 std::vector<Case> cases() {
   const auto stage = [](const char* number) {
     return std::vector<std::string>{std::string("parallelism.zero_stage=") + number};
@@ -140,6 +145,10 @@ std::vector<Case> cases() {
       {"model.norm_epsilon=0.1", {}, {"name=x"}, mlp_text, gpt_text},
       {"model.swiglu_limit=5", {}, {"model.activation=clamped_swiglu"}},
       {"model.max_position_embeddings=99", {}, {"name=x"}, valid_text, gpt_text},
+      {"model.q_lora_rank=7", {}, latent_attention()},
+      {"model.qk_nope_head_dim=3", {}, latent_attention()},
+      {"model.qk_rope_head_dim=4", {}, latent_attention()},
+      {"model.mtp_loss_scaling_factor=0.2", {}, {"model.mtp_num_layers=1"}},
       {"model.linear_num_key_heads=2", {}, recurrent_layers()},
       {"model.linear_num_value_heads=8", {}, recurrent_layers()},
       {"model.linear_key_head_dim=3", {}, recurrent_layers()},
