@@ -71,7 +71,10 @@ std::vector<Setting> special_settings(const std::string& path) {
         R"([{"attention": "chunked", "chunk_size": 5}])"}},
       {"model.layers[].rotary", {cycle, "[{}]", R"([{"rotary": false}])"}},
       {"model.layers[].sinks", {cycle, "[{}]", R"([{"sinks": true}])"}},
-      {"model.layers[].feed_forward", {cycle, "[{}]", R"([{"feed_forward": "dense"}, {}])"}},
+      {"model.layers[].feed_forward",
+       {{"model.layers_cycle=true", "model.num_experts=4"},
+        "[{}]",
+        R"([{"feed_forward": "dense"}, {}])"}},
       {"model.layers[].repeats",
        {cycle, R"([{"rotary": false}, {}])", R"([{"rotary": false, "repeats": 2}, {}])"}},
       {"faults.stragglers[].rank", {{}, straggler, R"([{"rank": 1, "slowdown": 2}])"}},
@@ -119,6 +122,12 @@ std::vector<Home> homes() {
                                          "system.device.peak_tflops.fp16=100"};
   const std::vector<std::string> constant = {half[0], half[1], "training.loss_scaling=static"};
   const std::string exact = "training.precision=fp64";
+  const std::vector<std::string> latent = {exact,
+                                           "model.num_query_groups=4",
+                                           "model.kv_lora_rank=6",
+                                           "model.qk_nope_head_dim=4",
+                                           "model.qk_rope_head_dim=2",
+                                           "model.value_head_dim=4"};
   const std::vector<std::string> muon = {"training.optimizer=muon", exact,
                                          "parallelism.zero_stage=1"};
   const std::vector<std::string> diloco = {exact, "parallelism.data_parallel=diloco",
@@ -169,6 +178,10 @@ std::vector<Home> homes() {
                                           "model.mamba_head_dim=4",
                                           "model.mamba_state_size=6"};
   return {
+      {"model.kv_lora_rank", "verify", {latent, "", "8"}},
+      {"model.qk_nope_head_dim", "verify", {latent, "", "3"}},
+      {"model.qk_rope_head_dim", "verify", {latent, "", "4"}},
+      {"model.mtp_loss_scaling_factor", "verify", {{exact, "model.mtp_num_layers=1"}, "", "0.5"}},
       {"model.linear_num_key_heads", "verify", {delta, "", "4"}},
       {"model.linear_num_value_heads", "verify", {delta, "", "8"}},
       {"model.linear_key_head_dim", "verify", {delta, "", "3"}},

@@ -4,6 +4,7 @@
 
 #include "scenarios/field_table.hpp"
 #include "scenarios/formats/emit.hpp"
+#include "scenarios/load.hpp"
 #include "scenarios/scenario.hpp"
 
 #include "tests/exchange/exchange_fixture.hpp"
