@@ -162,7 +162,8 @@ constexpr auto kUnmodelled = std::to_array<Unmodelled>({
 // Arguments that say nothing about a step here: data, checkpoints, logs, the schedule of the
 // learning rate, launchers, and details of arguments that the importer has read.
 constexpr std::string_view kHarmless =
-    "activations_checkpoint_method|adam_beta1|adam_beta2|adam_eps|add_position_embedding|"
+    "mtp_loss_scaling_factor|activations_checkpoint_method|adam_beta1|adam_beta2|adam_eps|add_"
+    "position_embedding|"
     "adlr_autoresume*|align_grad_reduce|align_param_gather|allow_ambiguous_pad_tokens|"
     "app_tag_*|append_eod|apply_rope_fusion|async_*|attention_softmax_in_fp32|"
     "auto_detect_ckpt_format|barrier_with_L1_time|calc_ft_timeouts|check_*|ckpt_*|"

@@ -45,7 +45,7 @@ bool needs_somebody(const std::string& row) { return row.rfind("  needs you", 0)
 }  // namespace
 
 TEST_CASE("flags of Megatron-LM that change cost, memory or numbers need somebody") {
-  const char* const flags[] = {"--mtp-num-layers 1",
+  const char* const flags[] = {"--mtp-use-repeated-layer",
                                "--moe-enable-deepep",
                                "--overlap-moe-expert-parallel-comm",
                                "--moe-router-topk-limited-devices 2",

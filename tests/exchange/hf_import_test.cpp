@@ -281,7 +281,6 @@ TEST_CASE("Features that no scenario has are refused by name and size, all at on
   CHECK(contains(printed.err, std::to_string(2 * 78 * 9371648) + " FLOPs per token forward"));
   CHECK(contains(printed.err, std::to_string(2 * 78 * 32 * 128) + " more for each earlier"));
   CHECK(contains(printed.err, "latent attention without a size of qk_nope_head_dim"));
-  CHECK(contains(printed.err, "num_nextn_predict_layers 1: layers for multi-token prediction"));
   CHECK(contains(printed.err, "new_key 7: this key is not known here"));
   write(file, keys + R"("model_type": "deepseek_v4", "compress_ratios": [0, 4, 128, 4],
     "hc_mult": 4})");

@@ -9,7 +9,7 @@
 #include "scenarios/suggest.hpp"
 
 #include "tests/approved_file.hpp"
-#include "tests/scenarios/recurrent_layers.hpp"
+#include "tests/scenarios/mixer_settings.hpp"
 #include "tests/scenarios/support.hpp"
 
 using namespace shardsim;

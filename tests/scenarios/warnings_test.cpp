@@ -5,7 +5,7 @@
 
 #include "scenarios/field.hpp"
 
-#include "tests/scenarios/recurrent_layers.hpp"
+#include "tests/scenarios/mixer_settings.hpp"
 #include "tests/scenarios/support.hpp"
 
 using namespace shardsim;
@@ -36,11 +36,6 @@ struct Case {
   std::string (*text)() = valid_text;       // of the first
   std::string (*with_text)() = valid_text;  // of the second
 };
-
-std::vector<std::string> latent_attention() {
-  return {"model.num_query_groups=4", "model.kv_lora_rank=10", "model.qk_nope_head_dim=4",
-          "model.qk_rope_head_dim=2", "model.value_head_dim=5"};
-}
 
 std::vector<Case> cases() {
   const auto stage = [](const char* number) {

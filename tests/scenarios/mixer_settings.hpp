@@ -18,4 +18,10 @@ inline std::vector<std::string> recurrent_layers() {
           "model.mamba_state_size=4"};
 }
 
+/// Settings for latent attention of valid_text()'s four heads.
+inline std::vector<std::string> latent_attention() {
+  return {"model.num_query_groups=4", "model.kv_lora_rank=10", "model.qk_nope_head_dim=4",
+          "model.qk_rope_head_dim=2", "model.value_head_dim=5"};
+}
+
 }  // namespace shardsim::testing
