@@ -62,4 +62,23 @@ TEST_CASE("numbers of loss scaling that do not act are warnings") {
   CHECK(warnings({"training.precision=bf16", "training.loss_scale=5"}) == 1);
 }
 
+TEST_CASE("fp16 without loss scaling warns that gradients are not scaled") {
+  const std::string document = valid_text_with("\"fp64\": 10", "\"bf16\": 9, \"fp16\": 9");
+  CHECK(loaded(document, {"training.precision=fp16"}).warnings.empty());
+  const std::vector<std::string> warnings =
+      loaded(document, {"training.precision=fp16", "training.loss_scaling=none"}).warnings;
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].find("training.precision is fp16, and training runs without loss scaling") ==
+        0);
+  CHECK(loaded(document, {"training.precision=bf16"}).warnings.empty());
+  // Gradients overflow on the wire, too; the second warning is of the range that they lose there.
+  const std::vector<std::string> sent =
+      loaded(document, {"training.precision=bf16", "training.grad_reduce_dtype=fp16",
+                        "training.loss_scaling=none"})
+          .warnings;
+  REQUIRE(sent.size() == 2);
+  CHECK(sent[0].find(
+            "training.grad_reduce_dtype is fp16, and training runs without loss scaling") == 0);
+}
+
 }  // namespace shardsim::testing

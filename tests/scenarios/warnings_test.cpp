@@ -327,25 +327,6 @@ TEST_CASE("gradients that are reduced in less than they are computed in are a wa
   }
 }
 
-TEST_CASE("fp16 without loss scaling warns that gradients are not scaled") {
-  const std::string text = valid_text_with("\"fp64\": 10", "\"bf16\": 9, \"fp16\": 9");
-  CHECK(loaded(text, {"training.precision=fp16"}).warnings.empty());
-  const std::vector<std::string> warnings =
-      loaded(text, {"training.precision=fp16", "training.loss_scaling=none"}).warnings;
-  REQUIRE(warnings.size() == 1);
-  CHECK(warnings[0].find("training.precision is fp16, and training runs without loss scaling") ==
-        0);
-  CHECK(loaded(text, {"training.precision=bf16"}).warnings.empty());
-  // Gradients overflow on the wire, too; the second warning is of the range that they lose there.
-  const std::vector<std::string> sent =
-      loaded(text, {"training.precision=bf16", "training.grad_reduce_dtype=fp16",
-                    "training.loss_scaling=none"})
-          .warnings;
-  REQUIRE(sent.size() == 2);
-  CHECK(sent[0].find(
-            "training.grad_reduce_dtype is fp16, and training runs without loss scaling") == 0);
-}
-
 TEST_CASE(
     "weight decay that blows up the rounding of a key's bias warns, and says what to change") {
   const auto warnings = [](std::string (*text)(), const std::vector<std::string>& changes) {
