@@ -179,14 +179,14 @@ TEST_CASE("a config.json of Hugging Face can be planned, and what was assumed is
 TEST_CASE("a config.json is refused as import refuses it, and approximated with warnings") {
   const TemporaryFolder folder;
   const std::string file = folder / "config.json";
-  write(file, config_json(R"(, "num_nextn_predict_layers": 1)"));
+  write(file, config_json(R"(, "hc_mult": 4)"));
   SearchRequest request = request_for(file);
   CHECK(contains(refusal_of([&] { (void)prepare_search(request); }), "E1355"));
-  CHECK(contains(refusal_of([&] { (void)prepare_search(request); }), "multi-token prediction"));
+  CHECK(contains(refusal_of([&] { (void)prepare_search(request); }), "hyper-connections"));
   request.approximate = true;
   const SearchBase base = prepare_search(request);
   REQUIRE(base.warnings.size() == 1);
-  CHECK(contains(base.warnings.front(), "multi-token prediction"));
+  CHECK(contains(base.warnings.front(), "hyper-connections"));
   request.approximate = false;
   write(file, config_json(R"(, "mixture_of_depths": 2)"));
   CHECK(contains(refusal_of([&] { (void)prepare_search(request); }), "E1347"));
