@@ -34,6 +34,7 @@ std::string meanings_of_routings(RoutingTrait has) {
 
 }  // namespace
 
+// A table with a row per field, not a function to follow. NOLINTNEXTLINE(readability-function-size)
 std::vector<Field> expert_fields() {
   using M = ModelSpec;
   return {
