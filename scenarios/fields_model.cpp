@@ -29,9 +29,9 @@ std::vector<Field> document_fields() {
   };
 }
 
-// A table with a row per field, not a function to follow. NOLINTNEXTLINE(readability-function-size)
 namespace {
 
+// A table with a row per field, not a function to follow. NOLINTNEXTLINE(readability-function-size)
 std::vector<Field> plain_fields() {
   using M = ModelSpec;
   return {

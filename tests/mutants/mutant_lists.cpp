@@ -64,9 +64,9 @@ std::vector<Mutant> model_parallel_mutants() {
     drop_gather(scenario, "column input");
     drop_gather(scenario, "column input again");
   }
-  for (const char* scenario : {"gpt-pp4-gpipe", "gpt-pp4-1f1b", "gpt-pp3-zb-h1", "gpt-pp2-fsdp4",
-                               "gpt-hsdp-tp2-pp2", "gpt-tp2-pp2-dp2-zero2-offload",
-                               "llama-mtp-tied-pp4", "llama-mtp-experts-tp2-pp2-ep2"}) {
+  for (const char* scenario :
+       {"gpt-pp4-gpipe", "gpt-pp4-1f1b", "gpt-pp3-zb-h1", "gpt-pp2-fsdp4", "gpt-hsdp-tp2-pp2",
+        "gpt-tp2-pp2-dp2-zero2-offload", "llama-mtp-tied-pp4", "llama-mtp-experts-tp2-pp2-ep2"}) {
     drop_sum(scenario, "tied embedding gradient");
   }
   drop_gather("llama-mtp-tp2-cp2-sp", "column output");
