@@ -15,6 +15,8 @@ namespace shardsim {
 void resolve_model(Reading& r);
 /// The list of layers agrees with their number, or says it. REQUIRES: model.family is good.
 void resolve_layers(Reading& r);
+/// Whether a key of a listed layer is there and wrong, which has been said.
+bool is_broken_layer(const Reading& r, std::size_t index, const char* key);
 void resolve_prediction(Reading& r);
 /// REQUIRES: resolve_layers(); the rest of attention read.
 void resolve_latent_attention(Reading& r);

@@ -11,12 +11,6 @@ namespace {
 
 constexpr const char* kList = "model.layers";
 
-// Whether it is there and wrong, which has been said.
-bool is_broken(Reading& r, std::size_t index, const char* key) {
-  const FieldState state = r.item(kList, index, key);
-  return state.given && !state.good;
-}
-
 // Sliding attention has a window and chunked attention a chunk; neither has the other.
 void check_reach(Reading& r, std::size_t index, const LayerSpec& layer) {
   struct Size {
@@ -24,11 +18,11 @@ void check_reach(Reading& r, std::size_t index, const LayerSpec& layer) {
     std::int64_t value;
     bool is_wanted;
   };
-  if (is_broken(r, index, "attention")) return;
+  if (is_broken_layer(r, index, "attention")) return;
   for (const Size& size :
        {Size{"window_size", layer.window_size, layer.attention == AttentionReach::sliding},
         Size{"chunk_size", layer.chunk_size, layer.attention == AttentionReach::chunked}}) {
-    if (is_broken(r, index, size.key) || size.is_wanted == (size.value > 0)) continue;
+    if (is_broken_layer(r, index, size.key) || size.is_wanted == (size.value > 0)) continue;
     const FieldState state = r.item(kList, index, size.value > 0 ? size.key : "");
     r.problems.add(
         "E0241", state.span, state.pointer,
@@ -43,7 +37,8 @@ void check_reach(Reading& r, std::size_t index, const LayerSpec& layer) {
 // A list that says which layers have experts leaves first_dense_layers nothing to say.
 void check_feed_forward(Reading& r, std::size_t index, const LayerSpec& layer) {
   const ModelSpec& m = r.scenario.model;
-  if (is_broken(r, index, "feed_forward") || layer.feed_forward == FeedForward::automatic) return;
+  if (is_broken_layer(r, index, "feed_forward") || layer.feed_forward == FeedForward::automatic)
+    return;
   const FieldState state = r.item(kList, index, "feed_forward");
   if (r.good("model.num_experts") && m.num_experts == 0 &&
       layer.feed_forward == FeedForward::experts) {
@@ -82,6 +77,11 @@ void resolve_count(Reading& r) {
 }
 
 }  // namespace
+
+bool is_broken_layer(const Reading& r, std::size_t index, const char* key) {
+  const FieldState state = r.item(kList, index, key);
+  return state.given && !state.good;
+}
 
 void resolve_layers(Reading& r) {
   const ModelSpec& m = r.scenario.model;

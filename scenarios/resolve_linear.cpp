@@ -14,14 +14,9 @@ namespace {
 
 constexpr const char* kLayerList = "model.layers";
 
-bool is_wrong(Reading& r, std::size_t index, const char* key) {
-  const FieldState state = r.item(kLayerList, index, key);
-  return state.given && !state.good;
-}
-
 // A layer has a branch, and what is said of attention is of a layer with attention.
 void check_mixer(Reading& r, std::size_t index, const LayerSpec& layer) {
-  if (layer.mixer == Mixer::attention || is_wrong(r, index, "mixer")) return;
+  if (layer.mixer == Mixer::attention || is_broken_layer(r, index, "mixer")) return;
   const FieldState mixer = r.item(kLayerList, index, "mixer");
   if (layer.mixer == Mixer::none && layer.feed_forward == FeedForward::none) {
     r.problems.add("E0241", mixer.span, mixer.pointer,
@@ -35,7 +30,7 @@ void check_mixer(Reading& r, std::size_t index, const LayerSpec& layer) {
   for (const Said& each :
        {Said{"attention", layer.attention != AttentionReach::causal}, Said{"rotary", !layer.rotary},
         Said{"rope_theta", layer.rope_theta > 0}, Said{"sinks", layer.sinks}}) {
-    if (!each.is_said || is_wrong(r, index, each.key)) continue;
+    if (!each.is_said || is_broken_layer(r, index, each.key)) continue;
     const FieldState state = r.item(kLayerList, index, each.key);
     r.problems.add(
         "E0241", state.span, state.pointer,

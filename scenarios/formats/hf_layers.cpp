@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/formats/hf_shape.hpp"
+#include "scenarios/formats/layer_pattern.hpp"
 
 namespace shardsim {
 
@@ -51,18 +52,6 @@ void read_windows(ForeignObject& config, const std::string& model_type,
   for (std::size_t i = static_cast<std::size_t>(first); i < layers.size(); ++i) {
     layers[i].attention = "sliding";
   }
-}
-
-std::size_t period_of(const std::vector<HfLayer>& layers) {
-  std::size_t period = 1;
-  const auto repeats = [&] {
-    for (std::size_t i = period; i < layers.size(); ++i) {
-      if (!(layers[i] == layers[i - period])) return false;
-    }
-    return true;
-  };
-  while (!repeats()) ++period;
-  return period;
 }
 
 }  // namespace
@@ -123,37 +112,28 @@ std::vector<HfLayer> read_hf_layers(ForeignObject& config, const std::string& mo
 
 void write_hf_layers(ForeignObject& config, const std::vector<HfLayer>& layers,
                      const std::string& model_type, Import& import) {
-  const std::size_t period = period_of(layers);
-  if (period == 1 && layers.front() == HfLayer{}) return;
+  if (std::all_of(layers.begin(), layers.end(),
+                  [](const HfLayer& layer) { return layer == HfLayer{}; })) {
+    return;
+  }
   const std::int64_t window = config.integer("sliding_window", kForeignNumber)
                                   .value_or(read_hf_pattern(config, model_type).window);
   const std::int64_t chunk = config.integer("attention_chunk_size", kForeignNumber).value_or(0);
   std::vector<ImportItem> items;
-  for (std::size_t i = 0; i < period;) {
-    std::size_t end = i + 1;
-    while (end < period && layers[end] == layers[i]) ++end;
-    const HfLayer& layer = layers[i];
-    ImportItem item;
+  for (const HfLayer& layer : layers) {
+    ImportItem& item = items.emplace_back();
     if (layer.attention != "full") item.emplace_back("attention", layer.attention);
     if (layer.attention == "sliding") item.emplace_back("window_size", window);
     if (layer.attention == "chunked") item.emplace_back("chunk_size", chunk);
     if (!layer.rotary) item.emplace_back("rotary", false);
     if (layer.sinks) item.emplace_back("sinks", true);
     if (layer.rope_theta > 0.0) item.emplace_back("rope_theta", layer.rope_theta);
-    const std::int64_t repeats =
-        period == 1 ? static_cast<std::int64_t>(layers.size()) : static_cast<std::int64_t>(end - i);
-    if (repeats > 1) item.emplace_back("repeats", repeats);
-    items.push_back(std::move(item));
-    i = end;
   }
   const char* const cause = config.has("layer_types")      ? "layer_types"
                             : config.has("no_rope_layers") ? "no_rope_layers"
                             : config.has("sliding_window") ? "sliding_window"
                                                            : "no_rope_layer_interval";
-  import.derive_list({cause, fmt::format("of {} layers", layers.size())}, "model.layers", items);
-  if (period > 1 && period < layers.size()) {
-    import.derive({cause, fmt::format("every {} layers", period)}, "model.layers_cycle", true);
-  }
+  write_layers({cause, fmt::format("of {} layers", layers.size())}, items, import);
 }
 
 }  // namespace shardsim
