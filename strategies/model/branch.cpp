@@ -40,8 +40,8 @@ Tensor RegionBranch::backward(const Pass& pass, Tensor dy, BranchInput& x,
   const Row out = row(pass);
   Tensor d = backward_row_linear(pass, out.k, out.has_bias, dy, row_input(pass, kept), out.name);
   dy = {};
-  std::vector<ColumnLinear> readers = backward_inside(pass, std::move(d), kept);
-  d = leave(pass, readers, x, kept);  // (b, s, h)
+  ColumnLinears readers = backward_inside(pass, std::move(d), kept);
+  d = leave(pass, readers.all(), x, kept);  // (b, s, h)
   for (Tensor& each : kept) each = {};
   return d;
 }

@@ -102,8 +102,8 @@ class RegionBranch : public Branch {
   [[nodiscard]] virtual Tensor row_input(const Pass& pass, std::span<Tensor> kept) const = 0;
   /// From its gradient to those of the column-parallel layers' outputs, in their order. Adds and
   /// reports the gradients of parameters in between.
-  [[nodiscard]] virtual std::vector<ColumnLinear> backward_inside(const Pass& pass, Tensor d,
-                                                                  std::span<Tensor> kept) const = 0;
+  [[nodiscard]] virtual ColumnLinears backward_inside(const Pass& pass, Tensor d,
+                                                      std::span<Tensor> kept) const = 0;
   /// The way back of enter(): adds and reports the gradients of `readers`, which backward_inside
   /// returned, drops x, and returns its gradient.
   [[nodiscard]] virtual Tensor leave(const Pass& pass, std::span<ColumnLinear> readers,

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "strategies/model/row_matrix.hpp"
+#include "strategies/model/layer.hpp"
 
 // Some columns of a tensor's rows, for layers that read and write parts of a wider tensor: one
 // projection gives queries, keys, values and gates side by side, and its gradient is filled part by
@@ -55,36 +55,6 @@ inline void require_columns(const char* layer, const char* what, const Columns& 
   require_size(layer, what, num_rows(columns.tensor) * columns.count, rows * count);
   const std::int64_t end = columns.first + columns.count;
   if (end > last_dim(columns.tensor)) require_size(layer, what, end, last_dim(columns.tensor));
-}
-
-/// A block of rows and columns.
-struct Block {
-  std::int64_t row = 0;
-  std::int64_t rows = 0;
-  std::int64_t column = 0;
-  std::int64_t columns = 0;
-};
-
-/// REQUIRES: data, a block within the columns.
-[[nodiscard]] inline RowMatrix load_block(const Columns& from, const Block& block) {
-  RowMatrix values(block.rows, block.columns);
-  for (std::int64_t row = 0; row < block.rows; ++row) {
-    for (std::int64_t i = 0; i < block.columns; ++i) {
-      values(row, i) = from.get(block.row + row, block.column + i);
-    }
-  }
-  return values;
-}
-/// REQUIRES: a block within the matrix.
-inline void add_block(RowMatrix& to, const Block& block, const RowMatrix& values) {
-  to.block(block.row, block.column, block.rows, block.columns) += values;
-}
-inline void store_block(const Columns& to, const Block& block, const RowMatrix& values) {
-  for (std::int64_t row = 0; row < block.rows; ++row) {
-    for (std::int64_t i = 0; i < block.columns; ++i) {
-      to.set(block.row + row, block.column + i, values(row, i));
-    }
-  }
 }
 
 }  // namespace shardsim

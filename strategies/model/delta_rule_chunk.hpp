@@ -1,6 +1,6 @@
 #pragma once
 
-#include "strategies/model/sequence_chunks.hpp"
+#include "strategies/model/chunk_decays.hpp"
 
 // Gated delta rule of one value head within one chunk of r positions, from the state S (d_k, d_v)
 // ahead of it. With G the sums of g from the chunk's begin on, D the decays between positions:

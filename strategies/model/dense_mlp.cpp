@@ -59,16 +59,15 @@ Tensor DenseMlp::row_input(const Pass& pass, std::span<Tensor> kept) const {
   return std::move(kept[activated]);
 }
 
-std::vector<ColumnLinear> DenseMlp::backward_inside(const Pass& pass, Tensor d,
-                                                    std::span<Tensor> kept) const {
+ColumnLinears DenseMlp::backward_inside(const Pass& pass, Tensor d, std::span<Tensor> kept) const {
   Tensor d_gate = activation_backward(pass.runtime, activation_, kept[gate], kept[up], d);
   kept[gate] = {};
   kept[up] = {};
-  std::vector<ColumnLinear> readers;
+  ColumnLinears readers;
   if (d_gate.defined()) {
-    readers.push_back({.k = 0, .has_bias = own_.has_bias, .dy = std::move(d_gate)});
+    readers.add({.k = 0, .has_bias = own_.has_bias, .dy = std::move(d_gate)});
   }
-  readers.push_back({.k = w_up_, .has_bias = own_.has_bias, .dy = std::move(d)});  // That of up.
+  readers.add({.k = w_up_, .has_bias = own_.has_bias, .dy = std::move(d)});  // That of up.
   return readers;
 }
 

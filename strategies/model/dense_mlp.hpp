@@ -38,8 +38,8 @@ class DenseMlp final : public RegionBranch {
                                       std::span<Tensor> kept) const override;
   void drop_row_input(std::span<Tensor> kept) const override;
   [[nodiscard]] Tensor row_input(const Pass& pass, std::span<Tensor> kept) const override;
-  [[nodiscard]] std::vector<ColumnLinear> backward_inside(const Pass& pass, Tensor d,
-                                                          std::span<Tensor> kept) const override;
+  [[nodiscard]] ColumnLinears backward_inside(const Pass& pass, Tensor d,
+                                              std::span<Tensor> kept) const override;
 
  private:
   enum Kept : std::size_t { gate, up, activated, num_saved };

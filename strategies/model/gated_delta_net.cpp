@@ -204,8 +204,8 @@ void GatedDeltaNet::backward_convolution(const Heads& heads, const Pass& pass, c
   weight.finish();
 }
 
-std::vector<ColumnLinear> GatedDeltaNet::backward_inside(const Pass& pass, Tensor d,
-                                                         std::span<Tensor> kept) const {
+ColumnLinears GatedDeltaNet::backward_inside(const Pass& pass, Tensor d,
+                                             std::span<Tensor> kept) const {
   const Heads heads(options_, pass);
   if (heads.are_exchanged()) {
     d = heads.exchange(pass, heads.of_output).to_heads(all_columns(d), "delta_net output gradient");
@@ -223,7 +223,9 @@ std::vector<ColumnLinear> GatedDeltaNet::backward_inside(const Pass& pass, Tenso
         .to_positions(d_in, all_columns(own), "delta_net input gradient");
     d_in = std::move(own);
   }
-  return {{.k = w_in, .dy = std::move(d_in)}};
+  ColumnLinears readers;
+  readers.add({.k = w_in, .dy = std::move(d_in)});
+  return readers;
 }
 
 std::int64_t GatedDeltaNet::forward_flops_per_sample(int /*block*/) const {

@@ -39,8 +39,8 @@ class GatedDeltaNet final : public RegionBranch {
                                       std::span<Tensor> kept) const override;
   void drop_row_input(std::span<Tensor> kept) const override;
   [[nodiscard]] Tensor row_input(const Pass& pass, std::span<Tensor> kept) const override;
-  [[nodiscard]] std::vector<ColumnLinear> backward_inside(const Pass& pass, Tensor d,
-                                                          std::span<Tensor> kept) const override;
+  [[nodiscard]] ColumnLinears backward_inside(const Pass& pass, Tensor d,
+                                              std::span<Tensor> kept) const override;
   /// 8 d_v^2 per token and value head, as Megatron-LM counts (training.py,
   /// num_floating_point_operations): not the products that chunks need.
   [[nodiscard]] std::int64_t forward_flops_per_sample(int block) const override;

@@ -71,9 +71,11 @@ class FusedAttention final : public SelfAttention {
     x.drop_recomputed();
   }
 
-  [[nodiscard]] std::vector<ColumnLinear> backward_qkv(const Pass& /*pass*/, Qkv gradients,
-                                                       std::span<Tensor> /*kept*/) const override {
-    return {{.k = column_weight, .has_bias = true, .dy = std::move(gradients[0])}};
+  [[nodiscard]] ColumnLinears backward_qkv(const Pass& /*pass*/, Qkv gradients,
+                                           std::span<Tensor> /*kept*/) const override {
+    ColumnLinears readers;
+    readers.add({.k = column_weight, .has_bias = true, .dy = std::move(gradients[0])});
+    return readers;
   }
 };
 
@@ -109,11 +111,13 @@ class GeluMlp final : public RegionBranch {
     if (recomputes_some_) return gelu_forward(pass.runtime, kept[up]);
     return std::move(kept[activated]);
   }
-  [[nodiscard]] std::vector<ColumnLinear> backward_inside(const Pass& pass, Tensor d,
-                                                          std::span<Tensor> kept) const override {
+  [[nodiscard]] ColumnLinears backward_inside(const Pass& pass, Tensor d,
+                                              std::span<Tensor> kept) const override {
     gelu_backward(pass.runtime, kept[up], d);
     kept[up] = {};
-    return {{.k = column_weight, .has_bias = true, .dy = std::move(d)}};
+    ColumnLinears readers;
+    readers.add({.k = column_weight, .has_bias = true, .dy = std::move(d)});
+    return readers;
   }
 
  private:

@@ -100,8 +100,8 @@ void LatentAttention::forward_qkv(const Pass& pass, Tensor entered, BranchInput&
   }
 }
 
-std::vector<ColumnLinear> LatentAttention::backward_qkv(const Pass& pass, Qkv gradients,
-                                                        std::span<Tensor> kept) const {
+ColumnLinears LatentAttention::backward_qkv(const Pass& pass, Qkv gradients,
+                                            std::span<Tensor> kept) const {
   LatentKeyGradients keys =
       spread_keys_backward(pass.runtime, {std::move(gradients[1]), std::move(gradients[2])}, head_);
   if (has_rotary(pass)) {
@@ -110,8 +110,8 @@ std::vector<ColumnLinear> LatentAttention::backward_qkv(const Pass& pass, Qkv gr
   }
   kept[k] = std::move(keys.kv);
   kept[v] = std::move(keys.shared);
-  std::vector<ColumnLinear> readers;
-  readers.push_back({.k = wq_up_, .dy = std::move(gradients[0])});
+  ColumnLinears readers;
+  readers.add({.k = wq_up_, .dy = std::move(gradients[0])});
   return readers;
 }
 

@@ -48,8 +48,8 @@ class LatentAttention final : public SelfAttention {
                              std::span<Tensor> kept) const override;
   void forward_qkv(const Pass& pass, Tensor entered, BranchInput& x,
                    std::span<Tensor> kept) const override;
-  [[nodiscard]] std::vector<ColumnLinear> backward_qkv(const Pass& pass, Qkv gradients,
-                                                       std::span<Tensor> kept) const override;
+  [[nodiscard]] ColumnLinears backward_qkv(const Pass& pass, Qkv gradients,
+                                           std::span<Tensor> kept) const override;
   [[nodiscard]] Tensor leave(const Pass& pass, std::span<ColumnLinear> readers, BranchInput& x,
                              std::span<Tensor> kept) const override;
 

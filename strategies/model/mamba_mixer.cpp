@@ -219,8 +219,8 @@ void MambaMixer::backward_convolution(const Heads& heads, const Pass& pass, cons
   weight.finish();
 }
 
-std::vector<ColumnLinear> MambaMixer::backward_inside(const Pass& pass, Tensor d,
-                                                      std::span<Tensor> kept) const {
+ColumnLinears MambaMixer::backward_inside(const Pass& pass, Tensor d,
+                                          std::span<Tensor> kept) const {
   const Heads heads(options_, pass);
   const Shape all = with_last(d.shape(), heads.inner + heads.of_projection.whole());
   Tensor d_own = new_activation(pass.runtime, all, d.dtype());
@@ -237,7 +237,9 @@ std::vector<ColumnLinear> MambaMixer::backward_inside(const Pass& pass, Tensor d
     heads.exchange(pass, heads.of_projection)
         .to_positions(d_in, heads.behind_gate(d_own), "mamba input gradient");
   }
-  return {{.k = w_in, .dy = std::move(d_own)}};
+  ColumnLinears readers;
+  readers.add({.k = w_in, .dy = std::move(d_own)});
+  return readers;
 }
 
 std::int64_t MambaMixer::forward_flops_per_sample(int /*block*/) const {

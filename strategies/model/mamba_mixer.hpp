@@ -41,8 +41,8 @@ class MambaMixer final : public RegionBranch {
                                       std::span<Tensor> kept) const override;
   void drop_row_input(std::span<Tensor> kept) const override;
   [[nodiscard]] Tensor row_input(const Pass& pass, std::span<Tensor> kept) const override;
-  [[nodiscard]] std::vector<ColumnLinear> backward_inside(const Pass& pass, Tensor d,
-                                                          std::span<Tensor> kept) const override;
+  [[nodiscard]] ColumnLinears backward_inside(const Pass& pass, Tensor d,
+                                              std::span<Tensor> kept) const override;
   /// 7 D N per token, as Megatron-LM counts the scan (training.py, mamba_layer_flops), which takes
   /// 2 h for D.
   [[nodiscard]] std::int64_t forward_flops_per_sample(int block) const override;

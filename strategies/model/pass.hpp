@@ -1,6 +1,9 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <span>
+#include <utility>
 
 #include "strategies/model/activation.hpp"
 #include "strategies/model/attention.hpp"
@@ -91,6 +94,24 @@ struct ColumnLinear {
   bool is_last = true;  ///< False: more is added to the weight's gradient elsewhere (tied).
   Tensor dy;            ///< Gradient of its output.
 };
+/// The layers that read one input, in the order of their parameters. In place: backward makes such
+/// a list for every branch and microbatch.
+class ColumnLinears {
+ public:
+  /// REQUIRES: there is room. A region that attention and an MLP share has six.
+  void add(ColumnLinear layer) { layers_.at(count_++) = std::move(layer); }
+  /// `first` come before those that are there.
+  void add_before(ColumnLinears first) {
+    for (ColumnLinear& each : all()) first.add(std::move(each));
+    *this = std::move(first);
+  }
+  [[nodiscard]] std::span<ColumnLinear> all() { return std::span(layers_).first(count_); }
+
+ private:
+  std::array<ColumnLinear, 8> layers_;
+  std::size_t count_ = 0;
+};
+
 /// Adds and reports the gradients of the layers that read x, the last one's first, and returns the
 /// gradient of x: the sum over `layers`, which stand in the order of their parameters. Drops x and
 /// every dy once used.

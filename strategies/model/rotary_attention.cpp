@@ -107,8 +107,8 @@ void RotaryAttention::backward_norms(const Pass& pass, Qkv& gradients,
   gradients[1] = std::move(d.k);
 }
 
-std::vector<ColumnLinear> RotaryAttention::backward_qkv(const Pass& pass, Qkv gradients,
-                                                        std::span<Tensor> kept) const {
+ColumnLinears RotaryAttention::backward_qkv(const Pass& pass, Qkv gradients,
+                                            std::span<Tensor> kept) const {
   const RotaryPlaces& here = at(pass);
   if (has_rotary(pass)) {
     if (norms_.come_last()) backward_norms(pass, gradients, kept);
@@ -117,14 +117,14 @@ std::vector<ColumnLinear> RotaryAttention::backward_qkv(const Pass& pass, Qkv gr
   }
   if (norms_.come_first()) backward_norms(pass, gradients, kept);
   const bool has_bias = options_.query_key_value_bias;
-  std::vector<ColumnLinear> readers;
+  ColumnLinears readers;
   const std::array<int, 3> weights = {here.wq, here.wk, here.wv};
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     kept[q + i] = gradients[i];
-    readers.push_back({.k = weights[i], .has_bias = has_bias, .dy = std::move(gradients[i])});
+    readers.add({.k = weights[i], .has_bias = has_bias, .dy = std::move(gradients[i])});
   }
   if (options_.attention_output_gate) {
-    readers.push_back({.k = here.w_gate, .dy = std::move(kept[output_gate])});
+    readers.add({.k = here.w_gate, .dy = std::move(kept[output_gate])});
   }
   return readers;
 }

@@ -39,8 +39,8 @@ class RotaryAttention final : public SelfAttention {
   [[nodiscard]] int sinks(const Pass& pass) const override { return at(pass).sinks; }
   void forward_qkv(const Pass& pass, Tensor entered, BranchInput& x,
                    std::span<Tensor> kept) const override;
-  [[nodiscard]] std::vector<ColumnLinear> backward_qkv(const Pass& pass, Qkv gradients,
-                                                       std::span<Tensor> kept) const override;
+  [[nodiscard]] ColumnLinears backward_qkv(const Pass& pass, Qkv gradients,
+                                           std::span<Tensor> kept) const override;
   void forward_norms(const Pass& pass, std::span<Tensor> kept) const;
   void backward_norms(const Pass& pass, Qkv& gradients, std::span<Tensor> kept) const;
   [[nodiscard]] Tensor apply_projection(const Pass& pass, int weight, const Tensor& x) const;

@@ -23,8 +23,8 @@ Tensor SelfAttention::row_input(const Pass& pass, std::span<Tensor> kept) const 
   return output_gate_forward(pass.runtime, kept[attended], kept[output_gate]);
 }
 
-std::vector<ColumnLinear> SelfAttention::backward_inside(const Pass& pass, Tensor d,
-                                                         std::span<Tensor> kept) const {
+ColumnLinears SelfAttention::backward_inside(const Pass& pass, Tensor d,
+                                             std::span<Tensor> kept) const {
   if (traits_.has_output_gate) {
     kept[output_gate] = output_gate_backward(pass.runtime, kept[attended], kept[output_gate], d);
   }

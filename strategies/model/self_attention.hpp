@@ -21,8 +21,8 @@ class SelfAttention : public RegionBranch {
   [[nodiscard]] Tensor forward_inside(const Pass& pass, Tensor entered, BranchInput& x,
                                       std::span<Tensor> kept) const final;
   [[nodiscard]] Tensor row_input(const Pass& pass, std::span<Tensor> kept) const final;
-  [[nodiscard]] std::vector<ColumnLinear> backward_inside(const Pass& pass, Tensor d,
-                                                          std::span<Tensor> kept) const final;
+  [[nodiscard]] ColumnLinears backward_inside(const Pass& pass, Tensor d,
+                                              std::span<Tensor> kept) const final;
   /// Scores, and probabilities times values: 2 a d and 2 a d_v flops for a pair that the mask
   /// leaves.
   [[nodiscard]] std::int64_t forward_flops_per_sample(int block) const final;
@@ -63,8 +63,8 @@ class SelfAttention : public RegionBranch {
                            std::span<Tensor> kept) const = 0;
   /// From the gradients of q, k and v to those of the column-parallel layers' outputs. Drops q and
   /// k if it reads them.
-  [[nodiscard]] virtual std::vector<ColumnLinear> backward_qkv(const Pass& pass, Qkv gradients,
-                                                               std::span<Tensor> kept) const = 0;
+  [[nodiscard]] virtual ColumnLinears backward_qkv(const Pass& pass, Qkv gradients,
+                                                   std::span<Tensor> kept) const = 0;
   /// Whether backward_qkv reads q and k.
   [[nodiscard]] virtual bool keeps_queries_and_keys() const { return false; }
   /// Number of the sinks, or -1.

@@ -23,7 +23,7 @@ class SharedRegion final : public Branch {
 
   [[nodiscard]] const char* dropout_stream() const override { return name_; }
   void add_parameters(ParameterTable& table, const std::string& name, int block) const override;
-  [[nodiscard]] std::size_t num_kept() const override;
+  [[nodiscard]] std::size_t num_kept() const override { return num_kept_; }
   [[nodiscard]] Tensor forward(const Pass& pass, BranchInput& x,
                                std::span<Tensor> kept) const override;
   [[nodiscard]] Tensor backward(const Pass& pass, Tensor dy, BranchInput& x,
@@ -35,14 +35,16 @@ class SharedRegion final : public Branch {
   struct Place {
     const RegionBranch& branch;
     Pass pass;
-    int first;  // Its first parameter.
     std::span<Tensor> kept;
   };
-  [[nodiscard]] std::vector<Place> places_of(const Pass& pass, std::span<Tensor> kept) const;
+  [[nodiscard]] Place place_of(std::size_t member, const Pass& pass, std::span<Tensor> kept) const;
 
   const char* name_;
   Members members_;
-  std::vector<int> first_;  // The first parameter of each.
+  // The first parameter of each member, and the first tensor that it keeps.
+  std::vector<int> first_;
+  std::vector<std::size_t> kept_first_;
+  std::size_t num_kept_ = 0;
 };
 
 }  // namespace shardsim

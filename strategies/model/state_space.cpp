@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "strategies/model/activation.hpp"
+#include "strategies/model/column_blocks.hpp"
 #include "strategies/model/state_space_chunk.hpp"
 
 namespace shardsim {

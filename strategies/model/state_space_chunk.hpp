@@ -1,6 +1,6 @@
 #pragma once
 
-#include "strategies/model/sequence_chunks.hpp"
+#include "strategies/model/chunk_decays.hpp"
 
 // Selective scan of one head within one chunk of r positions, from the state S (p, N) ahead of it.
 // With G the sums of A dt from the chunk's begin on, D the decays between positions, X = dt x:

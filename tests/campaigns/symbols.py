@@ -65,8 +65,10 @@ def libraries_of(build):
 
 
 # A separate program, with headers that the others do not need. Headers for test frameworks, which
-# exclude each other and may be missing. A header with Eigen, which is not on the path.
-NOT_LINKED = ("backends/mpi/module", "sim/harness/testing", "strategies/model/row_matrix.hpp")
+# exclude each other and may be missing. Headers with Eigen, which is not on the path.
+NOT_LINKED = ("backends/mpi/module", "sim/harness/testing", "strategies/model/row_matrix.hpp",
+              "strategies/model/column_blocks.hpp", "strategies/model/chunk_decays.hpp",
+              "strategies/model/delta_rule_chunk.hpp", "strategies/model/state_space_chunk.hpp")
 
 
 def compile_headers(root, compiler, compiled):
