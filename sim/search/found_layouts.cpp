@@ -81,6 +81,17 @@ bool FoundLayouts::is_behind_by_margin(const Bound& bound) const {
   return !best_.empty() && !best_.front().is_tight && is_tight(bound);
 }
 
+bool FoundLayouts::leads(const Bound& a, const Bound& b) const {
+  if (is_tight(a) != is_tight(b)) return is_tight(b);
+  return objective_of(a) < objective_of(b);
+}
+
+bool FoundLayouts::would_lead(const Bound& bound) const {
+  if (best_.empty()) return true;
+  if (is_tight(bound) != best_.front().is_tight) return best_.front().is_tight;
+  return objective_of(bound) < objective_of(best_.front());
+}
+
 bool FoundLayouts::is_off_front(const Bound& bound) const {
   const double least = seconds(bound);
   if (!front_.empty() && least > request_.front_within * front_.front().step_time_s) return true;

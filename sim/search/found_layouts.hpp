@@ -42,6 +42,10 @@ class FoundLayouts {
   /// Whether it ranks behind the best in any case, because it leaves less than the margin.
   [[nodiscard]] bool is_behind_by_margin(const Bound& bound) const;
   [[nodiscard]] BoundVerdict judge(const Bound& bound) const;
+  /// If bounds were results: whether `a` ranks before `b`, or before the best. Without a best all
+  /// would lead.
+  [[nodiscard]] bool leads(const Bound& a, const Bound& b) const;
+  [[nodiscard]] bool would_lead(const Bound& bound) const;
 
  private:
   [[nodiscard]] bool is_off_front(const Bound& bound) const;

@@ -106,10 +106,27 @@ class Search {
   // Raises the bounds of candidates; those that a stop leaves out go back to the queue.
   void add_ends(std::vector<OpenLayouts>& probed, OpenQueue& queue) {
     bounds_.add_ends(probed);
+    if (!is_ranked_) look_ahead(probed, queue);
     for (const OpenLayouts& entry : probed) {
       entry.closeness == Closeness::with_end ? add(entry, queue) : queue.push(entry);
     }
     probed.clear();
+  }
+
+  // Simulates the candidate that would rank first by its bound, at once: thousands of others may
+  // have lower bounds that are not close yet. So an answer comes early, and its time prunes.
+  void look_ahead(std::vector<OpenLayouts>& probed, OpenQueue& queue) {
+    auto first = probed.end();
+    for (auto entry = probed.begin(); entry != probed.end(); ++entry) {
+      if (entry->closeness != Closeness::with_end ||
+          found_.judge(entry->bound) != BoundVerdict::open || !found_.would_lead(entry->bound))
+        continue;
+      if (first == probed.end() || found_.leads(entry->bound, first->bound)) first = entry;
+    }
+    if (first == probed.end()) return;
+    std::vector<OpenLayouts> alone = {*first};
+    probed.erase(first);
+    simulate_batch(alone, queue);
   }
 
   // Takes groups apart, as add_ends().
@@ -156,6 +173,8 @@ class Search {
       }
       if (!next) break;
       OpenLayouts entry = queue.pop();
+      const bool is_least = groups.empty() && probed.empty() && batch.empty();
+      if (is_least && !is_ranked_) least_key_ = entry.key;
       if (!stays_open(entry)) continue;
       if (hooks_.prunes && !is_ranked_ && found_.is_below_best(entry.bound)) {
         later_.push_back(entry);
@@ -164,7 +183,6 @@ class Search {
       } else if (hooks_.prunes && entry.closeness == Closeness::one) {
         probed.push_back(entry);
       } else {
-        if (batch.empty() && !is_ranked_) least_key_ = entry.key;
         batch.push_back(entry);
         if (batch.size() == kBatch) simulate_batch(batch, queue);
       }
@@ -324,7 +342,7 @@ class Search {
   bool is_bounded_ = false;         // All candidates are in a queue, or decided.
   bool is_ranked_ = false;          // The best are known.
   std::atomic<SearchStop> stop_ = SearchStop::none;
-  double least_key_ = 0;  // By rank, at the start of the batch.
+  double least_key_ = 0;  // By rank: nothing that is open has a lower one.
   std::optional<SimulatedPoint> seen_;
   std::size_t num_done_ = 0;
   std::size_t first_failed_ = std::numeric_limits<std::size_t>::max();
