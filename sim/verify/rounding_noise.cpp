@@ -166,6 +166,7 @@ void SumErrors::add(Runtime& runtime, const WeightGradient& work) {
   using Kind = WeightGradient::Kind;
   const bool is_of_experts = work.kind == Kind::grouped || work.kind == Kind::grouped_bias;
   if (is_of_experts) return add_grouped(runtime, work);
+  if (work.kind == Kind::sum) return add_sum(runtime, work);
   const std::int64_t slices = shared_.slices;
   const std::int64_t rows = num_rows(work.dy);
   for (std::int64_t slice = 0; slice < slices; ++slice) {
@@ -194,6 +195,20 @@ void SumErrors::add_grouped(Runtime& runtime, const WeightGradient& work) {
     for (std::size_t i = 0; i < terms.size(); ++i) {
       terms[i] = std::sqrt(squares[i] + slices * terms[i] * terms[i]);
     }
+  }
+  add_terms(work.parameter, terms);
+}
+
+// A layer has added up all its rows. If they are random, the squares of a slice's sums are, slice
+// by slice together, on average those of the whole sum: over the parameter's elements, since one
+// that is small may be the rest of large ones.
+void SumErrors::add_sum(Runtime& runtime, const WeightGradient& work) {
+  std::vector<double> terms = gradient_of(runtime, work);
+  const auto slices = static_cast<double>(shared_.slices);
+  if (shared_.slices > 1) {
+    double mean_square = 0.0;
+    for (const double term : terms) mean_square += term * term / static_cast<double>(terms.size());
+    for (double& term : terms) term = std::sqrt(mean_square + slices * term * term);
   }
   add_terms(work.parameter, terms);
 }

@@ -91,6 +91,7 @@ class SumErrors {
   // Counts `times` roundings of a sum of this size.
   void round(std::size_t parameter, std::size_t element, double size, double times = 1.0);
   void add_grouped(Runtime& runtime, const WeightGradient& work);
+  void add_sum(Runtime& runtime, const WeightGradient& work);
   [[nodiscard]] std::vector<double> gradient_of(Runtime& runtime, WeightGradient work) const;
   void add_terms(int parameter, const std::vector<double>& terms);
 
