@@ -181,6 +181,7 @@ std::vector<Home> homes() {
       {"model.kv_lora_rank", "verify", {latent, "", "8"}},
       {"model.qk_nope_head_dim", "verify", {latent, "", "3"}},
       {"model.qk_rope_head_dim", "verify", {latent, "", "4"}},
+      {"model.swiglu_limit", "verify", {{exact, "model.activation=clamped_swiglu"}, "", "0.001"}},
       {"model.mtp_loss_scaling_factor", "verify", {{exact, "model.mtp_num_layers=1"}, "", "0.5"}},
       {"model.linear_num_key_heads", "verify", {delta, "", "4"}},
       {"model.linear_num_value_heads", "verify", {delta, "", "8"}},

@@ -30,7 +30,7 @@ void require_refused(const Mistake& mistake) {
 
 }  // namespace
 
-TEST_CASE("An imported model has the published number of parameters", "[exchange]") {
+TEST_CASE("M1: An imported model has the published number of parameters", "[exchange]") {
   const PublishedModel model = GENERATE(
       PublishedModel{"llama3-8b", 8030261248}, PublishedModel{"llama3.3-70b", 70553706496},
       PublishedModel{"mixtral-8x7b", 46702792704}, PublishedModel{"gpt2", 124439808},
@@ -165,7 +165,7 @@ TEST_CASE("GPT-OSS's windows, sinks and biases are its own, and so is its count"
   CHECK(written.layer(23).sinks);
 }
 
-TEST_CASE("Rules of layers are expanded, and a pattern that comes again is written once",
+TEST_CASE("M13: Rules of layers are expanded, and a pattern that comes again is written once",
           "[exchange]") {
   const TemporaryFolder folder;
   const std::string file = folder / "config.json";
@@ -215,7 +215,7 @@ TEST_CASE("A config.json that cannot be read says where and why", "[exchange]") 
   require_refused(hf_mistake(folder / "nothing.json", "nothing.json", ""));
 }
 
-TEST_CASE("A key that is in no list is refused with its place, and left out with a warning",
+TEST_CASE("M13: A key that is in no list is refused with its place, and left out with a warning",
           "[exchange]") {
   const TemporaryFolder folder;
   const std::string file = folder / "config.json";
@@ -262,7 +262,8 @@ TEST_CASE("Differences without a place are told, and refuse nothing", "[exchange
   CHECK(contains(imported.printed.err, "weights are trained unquantized"));
 }
 
-TEST_CASE("Features that no scenario has are refused by name and size, all at once", "[exchange]") {
+TEST_CASE("M13: Features that no scenario has are refused by name and size, all at once",
+          "[exchange]") {
   const TemporaryFolder folder;
   const std::string file = folder / "config.json";
   const std::string keys = R"({"hidden_size": 6144, "intermediate_size": 12288,

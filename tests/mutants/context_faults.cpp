@@ -34,42 +34,6 @@ Faults hopping(const char* label, const HopChange& change) {
   return faults;
 }
 
-// Leaves out what an operation called `name_` would compute.
-class ForgetfulRuntime final : public Runtime {
- public:
-  ForgetfulRuntime(Runtime& inner, std::string name) : inner_(inner), name_(std::move(name)) {}
-  [[nodiscard]] bool has_data() const override {
-    return !std::exchange(forgets_, false) && inner_.has_data();
-  }
-  [[nodiscard]] MemoryLedger* ledger() override { return inner_.ledger(); }
-
- protected:
-  void charge(const ComputeOp& op) override {
-    inner_.compute(op, [] {});
-    forgets_ = op.name == name_;
-  }
-
- private:
-  Runtime& inner_;
-  std::string name_;
-  mutable bool forgets_ = false;
-};
-
-class ForgetfulModel final : public ModelWrapper {
- public:
-  ForgetfulModel(const Model& model, std::string name)
-      : ModelWrapper(model), name_(std::move(name)) {}
-  Tensor forward(int module, const ModelContext& context, const Tensor& input, const Batch& batch,
-                 Saved& saved) const override {
-    ForgetfulRuntime runtime(context.runtime, name_);
-    return inner_.forward(module, {runtime, context.parameters, context.parallel, context.later},
-                          input, batch, saved);
-  }
-
- private:
-  std::string name_;
-};
-
 }  // namespace
 
 Faults stale_keys(const Hops& hops) {
@@ -141,10 +105,6 @@ Faults shifted_exchange(const std::string& label) {
     return caller.to.all_to_all(output, shifted, send_counts, recv_counts, options, site);
   };
   return faults;
-}
-
-std::unique_ptr<Model> without_operation(const Model& model, std::string name) {
-  return std::make_unique<ForgetfulModel>(model, std::move(name));
 }
 
 }  // namespace shardsim::test

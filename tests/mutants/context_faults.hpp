@@ -1,9 +1,6 @@
 #pragma once
 
-#include <memory>
 #include <string>
-
-#include "strategies/model/model_wrapper.hpp"
 
 #include "tests/mutants/mutant.hpp"
 
@@ -28,8 +25,5 @@ struct Hops {
 [[nodiscard]] Faults dropped_exchange(const std::string& label);
 /// In the exchanges, each rank gets the heads, or tokens, of its neighbour.
 [[nodiscard]] Faults shifted_exchange(const std::string& label);
-
-/// The model with the arithmetic of its operations called `name` left out; they are charged.
-[[nodiscard]] std::unique_ptr<Model> without_operation(const Model& model, std::string name);
 
 }  // namespace shardsim::test

@@ -6,7 +6,7 @@
 #include "scenarios/load.hpp"
 #include "sim/run/run.hpp"
 
-#include "tests/mutants/context_faults.hpp"
+#include "tests/mutants/model_faults.hpp"
 #include "tests/mutants/mutant_lists.hpp"
 #include "tests/mutants/score.hpp"
 #include "tests/strategies/training_case.hpp"

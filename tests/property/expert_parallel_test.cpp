@@ -11,22 +11,17 @@
 #include "sim/run/run.hpp"
 
 #include "tests/property/check_property.hpp"
+#include "tests/property/expert_layouts.hpp"
 
 // P45 and P46: whatever the routing, experts that are shared train as one device does; what travels
 // is what routing says; and the trace is that of the plan.
 namespace shardsim::test {
 namespace {
 
-using Overrides = std::vector<std::string>;
-
 constexpr const char* kUniformRouting = "scenarios/verify-llama-ep4-uniform.json";
 
 Result result_of(const Overrides& overrides) {
   return run_scenario(load_scenario(kUniformRouting, overrides)).result;
-}
-
-std::string set(const char* field, std::int64_t value) {
-  return std::string(field) + "=" + std::to_string(value);
 }
 
 // All routings there are, the last ones with experts that get nothing or everything.

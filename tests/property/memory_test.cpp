@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include <catch2/catch.hpp>
 
@@ -76,13 +78,30 @@ std::int64_t largest_parameter(const Model& model) {
   return largest;
 }
 
+// Multi-token prediction: each loss adds to the gradients of head and embedding, so their buckets
+// are open from the first loss to the last, while others are filled.
+std::int64_t bytes_of_all_losses(const TrainingCase& c, const Model& model) {
+  if (model.num_losses() == 1) return 0;
+  const FlatLayout layout = layout_of(c, model);
+  std::set<int> open;
+  for (std::size_t i = 0; i < model.parameters().size(); ++i) {
+    const std::string& name = model.parameters()[i].name;
+    if (name == "head" || name == "embedding.tokens") {
+      open.insert(layout.place(static_cast<int>(i)).chunk);
+    }
+  }
+  std::int64_t bytes = 0;
+  for (const int bucket : open) bytes += kNarrow * layout.chunk(bucket).padded;
+  return bytes;
+}
+
 // ZeRO-2's shard and the buckets that are filled and reduced at once; each may be padded.
 std::int64_t most_gradient_bytes(const TrainingCase& c, const Model& model) {
   const std::int64_t bucket =
       std::max({c.bucket_bytes, c.first_bucket_bytes, kNarrow * largest_parameter(model)});
   const std::int64_t padding = kNarrow * (c.mesh.dp_shard - 1);
   return kNarrow * padded_elements(c, model) / c.mesh.dp_shard +
-         (1 + c.sync.reductions_in_flight) * (bucket + padding);
+         (1 + c.sync.reductions_in_flight) * (bucket + padding) + bytes_of_all_losses(c, model);
 }
 
 // Four equal layers; a bucket, and a unit, is exactly one of them.

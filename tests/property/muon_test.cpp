@@ -76,7 +76,7 @@ TrafficCounters more_than_adamw(TrainingCase c, const std::string& group) {
 
 }  // namespace
 
-TEST_CASE("muon on one device is its definition, for all settings and models") {
+TEST_CASE("M11: muon on one device is its definition, for all settings and models") {
   for (const char* model : {"mlp", "untied gpt2", "gpt2", "llama", "tied llama"}) {
     INFO(model);
     CHECK(error_of(muon_case(model, {})) <= kOracleBound);
@@ -102,7 +102,7 @@ TEST_CASE("muon on one device is its definition, for all settings and models") {
   CHECK(error_of(clipped) <= kOracleBound);
 }
 
-TEST_CASE("duplicated, distributed, layer-wise and slices are one device") {
+TEST_CASE("M11: duplicated, distributed, layer-wise and slices are one device") {
   struct Layout {
     MeshShape mesh;
     int zero_stage;
@@ -142,7 +142,7 @@ TEST_CASE("sequence and context parallelism give muon the same gradients") {
   CHECK(error_of(c) <= kOracleBound);
 }
 
-TEST_CASE("blockwise is the algorithm of slices, and no other") {
+TEST_CASE("M11: blockwise is the algorithm of slices, and no other") {
   for (const char* model : {"untied gpt2", "llama", "mlp"}) {
     for (const int zero_stage : {0, 1}) {
       TrainingCase c = muon_case(model, {.dp_shard = zero_stage + 1, .tp = 2}, zero_stage,
@@ -156,7 +156,7 @@ TEST_CASE("blockwise is the algorithm of slices, and no other") {
   }
 }
 
-TEST_CASE("a gradient of zeros moves nothing but by the decay") {
+TEST_CASE("M11: a gradient of zeros moves nothing but by the decay") {
   TrainingCase c = muon_case("llama", {.dp_shard = 2, .tp = 2}, 1);
   c.training.ignore_fraction = 1.0 - 1e-9;  // No target is left.
   c.training.max_grad_norm = 0.0;
@@ -170,7 +170,7 @@ TEST_CASE("a gradient of zeros moves nothing but by the decay") {
   }
 }
 
-TEST_CASE("tensor-parallel modes send what their formulas say") {
+TEST_CASE("M11: tensor-parallel modes send what their formulas say") {
   for (const int t : {2, 4}) {
     for (const int dp : {1, 2}) {
       for (const int zero_stage : {0, 1}) {
@@ -205,7 +205,7 @@ TEST_CASE("tensor-parallel modes send what their formulas say") {
   }
 }
 
-TEST_CASE("ZeRO-1 sends as AdamW does, and 2 bytes more per element where it owns slices") {
+TEST_CASE("M11: ZeRO-1 sends as AdamW does, and 2 bytes more per element where it owns slices") {
   for (const int n : {2, 3}) {
     TrainingCase c = muon_case("llama", {.dp_shard = n}, 1);
     c.model.dtype = c.sync.weight_dtype = DType::bf16;

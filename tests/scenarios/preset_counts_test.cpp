@@ -26,7 +26,7 @@ ModelSpec preset_model(const std::string& model) {
 
 // The models' published parameter counts, against a count written here, weight by weight, and not
 // the loader's formula. Source: tensor shapes of the checkpoints on Hugging Face.
-TEST_CASE("the models have their published numbers of parameters") {
+TEST_CASE("M1: the models have their published numbers of parameters") {
   const auto count = [](const ModelSpec& m) {
     const std::int64_t h = m.hidden_size;
     const std::int64_t f = m.ffn_hidden_size;

@@ -72,7 +72,7 @@ Biases biases_of(const WholeState& state) {
 
 }  // namespace
 
-TEST_CASE("biases of the choice are equal on all ranks and layouts, and move") {
+TEST_CASE("M9: biases of the choice are equal on all ranks and layouts, and move") {
   const Biases expected = biases_of(train(biased_layouts().front(), 3));
   REQUIRE(expected.size() == 2);  // The first block is dense.
   std::vector<double> sizes;
@@ -95,7 +95,7 @@ TEST_CASE("biases of the choice are equal on all ranks and layouts, and move") {
   }
 }
 
-TEST_CASE("no parameter, gradient or optimizer state is a bias of the choice") {
+TEST_CASE("M9: no parameter, gradient or optimizer state is a bias of the choice") {
   on_ranks(biased({.name = "ep4", .ep = 4}, 4), [&](ShardedOptimizer& optimizer) {
     optimizer.step();
     for (const ParameterSpec& spec : optimizer.model().wrapped_model().parameters()) {
@@ -108,7 +108,7 @@ TEST_CASE("no parameter, gradient or optimizer state is a bias of the choice") {
   });
 }
 
-TEST_CASE("a checkpoint holds biases of the choice, for any layout") {
+TEST_CASE("M16: a checkpoint holds biases of the choice, for any layout") {
   const std::vector<Setup> all = biased_layouts();
   const WholeState uninterrupted = train(all.front(), 3);
   for (const Setup& from : all) {

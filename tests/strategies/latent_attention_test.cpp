@@ -96,7 +96,7 @@ std::int64_t kept_bytes(const ModelOptions& o) {
 
 }  // namespace
 
-TEST_CASE("latent attention has the parameters of its formula; DeepSeek-V3's are 187,107,328") {
+TEST_CASE("M1: latent attention has the parameters of its formula; DeepSeek-V3's are 187,107,328") {
   for (const std::int64_t query_rank : {0, 56}) {
     const ModelOptions o = latent_model(query_rank);
     const std::int64_t of_block = matrices_of(o) + o.q_lora_rank + o.kv_lora_rank +
@@ -115,7 +115,7 @@ TEST_CASE("latent attention has the parameters of its formula; DeepSeek-V3's are
   CHECK(num_parameters(*make_model(v3)) == 2 * 187107328 + outside);
 }
 
-TEST_CASE("a block of latent attention keeps what the formula says, in each recomputation") {
+TEST_CASE("M4: a block of latent attention keeps what the formula says, in each recomputation") {
   for (const std::int64_t query_rank : {0, 56}) {
     const ModelOptions o = latent_model(query_rank);
     CAPTURE(query_rank);
@@ -130,7 +130,7 @@ TEST_CASE("a block of latent attention keeps what the formula says, in each reco
   }
 }
 
-TEST_CASE("flops of latent attention are those of its matrices, scores and values") {
+TEST_CASE("M4: flops of latent attention are those of its matrices, scores and values") {
   for (const std::int64_t query_rank : {0, 56}) {
     const ModelOptions o = latent_model(query_rank);
     const std::int64_t tokens = kLatentSamples * o.seq_len;

@@ -53,7 +53,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("every gradient of every model equals the central difference of its loss") {
+TEST_CASE("M7: every gradient of every model equals the central difference of its loss") {
   for (const char* name : test::with_block_shapes(
            {"mlp", "gpt2", "untied gpt2", "llama", "tied llama", "gpt2 dropping", "llama dropping",
             "llama of today", "llama without norm weights", "latent llama",

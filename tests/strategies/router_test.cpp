@@ -109,7 +109,7 @@ std::set<int> best_by_trial(const RouterOptions& options, const std::vector<doub
 
 }  // namespace
 
-TEST_CASE("weights of experts are those of their router's formula") {
+TEST_CASE("M9: weights of experts are those of their router's formula") {
   const std::vector<double> logits = {-0.5, 2.0, 0.25, -3.0, 1.0};
   const Tensor bias = tensor_of({5}, {0.0, -4.0, 0.0, 3.0, 0.0});
   double all = 0.0;
@@ -139,7 +139,7 @@ TEST_CASE("weights of experts are those of their router's formula") {
   CHECK(weight(alone, 0) == Approx(logistic(2.0)).epsilon(1e-14));
 }
 
-TEST_CASE("ties go to the first expert, and where all are chosen, all are") {
+TEST_CASE("M9: ties go to the first expert, and where all are chosen, all are") {
   for (const RouterCase& each : routers()) {
     if (each.options.has_groups()) continue;
     CAPTURE(each.name);
@@ -159,7 +159,7 @@ TEST_CASE("ties go to the first expert, and where all are chosen, all are") {
 }
 
 // Scores with a bias may be negative: an expert outside of the chosen groups must not count as 0.
-TEST_CASE("with groups a token goes to the best experts of the best groups") {
+TEST_CASE("M9: with groups a token goes to the best experts of the best groups") {
   const RandomStream random(5, "groups");
   std::uint64_t number = 0;
   for (const double offset : {0.0, -8.0, 3.0}) {
@@ -179,7 +179,7 @@ TEST_CASE("with groups a token goes to the best experts of the best groups") {
 
 // The step is 1e-4, as for Mixtral's router. Experts of groups are compared by scores whose order a
 // step of this size does not change.
-TEST_CASE("gradients of each router's layer equal difference quotients") {
+TEST_CASE("M9: gradients of each router's layer equal difference quotients") {
   for (const RouterCase& each : routers()) {
     for (const double factor : {0.0, 0.6}) {
       MoeOptions moe = with_router(each.options);
@@ -286,7 +286,7 @@ TEST_CASE("rows that a number of their own weighs have its gradient") {
 }
 
 // 4 experts, 6 slots: the mean load is 1.5. An expert without tokens gains, as do those below it.
-TEST_CASE("a bias grows where loads are below the mean") {
+TEST_CASE("M9: a bias grows where loads are below the mean") {
   LocalRuntime runtime;
   RouterBiases biases;
   biases.begin(runtime, {{.block = 1, .num_experts = 4, .update_rate = 0.25},

@@ -12,23 +12,24 @@ from page_of_tests import check
 
 PAGE = "docs/guide/properties.md"
 TESTS = "tests"
-LAST = 56
-ROW = re.compile(r"^\| (P\d+) \| .+ \| (tested|not yet) \|$", re.MULTILINE)
+LAST = {"P": 56, "M": 16}
+ROW = re.compile(r"^\| ([PM]\d+) \| .+ \| (tested|not yet) \|$", re.MULTILINE)
 PREFIX = re.compile(r"(?:[A-Z]\d+, )*[A-Z]\d+: ")
 
 
 def properties_of(name):
     """"P8, P9: ..." holds P8 and P9; most names hold none."""
     prefix = PREFIX.match(name)
-    return re.findall(r"P\d+", prefix.group()) if prefix else []
+    return re.findall(r"\b[PM]\d+", prefix.group()) if prefix else []
 
 
 def problems(page, names):
     """The problems, as sentences."""
     rows = ROW.findall(page)
     found = []
-    if [name for name, _ in rows] != [f"P{i}" for i in range(1, LAST + 1)]:
-        found.append(f"the rows are not P1 to P{LAST}, once each and in order")
+    if [name for name, _ in rows] != [f"{letter}{i}" for letter, last in LAST.items() for i in range(1, last + 1)]:
+        known = ", then ".join(f"{letter}1 to {letter}{last}" for letter, last in LAST.items())
+        found.append(f"the rows are not {known}, once each and in order")
     state = dict(rows)
     held = {number: name for name in names for number in properties_of(name)}
     for number, name in held.items():

@@ -14,8 +14,8 @@ import properties
 
 
 def page(state_of):
-    return "\n".join(f"| P{i} | It holds. | {state_of.get(i, 'not yet')} |"
-                     for i in range(1, properties.LAST + 1))
+    return "\n".join(f"| {letter}{i} | It holds. | {state_of.get(f'{letter}{i}', 'not yet')} |"
+                     for letter, last in properties.LAST.items() for i in range(1, last + 1))
 
 
 class PropertiesTest(unittest.TestCase):
@@ -23,6 +23,7 @@ class PropertiesTest(unittest.TestCase):
         self.assertEqual(properties.properties_of("P8, P9: calls differ"), ["P8", "P9"])
         self.assertEqual(properties.properties_of("P49: at P50 once more"), ["P49"])
         self.assertEqual(properties.properties_of("L3, P5: no data"), ["P5"])
+        self.assertEqual(properties.properties_of("M8, P56: bugs"), ["M8", "P56"])
         self.assertEqual(properties.properties_of("a P2 inside"), [])
 
     def test_names_are_found_with_and_without_tags_and_over_lines(self):
@@ -31,14 +32,15 @@ class PropertiesTest(unittest.TestCase):
 
     def test_both_sides_must_agree(self):
         names = ["P1, P2: both"]
-        self.assertEqual(properties.problems(page({1: "tested", 2: "tested"}), names), [])
+        self.assertEqual(properties.problems(page({"P1": "tested", "P2": "tested"}), names), [])
         self.assertIn("P3: no test", properties.problems(
-            page({1: "tested", 2: "tested", 3: "tested"}), names)[0])
-        self.assertIn("P2: there is a test", properties.problems(page({1: "tested"}), names)[0])
+            page({"P1": "tested", "P2": "tested", "P3": "tested"}), names)[0])
+        self.assertIn("P2: there is a test", properties.problems(page({"P1": "tested"}), names)[0])
         self.assertIn("there is no P99", properties.problems(page({}), ["P99: what"])[0])
 
     def test_every_row_is_there_once(self):
-        self.assertTrue(properties.problems(page({}).replace("| P7 |", "| P8 |"), []))
+        for wrong in (("| P7 |", "| P8 |"), ("| M2 |", "| M3 |")):
+            self.assertTrue(properties.problems(page({}).replace(*wrong), []))
 
     def test_the_script_reads_page_and_tests_and_fails_of_problems_or_no_tests(self):
         def outcome(source, problem):

@@ -15,7 +15,7 @@ TESTS = "tests/sharded_optimizer"
 # Letter and number of the last statement of each document.
 DOCUMENTS = {"S": 8, "T": 6, "H": 8, "I": 2, "F": 10, "Z": 5}
 ROW = re.compile(r"^\| ([A-Z]\d+) \| (.+) \|$", re.MULTILINE)
-STATEMENT = re.compile(r"([A-Z]\d+): ")
+STATEMENT = re.compile(rf"([{''.join(DOCUMENTS)}]\d+): ")
 
 
 def problems(page, names):

@@ -1,0 +1,173 @@
+#include <cmath>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "tests/mutants/model_faults.hpp"
+#include "tests/mutants/score.hpp"
+#include "tests/strategies/training_case.hpp"
+
+// M8: bugs within models of today. Every operation of their layers is left out once, and what such
+// code is known to get wrong is planted.
+namespace shardsim::test {
+namespace {
+
+ModelOptions with_experts() {
+  ModelOptions options = small_model("llama");
+  options.moe.num_experts = 4;
+  options.moe.experts_per_token = 2;
+  options.moe.ffn_hidden_size = 6;
+  options.moe.has_expert_bias = true;
+  options.moe.shared_ffn_hidden_size = 4;
+  options.moe.has_shared_gate = true;
+  options.moe.auxiliary_loss_coefficient = 0.5;
+  options.moe.router.score = RouterScore::sigmoid;
+  options.moe.router.scaling_factor = 2.5;
+  options.moe.router.num_groups = 2;
+  options.moe.router.group_topk = 1;
+  options.moe.router.z_loss_coefficient = 0.1;
+  return options;
+}
+
+std::map<std::string, ModelOptions> models_of_today() {
+  std::map<std::string, ModelOptions> models;
+  for (const char* name :
+       with_block_shapes({"llama of today", "llama without norm weights", "latent llama",
+                          "llama with a latent of keys", "llama of wide values", "delta hybrid",
+                          "mamba hybrid", "predicting llama"})) {
+    models[name] = small_model(name);
+  }
+  models["experts"] = with_experts();
+  return models;
+}
+
+// Biases are 0 at first: they act in the second step.
+TrainingCase case_of(const std::string& name, const ModelOptions& options) {
+  TrainingCase c;
+  c.name = name;
+  c.model = options;
+  c.training.num_microbatches = 2;
+  c.training.steps = 2;
+  return c;
+}
+
+std::vector<StepRecord> steps_of(const TrainingCase& c) {
+  const TrainingResult result = run(c);
+  std::vector<StepRecord> steps;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(c.training.steps); ++i) {
+    steps.push_back(merge(c, result, i));
+  }
+  return steps;
+}
+
+using Change = std::function<std::unique_ptr<Model>(const ModelPart&)>;
+
+// The oracle agrees with the model without the bug.
+Detector finder_in_training(TrainingCase c, const Change& change,
+                            const std::vector<StepRecord>& right) {
+  c.model_of_rank = [&](const ModelPart& part, int) { return change(part); };
+  const std::vector<StepRecord> steps = steps_of(c);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    // NaN is an error, too.
+    if (!(worst_error(steps[i], right[i]).value <= kOracleBound)) return Detector::oracle;
+  }
+  return Detector::nobody;
+}
+
+std::set<std::string> operations_of(TrainingCase c) {
+  std::set<std::string> names;
+  c.model_of_rank = [&](const ModelPart& part, int) { return watched(*part.model, names); };
+  (void)run(c);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("M8, P56: every operation of a model of today is missed where it is left out") {
+  for (const auto& [name, options] : models_of_today()) {
+    const TrainingCase c = case_of(name, options);
+    const std::vector<StepRecord> right = steps_of(c);
+    const auto without = [](const std::string& operation) {
+      return
+          [operation](const ModelPart& part) { return without_operation(*part.model, operation); };
+    };
+    INFO(name);
+    CHECK(finder_in_training(c, without("none of them"), right) == Detector::nobody);
+    for (const std::string& operation : operations_of(c)) {
+      INFO("without " << operation);
+      count_mutant(Detector::oracle, finder_in_training(c, without(operation), right));
+    }
+  }
+}
+
+TEST_CASE("M8, P56: weights that are read wrong are found") {
+  struct Bent {
+    const char* bug;
+    const char* model;
+    const char* weight;
+    double factor;
+    double shift;
+  };
+  const double per_share = std::log(2.0);  // Two shares of the keys count a sink each.
+  for (const Bent& bent : std::vector<Bent>{
+           {"a sink per share of the keys", "llama of today", "sinks", 1.0, per_share},
+           {"a row-parallel bias on each of two ranks", "gpt-oss", "attention.out.bias", 2.0, 0.0},
+           {"the same of the MLP", "gpt-oss", "mlp.down.bias", 2.0, 0.0},
+           {"norms around 0", "gemma", "norm", 1.0, -1.0},
+           {"biases of experts on each of two ranks", "experts", "down.bias", 2.0, 0.0}}) {
+    INFO(bent.bug);
+    const TrainingCase c = case_of(bent.model, models_of_today().at(bent.model));
+    const auto change = [&](const ModelPart& part) {
+      return with_bent_weight(*part.model, bent.weight, bent.factor, bent.shift);
+    };
+    count_mutant(Detector::oracle, finder_in_training(c, change, steps_of(c)));
+  }
+}
+
+TEST_CASE("M8, P56: a model with another option than the scenario's is found") {
+  struct Other {
+    const char* bug;
+    const char* model;
+    std::function<void(ModelOptions&)> change;
+  };
+  for (const Other& other : std::vector<Other>{
+           {"rotary positions on another part of heads", "llama of today",
+            [](ModelOptions& o) { o.rotary_dim = 2; }},
+           {"a window of one position more", "llama of today",
+            [](ModelOptions& o) { o.layers[0].mask.size += 1; }},
+           {"a chunk of one position less", "llama of today",
+            [](ModelOptions& o) { o.layers[1].mask.size -= 1; }},
+           {"rotary positions where there are none", "llama of today",
+            [](ModelOptions& o) { o.layers[1].has_rotary = true; }},
+           {"scores that are not capped", "llama of today",
+            [](ModelOptions& o) { o.attention_logit_cap = 0.0; }},
+           {"routed weights that are not scaled", "experts",
+            [](ModelOptions& o) { o.moe.router.scaling_factor = 1.0; }},
+           {"routed weights that are not normalised", "experts",
+            [](ModelOptions& o) { o.moe.router.normalised = false; }},
+           {"groups of experts that are left out", "experts",
+            [](ModelOptions& o) { o.moe.router.num_groups = o.moe.router.group_topk = 1; }},
+           {"softmax for sigmoid", "experts",
+            [](ModelOptions& o) { o.moe.router.score = RouterScore::softmax; }},
+           {"a branch that is not scaled", "granite",
+            [](ModelOptions& o) { o.residual_scale = 1.0; }},
+           {"SwiGLU with another limit", "gpt-oss",
+            [](ModelOptions& o) { o.activation.limit *= 0.01; }},
+           {"norms in front for norms behind", "olmo",
+            [](ModelOptions& o) { o.norm_placement = NormPlacement::pre; }},
+           {"a loss of prediction with another weight", "predicting llama",
+            [](ModelOptions& o) { o.mtp_loss_scaling_factor *= 2.0; }}}) {
+    INFO(other.bug);
+    const TrainingCase c = case_of(other.model, models_of_today().at(other.model));
+    ModelOptions options = c.model;
+    other.change(options);
+    const auto change = [&](const ModelPart&) { return make_model(options); };
+    count_mutant(Detector::oracle, finder_in_training(c, change, steps_of(c)));
+  }
+}
+
+}  // namespace shardsim::test
