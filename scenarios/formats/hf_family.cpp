@@ -106,7 +106,8 @@ constexpr std::array kHfFamilies = {
              .rotary = false,
              .linear = Mixer::mamba,
              .shared_width = "shared_intermediate_size",
-             .shared_gate = false},
+             .shared_gate = false,
+             .shared_alone = true},
     HfFamily{.model_type = "gpt_oss", .experts = true, .attention_bias = true, .gpt_oss = true},
 };
 

@@ -43,7 +43,8 @@ struct HfFamily {
   bool only_experts = false;   ///< No layer has a dense MLP, and the file no width of one.
   /// Its name for the width of the shared experts together.
   const char* shared_width = "shared_expert_intermediate_size";
-  bool shared_gate = true;  ///< If the file has that width.
+  bool shared_gate = true;    ///< If the file has that width.
+  bool shared_alone = false;  ///< Without experts, the shared one is each layer's MLP.
   HfDefaults defaults = {};
 };
 

@@ -151,7 +151,7 @@ bool is_usual(const HfLayer& layer) {
   return layer == usual;
 }
 
-// What says that layers differ: in their mixers, or else in their feed-forwards.
+// The key that says that layers differ: in their mixers, or else in their feed-forwards.
 std::string cause_of(ForeignObject& config, const std::vector<HfLayer>& layers,
                      const HfFamily& family) {
   if (std::all_of(layers.begin(), layers.end(), is_usual)) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -75,22 +76,23 @@ std::int64_t usual_head_size(ForeignObject& config, const HfModel& model) {
 void read_mamba(ForeignObject& config, const HfFamily& family, HfRequired& required,
                 HfModel& model) {
   for (const MambaSize& size : kMambaSizes) {
-    const bool is_head = size.member == &MambaOptions::head_size;
-    const std::int64_t usual = usual_head_size(config, model);
+    const bool is_usual = size.member == &MambaOptions::head_size && !family.one_branch;
     std::vector<std::string> keys = names_of(size);
-    if (!family.one_branch) std::swap(keys.front(), keys.back());  // What is missed, by its name.
+    if (!family.one_branch) std::swap(keys.front(), keys.back());  // Its own name is missed.
+    // Heads have been read before their size.
     model.mamba.*size.member = required.integer(
-        keys, kForeignDegree, is_head && !family.one_branch ? usual : size.otherwise);
+        keys, kForeignDegree, is_usual ? usual_head_size(config, model) : size.otherwise);
   }
 }
 
-// No limit at all: from 0 to what Python writes as Infinity, or near it.
-bool is_unlimited(ForeignObject& config) {
-  const JsonValue* limit = config.find("time_step_limit");
-  if (limit == nullptr || !limit->is_array() || limit->array().size() != 2) return false;
+// No limit at all: from 0 to what Python writes as Infinity, or near it. Another one stays unread.
+bool is_unlimited(const ForeignObject& config) {
+  if (config.written("time_step_limit").empty()) return false;
+  const JsonValue& limit = config.value_of("time_step_limit");
+  if (!limit.is_array() || limit.array().size() != 2) return false;
   constexpr double kEndless = 1e30;
-  return limit->array().front().number() == 0.0 &&
-         limit->array().back().number().value_or(0.0) > kEndless;
+  return limit.array().front().number() == 0.0 &&
+         limit.array().back().number().value_or(0.0) > kEndless;
 }
 
 }  // namespace
@@ -111,8 +113,7 @@ std::int64_t hf_linear_parameters(const HfModel& model, Mixer mixer) {
   return mixer == Mixer::mamba ? mamba_parameters(spec) : delta_net_parameters(spec);
 }
 
-void write_hf_linear(ForeignObject& config, const HfFamily& family, const HfModel& model,
-                     Import& import) {
+void write_hf_linear(ForeignObject& config, const HfModel& model, Import& import) {
   if (model.mixes_by(Mixer::delta_net)) {
     for (const DeltaNetSize& size : kDeltaNetSizes) {
       take_under(config, {size.key}, size.path, model.delta_net.*size.member, import);
@@ -128,10 +129,12 @@ void write_hf_linear(ForeignObject& config, const HfFamily& family, const HfMode
       take_under(config, names_of(size), size.path, model.mamba.*size.member, import);
     }
   }
-  if (is_unlimited(config)) import.ignore(config.at("time_step_limit"), "limits nothing");
-  if (family.rotary) return;
-  import.ignore({"rope_theta", config.written("rope_theta")},
-                "attention here has no rotary positions");
+  if (is_unlimited(config)) {
+    (void)config.has("time_step_limit");
+    import.ignore(config.at("time_step_limit"), "limits nothing");
+  }
+  if (model.turns() || config.written("rope_theta").empty()) return;
+  import.ignore(config.at("rope_theta"), "attention here has no rotary positions");
 }
 
 void add_hf_linear_limits(ForeignObject& config, const HfFamily& family, const HfModel& model,

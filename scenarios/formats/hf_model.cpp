@@ -45,6 +45,9 @@ void read_router(ForeignObject& config, const HfFamily& family, RouterOptions& r
   router.group_topk = chosen;
 }
 
+constexpr std::array kNumExperts = {"num_local_experts", "num_experts", "n_routed_experts",
+                                    "moe_num_experts"};
+
 // Granite's dense models have 0 experts, and Nemotron-H's no layer of them.
 bool has_experts(ForeignObject& config, const HfFamily& family) {
   if (!family.experts) return false;
@@ -52,13 +55,15 @@ bool has_experts(ForeignObject& config, const HfFamily& family) {
     const std::vector<std::string> names = find_hf_kinds(config, family).names;
     return std::find(names.begin(), names.end(), "moe") != names.end();
   }
-  return config.integer("num_local_experts", kForeignCount).value_or(1) > 0;
+  for (const char* key : kNumExperts) {
+    if (const auto number = config.integer(key, kForeignCount)) return *number > 0;
+  }
+  return true;
 }
 
 void read_experts(ForeignObject& config, const HfFamily& family, HfRequired& required,
                   HfModel& model) {
-  model.num_experts = required.integer(
-      {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}, kForeignCount);
+  model.num_experts = required.integer({kNumExperts.begin(), kNumExperts.end()}, kForeignCount);
   model.experts_per_token =
       required.integer({"num_experts_per_tok", "num_experts_per_token", "moe_k"}, kForeignCount);
   model.expert_ffn = config.integer("moe_intermediate_size", kForeignSize).value_or(model.ffn);
@@ -81,10 +86,7 @@ void read_rope(ForeignObject& config, const HfFamily& family, HfModel& model) {
   const double part =
       config.number("partial_rotary_factor")
           .value_or(parameters.number("partial_rotary_factor").value_or(family.rotary_part));
-  const bool turns = std::any_of(model.layers.begin(), model.layers.end(), [](const auto& layer) {
-    return layer.mixer == Mixer::attention && layer.rotary;
-  });
-  if (!turns) {
+  if (!model.turns()) {
     model.rotary_dim = model.head_dim;
     return;
   }
@@ -168,8 +170,8 @@ void read_sizes(ForeignObject& config, const HfFamily& family, const std::string
   model.num_layers = required.integer({"num_hidden_layers"}, kForeignDegree, listed);
   model.hidden = required.integer({"hidden_size"});
   const bool with_experts = has_experts(config, family);
-  const bool is_shared = family.experts && !with_experts && !family.one_branch;
-  if (is_shared) (void)config.has("intermediate_size");  // Of experts; there are none.
+  const bool is_shared = family.shared_alone && !with_experts;
+  if (is_shared) (void)config.has("intermediate_size");  // Experts have it; there are none.
   model.ffn = required.integer({is_shared ? family.shared_width : "intermediate_size"},
                                kForeignSize, family.only_experts ? 1 : 0);
   model.heads = required.integer({"num_attention_heads"}, kForeignDegree, defaults.heads);
@@ -180,6 +182,7 @@ void read_sizes(ForeignObject& config, const HfFamily& family, const std::string
   require_all(config, required, file, family.model_type);
   if (family.only_experts) model.ffn = model.expert_ffn;
   model.layers = read_hf_layers(config, family, model.num_layers, with_experts);
+  if (!model.feeds_by(FeedForward::experts)) model.num_experts = 0;
 }
 
 HfModel read_hf_model(ForeignObject& config, const HfFamily& family, bool tied,

@@ -36,7 +36,7 @@ struct HfModel {
   bool query_bias = false;      ///< On keys and values, too.
   bool output_bias = false;     ///< On the output of attention.
   bool mlp_bias = false;
-  bool output_gate = false;  ///< Of attention.
+  bool output_gate = false;  ///< Attention has one.
   HfShape shape;
   std::vector<HfLayer> layers;
   // The mixers that layers have.
@@ -62,6 +62,12 @@ struct HfModel {
   [[nodiscard]] bool mixes_by(Mixer mixer) const {
     return std::any_of(layers.begin(), layers.end(),
                        [mixer](const HfLayer& layer) { return layer.mixer == mixer; });
+  }
+  /// Whether rotary positions turn queries and keys of some layer.
+  [[nodiscard]] bool turns() const {
+    return std::any_of(layers.begin(), layers.end(), [](const HfLayer& layer) {
+      return layer.mixer == Mixer::attention && layer.rotary;
+    });
   }
   /// Whether some layer has such a feed-forward.
   [[nodiscard]] bool feeds_by(FeedForward kind) const {
@@ -99,8 +105,7 @@ void read_hf_linear(ForeignObject& config, const HfFamily& family, HfRequired& r
 /// The parameters of one such mixer, without the norm in front of it.
 [[nodiscard]] std::int64_t hf_linear_parameters(const HfModel& model, Mixer mixer);
 /// Rows and fields of them.
-void write_hf_linear(ForeignObject& config, const HfFamily& family, const HfModel& model,
-                     Import& import);
+void write_hf_linear(ForeignObject& config, const HfModel& model, Import& import);
 /// Adds what no scenario can express of them, in sentences without a full stop.
 void add_hf_linear_limits(ForeignObject& config, const HfFamily& family, const HfModel& model,
                           std::vector<std::string>& list);

@@ -152,7 +152,7 @@ void write_dense_width(ForeignObject& config, const HfFamily& family, const HfMo
   if (family.only_experts) {
     import.derive({"intermediate_size", "(not there)"}, "model.ffn_hidden_size", model.ffn,
                   "no layer has a dense MLP");
-  } else if (family.experts && model.num_experts == 0 && !family.one_branch) {
+  } else if (family.shared_alone && model.num_experts == 0) {
     take_under(config, {family.shared_width}, "model.ffn_hidden_size", model.ffn, import);
   } else {
     take_under(config, {"intermediate_size"}, "model.ffn_hidden_size", model.ffn, import);
@@ -174,7 +174,7 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
   take_under(config, {"tie_word_embeddings"}, "model.tied_embeddings", model.tied, import);
   take_under(config, {"layer_norm_epsilon", "rms_norm_eps", "layer_norm_eps", "norm_eps"},
              "model.norm_epsilon", model.norm_epsilon, import);
-  if (family.rotary) {
+  if (model.turns()) {
     take_under(config, {"rope_theta", "rope_parameters"}, "model.rope_theta", model.rope_theta,
                import);
   }
@@ -205,7 +205,7 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
     import.derive(cause, "model.attention_output_gate", true);
   }
   if (model.num_experts > 0) write_hf_experts(config, model, import);
-  if (family.linear != Mixer::none) write_hf_linear(config, family, model, import);
+  if (family.linear != Mixer::none) write_hf_linear(config, model, import);
   write_hf_layers(config, model.layers, family, import);
   write_prediction(config, model, import);
 }
