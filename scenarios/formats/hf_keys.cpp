@@ -167,6 +167,8 @@ constexpr const char* kOfOtherPrograms[] = {"pretraining_tp",
 // Where the readers have asked for what these would change, they say it again.
 constexpr const char* kSaidElsewhere[] = {
     "use_sliding_window", "max_window_layers", "experts_per_token", "qk_head_dim",
+    // Heads of Mamba-2 and their size have keys of their own.
+    "expand", "mamba_expand",
     // Command A and Gemma 3.
     "layer_switch", "use_parallel_block", "use_gated_activation", "order_of_interleaved_layers",
     "_sliding_window_pattern"};
