@@ -239,7 +239,7 @@ TEST_CASE("Granite's hybrids have experts or one MLP, and positions where they s
   CHECK(hybrid_letters(small_hybrid(kGraniteSizes + experts + R"("mamba_d_head": "auto")")) ==
         "MMMMMMM");
   const ModelSpec dense = small_hybrid(std::string(kGraniteSizes) + R"("num_local_experts": 0,
-    "num_experts_per_tok": 0, "position_embedding_type": "rope", )" +
+    "num_experts_per_tok": 0, "position_embedding_type": "rope", "rope_theta": 5e6, )" +
                                        types);
   CHECK(hybrid_letters(dense) == "mmammam");
   CHECK(dense.ffn_hidden_size == 40);
