@@ -145,6 +145,7 @@ TEST_CASE("Nemotron-H's layers have one branch, by letters or names", "[exchange
     "moe_shared_expert_intermediate_size": 40, )";
   const ModelSpec model = small_hybrid(keys + R"("hybrid_override_pattern": "ME*-MEM")");
   CHECK(hybrid_letters(model) == "1E2-1E1");
+  CHECK_FALSE(model.layers_cycle);  // A pattern that does not come again is a list.
   CHECK(model.activation == Activation::squared_relu);
   CHECK(model.mamba == MambaOptions{4, 8, 2, 16, 4, 16});
   CHECK(model.moe_router_score == RouterScore::sigmoid);
