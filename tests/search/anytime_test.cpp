@@ -113,6 +113,31 @@ TEST_CASE("the bound of a stopped search holds for all that it did not simulate"
   CHECK(with_gap > 3);
 }
 
+// The hook is asked before each bound and simulation. Without a look ahead, all bounds below the best
+// become close first.
+TEST_CASE("the first layout that fits comes long before the bounds are close") {
+  for (const SmallSpace& space : small_spaces()) {
+    const TemporaryFolder folder;
+    const SearchRequest request = request_of(space, folder / "model.json");
+    const SearchBase base = prepare_search(request);
+    std::size_t asked = 0;
+    std::size_t asked_until_first = 0;
+    SearchHooks hooks;
+    hooks.stop = [&] {
+      ++asked;
+      return SearchStop::none;
+    };
+    hooks.on_progress = [&](const SearchProgress& progress) {
+      if (progress.best && asked_until_first == 0) asked_until_first = asked;
+    };
+    (void)search(base, request, hooks);
+    UNSCOPED_INFO(asked_until_first << " of " << asked);
+    CHECK(asked_until_first > 0);
+    CHECK(2 * asked_until_first < asked);
+    CHECK(asked == 0);
+  }
+}
+
 TEST_CASE("the bound of a complete search is its best, and the gap 0") {
   const Searched found = searched(small_space("little memory"), /*prunes=*/true);
   REQUIRE(best_of(found) != nullptr);
