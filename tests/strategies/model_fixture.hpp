@@ -143,6 +143,12 @@ inline ModelOptions small_model(std::string_view name, DType dtype = DType::fp64
   if (name == "llama without norm weights") {
     return with_attention_of_today(options, QueryKeyNorm::weightless);
   }
+  if (name == "llama with growing queries") {
+    options.query_key_norm = QueryKeyNorm::per_head;
+    options.query_temperature = {0.5, 2};
+    options.layers = {{.has_rotary = false}, {}};
+    return options;
+  }
   if (name == "latent llama") return with_latents(options, 7);
   if (name == "llama with a latent of keys") return with_latents(options, 0);
   if (name == "llama of wide values") {
