@@ -17,9 +17,11 @@ namespace {
 const std::vector<JsonValue>* list_of(ForeignObject& config, const std::string& key,
                                       std::int64_t num_layers) {
   const JsonValue* list = config.find(key);
-  if (list == nullptr || !list->is_array()) return nullptr;
+  if (list == nullptr || !list->is_array() || list->array().empty()) return nullptr;
   const auto length = static_cast<std::int64_t>(list->array().size());
-  if (length != num_layers) {
+  const std::int64_t depths = config.integer("num_nextn_predict_layers", kForeignCount).value_or(0);
+  // Blocks of multi-token prediction come behind the layers.
+  if (length != num_layers && length != num_layers + depths) {
     config.refuse(
         "E1346", key,
         fmt::format("{} has {} entries for {} layers", config.name_of(key), length, num_layers),
@@ -93,18 +95,28 @@ std::vector<HfLayer> read_hf_layers(ForeignObject& config, const std::string& mo
     if (is_full) layer.rotary = pattern.full_turn;
     if (!is_full) layer.rope_theta = pattern.sliding_rope_theta;
   }
+  if (const auto* bases = list_of(config, "rope_theta", num_layers)) {
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const double base = bases->at(i).number().value_or(0.0);
+      if (base != bases->front().number().value_or(0.0)) layers[i].rope_theta = base;
+    }
+  }
   // Its ones are the layers that have rotary positions.
   if (const auto* rotary = list_of(config, "no_rope_layers", num_layers)) {
     for (std::size_t i = 0; i < layers.size(); ++i) {
       layers[i].rotary = rotary->at(i).number().value_or(1.0) != 0.0;
     }
     (void)config.integer("no_rope_layer_interval", kForeignDegree);  // The list was made from it.
-  } else if (config.has("no_rope_layer_interval") || model_type == "smollm3") {
-    constexpr std::int64_t kInterval = 4;  // SmolLM3Config's own.
-    const std::int64_t every =
-        config.integer("no_rope_layer_interval", kForeignDegree).value_or(kInterval);
+  } else if (config.has("no_rope_layer_interval") || pattern.unturned_period > 0) {
+    const std::int64_t every = config.integer("no_rope_layer_interval", kForeignDegree)
+                                   .value_or(std::max<std::int64_t>(pattern.unturned_period, 1));
     for (std::int64_t i = every - 1; i < num_layers; i += every) {
       layers[static_cast<std::size_t>(i)].rotary = false;
+    }
+  }
+  if (pattern.chunk > 0 && !config.has("layer_types")) {
+    for (HfLayer& layer : layers) {
+      if (layer.rotary) layer.attention = "chunked";
     }
   }
   return layers;
@@ -118,7 +130,8 @@ void write_hf_layers(ForeignObject& config, const std::vector<HfLayer>& layers,
   }
   const std::int64_t window = config.integer("sliding_window", kForeignNumber)
                                   .value_or(read_hf_pattern(config, model_type).window);
-  const std::int64_t chunk = config.integer("attention_chunk_size", kForeignNumber).value_or(0);
+  const std::int64_t chunk = config.integer("attention_chunk_size", kForeignNumber)
+                                 .value_or(read_hf_pattern(config, model_type).chunk);
   std::vector<ImportItem> items;
   for (const HfLayer& layer : layers) {
     ImportItem& item = items.emplace_back();
@@ -127,13 +140,19 @@ void write_hf_layers(ForeignObject& config, const std::vector<HfLayer>& layers,
     if (layer.attention == "chunked") item.emplace_back("chunk_size", chunk);
     if (!layer.rotary) item.emplace_back("rotary", false);
     if (layer.sinks) item.emplace_back("sinks", true);
+    if (!layer.feed_forward.empty()) item.emplace_back("feed_forward", layer.feed_forward);
     if (layer.rope_theta > 0.0) item.emplace_back("rope_theta", layer.rope_theta);
   }
   const char* const cause = config.has("layer_types")      ? "layer_types"
                             : config.has("no_rope_layers") ? "no_rope_layers"
                             : config.has("sliding_window") ? "sliding_window"
                                                            : "no_rope_layer_interval";
-  write_layers({cause, fmt::format("of {} layers", layers.size())}, items, import);
+  std::string causes = cause;
+  for (const char* key : {"interleave_moe_layer_step", "moe_layers", "moe_layers_enum"}) {
+    const bool is_listed = !layers.front().feed_forward.empty();
+    if (is_listed && config.has(key)) causes += std::string(", ") + key;
+  }
+  write_layers({causes, fmt::format("of {} layers", layers.size())}, items, import);
 }
 
 }  // namespace shardsim

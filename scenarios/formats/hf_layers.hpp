@@ -14,7 +14,8 @@ struct HfLayer {
   std::string attention = "full";  ///< As model.layers has it.
   bool rotary = true;
   bool sinks = false;
-  double rope_theta = 0.0;  ///< 0: the model's.
+  double rope_theta = 0.0;   ///< 0: the model's.
+  std::string feed_forward;  ///< As model.layers has it; empty: not said there.
 
   friend bool operator==(const HfLayer&, const HfLayer&) = default;
 };

@@ -76,6 +76,41 @@ constexpr std::array kHfFamilies = {
     HfFamily{.model_type = "cohere2", .tied = true},
     HfFamily{.model_type = "nemotron", .rotary_part = 0.5},
     HfFamily{.model_type = "granite"},
+    // Defaults of Llama4TextConfig and Step3p7TextConfig, transformers 5.
+    HfFamily{.model_type = "llama4_text",
+             .experts = true,
+             .query_key_norm = true,
+             .norm_kind = QueryKeyNorm::weightless,
+             .score = RouterScore::sigmoid,
+             .normalised = false,
+             .rope_theta = 500000.0,
+             .norm_epsilon = 1e-5,
+             .defaults = {.heads = 40,
+                          .key_value_heads = 8,
+                          .head_dim = 128,
+                          .vocab = 202048,
+                          .positions = 131072},
+             .own = &kHfLlama4Keys},
+    HfFamily{.model_type = "step3p5",
+             .experts = true,
+             .query_key_norm = true,
+             .norm_epsilon = 1e-5,
+             .defaults = {.heads = 64,
+                          .key_value_heads = 8,
+                          .head_dim = 128,
+                          .vocab = 128815,
+                          .positions = 128000},
+             .own = &kHfStepKeys},
+    HfFamily{.model_type = "step3p7",
+             .experts = true,
+             .query_key_norm = true,
+             .norm_epsilon = 1e-5,
+             .defaults = {.heads = 64,
+                          .key_value_heads = 8,
+                          .head_dim = 128,
+                          .vocab = 128815,
+                          .positions = 128000},
+             .own = &kHfStepKeys},
     HfFamily{.model_type = "gpt_oss", .experts = true, .attention_bias = true, .gpt_oss = true},
 };
 
@@ -137,8 +172,8 @@ void read_experts(ForeignObject& config, const HfFamily& family, Required& requi
                   HfModel& model) {
   model.num_experts = required.integer(
       {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}, kForeignCount);
-  model.experts_per_token =
-      required.integer({"num_experts_per_tok", "num_experts_per_token", "moe_k"}, kForeignCount);
+  model.experts_per_token = required.integer(
+      {"num_experts_per_tok", "num_experts_per_token", "moe_k", "moe_top_k"}, kForeignCount);
   model.expert_ffn = config.integer("moe_intermediate_size", kForeignSize).value_or(model.ffn);
   for (const char* key : {"n_shared_experts", "moe_num_shared_experts"}) {
     const std::int64_t shared = config.integer(key, kForeignCount).value_or(0);
@@ -156,8 +191,11 @@ void read_experts(ForeignObject& config, const HfFamily& family, Required& requi
 
 void read_rope(ForeignObject& config, const HfFamily& family, HfModel& model) {
   ForeignObject parameters = config.inner("rope_parameters");
-  model.rope_theta = config.number("rope_theta")
-                         .value_or(parameters.number("rope_theta").value_or(family.rope_theta));
+  const JsonValue* theta = config.find("rope_theta");
+  const bool is_list = theta != nullptr && theta->is_array() && !theta->array().empty();
+  const double otherwise = parameters.number("rope_theta").value_or(family.rope_theta);
+  model.rope_theta = is_list ? theta->array().front().number().value_or(otherwise)
+                             : config.number("rope_theta").value_or(otherwise);
   const double part =
       config.number("partial_rotary_factor")
           .value_or(parameters.number("partial_rotary_factor").value_or(family.rotary_part));
@@ -216,15 +254,25 @@ std::int64_t HfModel::layer_parameters(bool with_experts) const {
          (with_experts ? sparse : dense);
 }
 
+void HfModel::set_sparse(const std::vector<bool>& layers) {
+  const auto first = std::find(layers.begin(), layers.end(), true);
+  const bool is_behind = std::find(first, layers.end(), false) == layers.end();
+  dense_layers = is_behind ? first - layers.begin() : 0;
+  sparse = is_behind ? std::vector<bool>() : layers;
+}
+
 std::int64_t HfModel::num_parameters() const {
-  const std::int64_t moe_layers = num_experts > 0 ? num_layers - dense_layers : 0;
+  const std::int64_t behind_dense = num_layers - dense_layers;
+  const std::int64_t moe_layers = num_experts == 0 ? 0
+                                  : sparse.empty() ? behind_dense
+                                                   : std::count(sparse.begin(), sparse.end(), true);
   const std::int64_t last_norm = shape.norm == NormKind::layer ? 2 * hidden : hidden;
   return (tied ? 1 : 2) * vocab * hidden + moe_layers * layer_parameters(true) +
          (num_layers - moe_layers) * layer_parameters(false) + last_norm;
 }
 
 std::int64_t HfModel::prediction_parameters() const {
-  return 2 * hidden * hidden + 3 * hidden + layer_parameters(num_experts > 0);
+  return 2 * hidden * hidden + 3 * hidden + layer_parameters(num_experts > 0 && !dense_prediction);
 }
 
 HfModel read_hf_model(ForeignObject& config, const HfFamily& family, bool tied,
@@ -248,8 +296,7 @@ HfModel read_hf_model(ForeignObject& config, const HfFamily& family, bool tied,
       config.integer("head_dim", kForeignSize)
           .value_or(defaults.head_dim > 0 ? defaults.head_dim : model.hidden / model.heads);
   model.tied = config.truth("tie_word_embeddings").value_or(tied);
-  constexpr double kEpsilon = 1e-6;
-  model.norm_epsilon = kEpsilon;
+  model.norm_epsilon = family.norm_epsilon;
   for (const char* key : {"rms_norm_eps", "layer_norm_eps", "norm_eps"}) {
     if (const auto epsilon = config.number(key)) model.norm_epsilon = *epsilon;
   }
@@ -271,6 +318,7 @@ HfModel read_hf_model(ForeignObject& config, const HfFamily& family, bool tied,
   }
   read_latent(config, model);
   read_rope(config, family, model);
+  if (family.own != nullptr) family.own->read(config, model);
   return model;
 }
 

@@ -24,6 +24,20 @@ struct HfDefaults {
   std::int64_t positions = 0;
 };
 
+struct HfModel;
+
+/// What a family has under keys of its own, beside those that all families have.
+struct HfOwnKeys {
+  /// Reads them. REQUIRES: all else is read.
+  void (*read)(ForeignObject& config, HfModel& model);
+  /// Adds what no scenario can express of them, in sentences without a full stop.
+  void (*add_limits)(ForeignObject& config, const HfModel& model, std::vector<std::string>& list);
+  /// Rows and fields, beside those of all families.
+  void (*write)(ForeignObject& config, const HfModel& model, Import& import);
+};
+extern const HfOwnKeys kHfLlama4Keys;
+extern const HfOwnKeys kHfStepKeys;
+
 /// Properties of a family that the file does not give.
 struct HfFamily {
   const char* model_type;
@@ -39,8 +53,10 @@ struct HfFamily {
   bool choice_bias = false;                  ///< Experts are always chosen with a bias.
   GroupScore group_score = GroupScore::sum;
   double rope_theta = 10000.0;
-  double rotary_part = 1.0;  ///< Share of a head that turns, if the file does not say it.
+  double rotary_part = 1.0;    ///< Share of a head that turns, if the file does not say it.
+  double norm_epsilon = 1e-6;  ///< If the file does not say it.
   HfDefaults defaults = {};
+  const HfOwnKeys* own = nullptr;
 };
 
 /// Null: an unknown model_type.
@@ -75,6 +91,11 @@ struct HfModel {
   bool expert_bias = false;  ///< On an expert's projections and on the router.
   RouterOptions router;  ///< Its bias_update_rate is 1 if there is a bias: no file has the rate.
   std::int64_t dense_layers = 0;
+  std::vector<bool> sparse;       ///< Which layers have experts; empty: all behind the dense ones.
+  bool dense_prediction = false;  ///< Blocks of multi-token prediction have a dense MLP.
+  bool weight_on_input = false;   ///< An expert's weight is on its input.
+  bool reads_aux_loss = true;     ///< Its code in transformers reads router_aux_loss_coef.
+  const char* ffn_key = "intermediate_size";  ///< Name of the width of dense MLPs.
   // Multi-head latent attention; 0 if there is none.
   std::int64_t key_value_rank = 0;
   std::int64_t query_rank = 0;  ///< 0: queries are not compressed.
@@ -82,7 +103,13 @@ struct HfModel {
   std::int64_t rope_dim = 0;
   std::int64_t value_dim = 0;
 
+  // Queries of layers without rotary positions, see QueryTemperature.
+  double query_scale = 0.0;
+  std::int64_t query_floor = 0;
+
   [[nodiscard]] bool is_latent() const { return key_value_rank > 0; }
+  /// The layers that have experts. Dense ones at the start are dense_layers, and no list.
+  void set_sparse(const std::vector<bool>& layers);
   /// Trainable parameters, as transformers counts them, without those of multi-token prediction.
   [[nodiscard]] std::int64_t num_parameters() const;
   /// For each depth of multi-token prediction, beside num_parameters(): the projection of state and

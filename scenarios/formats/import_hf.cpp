@@ -109,8 +109,8 @@ void write_heads(ForeignObject& config, const HfModel& model, Import& import) {
                   plain.heads, "heads of an even size that divide hidden_size");
   }
   if (plain.groups == model.key_value_heads) {
-    take_under(config, {"num_key_value_heads"}, "model.num_query_groups", model.key_value_heads,
-               import);
+    take_under(config, {"num_key_value_heads", "num_attention_groups"}, "model.num_query_groups",
+               model.key_value_heads, import);
   } else {
     import.derive({"num_key_value_heads", std::to_string(model.key_value_heads)},
                   "model.num_query_groups", plain.groups, "they divide the heads");
@@ -125,6 +125,13 @@ void write_prediction(ForeignObject& config, const HfModel& model, Import& impor
   for (const char* key : {"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"}) {
     const std::int64_t depths = config.integer(key, kForeignCount).value_or(0);
     if (depths == 0 || is_off) continue;
+    if (model.num_experts > 0 && model.dense_prediction) {
+      import.warn(config.at(key),
+                  fmt::format("left out: {} parameters beside the model's {}, in blocks with dense "
+                              "MLPs (here they are as the last layer is)",
+                              depths * model.prediction_parameters(), model.num_parameters()));
+      continue;
+    }
     import.derive(config.at(key), "model.mtp_num_layers", depths,
                   fmt::format("{} parameters beside the model's {}",
                               depths * model.prediction_parameters(), model.num_parameters()));
@@ -140,6 +147,7 @@ std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily&
   add_unknown_hf_layers(config, list);
   add_hf_shape_limits(config, model.model_type, list);
   if (family.experts) add_hf_expert_limits(config, model, list);
+  if (family.own != nullptr) family.own->add_limits(config, model, list);
   return list;
 }
 
@@ -150,7 +158,7 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
                 "blocks of Llama's kind");
   take_under(config, {"num_hidden_layers"}, "model.num_layers", model.num_layers, import);
   take_under(config, {"hidden_size"}, "model.hidden_size", model.hidden, import);
-  take_under(config, {"intermediate_size"}, "model.ffn_hidden_size", model.ffn, import);
+  take_under(config, {model.ffn_key}, "model.ffn_hidden_size", model.ffn, import);
   write_heads(config, model, import);
   take_under(config, {"vocab_size"}, "model.vocab_size", model.vocab, import);
   import.ignore({"max_position_embeddings", std::to_string(model.positions)},
@@ -181,9 +189,13 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
                import);
   }
   if (family.experts) write_hf_experts(config, model, import);
-  write_hf_layers(config,
-                  read_hf_layers(config, model.model_type, model.num_layers, model.sinks > 0),
-                  model.model_type, import);
+  if (family.own != nullptr) family.own->write(config, model, import);
+  std::vector<HfLayer> layers =
+      read_hf_layers(config, model.model_type, model.num_layers, model.sinks > 0);
+  for (std::size_t i = 0; i < model.sparse.size(); ++i) {
+    layers[i].feed_forward = model.sparse[i] ? "experts" : "dense";
+  }
+  write_hf_layers(config, layers, model.model_type, import);
   write_prediction(config, model, import);
 }
 

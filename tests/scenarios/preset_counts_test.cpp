@@ -60,7 +60,9 @@ TEST_CASE("the models have their published numbers of parameters") {
         if (m.query_key_value_bias) total += a + kv + kv;
         if (m.attention_out_bias) total += h;
         if (!m.layers.empty() && m.layer(layer).sinks) total += m.num_attention_heads;
-        if (m.num_experts == 0 || layer < m.first_dense_layers) {
+        const bool is_dense =
+            !m.layers.empty() && m.layer(layer).feed_forward == FeedForward::dense;
+        if (m.num_experts == 0 || is_dense || layer < m.first_dense_layers) {
           if (m.activation != Activation::squared_relu) total += h * f;  // gate
           total += h * f + f * h;                                        // up, down
           continue;
@@ -117,6 +119,8 @@ TEST_CASE("the models have their published numbers of parameters") {
       {"deepseek-v2-lite", 15'706'484'224},
       {"moonlight-16b-a3b", 15'960'110'208 - 26 * 64},
       {"kimi-k2", 1'026'408'232'448 - 60 * 384},
+      {"llama-4-scout", 107'769'861'120},
+      {"llama-4-maverick", 400'711'848'960},
       {"gpt-oss-20b", 20'914'757'184},
       {"gpt-oss-120b", 116'829'156'672},
       {"gemma-2-27b", 27'227'128'320},
