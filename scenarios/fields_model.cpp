@@ -196,7 +196,6 @@ std::vector<Field> plain_fields() {
       model_field("model.query_temperature_scale", &M::query_temperature_scale)
           .range(0, 1e6)
           .or_else("0")
-          .sourced()
           .same_as({{"Hugging Face", "attn_scale"}})
           .acts_when("some layer has no rotary positions, and kv_lora_rank is 0",
                      has_unturned_attention)
@@ -208,7 +207,6 @@ std::vector<Field> plain_fields() {
           .range(1, kTwoTo24)
           .unit("tokens")
           .or_else("8192")
-          .sourced()
           .same_as({{"Hugging Face", "floor_scale"}})
           .acts_when("query_temperature_scale is more than 0",
                      [](const Scenario& s) { return s.model.query_temperature_scale > 0; })

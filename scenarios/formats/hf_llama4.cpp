@@ -8,7 +8,7 @@
 #include "scenarios/formats/hf_model.hpp"
 #include "scenarios/formats/import.hpp"
 
-// What Llama 4 has under keys of its own. Names and defaults are those of Llama4TextConfig, and the
+// Keys that Llama 4 alone has. Names and defaults are those of Llama4TextConfig, and the
 // meaning that of modeling_llama4.py, in huggingface/transformers at 008e57439125.
 namespace shardsim {
 

@@ -26,7 +26,7 @@ struct HfDefaults {
 
 struct HfModel;
 
-/// What a family has under keys of its own, beside those that all families have.
+/// Keys that a family alone has, beside those of all families.
 struct HfOwnKeys {
   /// Reads them. REQUIRES: all else is read.
   void (*read)(ForeignObject& config, HfModel& model);

@@ -11,7 +11,7 @@
 #include "scenarios/formats/hf_model.hpp"
 #include "scenarios/formats/import.hpp"
 
-// What Step 3.5 and 3.7 have under keys of their own. Names and defaults are those of
+// Keys that Step 3.5 and 3.7 alone have. Names and defaults are those of
 // Step3p7TextConfig, and the meaning that of modular_step3p7.py, in huggingface/transformers at
 // a7b81dfe73fd. Blocks of multi-token prediction, which it does not load, are vLLM's: they come
 // after the layers, so no list of layers gives them experts (step3p5.py at 01b50b9e8fbe).

@@ -14,7 +14,7 @@ namespace shardsim::test {
 
 namespace {
 
-Imported import_text(const std::string& text, bool approximate = false) {
+Imported import_config_text(const std::string& text, bool approximate = false) {
   const TemporaryFolder folder;
   write(folder / "config.json", text);
   std::vector<std::string> arguments = {"hf", folder / "config.json"};
@@ -23,23 +23,24 @@ Imported import_text(const std::string& text, bool approximate = false) {
 }
 
 Imported import_llama4(const std::string& more, bool approximate = false) {
-  return import_text(R"({"model_type": "llama4_text", "hidden_size": 64, "intermediate_size": 96,
+  return import_config_text(
+      R"({"model_type": "llama4_text", "hidden_size": 64, "intermediate_size": 96,
     "intermediate_size_mlp": 160, "vocab_size": 100, "num_attention_heads": 4, "head_dim": 16,
     "num_key_value_heads": 2, "num_hidden_layers": 7, "num_local_experts": 4,
     "num_experts_per_tok": 1, "max_position_embeddings": 64)" +
-                         more + "}",
-                     approximate);
+          more + "}",
+      approximate);
 }
 
 // e: experts, d: a dense MLP.
-std::string feed_forwards_of(const ModelSpec& model) {
+std::string expert_letters_of(const ModelSpec& model) {
   std::string letters;
   for (std::int64_t i = 0; i < model.num_layers; ++i) letters += model.has_experts(i) ? 'e' : 'd';
   return letters;
 }
 
 // c: a chunk with rotary positions, n: everything without them, f: everything with them.
-std::string attention_of(const ModelSpec& model) {
+std::string chunk_letters_of(const ModelSpec& model) {
   std::string letters;
   for (std::int64_t i = 0; i < model.num_layers; ++i) {
     const LayerSpec& layer = model.layer(i);
@@ -48,7 +49,7 @@ std::string attention_of(const ModelSpec& model) {
   return letters;
 }
 
-std::string refusal_of(const std::string& text) {
+std::string refusal_of_file(const std::string& text) {
   const TemporaryFolder folder;
   write(folder / "config.json", text);
   const Printed printed = shardsim({"import", "hf", folder / "config.json"});
@@ -58,7 +59,7 @@ std::string refusal_of(const std::string& text) {
 }
 
 // With the keys of a checkpoint of Step.
-std::string step_text(const std::string& more) {
+std::string step_config(const std::string& more) {
   return R"({"model_type": "step3p5", "hidden_size": 4096, "intermediate_size": 11264,
     "vocab_size": 128896, "num_attention_heads": 64, "num_attention_groups": 8, "head_dim": 128,
     "num_hidden_layers": 4, "moe_num_experts": 288, "moe_top_k": 8, "moe_intermediate_size": 1280,
@@ -90,12 +91,12 @@ TEST_CASE("Llama 4 Maverick is imported, with every second layer dense", "[excha
   CHECK_FALSE(model.moe_router_normalised);
   CHECK(model.moe_weight_on_input);
   CHECK(model.moe_aux_loss_coeff == 0.0);  // transformers does not read its own key.
-  CHECK(attention_of(model).substr(40) == "cccncccn");
+  CHECK(chunk_letters_of(model).substr(40) == "cccncccn");
   CHECK(model.layer(0).chunk_size == 8192);
 }
 
 TEST_CASE("Llama 4 Scout has norms without weights, and experts everywhere", "[exchange]") {
-  const Imported imported = import_text(
+  const Imported imported = import_config_text(
       R"({"model_type": "llama4", "text_config": {"model_type": "llama4_text",
       "attention_bias": false, "attention_chunk_size": 8192, "attn_scale": 0.1,
       "attn_temperature_tuning": 4, "floor_scale": 8192, "for_llm_compressor": false,
@@ -113,22 +114,22 @@ TEST_CASE("Llama 4 Scout has norms without weights, and experts everywhere", "[e
   CHECK(model.query_key_norm == QueryKeyNorm::weightless);
   CHECK(model.query_temperature_scale == 0.1);
   CHECK(model.layers_with_experts() == 48);
-  CHECK(attention_of(model).substr(0, 8) == "cccncccn");
-  CHECK(contains(imported.printed.err, "ignored    router_aux_loss_coef"));
+  CHECK(chunk_letters_of(model).substr(0, 8) == "cccncccn");
+  CHECK(contains(imported.printed.err, "ignored    text_config.router_aux_loss_coef"));
 }
 
 TEST_CASE("Llama 4's rules of layers have the phases of transformers", "[exchange]") {
   const auto model_of = [](const std::string& more) { return import_llama4(more).scenario.model; };
-  CHECK(feed_forwards_of(model_of("")) == "eeeeeee");
-  CHECK(feed_forwards_of(model_of(R"(, "interleave_moe_layer_step": 2)")) == "dededed");
-  CHECK(feed_forwards_of(model_of(R"(, "interleave_moe_layer_step": 3)")) == "ddedded");
-  CHECK(feed_forwards_of(
+  CHECK(expert_letters_of(model_of("")) == "eeeeeee");
+  CHECK(expert_letters_of(model_of(R"(, "interleave_moe_layer_step": 2)")) == "dededed");
+  CHECK(expert_letters_of(model_of(R"(, "interleave_moe_layer_step": 3)")) == "ddedded");
+  CHECK(expert_letters_of(
             model_of(R"(, "interleave_moe_layer_step": 5, "moe_layers": [2, 3, 6])")) == "ddeedde");
-  CHECK(feed_forwards_of(model_of(R"(, "moe_layers": [2, 3, 4, 5, 6])")) == "ddeeeee");
-  CHECK(attention_of(model_of("")) == "cccnccc");
-  CHECK(attention_of(model_of(R"(, "no_rope_layer_interval": 2)")) == "cncncnc");
-  CHECK(attention_of(model_of(R"(, "no_rope_layers": [0, 1, 1, 1, 1, 1, 0])")) == "ncccccn");
-  CHECK(attention_of(model_of(R"(, "layer_types": ["full_attention", "full_attention",
+  CHECK(expert_letters_of(model_of(R"(, "moe_layers": [2, 3, 4, 5, 6])")) == "ddeeeee");
+  CHECK(chunk_letters_of(model_of("")) == "cccnccc");
+  CHECK(chunk_letters_of(model_of(R"(, "no_rope_layer_interval": 2)")) == "cncncnc");
+  CHECK(chunk_letters_of(model_of(R"(, "no_rope_layers": [0, 1, 1, 1, 1, 1, 0])")) == "ncccccn");
+  CHECK(chunk_letters_of(model_of(R"(, "layer_types": ["full_attention", "full_attention",
     "full_attention", "full_attention", "full_attention", "full_attention", "chunked_attention"])")) ==
         "fffnffc");
   CHECK(model_of("").layer(0).chunk_size == 8192);
@@ -156,11 +157,11 @@ TEST_CASE("What a scenario cannot say of Llama 4 is refused by name", "[exchange
   const std::string start = R"({"model_type": "llama4_text", "hidden_size": 64, "vocab_size": 100,
     "intermediate_size": 96, "num_hidden_layers": 2, "num_local_experts": 4,
     "max_position_embeddings": 64, )";
-  CHECK(contains(refusal_of(start + R"("num_experts_per_tok": 2})"),
+  CHECK(contains(refusal_of_file(start + R"("num_experts_per_tok": 2})"),
                  "num_experts_per_tok 2: weights on the inputs of several experts"));
   const std::string one = start + R"("num_experts_per_tok": 1, )";
-  CHECK(contains(refusal_of(one + R"("moe_layers": []})"), "no layer has the experts"));
-  CHECK(contains(refusal_of(one + R"("attention_chunk_size": null})"),
+  CHECK(contains(refusal_of_file(one + R"("moe_layers": []})"), "no layer has the experts"));
+  CHECK(contains(refusal_of_file(one + R"("attention_chunk_size": null})"),
                  "attention_chunk_size null: chunks without a size"));
 }
 
@@ -191,7 +192,7 @@ TEST_CASE("Step 3.7 Flash is imported, and its prediction is left out by size", 
 TEST_CASE("A checkpoint of Step is refused by what its heads have", "[exchange]") {
   const std::string router = R"(, "use_moe_router_bias": true, "moe_layers_enum": "1,3",
     "moe_router_activation": "sigmoid", "need_fp32_gate": true, "norm_expert_weight": true)";
-  const std::string said = refusal_of(step_text(
+  const std::string said = refusal_of_file(step_config(
       router + R"(, "use_head_wise_attn_gate": true, "rope_theta": [5e6, 1e4, 1e4, 1e4, 5e6],
     "partial_rotary_factors": [0.5, 1, 1, 1, 0.5], "swiglu_limits": [0, 0, 7.0, null, 7.0],
     "attention_other_setting": {"attention_type": "sliding_attention", "num_attention_heads": 96,
@@ -207,14 +208,14 @@ TEST_CASE("A checkpoint of Step is refused by what its heads have", "[exchange]"
   CHECK(contains(said,
                  "partial_rotary_factors: rotary positions of another part of a head than in "
                  "the first layer, in 3 of 4 layers"));
-  const ModelSpec model = import_text(step_text(router)).scenario.model;
-  CHECK(feed_forwards_of(model) == "dede");
+  const ModelSpec model = import_config_text(step_config(router)).scenario.model;
+  CHECK(expert_letters_of(model) == "dede");
   CHECK(model.num_query_groups == 8);
-  CHECK(contains(refusal_of(step_text(R"(, "moe_router_activation": "sigmoid")")),
+  CHECK(contains(refusal_of_file(step_config(R"(, "moe_router_activation": "sigmoid")")),
                  "moe_router_activation sigmoid without use_moe_router_bias (here it is softmax)"));
-  CHECK(contains(refusal_of(step_text(R"(, "moe_layers_enum": "1;3")")), "E1319"));
-  const ModelSpec plain = import_text(step_text("")).scenario.model;
-  CHECK(feed_forwards_of(plain) == "ddde");
+  CHECK(contains(refusal_of_file(step_config(R"(, "moe_layers_enum": "1;3")")), "E1319"));
+  const ModelSpec plain = import_config_text(step_config("")).scenario.model;
+  CHECK(expert_letters_of(plain) == "ddde");
   CHECK(plain.moe_router_score == RouterScore::softmax);
   CHECK_FALSE(plain.moe_router_normalised);
   CHECK(plain.moe_router_bias_update_rate == 0.0);

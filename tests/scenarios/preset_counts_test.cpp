@@ -180,7 +180,8 @@ TEST_CASE("the formula counts the parameters of the models that are trained") {
     options.norm_placement = m.norm_placement;
     options.parallel_block = m.parallel_block;
     for (std::int64_t i = 0; i < m.num_layers && !m.layers.empty(); ++i) {
-      options.layers.push_back({.has_sinks = m.layer(i).sinks});
+      options.layers.push_back(
+          {.has_sinks = m.layer(i).sinks, .feed_forward = m.layer(i).feed_forward});
     }
     if (m.num_experts > 0) {
       options.moe.num_experts = m.num_experts;

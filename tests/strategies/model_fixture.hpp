@@ -145,6 +145,7 @@ inline ModelOptions small_model(std::string_view name, DType dtype = DType::fp64
   }
   if (name == "llama with growing queries") {
     options.query_key_norm = QueryKeyNorm::per_head;
+    options.norm_epsilon = 0.01;  // As with_mixers().
     options.query_temperature = {0.5, 2};
     options.layers = {{.has_rotary = false}, {}};
     return options;
