@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <string_view>
 #include <system_error>
 
@@ -209,6 +210,10 @@ JsonValue JsonScanner::read_literal() {
     return value;
   }
   if (word == "null") return value;
+  if (word == "Infinity" && limits_->has_infinity) {
+    value.data = std::numeric_limits<double>::infinity();
+    return value;
+  }
   std::string help = "strings stand in double quotes";
   if (word == "NaN" || word == "nan" || word == "Infinity" || word == "inf") {
     help = "numbers are finite";

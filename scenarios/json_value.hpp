@@ -62,6 +62,7 @@ struct JsonLimits {
   std::size_t max_string_bytes = 4096;
   std::size_t max_nodes = 17000;
   std::size_t max_members = 1000;  // keys of one object
+  bool has_infinity = false;       // Infinity is a number, as Python writes it
 };
 
 /// Parses one JSON text; // and /* */ comments are allowed. Stops at the first error of syntax and

@@ -29,6 +29,7 @@ std::unique_ptr<ForeignFile> read_foreign_json(const std::string& path) {
   // Tokenizers put whole dictionaries into a configuration.
   limits.max_string_bytes = std::size_t{1} << 20U;
   limits.max_members = limits.max_nodes;
+  limits.has_infinity = true;  // In Nemotron-H's time_step_limit.
   std::optional<JsonValue> root = parse_json(file->source, problems, limits);
   problems.throw_if_any();
   if (!root->is_object()) {
@@ -71,8 +72,9 @@ std::optional<std::int64_t> ForeignObject::integer(const std::string& key,
 std::optional<double> ForeignObject::number(const std::string& key) {
   const JsonValue* value = find(key);
   if (value == nullptr || is_auto(key)) return std::nullopt;
-  if (const auto number = value->number()) return number;
-  refuse_type(key, *value, "a number");
+  const auto number = value->number();
+  if (number && std::isfinite(*number)) return number;
+  refuse_type(key, *value, number ? "finite" : "a number");
 }
 
 std::optional<bool> ForeignObject::truth(const std::string& key) {

@@ -61,19 +61,15 @@ void write_hf_experts(ForeignObject& config, const HfModel& model, Import& impor
              "model.num_experts_per_token", model.experts_per_token, import);
   take_under(config, {"moe_intermediate_size", "intermediate_size"}, "model.moe_ffn_hidden_size",
              model.expert_ffn, import);
-  if (model.shared_gate || model.shared_ffn % model.expert_ffn != 0) {
-    take_under(config, {"shared_expert_intermediate_size", "share_expert_dim"},
-               "model.moe_shared_ffn_hidden_size", model.shared_ffn, import);
+  if (!model.shared_width.empty() && model.shared_ffn > 0) {
+    take_under(config, {model.shared_width}, "model.moe_shared_ffn_hidden_size", model.shared_ffn,
+               import);
     if (model.shared_gate) {
       import.derive({"model_type", model.model_type}, "model.moe_shared_gate", true);
     }
   } else if (model.shared_ffn > 0) {
     take_under(config, {"n_shared_experts", "moe_num_shared_experts"}, "model.num_shared_experts",
                model.shared_ffn / model.expert_ffn, import);
-  }
-  if (model.dense_layers > 0) {
-    take_under(config, {"first_k_dense_replace", "moe_layer_start_index"},
-               "model.first_dense_layers", model.dense_layers, import);
   }
   if (model.expert_bias) {
     import.derive({"model_type", model.model_type}, "model.moe_expert_bias", true);
@@ -108,15 +104,8 @@ void add_hf_expert_limits(ForeignObject& config, const HfModel& model,
   if (score != "softmax" && score != "sigmoid") {
     list.push_back("scoring_func " + score + " (here it is softmax or sigmoid)");
   }
-  for (const char* key : {"decoder_sparse_step", "moe_layer_freq", "moe_layer_interval"}) {
-    if (config.integer(key, kForeignNumber).value_or(1) != 1) {
-      list.push_back(
-          fmt::format("{} {}: dense layers between layers with experts", key, config.written(key)));
-    }
-  }
-  const JsonValue* dense = config.find("mlp_only_layers");
-  if (dense != nullptr && dense->is_array() && !dense->array().empty()) {
-    list.push_back("mlp_only_layers: dense layers between layers with experts");
+  if (model.mlp_bias && model.shared_ffn > 0) {
+    list.emplace_back("mlp_bias: biases of experts");
   }
 }
 

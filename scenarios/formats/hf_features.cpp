@@ -6,7 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/formats/hf_family.hpp"
 #include "scenarios/formats/hf_keys.hpp"
+#include "scenarios/formats/hf_layers.hpp"
+#include "scenarios/linear_spec.hpp"
 
 // Features of models that no scenario can express, each known by its key.
 namespace shardsim {
@@ -61,6 +64,37 @@ std::string lightning_layers(ForeignObject& config) {
   return fmt::format("{} of {} layers", others, kinds->array().size());
 }
 
+// NemotronHMoE of transformers: a projection of the stream to l and one back, and experts of l.
+std::string latent_experts_size(ForeignObject& config) {
+  const HfFamily* family = find_hf_family(config.text("model_type").value_or(""));
+  if (family == nullptr || !family->one_branch) return "";
+  const std::vector<std::string> names = find_hf_kinds(config, *family).names;
+  const auto layers = std::count(names.begin(), names.end(), "moe");
+  const std::int64_t latent = count_in(config, "moe_latent_size");
+  const std::int64_t width = count_in(config, "moe_intermediate_size");
+  return fmt::format("{} parameters of projections and {} of experts in each of {} layers",
+                     2 * count_in(config, "hidden_size") * latent,
+                     2 * count_in(config, "n_routed_experts") * latent * width, layers);
+}
+
+// Falcon-H1's, whose inner width is mamba_d_ssm.
+std::string parallel_mamba_size(ForeignObject& config) {
+  ModelSpec spec;
+  spec.hidden_size = count_in(config, "hidden_size");
+  spec.mamba = {.num_heads = count_in(config, "mamba_n_heads"),
+                .head_size = count_in(config, "mamba_d_head"),
+                .num_groups = count_in(config, "mamba_n_groups"),
+                .state_size = count_in(config, "mamba_d_state"),
+                .conv_kernel = count_in(config, "mamba_d_conv")};
+  const std::int64_t inner = spec.mamba.num_heads * spec.mamba.head_size;
+  if (inner * spec.mamba.num_groups * spec.mamba.state_size * spec.mamba.conv_kernel == 0)
+    return "";
+  const bool has_norm = config.truth("mamba_rms_norm").value_or(false);
+  return fmt::format("{} parameters of Mamba-2 in each of {} layers",
+                     mamba_parameters(spec) - (has_norm ? 0 : inner),
+                     count_in(config, "num_hidden_layers"));
+}
+
 struct HfFeature {
   const char* key;
   const char* words;
@@ -78,6 +112,9 @@ constexpr std::array kHfFeatures = {
     HfFeature{"linear_attn_config", "Kimi delta attention (KDA)", kimi_delta_layers},
     HfFeature{"attn_res_block_size", "attention over the residuals of earlier blocks"},
     HfFeature{"routed_expert_hidden_size", "experts on a narrower, projected state"},
+    HfFeature{"moe_latent_size", "experts on a narrower, projected state", latent_experts_size},
+    HfFeature{"mamba_d_ssm", "attention and Mamba-2 beside each other in a layer",
+              parallel_mamba_size},
     HfFeature{"block_configs", "blocks with sizes of their own"},
     HfFeature{"attn_type_list", "lightning attention", lightning_layers},
     HfFeature{"hidden_size_per_layer_input", "embeddings for each layer"},

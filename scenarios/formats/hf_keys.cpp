@@ -123,10 +123,19 @@ constexpr const char* kOfGeneration[] = {"max_length",
                                          "begin_suppress_tokens",
                                          "num_return_sequences",
                                          "remove_invalid_values",
-                                         "exponential_decay_length_penalty"};
+                                         "exponential_decay_length_penalty",
+                                         "num_logits_to_keep"};
 
-constexpr const char* kOfTheStart[] = {"initializer_range", "initializer_cutoff_factor",
-                                       "embedding_initializer_range", "init_std"};
+constexpr const char* kOfTheStart[] = {"initializer_range",
+                                       "initializer_cutoff_factor",
+                                       "embedding_initializer_range",
+                                       "init_std",
+                                       "init_method",
+                                       "rescale_prenorm_residual",
+                                       "time_step_min",
+                                       "time_step_max",
+                                       "time_step_floor",
+                                       "time_step_rank"};
 
 // They change angles of rotary positions, or how far these reach.
 constexpr const char* kOfPositions[] = {"max_position_embeddings",
@@ -149,9 +158,11 @@ constexpr const char* kOfPositions[] = {"max_position_embeddings",
                                         "indexer_rope_interleave"};
 
 // They say how another program splits or computes the model.
-constexpr const char* kOfOtherPrograms[] = {"pretraining_tp",  "ep_size",
-                                            "router_dtype",    "need_fp32_gate",
-                                            "mamba_ssm_dtype", "moe_use_aux_free"};
+constexpr const char* kOfOtherPrograms[] = {"pretraining_tp",    "ep_size",
+                                            "router_dtype",      "need_fp32_gate",
+                                            "mamba_ssm_dtype",   "mamba_ssm_cache_dtype",
+                                            "use_mamba_kernels", "moe_shared_expert_overlap",
+                                            "moe_use_aux_free"};
 
 // Where the readers have asked for what these would change, they say it again.
 constexpr const char* kSaidElsewhere[] = {
@@ -222,6 +233,7 @@ constexpr std::array kNeutral = {
     HfNeutral{"hidden_act", "\"silu\""},
     HfNeutral{"hidden_act", "\"swish\""},
     HfNeutral{"use_rmsnorm", "true"},
+    HfNeutral{"normalization_function", "\"rmsnorm\""},
     HfNeutral{"full_attn_mod", "1"},
     HfNeutral{"moe_gate", "\"topk\""},
     HfNeutral{"activation_function", "\"gelu_new\""},

@@ -51,7 +51,10 @@ void read_llama4(ForeignObject& config, HfModel& model) {
   model.shared_ffn = model.expert_ffn;
   model.ffn_key = "intermediate_size_mlp";
   model.ffn = config.integer(model.ffn_key, kForeignSize).value_or(kDenseWidth);
-  model.set_sparse(read_sparse(config, model.num_layers));
+  const std::vector<bool> sparse = read_sparse(config, model.num_layers);
+  for (std::size_t i = 0; i < sparse.size(); ++i) {
+    model.layers[i].feed_forward = sparse[i] ? FeedForward::experts : FeedForward::dense;
+  }
   model.weight_on_input = true;
   model.reads_aux_loss = false;
   const double scale = config.number("attn_scale").value_or(kQueryScale);
@@ -65,7 +68,7 @@ void add_llama4_limits(ForeignObject& config, const HfModel& model,
     list.push_back("num_experts_per_tok " + std::to_string(model.experts_per_token) +
                    ": weights on the inputs of several experts (here a token goes to one)");
   }
-  if (model.dense_layers == model.num_layers) {
+  if (!model.feeds_by(FeedForward::experts)) {
     list.push_back("moe_layers: no layer has the experts");
   }
   if (config.written("attention_chunk_size") == "null") {
@@ -74,10 +77,8 @@ void add_llama4_limits(ForeignObject& config, const HfModel& model,
 }
 
 void write_llama4(ForeignObject& config, const HfModel& model, Import& import) {
-  const std::vector<HfLayer> layers =
-      read_hf_layers(config, model.model_type, model.num_layers, /*sinks=*/false);
-  const bool all_turn =
-      std::all_of(layers.begin(), layers.end(), [](const HfLayer& layer) { return layer.rotary; });
+  const bool all_turn = std::all_of(model.layers.begin(), model.layers.end(),
+                                    [](const HfLayer& layer) { return layer.rotary; });
   if (model.query_scale <= 0.0 || all_turn) return;
   take_under(config, {"attn_scale"}, "model.query_temperature_scale", model.query_scale, import);
   take_under(config, {"floor_scale"}, "model.query_temperature_floor", model.query_floor, import);

@@ -69,6 +69,10 @@ constexpr std::array kShapeFamilies = {
                   .logit_scale = 0.0625,
                   .period = 4,
                   .full_turn = false},
+    HfShapeFamily{.model_type = "qwen3_next", .zero_centred = true},
+    HfShapeFamily{.model_type = "qwen3_5_text", .zero_centred = true},
+    HfShapeFamily{.model_type = "qwen3_5_moe_text", .zero_centred = true},
+    HfShapeFamily{.model_type = "nemotron_h", .activation = Activation::squared_relu},
     HfShapeFamily{.model_type = "smollm3", .unturned_period = 4},
     HfShapeFamily{.model_type = "llama4_text", .unturned_period = 4, .chunk = 8192},
     HfShapeFamily{.model_type = "step3p5", .zero_centred = true},
@@ -114,9 +118,8 @@ std::optional<Activation> activation_of(const std::string& name, const HfShapeFa
 }  // namespace
 
 std::int64_t HfShape::norms(std::int64_t hidden) const {
-  const std::int64_t branches = parallel ? 1 : 2;
   const std::int64_t each = placement == NormPlacement::sandwich ? 2 : 1;
-  return branches * each * (norm == NormKind::layer ? 2 * hidden : hidden);
+  return each * (norm == NormKind::layer ? 2 * hidden : hidden);
 }
 
 HfShape read_hf_shape(ForeignObject& config, const std::string& model_type, std::int64_t hidden) {

@@ -32,7 +32,7 @@ struct HfShape {
   [[nodiscard]] std::int64_t matrices() const {
     return ActivationForm{.kind = activation}.is_gated() ? 3 : 2;
   }
-  /// Parameters of the stream's norms, in a layer.
+  /// Parameters of the stream's norms of one branch.
   [[nodiscard]] std::int64_t norms(std::int64_t hidden) const;
 };
 

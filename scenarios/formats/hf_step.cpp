@@ -73,15 +73,23 @@ void read_step_router(ForeignObject& config, RouterOptions& router) {
   router.scaling_factor = config.number("moe_router_scaling_factor").value_or(1.0);
 }
 
+// Whether keys of other families, which files have in place of Step's own, say it.
+bool says_layers(ForeignObject& config) {
+  return config.has("first_k_dense_replace") || config.has("mlp_layer_types");
+}
+
 void read_step(ForeignObject& config, HfModel& model) {
   model.key_value_heads =
       config.integer("num_attention_groups", kForeignDegree).value_or(model.key_value_heads);
   if (model.shared_ffn == 0) model.shared_ffn = kSharedWidth;
-  model.shared_ffn = config.integer("share_expert_dim", kForeignSize).value_or(model.shared_ffn);
-  if (const std::vector<bool> sparse = read_enumerated(config, model.num_layers); !sparse.empty()) {
-    model.set_sparse(sparse);
-  } else if (!config.has("first_k_dense_replace")) {
-    model.dense_layers = std::min(kDenseLayers, model.num_layers);
+  const std::vector<bool> sparse = read_enumerated(config, model.num_layers);
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const bool is_first = static_cast<std::int64_t>(i) < kDenseLayers;
+    const bool is_usual = sparse.empty() && !says_layers(config);
+    if (!sparse.empty() || is_usual) {
+      const bool has = is_usual ? !is_first : sparse[i];
+      model.layers[i].feed_forward = has ? FeedForward::experts : FeedForward::dense;
+    }
   }
   read_step_router(config, model.router);
   model.dense_prediction = true;
@@ -91,10 +99,8 @@ void read_step(ForeignObject& config, HfModel& model) {
   }
 }
 
-std::int64_t sliding_layers(ForeignObject& config, const HfModel& model) {
-  const std::vector<HfLayer> layers =
-      read_hf_layers(config, model.model_type, model.num_layers, /*sinks=*/false);
-  return std::count_if(layers.begin(), layers.end(),
+std::int64_t sliding_layers(const HfModel& model) {
+  return std::count_if(model.layers.begin(), model.layers.end(),
                        [](const HfLayer& layer) { return layer.attention == "sliding"; });
 }
 
@@ -106,7 +112,7 @@ std::int64_t sliding_heads(ForeignObject& config, const HfModel& model) {
 }
 
 void add_heads_limits(ForeignObject& config, const HfModel& model, std::vector<std::string>& list) {
-  const std::int64_t sliding = sliding_layers(config, model);
+  const std::int64_t sliding = sliding_layers(model);
   const std::int64_t heads = sliding_heads(config, model);
   if (config.truth("use_head_wise_attn_gate").value_or(false)) {
     const std::int64_t gates = (model.num_layers - sliding) * model.heads + sliding * heads;
@@ -164,7 +170,7 @@ void add_step_limits(ForeignObject& config, const HfModel& model, std::vector<st
 }
 
 void write_step(ForeignObject& config, const HfModel& model, Import& import) {
-  if (config.has("attention_other_setting") || sliding_layers(config, model) == 0) return;
+  if (config.has("attention_other_setting") || sliding_layers(model) == 0) return;
   import.warn(
       {"attention_other_setting", "(not there)"},
       fmt::format("the heads of windowed layers: {} are assumed, as in the others", model.heads));

@@ -115,7 +115,10 @@ void write_heads(ForeignObject& config, const HfModel& model, Import& import) {
     import.derive({"num_key_value_heads", std::to_string(model.key_value_heads)},
                   "model.num_query_groups", plain.groups, "they divide the heads");
   }
-  if (has_own_size) take_under(config, {"head_dim"}, "model.head_dim", model.head_dim, import);
+  if (has_own_size) {
+    take_under(config, {"head_dim", "attention_head_dim"}, "model.head_dim", model.head_dim,
+               import);
+  }
 }
 
 // Depths of multi-token prediction, under the names of DeepSeek-V3, Qwen3-Next and MiniMax-M2.
@@ -125,7 +128,7 @@ void write_prediction(ForeignObject& config, const HfModel& model, Import& impor
   for (const char* key : {"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"}) {
     const std::int64_t depths = config.integer(key, kForeignCount).value_or(0);
     if (depths == 0 || is_off) continue;
-    if (model.num_experts > 0 && model.dense_prediction) {
+    if (model.dense_prediction && model.layers.back().feed_forward != FeedForward::dense) {
       import.warn(config.at(key),
                   fmt::format("left out: {} parameters beside the model's {}, in blocks with dense "
                               "MLPs (here they are as the last layer is)",
@@ -144,11 +147,24 @@ std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily&
   std::vector<std::string> list;
   if (model.is_latent()) add_hf_latent_limits(config, model, list);
   add_hf_features(config, list);
-  add_unknown_hf_layers(config, list);
+  add_hf_layer_limits(config, family, list);
+  if (family.linear != Mixer::none) add_hf_linear_limits(config, family, model, list);
   add_hf_shape_limits(config, model.model_type, list);
-  if (family.experts) add_hf_expert_limits(config, model, list);
+  if (model.num_experts > 0) add_hf_expert_limits(config, model, list);
   if (family.own != nullptr) family.own->add_limits(config, model, list);
   return list;
+}
+
+void write_dense_width(ForeignObject& config, const HfFamily& family, const HfModel& model,
+                       Import& import) {
+  if (family.only_experts) {
+    import.derive({"intermediate_size", "(not there)"}, "model.ffn_hidden_size", model.ffn,
+                  "no layer has a dense MLP");
+  } else if (family.shared_alone && model.num_experts == 0) {
+    take_under(config, {family.shared_width}, "model.ffn_hidden_size", model.ffn, import);
+  } else {
+    take_under(config, {model.ffn_key}, "model.ffn_hidden_size", model.ffn, import);
+  }
 }
 
 // Rows and fields of the model section.
@@ -158,16 +174,18 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
                 "blocks of Llama's kind");
   take_under(config, {"num_hidden_layers"}, "model.num_layers", model.num_layers, import);
   take_under(config, {"hidden_size"}, "model.hidden_size", model.hidden, import);
-  take_under(config, {model.ffn_key}, "model.ffn_hidden_size", model.ffn, import);
+  write_dense_width(config, family, model, import);
   write_heads(config, model, import);
   take_under(config, {"vocab_size"}, "model.vocab_size", model.vocab, import);
   import.ignore({"max_position_embeddings", std::to_string(model.positions)},
                 "rotary positions have no table");
   take_under(config, {"tie_word_embeddings"}, "model.tied_embeddings", model.tied, import);
-  take_under(config, {"rms_norm_eps", "layer_norm_eps", "norm_eps"}, "model.norm_epsilon",
-             model.norm_epsilon, import);
-  take_under(config, {"rope_theta", "rope_parameters"}, "model.rope_theta", model.rope_theta,
-             import);
+  take_under(config, {"layer_norm_epsilon", "rms_norm_eps", "layer_norm_eps", "norm_eps"},
+             "model.norm_epsilon", model.norm_epsilon, import);
+  if (model.turns()) {
+    take_under(config, {"rope_theta", "rope_parameters"}, "model.rope_theta", model.rope_theta,
+               import);
+  }
   if (config.has("rope_scaling")) {
     import.ignore(config.at("rope_scaling", "{...}"),
                   "angles of rotary positions and the scale of scores, which cost nothing");
@@ -188,14 +206,16 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
     take_under(config, {"attention_out_bias", "attention_bias"}, "model.attention_out_bias", true,
                import);
   }
-  if (family.experts) write_hf_experts(config, model, import);
-  if (family.own != nullptr) family.own->write(config, model, import);
-  std::vector<HfLayer> layers =
-      read_hf_layers(config, model.model_type, model.num_layers, model.sinks > 0);
-  for (std::size_t i = 0; i < model.sparse.size(); ++i) {
-    layers[i].feed_forward = model.sparse[i] ? "experts" : "dense";
+  if (model.output_gate) {
+    const ForeignValue cause = config.has("attn_output_gate")
+                                   ? config.at("attn_output_gate")
+                                   : ForeignValue{"model_type", model.model_type};
+    import.derive(cause, "model.attention_output_gate", true);
   }
-  write_hf_layers(config, layers, model.model_type, import);
+  if (model.num_experts > 0) write_hf_experts(config, model, import);
+  if (family.linear != Mixer::none) write_hf_linear(config, model, import);
+  if (family.own != nullptr) family.own->write(config, model, import);
+  write_hf_layers(config, model.layers, family, import);
   write_prediction(config, model, import);
 }
 
@@ -235,7 +255,7 @@ std::string listed_keys(ForeignObject& config) {
   const std::string name = model_type.empty() ? "no model_type" : "model_type " + model_type;
   std::vector<std::string> features;
   add_hf_features(config, features);
-  add_unknown_hf_layers(config, features);
+  add_hf_layer_limits(config, HfFamily{}, features);
   const std::string known = "known are " + one_of_list(hf_family_names());
   if (!features.empty()) {
     config.refuse("E1358", "model_type",

@@ -9,6 +9,7 @@ namespace shardsim {
 
 namespace {
 
+// All of them, unless the pattern comes again at least once.
 std::size_t period_of(const std::vector<ImportItem>& layers) {
   std::size_t period = 1;
   const auto repeats = [&] {
@@ -18,7 +19,7 @@ std::size_t period_of(const std::vector<ImportItem>& layers) {
     return true;
   };
   while (!repeats()) ++period;
-  return period;
+  return 2 * period <= layers.size() ? period : std::max<std::size_t>(layers.size(), 1);
 }
 
 std::optional<std::int64_t> whole_number(const std::string& text) {

@@ -26,8 +26,7 @@ Scenario scenario_of_model(const std::string& preset, int depths = 0) {
 
 // Biases of the choice of experts: state that nothing trains, in published counts all the same.
 std::int64_t num_biases(const ModelSpec& m) {
-  return m.moe_router_bias_update_rate > 0 ? m.num_experts * (m.num_layers - m.first_dense_layers)
-                                           : 0;
+  return m.moe_router_bias_update_rate > 0 ? m.num_experts * m.layers_with_experts() : 0;
 }
 
 struct Published {
@@ -71,6 +70,13 @@ TEST_CASE("Parameters and active ones are the published") {
       {"llama-4-maverick", {400'711'848'960, 17.18}},
       {"gpt-oss-120b", {116'829'156'672, 5.71}},
       {"gemma-3-27b", {27'009'346'304, 0}},
+      {"qwen3-next-80b-a3b", {79'674'391'296, 3.87}},
+      {"qwen3.5-27b", {26'895'998'464, 0}},
+      {"qwen3.5-35b-a3b", {34'660'610'688, 3.45}},
+      {"qwen3.5-397b-a17b", {396'346'350'336, 17.35}},
+      {"nemotron-h-56b", {56'324'350'464, 0}},
+      {"nemotron-3-nano", {31'577'940'288, 3.58}},
+      {"granite-4.0-h-small", {32'207'337'984, 8.80}},
   };
   for (const auto& [name, expected] : published) {
     INFO(name);

@@ -1,3 +1,4 @@
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -149,6 +150,20 @@ TEST_CASE("whole numbers stay whole and others become doubles") {
   CHECK(std::get<double>(a[2].data) == 9223372036854775808.0);
   CHECK(std::get<double>(a[3].data) == 100.0);
   CHECK(std::get<double>(a[4].data) == 2.0);
+}
+
+TEST_CASE("infinity is a number for files that Python has written, and nowhere else") {
+  JsonLimits limits;
+  limits.has_infinity = true;
+  const auto read = parse("[0.0, Infinity]", limits);
+  REQUIRE(read->value);
+  CHECK(read->value->array().back().number() == std::numeric_limits<double>::infinity());
+  CHECK(place(read->value->array().back().span) == "1:7+8");
+  CHECK_FALSE(parse("[0.0, Infinity]")->value);
+  for (const char* text : {"[-Infinity]", "[NaN]", "[Infinity1]", "[infinity]"}) {
+    INFO(text);
+    CHECK_FALSE(parse(text, limits)->value);
+  }
 }
 
 TEST_CASE("escapes become UTF-8") {

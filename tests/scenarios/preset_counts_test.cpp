@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "strategies/model/layer_options.hpp"
 #include "strategies/model/make_model.hpp"
 
 #include "scenarios/presets.hpp"
@@ -22,6 +23,89 @@ ModelSpec preset_model(const std::string& model) {
       .model;
 }
 
+// Gated DeltaNet: one projection for queries, keys, values, gates, rates and decays, a convolution,
+// A_log, dt_bias, a norm's weight and the output.
+std::int64_t count_delta_net(const ModelSpec& m) {
+  const DeltaNetOptions& o = m.delta_net;
+  const std::int64_t keys = o.key_heads * o.key_size;
+  const std::int64_t values = o.value_heads * o.value_size;
+  std::int64_t total = m.hidden_size * (keys + keys + values + values);  // in_proj_qkvz
+  total += m.hidden_size * (o.value_heads + o.value_heads);              // in_proj_ba
+  total += o.conv_kernel * (keys + keys + values);
+  total += o.value_heads + o.value_heads + o.value_size;
+  return total + values * m.hidden_size;
+}
+
+// Mamba-2: z, x, B, C and dt, a convolution with biases, A_log, D, dt_bias, a norm and the output.
+std::int64_t count_mamba(const ModelSpec& m) {
+  const MambaOptions& o = m.mamba;
+  const std::int64_t inner = o.num_heads * o.head_size;
+  const std::int64_t convolved = inner + 2 * o.num_groups * o.state_size;
+  std::int64_t total = m.hidden_size * (inner + convolved + o.num_heads);  // in_proj
+  total += o.conv_kernel * convolved + convolved;
+  total += o.num_heads + o.num_heads + o.num_heads + inner;
+  return total + inner * m.hidden_size;
+}
+
+std::int64_t count_attention(const ModelSpec& m, const LayerSpec& layer) {
+  const std::int64_t h = m.hidden_size;
+  const std::int64_t a = m.head_dim * m.num_attention_heads;
+  const std::int64_t kv = m.head_dim * m.num_query_groups;
+  std::int64_t total = 0;
+  if (m.is_latent()) {
+    const std::int64_t q = m.q_lora_rank;
+    const std::int64_t r = m.kv_lora_rank;
+    const std::int64_t n = m.num_attention_heads;
+    const std::int64_t d = m.qk_nope_head_dim + m.qk_rope_head_dim;
+    total += q > 0 ? q * h + q + n * d * q : n * d * h;  // q_a, its norm and q_b; or q
+    total += (r + m.qk_rope_head_dim) * h + r;           // kv_a and its norm
+    total += n * (m.qk_nope_head_dim + m.value_head_dim) * r + h * n * m.value_head_dim;
+  } else {
+    total += a * h + kv * h + kv * h + h * a;  // query, key, value, output
+  }
+  if (m.query_key_norm == QueryKeyNorm::per_head) total += m.head_dim + m.head_dim;
+  if (m.query_key_norm == QueryKeyNorm::whole) total += a + kv;
+  if (m.query_key_value_bias) total += a + kv + kv;
+  if (m.attention_out_bias) total += h;
+  if (m.attention_output_gate) total += h * a;
+  if (layer.sinks) total += m.num_attention_heads;
+  return total;
+}
+
+// Gate, up and down; a squared ReLU has no gate.
+std::int64_t count_mlp(const ModelSpec& m, std::int64_t width) {
+  const std::int64_t gate = m.activation == Activation::squared_relu ? 0 : m.hidden_size * width;
+  return gate + m.hidden_size * width + width * m.hidden_size;
+}
+
+std::int64_t count_experts(const ModelSpec& m) {
+  std::int64_t total = m.num_experts * m.hidden_size;  // router
+  if (m.moe_router_logit_bias) total += m.num_experts;
+  for (std::int64_t i = 0; i < m.num_experts; ++i) {
+    total += count_mlp(m, m.moe_ffn_hidden_size);
+    if (m.moe_expert_bias) total += 2 * m.moe_ffn_hidden_size + m.hidden_size;
+  }
+  if (m.moe_shared_gate) total += m.hidden_size;
+  return total + count_mlp(m, m.moe_shared_ffn_hidden_size);
+}
+
+std::int64_t count_llama_layer(const ModelSpec& m, std::int64_t index) {
+  const LayerSpec layer = m.layers.empty() ? LayerSpec{} : m.layer(index);
+  const std::int64_t h = m.hidden_size;
+  const std::int64_t norm = m.norm_kind == NormKind::layer ? h + h : h;  // gain, bias
+  const bool has_one =
+      m.parallel_block || layer.mixer == Mixer::none || layer.feed_forward == FeedForward::none;
+  std::int64_t total = has_one ? norm : norm + norm;
+  if (m.norm_placement == NormPlacement::sandwich) total += norm + norm;
+  if (layer.mixer == Mixer::attention) total += count_attention(m, layer);
+  if (layer.mixer == Mixer::delta_net) total += count_delta_net(m);
+  if (layer.mixer == Mixer::mamba) total += count_mamba(m);
+  if (layer.feed_forward == FeedForward::none) return total;
+  const bool is_dense = m.num_experts == 0 || index < m.first_dense_layers ||
+                        layer.feed_forward == FeedForward::dense;
+  return total + (is_dense ? count_mlp(m, m.ffn_hidden_size) : count_experts(m));
+}
+
 }  // namespace
 
 // The models' published parameter counts, against a count written here, weight by weight, and not
@@ -30,8 +114,6 @@ TEST_CASE("the models have their published numbers of parameters") {
   const auto count = [](const ModelSpec& m) {
     const std::int64_t h = m.hidden_size;
     const std::int64_t f = m.ffn_hidden_size;
-    const std::int64_t a = m.head_dim * m.num_attention_heads;
-    const std::int64_t kv = m.head_dim * m.num_query_groups;
     std::int64_t total = m.vocab_size * h;  // token embedding
     for (std::int64_t layer = 0; layer < m.num_layers; ++layer) {
       if (m.family == ModelFamily::gpt2) {
@@ -40,40 +122,7 @@ TEST_CASE("the models have their published numbers of parameters") {
         total += h * h + h;              // projection
         total += h * f + f + f * h + h;  // feed-forward
       } else {
-        const bool is_centred = m.norm_kind == NormKind::layer;
-        const std::int64_t norm = is_centred ? h + h : h;  // gain, bias
-        total += m.parallel_block ? norm : norm + norm;
-        if (m.norm_placement == NormPlacement::sandwich) total += norm + norm;
-        if (m.is_latent()) {
-          const std::int64_t q = m.q_lora_rank;
-          const std::int64_t r = m.kv_lora_rank;
-          const std::int64_t n = m.num_attention_heads;
-          const std::int64_t d = m.qk_nope_head_dim + m.qk_rope_head_dim;
-          total += q > 0 ? q * h + q + n * d * q : n * d * h;  // q_a, its norm and q_b; or q
-          total += (r + m.qk_rope_head_dim) * h + r;           // kv_a and its norm
-          total += n * (m.qk_nope_head_dim + m.value_head_dim) * r + h * n * m.value_head_dim;
-        } else {
-          total += a * h + kv * h + kv * h + h * a;  // query, key, value, output
-        }
-        if (m.query_key_norm == QueryKeyNorm::per_head) total += m.head_dim + m.head_dim;
-        if (m.query_key_norm == QueryKeyNorm::whole) total += a + kv;
-        if (m.query_key_value_bias) total += a + kv + kv;
-        if (m.attention_out_bias) total += h;
-        if (!m.layers.empty() && m.layer(layer).sinks) total += m.num_attention_heads;
-        const bool is_dense =
-            !m.layers.empty() && m.layer(layer).feed_forward == FeedForward::dense;
-        if (m.num_experts == 0 || is_dense || layer < m.first_dense_layers) {
-          if (m.activation != Activation::squared_relu) total += h * f;  // gate
-          total += h * f + f * h;                                        // up, down
-          continue;
-        }
-        total += m.num_experts * h;  // router
-        if (m.moe_router_logit_bias) total += m.num_experts;
-        for (std::int64_t i = 0; i < m.num_experts; ++i) {
-          total += 3 * h * m.moe_ffn_hidden_size;
-          if (m.moe_expert_bias) total += 2 * m.moe_ffn_hidden_size + h;
-        }
-        total += 3 * h * m.moe_shared_ffn_hidden_size;
+        total += count_llama_layer(m, layer);
       }
     }
     total += m.family == ModelFamily::gpt2    ? m.max_position_embeddings * h + h + h
@@ -133,6 +182,13 @@ TEST_CASE("the models have their published numbers of parameters") {
       {"exaone-4.0-32b", 32'003'216'384},
       {"command-a", 111'057'580'032},
       {"nemotron-4-340b", 341'029'195'776},
+      {"qwen3-next-80b-a3b", 79'674'391'296},
+      {"qwen3.5-27b", 26'895'998'464},
+      {"qwen3.5-35b-a3b", 34'660'610'688},
+      {"qwen3.5-397b-a17b", 396'346'350'336},
+      {"nemotron-h-56b", 56'324'350'464},
+      {"nemotron-3-nano", 31'577'940'288 - 23 * 128},
+      {"granite-4.0-h-small", 32'207'337'984},
   };
   for (const auto& [name, parameters] : published) {
     INFO(name);
@@ -170,6 +226,9 @@ TEST_CASE("the formula counts the parameters of the models that are trained") {
     options.rotary_dim = m.rotary_dim;
     options.query_key_value_bias = m.query_key_value_bias;
     options.attention_out_bias = m.attention_out_bias;
+    options.attention_output_gate = m.attention_output_gate;
+    options.delta_net = m.delta_net;
+    options.mamba = m.mamba;
     options.vocab_size = m.vocab_size;
     options.seq_len = m.seq_len;
     options.max_position_embeddings = m.max_position_embeddings;
@@ -180,8 +239,11 @@ TEST_CASE("the formula counts the parameters of the models that are trained") {
     options.norm_placement = m.norm_placement;
     options.parallel_block = m.parallel_block;
     for (std::int64_t i = 0; i < m.num_layers && !m.layers.empty(); ++i) {
-      options.layers.push_back(
-          {.has_sinks = m.layer(i).sinks, .feed_forward = m.layer(i).feed_forward});
+      const LayerSpec& layer = m.layer(i);
+      options.layers.push_back({.mixer = layer.mixer,
+                                .has_rotary = layer.rotary,
+                                .has_sinks = layer.sinks,
+                                .feed_forward = layer.feed_forward});
     }
     if (m.num_experts > 0) {
       options.moe.num_experts = m.num_experts;

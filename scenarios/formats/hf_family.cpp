@@ -1,0 +1,168 @@
+#include "scenarios/formats/hf_family.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace shardsim {
+
+namespace {
+
+// Families with Llama's blocks, and their differences. Defaults are those of the configuration
+// classes of transformers 4.56. GPT-2 is read elsewhere.
+constexpr std::array kHfFamilies = {
+    HfFamily{.model_type = "llama"},
+    HfFamily{.model_type = "mistral"},
+    HfFamily{.model_type = "ministral3"},
+    HfFamily{.model_type = "mimo", .attention_bias = true},
+    HfFamily{.model_type = "phi3"},
+    HfFamily{.model_type = "qwen2", .attention_bias = true},
+    HfFamily{.model_type = "qwen3", .query_key_norm = true},
+    HfFamily{.model_type = "qwen3_vl_text", .query_key_norm = true},
+    HfFamily{.model_type = "seed_oss"},
+    HfFamily{.model_type = "smollm3", .tied = true},
+    HfFamily{.model_type = "mixtral", .experts = true},
+    HfFamily{
+        .model_type = "qwen2_moe", .experts = true, .attention_bias = true, .normalised = false},
+    HfFamily{
+        .model_type = "qwen3_moe", .experts = true, .query_key_norm = true, .normalised = false},
+    HfFamily{.model_type = "qwen3_vl_moe_text",
+             .experts = true,
+             .query_key_norm = true,
+             .normalised = false},
+    HfFamily{.model_type = "deepseek", .experts = true, .normalised = false},
+    HfFamily{.model_type = "deepseek_v2",
+             .experts = true,
+             .normalised = false,
+             .group_score = GroupScore::maximum},
+    HfFamily{.model_type = "deepseek_v3",
+             .experts = true,
+             .score = RouterScore::sigmoid,
+             .choice_bias = true},
+    HfFamily{.model_type = "kimi_k2",
+             .experts = true,
+             .score = RouterScore::sigmoid,
+             .choice_bias = true},
+    // Attention is read as DeepSeek-V3's; its indexer is refused by its keys.
+    HfFamily{.model_type = "glm_moe_dsa",
+             .experts = true,
+             .score = RouterScore::sigmoid,
+             .choice_bias = true},
+    HfFamily{.model_type = "minimax_m2",
+             .experts = true,
+             .query_key_norm = true,
+             .norm_kind = QueryKeyNorm::whole,
+             .score = RouterScore::sigmoid,
+             .choice_bias = true},
+    HfFamily{.model_type = "glm4_moe",
+             .experts = true,
+             .output_bias = false,
+             .score = RouterScore::sigmoid,
+             .choice_bias = true},
+    HfFamily{.model_type = "ernie4_5_moe", .experts = true, .tied = true, .choice_bias = true},
+    HfFamily{.model_type = "gemma2", .tied = true, .defaults = {.head_dim = 256}},
+    HfFamily{.model_type = "gemma3_text",
+             .tied = true,
+             .rope_theta = 1e6,
+             .defaults = {.heads = 8,
+                          .key_value_heads = 4,
+                          .head_dim = 256,
+                          .vocab = 262208,
+                          .positions = 131072}},
+    HfFamily{.model_type = "olmo2"},
+    HfFamily{.model_type = "olmo3"},
+    HfFamily{.model_type = "exaone4"},
+    HfFamily{.model_type = "cohere2", .tied = true},
+    HfFamily{.model_type = "nemotron", .rotary_part = 0.5},
+    HfFamily{.model_type = "granite"},
+    HfFamily{.model_type = "qwen3_next",
+             .experts = true,
+             .query_key_norm = true,
+             .rotary_part = 0.25,
+             .output_gate = true,
+             .linear = Mixer::delta_net},
+    HfFamily{.model_type = "qwen3_5_text",
+             .query_key_norm = true,
+             .rotary_part = 0.25,
+             .output_gate = true,
+             .linear = Mixer::delta_net},
+    HfFamily{.model_type = "qwen3_5_moe_text",
+             .experts = true,
+             .query_key_norm = true,
+             .rotary_part = 0.25,
+             .output_gate = true,
+             .linear = Mixer::delta_net,
+             .only_experts = true},
+    HfFamily{.model_type = "nemotron_h",
+             .experts = true,
+             .score = RouterScore::sigmoid,
+             .choice_bias = true,
+             .rotary = false,
+             .linear = Mixer::mamba,
+             .one_branch = true,
+             .shared_width = "moe_shared_expert_intermediate_size",
+             .shared_gate = false},
+    HfFamily{.model_type = "granitemoehybrid",
+             .experts = true,
+             .rotary = false,
+             .linear = Mixer::mamba,
+             .shared_width = "shared_intermediate_size",
+             .shared_gate = false,
+             .shared_alone = true},
+    // Defaults of Llama4TextConfig and Step3p7TextConfig, transformers 5.
+    HfFamily{.model_type = "llama4_text",
+             .experts = true,
+             .query_key_norm = true,
+             .norm_kind = QueryKeyNorm::weightless,
+             .score = RouterScore::sigmoid,
+             .normalised = false,
+             .rope_theta = 500000.0,
+             .norm_epsilon = 1e-5,
+             .defaults = {.heads = 40,
+                          .key_value_heads = 8,
+                          .head_dim = 128,
+                          .vocab = 202048,
+                          .positions = 131072},
+             .own = &kHfLlama4Keys},
+    HfFamily{.model_type = "step3p5",
+             .experts = true,
+             .query_key_norm = true,
+             .shared_width = "share_expert_dim",
+             .shared_gate = false,
+             .norm_epsilon = 1e-5,
+             .defaults = {.heads = 64,
+                          .key_value_heads = 8,
+                          .head_dim = 128,
+                          .vocab = 128815,
+                          .positions = 128000},
+             .own = &kHfStepKeys},
+    HfFamily{.model_type = "step3p7",
+             .experts = true,
+             .query_key_norm = true,
+             .shared_width = "share_expert_dim",
+             .shared_gate = false,
+             .norm_epsilon = 1e-5,
+             .defaults = {.heads = 64,
+                          .key_value_heads = 8,
+                          .head_dim = 128,
+                          .vocab = 128815,
+                          .positions = 128000},
+             .own = &kHfStepKeys},
+    HfFamily{.model_type = "gpt_oss", .experts = true, .attention_bias = true, .gpt_oss = true},
+};
+
+}  // namespace
+
+const HfFamily* find_hf_family(const std::string& model_type) {
+  const auto* found = std::find_if(kHfFamilies.begin(), kHfFamilies.end(), [&](const auto& family) {
+    return model_type == family.model_type;
+  });
+  return found == kHfFamilies.end() ? nullptr : found;
+}
+
+std::vector<std::string> hf_family_names() {
+  std::vector<std::string> names = {"gpt2"};
+  for (const HfFamily& family : kHfFamilies) names.emplace_back(family.model_type);
+  return names;
+}
+
+}  // namespace shardsim
