@@ -144,8 +144,8 @@ inline ModelOptions small_model(std::string_view name, DType dtype = DType::fp64
     return with_attention_of_today(options, QueryKeyNorm::weightless);
   }
   if (name == "llama with growing queries") {
-    options.query_key_norm = QueryKeyNorm::per_head;
-    options.norm_epsilon = 0.01;  // As with_mixers().
+    options.head_dim = 4;
+    options.query_key_norm = QueryKeyNorm::whole;
     options.query_temperature = {0.5, 2};
     options.layers = {{.has_rotary = false}, {}};
     return options;
