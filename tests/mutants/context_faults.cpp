@@ -65,6 +65,12 @@ class ForgetfulModel final : public ModelWrapper {
     return inner_.forward(module, {runtime, context.parameters, context.parallel, context.later},
                           input, batch, saved);
   }
+  Tensor backward(int module, const ModelContext& context, const Tensor& output_gradient,
+                  const Batch& batch, Saved& saved) const override {
+    ForgetfulRuntime runtime(context.runtime, name_);
+    return inner_.backward(module, {runtime, context.parameters, context.parallel, context.later},
+                           output_gradient, batch, saved);
+  }
 
  private:
   std::string name_;

@@ -17,7 +17,7 @@ namespace shardsim::test {
 namespace {
 
 // Three ranks share samples of a small model of this name.
-TrainingCase case_of(const char* name, ContextAttention form) {
+TrainingCase shared_case(const char* name, ContextAttention form) {
   TrainingCase c;
   c.name = name;
   c.model = small_model(name);
@@ -28,7 +28,7 @@ TrainingCase case_of(const char* name, ContextAttention form) {
 }
 
 // Held against the reference of TrainingCase.
-double error_of(const TrainingCase& c) {
+double error_in(const TrainingCase& c) {
   return worst_error(merge(c, run(c), 0), train_alone(c)[0]).value;
 }
 
@@ -38,10 +38,10 @@ double error_without(const std::string& operation, TrainingCase c) {
       return without_operation(*part.model, operation);
     };
   }
-  return error_of(c);
+  return error_in(c);
 }
 
-Detector finder_of(double error) { return error > 1e-9 ? Detector::oracle : Detector::nobody; }
+Detector found_by_error(double error) { return error > 1e-9 ? Detector::oracle : Detector::nobody; }
 
 }  // namespace
 
@@ -55,21 +55,21 @@ TEST_CASE("P56: every mutant of context parallelism is found") {
 }
 
 TEST_CASE("P56: results of blocks that are not merged, or not packed, are found") {
-  const TrainingCase right = case_of("llama", ContextAttention::ring);
-  CHECK(finder_of(error_of(right)) == Detector::nobody);
+  const TrainingCase right = shared_case("llama", ContextAttention::ring);
+  CHECK(found_by_error(error_in(right)) == Detector::nobody);
   for (const char* operation : {"attention_merge", "pack_keys_and_values", "attention"}) {
     INFO(operation);
-    count_mutant(Detector::oracle, finder_of(error_without(operation, right)));
+    count_mutant(Detector::oracle, found_by_error(error_without(operation, right)));
   }
 }
 
 TEST_CASE("P56: queries that do not grow, or by another position than theirs, are found") {
   for (const ContextAttention form : {ContextAttention::ring, ContextAttention::all_gather}) {
-    const TrainingCase right = case_of("llama with growing queries", form);
-    CHECK(finder_of(error_of(right)) == Detector::nobody);
+    const TrainingCase right = shared_case("llama with growing queries", form);
+    CHECK(found_by_error(error_in(right)) == Detector::nobody);
     for (const char* operation : {"query_temperature", "query_temperature_backward"}) {
       INFO(operation);
-      count_mutant(Detector::oracle, finder_of(error_without(operation, right)));
+      count_mutant(Detector::oracle, found_by_error(error_without(operation, right)));
     }
     // The last rank has the middle of each sample, positions 4 to 7. In runs of 3 positions instead
     // of 2, these have the factors of positions before them.
@@ -80,7 +80,7 @@ TEST_CASE("P56: queries that do not grow, or by another position than theirs, ar
       if (rank == right.mesh.cp - 1) options.query_temperature.floor = 3;
       return make_model(options);
     };
-    count_mutant(Detector::oracle, finder_of(error_of(wrong)));
+    count_mutant(Detector::oracle, found_by_error(error_in(wrong)));
   }
 }
 

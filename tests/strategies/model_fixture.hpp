@@ -143,11 +143,9 @@ inline ModelOptions small_model(std::string_view name, DType dtype = DType::fp64
   if (name == "llama without norm weights") {
     return with_attention_of_today(options, QueryKeyNorm::weightless);
   }
-  if (name == "llama with growing queries") {
-    options.query_key_norm = QueryKeyNorm::per_head;
-    options.norm_epsilon = 0.01;  // As with_mixers().
-    options.query_temperature = {0.5, 2};
-    options.layers = {{.has_rotary = false}, {}};
+  if (name == "llama with growing queries") {  // Its second layer has no rotary positions.
+    options = with_attention_of_today(options, QueryKeyNorm::whole);
+    options.query_temperature = {0.2, 2};
     return options;
   }
   if (name == "latent llama") return with_latents(options, 7);
