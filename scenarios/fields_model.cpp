@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <vector>
+
 #include "scenarios/field_table.hpp"
 
 namespace shardsim {
@@ -8,6 +11,14 @@ template <typename Member>
 Field latent_field(const char* path, Member member) {
   return model_field(path, member).acts_when("kv_lora_rank is more than 0", [](const Scenario& s) {
     return s.model.is_latent();
+  });
+}
+
+// Whether some layer attends without rotary positions.
+bool has_unturned_attention(const Scenario& s) {
+  const std::vector<LayerSpec>& layers = s.model.layers;
+  return !s.model.is_latent() && std::any_of(layers.begin(), layers.end(), [](const auto& layer) {
+    return layer.mixer == Mixer::attention && !layer.rotary;
   });
 }
 
@@ -182,6 +193,25 @@ std::vector<Field> plain_fields() {
               "positions. All heads share its weight of head_dim elements (Qwen3). whole: the same "
               "over all heads together, with a weight for each element (OLMo 2). weightless: over "
               "each head, behind rotary positions, in layers that have these (Llama 4)."),
+      model_field("model.query_temperature_scale", &M::query_temperature_scale)
+          .range(0, 1e6)
+          .or_else("0")
+          .same_as({{"Hugging Face", "attn_scale"}})
+          .acts_when("some layer has no rotary positions, and kv_lora_rank is 0",
+                     has_unturned_attention)
+          .doc(
+              "Llama only, in layers without rotary positions. The query at position p, from 0 on, "
+              "is multiplied by 1 + this x ln(1 + floor((p + 1) / query_temperature_floor)) (Llama "
+              "4). 0: queries stay."),
+      model_field("model.query_temperature_floor", &M::query_temperature_floor)
+          .range(1, kTwoTo24)
+          .unit("tokens")
+          .or_else("8192")
+          .same_as({{"Hugging Face", "floor_scale"}})
+          .acts_when("query_temperature_scale is more than 0",
+                     [](const Scenario& s) { return s.model.query_temperature_scale > 0; })
+          .of_values()
+          .doc("Neighbouring positions whose queries are multiplied by the same factor."),
       model_field("model.query_key_value_bias", &M::query_key_value_bias)
           .derived("true for gpt2, else false")
           .same_as({{"Megatron-LM", "add_qkv_bias"}})

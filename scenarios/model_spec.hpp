@@ -50,6 +50,8 @@ struct ModelSpec {
   DeltaNetOptions delta_net;      // of layers that mix by it
   MambaOptions mamba;             // of layers that mix by it
   QueryKeyNorm query_key_norm{};  // none
+  double query_temperature_scale = 0;        // llama, layers without rotary positions; 0: none
+  std::int64_t query_temperature_floor = 0;  // positions with one factor
   bool query_key_value_bias = false;
   bool attention_out_bias = false;
   bool attention_output_gate = false;

@@ -261,6 +261,8 @@ void resolve_attention_choices(Reading& r) {
   for (const Choice& choice :
        {Choice{"model.query_key_norm", m.query_key_norm != QueryKeyNorm::none,
                "norms of queries and keys", true},
+        Choice{"model.query_temperature_scale", m.query_temperature_scale > 0,
+               "layers without rotary positions, whose queries grow", true},
         Choice{"model.attention_output_gate", m.attention_output_gate, "gate of attention", true},
         Choice{"model.attention_scale", m.attention_scale > 0, "scores to scale", false},
         Choice{"model.attention_logit_cap", m.attention_logit_cap > 0, "scores to cap", false},

@@ -99,6 +99,9 @@ void add_attention(const ModelSpec& model, Flags& flags) {
   if (model.query_key_norm == QueryKeyNorm::whole) {
     flags.note("Megatron-LM norms each head alone (query_key_norm whole)");
   }
+  if (model.query_temperature_scale > 0) {
+    flags.note("Megatron-LM does not scale queries by position (query_temperature_scale)");
+  }
   if (model.attention_output_gate) flags.flag("attention-output-gate");
   if (model.attention_scale > 0 && !model.is_latent())
     flags.flag("softmax-scale", fmt::format("{}", model.attention_scale));

@@ -102,8 +102,9 @@ std::string cause_of_hf_expert_layers(ForeignObject& config) {
   for (const char* key : {"mlp_layer_types", "first_k_dense_replace", "moe_layer_start_index"}) {
     if (config.has(key) && config.written(key) != "0") return key;
   }
-  for (const char* key : {"mlp_only_layers", "decoder_sparse_step", "moe_layer_freq",
-                          "moe_layer_interval", "moe_layer_end_index"}) {
+  for (const char* key :
+       {"mlp_only_layers", "decoder_sparse_step", "moe_layer_freq", "moe_layer_interval",
+        "moe_layer_end_index", "moe_layers", "interleave_moe_layer_step", "moe_layers_enum"}) {
     if (config.has(key) && config.written(key) != "[]" && config.written(key) != "1") return key;
   }
   return "model_type";

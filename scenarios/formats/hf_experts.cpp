@@ -27,8 +27,8 @@ void write_router(ForeignObject& config, const HfModel& model, Import& import) {
     take_under(config, {"norm_topk_prob"}, "model.moe_router_normalised", false, import);
   }
   if (router.scaling_factor != 1.0) {
-    take_under(config, {"routed_scaling_factor"}, "model.moe_router_scaling_factor",
-               router.scaling_factor, import);
+    take_under(config, {"routed_scaling_factor", "moe_router_scaling_factor"},
+               "model.moe_router_scaling_factor", router.scaling_factor, import);
   }
   if (router.has_groups()) {
     take_under(config, {"n_group"}, "model.moe_router_num_groups", router.num_groups, import);
@@ -57,7 +57,7 @@ void take_under(ForeignObject& config, const std::vector<std::string>& keys,
 void write_hf_experts(ForeignObject& config, const HfModel& model, Import& import) {
   take_under(config, {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"},
              "model.num_experts", model.num_experts, import);
-  take_under(config, {"num_experts_per_tok", "num_experts_per_token", "moe_k"},
+  take_under(config, {"num_experts_per_tok", "num_experts_per_token", "moe_k", "moe_top_k"},
              "model.num_experts_per_token", model.experts_per_token, import);
   take_under(config, {"moe_intermediate_size", "intermediate_size"}, "model.moe_ffn_hidden_size",
              model.expert_ffn, import);
@@ -75,8 +75,15 @@ void write_hf_experts(ForeignObject& config, const HfModel& model, Import& impor
     import.derive({"model_type", model.model_type}, "model.moe_expert_bias", true);
     import.derive({"model_type", model.model_type}, "model.moe_router_logit_bias", true);
   }
+  if (model.weight_on_input) {
+    import.derive({"model_type", model.model_type}, "model.moe_weight_on_input", true);
+  }
   write_router(config, model, import);
-  if (const auto coefficient = config.number("router_aux_loss_coef")) {
+  if (!model.reads_aux_loss) {
+    if (config.has("router_aux_loss_coef")) {
+      import.ignore(config.at("router_aux_loss_coef"), "its code in transformers does not read it");
+    }
+  } else if (const auto coefficient = config.number("router_aux_loss_coef")) {
     const double ours = *coefficient * static_cast<double>(model.experts_per_token) /
                         static_cast<double>(model.num_layers);
     import.derive(config.at("router_aux_loss_coef"), "model.moe_aux_loss_coeff", ours,

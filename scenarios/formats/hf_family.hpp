@@ -20,6 +20,22 @@ struct HfDefaults {
   std::int64_t positions = 0;
 };
 
+class ForeignObject;
+class Import;
+struct HfModel;
+
+/// Keys that a family alone has, beside those of all families.
+struct HfOwnKeys {
+  /// Reads them. REQUIRES: all else is read.
+  void (*read)(ForeignObject& config, HfModel& model);
+  /// Adds what no scenario can express of them, in sentences without a full stop.
+  void (*add_limits)(ForeignObject& config, const HfModel& model, std::vector<std::string>& list);
+  /// Rows and fields, beside those of all families.
+  void (*write)(ForeignObject& config, const HfModel& model, Import& import);
+};
+extern const HfOwnKeys kHfLlama4Keys;
+extern const HfOwnKeys kHfStepKeys;
+
 /// Properties of a family that the file does not give.
 struct HfFamily {
   const char* model_type = "";
@@ -43,9 +59,11 @@ struct HfFamily {
   bool only_experts = false;   ///< No layer has a dense MLP, and the file no width of one.
   /// Its name for the width of the shared experts together.
   const char* shared_width = "shared_expert_intermediate_size";
-  bool shared_gate = true;    ///< If the file has that width.
-  bool shared_alone = false;  ///< Without experts, the shared one is each layer's MLP.
+  bool shared_gate = true;     ///< If the file has that width.
+  bool shared_alone = false;   ///< Without experts, the shared one is each layer's MLP.
+  double norm_epsilon = 1e-6;  ///< If the file does not say it.
   HfDefaults defaults = {};
+  const HfOwnKeys* own = nullptr;
 };
 
 /// Null: an unknown model_type.

@@ -61,6 +61,8 @@ constexpr const char* kOfTheLibrary[] = {"architectures",
                                          "_attn_implementation_autoset",
                                          "_experts_implementation",
                                          "use_cache",
+                                         "cache_implementation",
+                                         "for_llm_compressor",
                                          "return_dict",
                                          "return_dict_in_generate",
                                          "output_attentions",
@@ -149,19 +151,17 @@ constexpr const char* kOfPositions[] = {"max_position_embeddings",
                                         "rope_scaling_factor",
                                         "rope_ntk_alpha",
                                         "rotary_base",
+                                        "yarn_only_types",
                                         "use_mrope",
                                         "mrope_section",
                                         "mrope_interleaved",
                                         "indexer_rope_interleave"};
 
 // They say how another program splits or computes the model.
-constexpr const char* kOfOtherPrograms[] = {"pretraining_tp",
-                                            "ep_size",
-                                            "router_dtype",
-                                            "mamba_ssm_dtype",
-                                            "mamba_ssm_cache_dtype",
-                                            "use_mamba_kernels",
-                                            "moe_shared_expert_overlap",
+constexpr const char* kOfOtherPrograms[] = {"pretraining_tp",    "ep_size",
+                                            "router_dtype",      "need_fp32_gate",
+                                            "mamba_ssm_dtype",   "mamba_ssm_cache_dtype",
+                                            "use_mamba_kernels", "moe_shared_expert_overlap",
                                             "moe_use_aux_free"};
 
 // Where the readers have asked for what these would change, they say it again.
@@ -230,6 +230,7 @@ struct HfNeutral {
 
 constexpr std::array kNeutral = {
     HfNeutral{"scale_attn_weights", "true"},
+    HfNeutral{"att_impl_type", "\"GQA\""},
     HfNeutral{"moe_layer_end_index", "-1"},
     HfNeutral{"hidden_act", "\"silu\""},
     HfNeutral{"hidden_act", "\"swish\""},

@@ -67,7 +67,10 @@ std::vector<std::string> names_of_letters(ForeignObject& config, const std::stri
 
 void refuse_count(ForeignObject& config, const std::string& key, std::size_t entries,
                   std::int64_t num_layers) {
-  if (static_cast<std::int64_t>(entries) == num_layers) return;
+  const auto listed = static_cast<std::int64_t>(entries);
+  const std::int64_t depths = config.integer("num_nextn_predict_layers", kForeignCount).value_or(0);
+  // Blocks of multi-token prediction come behind the layers.
+  if (listed == num_layers || listed == num_layers + depths) return;
   config.refuse(
       "E1346", key,
       fmt::format("{} has {} entries for {} layers", config.name_of(key), entries, num_layers),
@@ -127,18 +130,29 @@ void read_kinds(ForeignObject& config, const HfFamily& family, std::vector<HfLay
 
 void read_rotary(ForeignObject& config, const HfFamily& family, std::vector<HfLayer>& layers) {
   const auto num_layers = static_cast<std::int64_t>(layers.size());
+  const HfPattern pattern = read_hf_pattern(config, family.model_type);
+  if (const auto* bases = hf_list_of(config, "rope_theta", num_layers)) {
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const double base = bases->at(i).number().value_or(0.0);
+      if (base != bases->front().number().value_or(0.0)) layers[i].rope_theta = base;
+    }
+  }
   // Its ones are the layers that have rotary positions.
   if (const auto* rotary = hf_list_of(config, "no_rope_layers", num_layers)) {
     for (std::size_t i = 0; i < layers.size(); ++i) {
       layers[i].rotary = rotary->at(i).number().value_or(1.0) != 0.0;
     }
     (void)config.integer("no_rope_layer_interval", kForeignDegree);  // The list was made from it.
-  } else if (config.has("no_rope_layer_interval") || std::string(family.model_type) == "smollm3") {
-    constexpr std::int64_t kInterval = 4;  // SmolLM3Config's own.
-    const std::int64_t every =
-        config.integer("no_rope_layer_interval", kForeignDegree).value_or(kInterval);
+  } else if (config.has("no_rope_layer_interval") || pattern.unturned_period > 0) {
+    const std::int64_t every = config.integer("no_rope_layer_interval", kForeignDegree)
+                                   .value_or(std::max<std::int64_t>(pattern.unturned_period, 1));
     for (std::int64_t i = every - 1; i < num_layers; i += every) {
       layers[static_cast<std::size_t>(i)].rotary = false;
+    }
+  }
+  if (pattern.chunk > 0 && !config.has("layer_types")) {
+    for (HfLayer& layer : layers) {
+      if (layer.rotary) layer.attention = "chunked";
     }
   }
   if (family.rotary || config.text("position_embedding_type").value_or("") == "rope") return;
@@ -171,7 +185,7 @@ std::string cause_of(ForeignObject& config, const std::vector<HfLayer>& layers,
 const std::vector<JsonValue>* hf_list_of(ForeignObject& config, const std::string& key,
                                          std::int64_t num_layers) {
   const JsonValue* list = config.find(key);
-  if (list == nullptr || !list->is_array()) return nullptr;
+  if (list == nullptr || !list->is_array() || list->array().empty()) return nullptr;
   refuse_count(config, key, list->array().size(), num_layers);
   return &list->array();
 }
@@ -243,7 +257,8 @@ void write_hf_layers(ForeignObject& config, const std::vector<HfLayer>& layers,
   }
   const std::int64_t window = config.integer("sliding_window", kForeignNumber)
                                   .value_or(read_hf_pattern(config, family.model_type).window);
-  const std::int64_t chunk = config.integer("attention_chunk_size", kForeignNumber).value_or(0);
+  const std::int64_t chunk = config.integer("attention_chunk_size", kForeignNumber)
+                                 .value_or(read_hf_pattern(config, family.model_type).chunk);
   std::vector<ImportItem> items;
   for (const HfLayer& layer : layers) {
     ImportItem& item = items.emplace_back();

@@ -64,8 +64,8 @@ bool has_experts(ForeignObject& config, const HfFamily& family) {
 void read_experts(ForeignObject& config, const HfFamily& family, HfRequired& required,
                   HfModel& model) {
   model.num_experts = required.integer({kNumExperts.begin(), kNumExperts.end()}, kForeignCount);
-  model.experts_per_token =
-      required.integer({"num_experts_per_tok", "num_experts_per_token", "moe_k"}, kForeignCount);
+  model.experts_per_token = required.integer(
+      {"num_experts_per_tok", "num_experts_per_token", "moe_k", "moe_top_k"}, kForeignCount);
   model.expert_ffn = config.integer("moe_intermediate_size", kForeignSize).value_or(model.ffn);
   for (const char* key : {"n_shared_experts", "moe_num_shared_experts"}) {
     const std::int64_t shared = config.integer(key, kForeignCount).value_or(0);
@@ -81,8 +81,11 @@ void read_experts(ForeignObject& config, const HfFamily& family, HfRequired& req
 
 void read_rope(ForeignObject& config, const HfFamily& family, HfModel& model) {
   ForeignObject parameters = config.inner("rope_parameters");
-  model.rope_theta = config.number("rope_theta")
-                         .value_or(parameters.number("rope_theta").value_or(family.rope_theta));
+  const JsonValue* theta = config.find("rope_theta");
+  const bool is_list = theta != nullptr && theta->is_array() && !theta->array().empty();
+  const double otherwise = parameters.number("rope_theta").value_or(family.rope_theta);
+  model.rope_theta = is_list ? theta->array().front().number().value_or(otherwise)
+                             : config.number("rope_theta").value_or(otherwise);
   const double part =
       config.number("partial_rotary_factor")
           .value_or(parameters.number("partial_rotary_factor").value_or(family.rotary_part));
@@ -156,7 +159,9 @@ std::int64_t HfModel::num_parameters() const {
 }
 
 std::int64_t HfModel::prediction_parameters() const {
-  return 2 * hidden * hidden + 3 * hidden + layer_parameters(layers.back());
+  HfLayer last = layers.back();
+  if (dense_prediction) last.feed_forward = FeedForward::dense;
+  return 2 * hidden * hidden + 3 * hidden + layer_parameters(last);
 }
 
 // Throws ScenarioError E1354: keys are missing, all of them at once.
@@ -199,8 +204,7 @@ HfModel read_hf_model(ForeignObject& config, const HfFamily& family, bool tied,
     if (const auto size = config.integer(key, kForeignSize)) model.head_dim = *size;
   }
   model.tied = config.truth("tie_word_embeddings").value_or(tied);
-  constexpr double kEpsilon = 1e-6;
-  model.norm_epsilon = kEpsilon;
+  model.norm_epsilon = family.norm_epsilon;
   for (const char* key : {"rms_norm_eps", "layer_norm_eps", "norm_eps", "layer_norm_epsilon"}) {
     if (const auto epsilon = config.number(key)) model.norm_epsilon = *epsilon;
   }
@@ -222,6 +226,7 @@ HfModel read_hf_model(ForeignObject& config, const HfFamily& family, bool tied,
   }
   read_latent(config, model);
   read_rope(config, family, model);
+  if (family.own != nullptr) family.own->read(config, model);
   return model;
 }
 

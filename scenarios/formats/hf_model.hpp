@@ -48,8 +48,12 @@ struct HfModel {
   std::int64_t expert_ffn = 0;
   std::int64_t shared_ffn = 0;
   bool shared_gate = false;
-  std::string shared_width;  ///< The key of the shared width; empty: the file counts experts.
-  bool expert_bias = false;  ///< On an expert's projections and on the router.
+  std::string shared_width;       ///< The key of the shared width; empty: the file counts experts.
+  bool expert_bias = false;       ///< On an expert's projections and on the router.
+  bool dense_prediction = false;  ///< Blocks of multi-token prediction have a dense MLP.
+  bool weight_on_input = false;   ///< An expert's weight is on its input.
+  bool reads_aux_loss = true;     ///< Its code in transformers reads router_aux_loss_coef.
+  const char* ffn_key = "intermediate_size";  ///< Name of the width of dense MLPs.
   RouterOptions router;  ///< Its bias_update_rate is 1 if there is a bias: no file has the rate.
   // Multi-head latent attention; 0 if there is none.
   std::int64_t key_value_rank = 0;
@@ -57,6 +61,9 @@ struct HfModel {
   std::int64_t nope_dim = 0;
   std::int64_t rope_dim = 0;
   std::int64_t value_dim = 0;
+  // Queries of layers without rotary positions, see QueryTemperature.
+  double query_scale = 0.0;
+  std::int64_t query_floor = 0;
 
   [[nodiscard]] bool is_latent() const { return key_value_rank > 0; }
   [[nodiscard]] bool mixes_by(Mixer mixer) const {

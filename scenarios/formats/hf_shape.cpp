@@ -24,7 +24,9 @@ struct HfShapeFamily {
   bool scales_embedding = false;  // By sqrt(hidden_size).
   double query_scalar = 0.0;      // query_pre_attn_scalar.
   double logit_scale = 1.0;
-  std::int64_t period = 0;  // See HfPattern.
+  std::int64_t period = 0;           // See HfPattern,
+  std::int64_t unturned_period = 0;  // and here.
+  std::int64_t chunk = 0;
   bool full_turn = true;
   double sliding_rope_theta = 0.0;
 };
@@ -71,6 +73,10 @@ constexpr std::array kShapeFamilies = {
     HfShapeFamily{.model_type = "qwen3_5_text", .zero_centred = true},
     HfShapeFamily{.model_type = "qwen3_5_moe_text", .zero_centred = true},
     HfShapeFamily{.model_type = "nemotron_h", .activation = Activation::squared_relu},
+    HfShapeFamily{.model_type = "smollm3", .unturned_period = 4},
+    HfShapeFamily{.model_type = "llama4_text", .unturned_period = 4, .chunk = 8192},
+    HfShapeFamily{.model_type = "step3p5", .zero_centred = true},
+    HfShapeFamily{.model_type = "step3p7", .zero_centred = true},
     HfShapeFamily{.model_type = "nemotron",
                   .activation = Activation::squared_relu,
                   .norm = NormKind::layer,
@@ -190,7 +196,10 @@ void add_hf_shape_limits(ForeignObject& config, const std::string& model_type,
 
 HfPattern read_hf_pattern(ForeignObject& config, const std::string& model_type) {
   const HfShapeFamily& family = family_of(model_type);
-  HfPattern pattern{.period = family.period, .full_turn = family.full_turn};
+  HfPattern pattern{.period = family.period,
+                    .full_turn = family.full_turn,
+                    .unturned_period = family.unturned_period,
+                    .chunk = family.chunk};
   if (family.period == 0) return pattern;
   // EXAONE 4's small models have no windows, and rotary positions everywhere.
   if (model_type == "exaone4" && !config.has("sliding_window")) return {};

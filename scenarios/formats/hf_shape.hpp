@@ -47,10 +47,14 @@ void add_hf_shape_limits(ForeignObject& config, const std::string& model_type,
 
 /// Which layers of a family see everything, where its file has no list of layers.
 struct HfPattern {
-  std::int64_t period = 0;          ///< The last layer of so many; 0: no such rule.
-  bool full_turn = true;            ///< These layers have rotary positions.
-  double sliding_rope_theta = 0.0;  ///< Base of the other layers; 0: the model's.
-  std::int64_t window = 0;          ///< If the file does not say it.
+  std::int64_t period = 0;           ///< The last layer of so many; 0: no such rule.
+  bool full_turn = true;             ///< These layers have rotary positions.
+  double sliding_rope_theta = 0.0;   ///< Base of the other layers; 0: the model's.
+  std::int64_t window = 0;           ///< If the file does not say it.
+  std::int64_t unturned_period = 0;  ///< Each last layer of so many has no rotary positions.
+  /// Positions of a chunk, if the file does not say it. Without a list of kinds, layers with rotary
+  /// positions attend in chunks. 0: none does.
+  std::int64_t chunk = 0;
 };
 [[nodiscard]] HfPattern read_hf_pattern(ForeignObject& config, const std::string& model_type);
 

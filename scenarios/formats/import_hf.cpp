@@ -109,8 +109,8 @@ void write_heads(ForeignObject& config, const HfModel& model, Import& import) {
                   plain.heads, "heads of an even size that divide hidden_size");
   }
   if (plain.groups == model.key_value_heads) {
-    take_under(config, {"num_key_value_heads"}, "model.num_query_groups", model.key_value_heads,
-               import);
+    take_under(config, {"num_key_value_heads", "num_attention_groups"}, "model.num_query_groups",
+               model.key_value_heads, import);
   } else {
     import.derive({"num_key_value_heads", std::to_string(model.key_value_heads)},
                   "model.num_query_groups", plain.groups, "they divide the heads");
@@ -128,6 +128,13 @@ void write_prediction(ForeignObject& config, const HfModel& model, Import& impor
   for (const char* key : {"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"}) {
     const std::int64_t depths = config.integer(key, kForeignCount).value_or(0);
     if (depths == 0 || is_off) continue;
+    if (model.dense_prediction && model.layers.back().feed_forward != FeedForward::dense) {
+      import.warn(config.at(key),
+                  fmt::format("left out: {} parameters beside the model's {}, in blocks with dense "
+                              "MLPs (here they are as the last layer is)",
+                              depths * model.prediction_parameters(), model.num_parameters()));
+      continue;
+    }
     import.derive(config.at(key), "model.mtp_num_layers", depths,
                   fmt::format("{} parameters beside the model's {}",
                               depths * model.prediction_parameters(), model.num_parameters()));
@@ -144,6 +151,7 @@ std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily&
   if (family.linear != Mixer::none) add_hf_linear_limits(config, family, model, list);
   add_hf_shape_limits(config, model.model_type, list);
   if (model.num_experts > 0) add_hf_expert_limits(config, model, list);
+  if (family.own != nullptr) family.own->add_limits(config, model, list);
   return list;
 }
 
@@ -155,7 +163,7 @@ void write_dense_width(ForeignObject& config, const HfFamily& family, const HfMo
   } else if (family.shared_alone && model.num_experts == 0) {
     take_under(config, {family.shared_width}, "model.ffn_hidden_size", model.ffn, import);
   } else {
-    take_under(config, {"intermediate_size"}, "model.ffn_hidden_size", model.ffn, import);
+    take_under(config, {model.ffn_key}, "model.ffn_hidden_size", model.ffn, import);
   }
 }
 
@@ -206,6 +214,7 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
   }
   if (model.num_experts > 0) write_hf_experts(config, model, import);
   if (family.linear != Mixer::none) write_hf_linear(config, model, import);
+  if (family.own != nullptr) family.own->write(config, model, import);
   write_hf_layers(config, model.layers, family, import);
   write_prediction(config, model, import);
 }

@@ -168,6 +168,7 @@ ModelOptions model_options_of(const Scenario& scenario, const Software* software
   options.rope_theta = model.rope_theta;
   options.rotary_dim = model.rotary_dim;
   options.query_key_norm = model.query_key_norm;
+  options.query_temperature = {model.query_temperature_scale, model.query_temperature_floor};
   options.query_key_value_bias = model.query_key_value_bias;
   options.attention_out_bias = model.attention_out_bias;
   options.attention_output_gate = model.attention_output_gate;

@@ -56,6 +56,13 @@ NormForm norm_form(const ModelOptions& options) {
 }
 
 void require_shape(const ModelOptions& options) {
+  const QueryTemperature& temperature = options.query_temperature;
+  if (!(temperature.scale >= 0.0) || temperature.floor < 1) {
+    throw UsageError("E0629",
+                     concat("queries are to grow by ", temperature.scale, " times a logarithm of ",
+                            "runs of ", temperature.floor, " positions"),
+                     "choose a scale of 0, for none, or more, and a floor of 1 or more");
+  }
   if (options.activation.kind == Activation::relu) {
     throw UsageError("E0629", "family llama has no feed-forward with a plain ReLU",
                      "use activation squared_relu, or family mlp");

@@ -15,6 +15,7 @@
 #include "strategies/model/linear_mixer_options.hpp"
 #include "strategies/model/model.hpp"
 #include "strategies/model/model_norm.hpp"
+#include "strategies/model/query_temperature.hpp"
 #include "strategies/model/routing.hpp"
 
 // The families of models, by name. A new family is one file and one row in make_model.cpp.
@@ -60,6 +61,7 @@ struct ModelOptions {
   double rope_theta = 10000.0;                        ///< llama.
   std::int64_t rotary_dim = 0;                        ///< llama; 0: the whole head.
   QueryKeyNorm query_key_norm = QueryKeyNorm::none;   ///< llama.
+  QueryTemperature query_temperature = {};            ///< llama, in layers without rotary.
   bool query_key_value_bias = false;                  ///< llama; gpt2 has it.
   bool attention_out_bias = false;                    ///< llama; gpt2 has it.
   bool attention_output_gate = false;                 ///< llama: see output_gate_forward.

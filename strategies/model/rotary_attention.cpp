@@ -79,7 +79,13 @@ void RotaryAttention::forward_qkv(const Pass& pass, Tensor entered, BranchInput&
   entered = {};
   x.drop_recomputed();
   if (norms_.come_first()) forward_norms(pass, kept);
-  if (!has_rotary(pass)) return;
+  if (!has_rotary(pass)) {
+    const QueryTemperature& temperature = options_.query_temperature;
+    if (temperature.acts()) {
+      query_temperature_forward(pass.runtime, kept[q], temperature, pass.part);
+    }
+    return;
+  }
   rotary_forward(pass.runtime, kept[q], rotary(pass), pass.part);
   rotary_forward(pass.runtime, kept[k], rotary(pass), pass.part);
   if (norms_.come_last()) forward_norms(pass, kept);
@@ -114,6 +120,8 @@ ColumnLinears RotaryAttention::backward_qkv(const Pass& pass, Qkv gradients,
     if (norms_.come_last()) backward_norms(pass, gradients, kept);
     rotary_backward(pass.runtime, gradients[0], rotary(pass), pass.part);
     rotary_backward(pass.runtime, gradients[1], rotary(pass), pass.part);
+  } else if (options_.query_temperature.acts()) {
+    query_temperature_backward(pass.runtime, gradients[0], options_.query_temperature, pass.part);
   }
   if (norms_.come_first()) backward_norms(pass, gradients, kept);
   const bool has_bias = options_.query_key_value_bias;

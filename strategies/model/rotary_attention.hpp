@@ -8,7 +8,8 @@
 #include "strategies/model/self_attention.hpp"
 
 // Attention with rotary positions and grouped query heads; where asked for, biases, norms of
-// queries and keys, sinks, and a gate of the output. Layers may have no rotary positions.
+// queries and keys, sinks, and a gate of the output. Layers may have no rotary positions, and
+// queries that grow with their position instead.
 namespace shardsim {
 
 /// Its parameters in a block, in order; backward reports them in reverse. Biases stand behind their

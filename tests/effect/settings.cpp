@@ -177,6 +177,9 @@ std::vector<Home> homes() {
                                           "model.mamba_num_heads=4",
                                           "model.mamba_head_dim=4",
                                           "model.mamba_state_size=6"};
+  const std::vector<std::string> unturned = {exact, "model.layers_cycle=true",
+                                             R"(model.layers=[{"rotary": false}])"};
+  const std::vector<std::string> growing = beside(unturned, {"model.query_temperature_scale=0.5"});
   return {
       {"model.kv_lora_rank", "verify", {latent, "", "8"}},
       {"model.qk_nope_head_dim", "verify", {latent, "", "3"}},
@@ -197,6 +200,8 @@ std::vector<Home> homes() {
       {"model.layers[].rope_theta",
        "verify",
        {{exact, "model.layers_cycle=true"}, "[{}]", R"([{"rope_theta": 50}])"}},
+      {"model.query_temperature_scale", "verify", {unturned, "", "0.5"}},
+      {"model.query_temperature_floor", "verify", {growing, "4", "3"}},
       {"model.moe_router_score", "verify", {routed, "", "sigmoid"}},
       {"model.moe_router_normalised", "verify", {routed, "", "false"}},
       {"model.moe_router_scaling_factor", "verify", {routed, "", "2"}},

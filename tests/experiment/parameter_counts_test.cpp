@@ -66,6 +66,8 @@ TEST_CASE("Parameters and active ones are the published") {
       {"deepseek-v3", {671'026'419'200, 37.55}},
       {"deepseek-v2-lite", {15'706'484'224, 2.66}},
       {"kimi-k2", {1'026'408'232'448, 32.86}},
+      {"llama-4-scout", {107'769'861'120, 17.17}},
+      {"llama-4-maverick", {400'711'848'960, 17.18}},
       {"gpt-oss-120b", {116'829'156'672, 5.71}},
       {"gemma-3-27b", {27'009'346'304, 0}},
       {"qwen3-next-80b-a3b", {79'674'391'296, 3.87}},

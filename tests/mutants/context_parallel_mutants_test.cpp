@@ -16,21 +16,32 @@
 namespace shardsim::test {
 namespace {
 
-// Held against the reference of TrainingCase.
-double error_without(const std::string& operation, ContextAttention form) {
+// Three ranks share samples of a small model of this name.
+TrainingCase shared_case(const char* name, ContextAttention form) {
   TrainingCase c;
-  c.name = "llama";
-  c.model = small_model("llama");
+  c.name = name;
+  c.model = small_model(name);
   c.model.seq_len = 12;
   c.model.context_attention = form;
   c.mesh = {.cp = 3};
+  return c;
+}
+
+// Held against the reference of TrainingCase.
+double error_in(const TrainingCase& c) {
+  return worst_error(merge(c, run(c), 0), train_alone(c)[0]).value;
+}
+
+double error_without(const std::string& operation, TrainingCase c) {
   if (!operation.empty()) {
     c.model_of_rank = [&](const ModelPart& part, int) {
       return without_operation(*part.model, operation);
     };
   }
-  return worst_error(merge(c, run(c), 0), train_alone(c)[0]).value;
+  return error_in(c);
 }
+
+Detector found_by_error(double error) { return error > 1e-9 ? Detector::oracle : Detector::nobody; }
 
 }  // namespace
 
@@ -44,13 +55,32 @@ TEST_CASE("P56: every mutant of context parallelism is found") {
 }
 
 TEST_CASE("P56: results of blocks that are not merged, or not packed, are found") {
-  const auto found_by = [](double error) {
-    return error > 1e-9 ? Detector::oracle : Detector::nobody;
-  };
-  CHECK(found_by(error_without("", ContextAttention::ring)) == Detector::nobody);
+  const TrainingCase right = shared_case("llama", ContextAttention::ring);
+  CHECK(found_by_error(error_in(right)) == Detector::nobody);
   for (const char* operation : {"attention_merge", "pack_keys_and_values", "attention"}) {
     INFO(operation);
-    count_mutant(Detector::oracle, found_by(error_without(operation, ContextAttention::ring)));
+    count_mutant(Detector::oracle, found_by_error(error_without(operation, right)));
+  }
+}
+
+TEST_CASE("P56: queries that do not grow, or by another position than theirs, are found") {
+  for (const ContextAttention form : {ContextAttention::ring, ContextAttention::all_gather}) {
+    const TrainingCase right = shared_case("llama with growing queries", form);
+    CHECK(found_by_error(error_in(right)) == Detector::nobody);
+    for (const char* operation : {"query_temperature", "query_temperature_backward"}) {
+      INFO(operation);
+      count_mutant(Detector::oracle, found_by_error(error_without(operation, right)));
+    }
+    // The last rank has the middle of each sample, positions 4 to 7. In runs of 3 positions instead
+    // of 2, these have the factors of positions before them.
+    TrainingCase wrong = right;
+    wrong.model_of_rank = [&](const ModelPart&, int rank) {
+      ModelOptions options = right.model;
+      options.context_parallel = right.mesh.cp;
+      if (rank == right.mesh.cp - 1) options.query_temperature.floor = 3;
+      return make_model(options);
+    };
+    count_mutant(Detector::oracle, found_by_error(error_in(wrong)));
   }
 }
 

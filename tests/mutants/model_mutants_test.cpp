@@ -115,7 +115,7 @@ TEST_CASE("M8, P56: weights that are read wrong are found") {
   const double per_share = std::log(2.0);  // Two shares of the keys count a sink each.
   for (const Bent& bent : std::vector<Bent>{
            {"a sink per share of the keys", "llama of today", "sinks", 1.0, per_share},
-           {"a row-parallel bias on each of two ranks", "gpt-oss", "attention.out.bias", 2.0, 0.0},
+           {"a row-parallel bias on each of two ranks", "gpt-oss", "attention.bo", 2.0, 0.0},
            {"the same of the MLP", "gpt-oss", "mlp.down.bias", 2.0, 0.0},
            {"norms around 0", "gemma", "norm", 1.0, -1.0},
            {"biases of experts on each of two ranks", "experts", "down.bias", 2.0, 0.0}}) {

@@ -30,6 +30,8 @@ CHANGES = (
     ("llama4", "model.moe_weight_on_input=false"),
     ("llama4", 'model.layers=[{"attention": "chunked", "chunk_size": 6, "repeats": 3}]'),
     ("llama4", "model.query_key_norm=none"),
+    ("llama4", "model.query_temperature_scale=0"),
+    ("llama4", "model.query_temperature_floor=4"),
 )
 
 

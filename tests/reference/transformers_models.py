@@ -216,7 +216,7 @@ class Llama4(Layered):
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.epsilon)
 
     def attention(self, name, x):
-        """Llama4TextAttention.forward without attn_temperature_tuning."""
+        """Llama4TextAttention.forward, with attn_temperature_tuning where there is a scale."""
         length = x.shape[1]
         query_states, key_states, value_states = (
             models.heads_of(self.projected(name, part, x), self.head_size) for part in "qkv")
@@ -224,6 +224,12 @@ class Llama4(Layered):
             theta = self.options["rope_theta"]  # apply_rotary_emb's complex pairs.
             query_states = self.l2_norm(models.rotated(query_states, theta))
             key_states = self.l2_norm(models.rotated(key_states, theta))
+        elif self.options["query_temperature_scale"] > 0:
+            cache_position = torch.arange(length, dtype=models.DTYPE)
+            attn_scales = torch.log1p(
+                torch.floor((cache_position + 1.0) / self.options["query_temperature_floor"])
+            ) * self.options["query_temperature_scale"] + 1.0
+            query_states = query_states * attn_scales.view(1, 1, length, 1)  # [b, heads, s, d]
         groups = query_states.shape[1] // key_states.shape[1]
         key_states, value_states = repeat_kv(key_states, groups), repeat_kv(value_states, groups)
         attn_weights = torch.matmul(query_states, key_states.transpose(2, 3)) * self.head_size**-0.5

@@ -168,6 +168,8 @@ TEST_CASE("M1: the models have their published numbers of parameters") {
       {"deepseek-v2-lite", 15'706'484'224},
       {"moonlight-16b-a3b", 15'960'110'208 - 26 * 64},
       {"kimi-k2", 1'026'408'232'448 - 60 * 384},
+      {"llama-4-scout", 107'769'861'120},
+      {"llama-4-maverick", 400'711'848'960},
       {"gpt-oss-20b", 20'914'757'184},
       {"gpt-oss-120b", 116'829'156'672},
       {"gemma-2-27b", 27'227'128'320},

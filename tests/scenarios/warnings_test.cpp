@@ -69,6 +69,9 @@ std::vector<Case> cases() {
                                          "system.intra_node.bandwidth_gb_per_s=450"};
   const std::vector<std::string> elastic = {"parallelism.data_parallel=elastic",
                                             "parallelism.zero_stage=0"};
+  const std::string unturned = R"(model.layers=[{"rotary": false, "repeats": 2}])";
+  std::vector<std::string> unturned_latents = latent_attention();
+  unturned_latents.push_back(unturned);
   return {
       {"parallelism.bucket_bytes=2000000", stage("3"), stage("2")},
       {"parallelism.first_bucket_bytes=4096", stage("3"), stage("0")},
@@ -138,6 +141,11 @@ std::vector<Case> cases() {
       {"output.trace_ranks=[0]", {}, {"output.trace=x.pftrace"}},
       {"model.rope_theta=5", {}, {"name=x"}, gpt_text, valid_text},
       {"model.norm_epsilon=0.1", {}, {"name=x"}, mlp_text, gpt_text},
+      {"model.query_temperature_scale=0.1", {}, {unturned}},
+      {"model.query_temperature_scale=0.1", unturned_latents, {unturned}},
+      {"model.query_temperature_floor=4",
+       {unturned},
+       {unturned, "model.query_temperature_scale=0.1"}},
       {"model.swiglu_limit=5", {}, {"model.activation=clamped_swiglu"}},
       {"model.max_position_embeddings=99", {}, {"name=x"}, valid_text, gpt_text},
       {"model.q_lora_rank=7", {}, latent_attention()},

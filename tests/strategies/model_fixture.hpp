@@ -143,6 +143,11 @@ inline ModelOptions small_model(std::string_view name, DType dtype = DType::fp64
   if (name == "llama without norm weights") {
     return with_attention_of_today(options, QueryKeyNorm::weightless);
   }
+  if (name == "llama with growing queries") {  // Its second layer has no rotary positions.
+    options = with_attention_of_today(options, QueryKeyNorm::whole);
+    options.query_temperature = {0.2, 2};
+    return options;
+  }
   if (name == "latent llama") return with_latents(options, 7);
   if (name == "llama with a latent of keys") return with_latents(options, 0);
   if (name == "llama of wide values") {

@@ -56,9 +56,9 @@ struct Fixture {
 TEST_CASE("M7: every gradient of every model equals the central difference of its loss") {
   for (const char* name : test::with_block_shapes(
            {"mlp", "gpt2", "untied gpt2", "llama", "tied llama", "gpt2 dropping", "llama dropping",
-            "llama of today", "llama without norm weights", "latent llama",
-            "llama with a latent of keys", "llama of wide values", "predicting llama",
-            "tied predicting llama", "delta hybrid", "mamba hybrid"})) {
+            "llama of today", "llama without norm weights", "llama with growing queries",
+            "latent llama", "llama with a latent of keys", "llama of wide values",
+            "predicting llama", "tied predicting llama", "delta hybrid", "mamba hybrid"})) {
     Fixture fixture(test::small_model(name));
     const double step = std::string_view(name) == "delta hybrid" ? kShortStep : kStep;
     std::vector<Saved> saved;

@@ -19,7 +19,7 @@ Tensor expected_activation(const ModelCase& c, const Tensor& whole, int rank) {
   return c.sequence_parallel && !is_loss ? shard_of(whole, rank, c.size) : whole.flat();
 }
 
-void add_to(std::vector<Tensor>& sums, PartParameters& parameters) {
+void add_part_to(std::vector<Tensor>& sums, PartParameters& parameters) {
   if (sums.empty()) {
     for (int i = 0; i < parameters.size(); ++i) {
       sums.push_back(zeros(parameters.spec_of(i).shape));
@@ -72,7 +72,7 @@ void check_equal(const ModelCase& c, const Bounds& bounds, bool later = false) {
       CHECK(queue.empty());
     }
     CHECK(part.parameters.ready() == whole.parameters.ready());
-    add_to(sums, part.parameters);
+    add_part_to(sums, part.parameters);
     for (int i = 0; i < part.parameters.size(); ++i) {
       const ParameterSpec& spec = part.parameters.spec_of(i);
       if (spec.sum_over_tp) continue;

@@ -21,6 +21,9 @@ namespace detail {
   return rc::gen::exec([&options] {
     options.query_key_norm = static_cast<QueryKeyNorm>(
         *rc::gen::inRange(0, static_cast<int>(QueryKeyNorm::weightless) + 1));
+    if (*rc::gen::arbitrary<bool>()) {
+      options.query_temperature = {0.5, *rc::gen::inRange<std::int64_t>(1, 4)};
+    }
     options.attention_output_gate = *rc::gen::arbitrary<bool>();
     options.attention_logit_cap = *rc::gen::arbitrary<bool>() ? 2.0 : 0.0;
     options.final_logit_cap = *rc::gen::arbitrary<bool>() ? 3.0 : 0.0;
@@ -128,6 +131,9 @@ inline void showValue(const ModelOptions& model, std::ostream& out) {
       << model.value_size() << ", latents " << model.q_lora_rank << " and " << model.kv_lora_rank
       << " with " << model.qk_rope_head_dim << " turned, norm of queries and keys "
       << static_cast<int>(model.query_key_norm) << (model.attention_output_gate ? ", gated" : "")
+      << (model.query_temperature.acts()
+              ? ", growing every " + std::to_string(model.query_temperature.floor)
+              : "")
       << (model.attention_logit_cap > 0.0 ? ", scores capped" : "")
       << (model.final_logit_cap > 0.0 ? ", logits capped" : "")
       << (model.mtp_num_layers > 0 ? ", mtp " + std::to_string(model.mtp_num_layers) : "")

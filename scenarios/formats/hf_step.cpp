@@ -1,0 +1,183 @@
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "scenarios/formats/foreign_object.hpp"
+#include "scenarios/formats/hf_layers.hpp"
+#include "scenarios/formats/hf_model.hpp"
+#include "scenarios/formats/import.hpp"
+
+// Keys that Step 3.5 and 3.7 alone have. Names and defaults are those of
+// Step3p7TextConfig, and the meaning that of modular_step3p7.py, in huggingface/transformers at
+// a7b81dfe73fd. Blocks of multi-token prediction, which it does not load, are vLLM's: they come
+// after the layers, so no list of layers gives them experts (step3p5.py at 01b50b9e8fbe).
+namespace shardsim {
+
+namespace {
+
+constexpr std::int64_t kSharedWidth = 1280;
+constexpr std::int64_t kDenseLayers = 3;
+
+// "3,4,5", or a list of numbers. Empty: neither is there.
+std::vector<bool> read_enumerated(ForeignObject& config, std::int64_t num_layers) {
+  constexpr const char* kKey = "moe_layers_enum";
+  const JsonValue* value = config.find(kKey);
+  if (value == nullptr) return {};
+  std::vector<bool> sparse(static_cast<std::size_t>(num_layers));
+  const auto take = [&](double layer) {
+    if (layer >= 0.0 && layer < static_cast<double>(num_layers)) {
+      sparse[static_cast<std::size_t>(layer)] = true;
+    }
+  };
+  if (value->is_array()) {
+    for (const JsonValue& each : value->array()) take(each.number().value_or(-1.0));
+    return sparse;
+  }
+  const std::string text = config.text(kKey).value_or("");
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    std::int64_t layer = 0;
+    const auto [rest, error] = std::from_chars(at, end, layer);
+    const bool is_next = rest == end || *rest == ',';
+    if (error != std::errc() || !is_next) {
+      config.refuse("E1319", kKey, "moe_layers_enum is no list of layers",
+                    "write their numbers with commas between them, such as \"3,4,5\"");
+    }
+    take(static_cast<double>(layer));
+    at = rest == end ? end : rest + 1;
+  }
+  return sparse;
+}
+
+// One value of each layer. Null: it is not there, or empty.
+const std::vector<JsonValue>* list_at(ForeignObject& config, const char* key) {
+  const JsonValue* list = config.find(key);
+  return list == nullptr || !list->is_array() || list->array().empty() ? nullptr : &list->array();
+}
+
+// As transformers has it, the last value goes on, and those behind the layers are not read.
+double value_of_layer(const std::vector<JsonValue>& list, std::int64_t layer) {
+  return list[std::min(static_cast<std::size_t>(layer), list.size() - 1)].number().value_or(0.0);
+}
+
+void read_step_router(ForeignObject& config, RouterOptions& router) {
+  const bool has_bias = config.truth("use_moe_router_bias").value_or(false);
+  router.score = has_bias ? RouterScore::sigmoid : RouterScore::softmax;
+  router.normalised = has_bias && config.truth("norm_expert_weight").value_or(true);
+  router.bias_update_rate = has_bias ? 1.0 : 0.0;
+  router.scaling_factor = config.number("moe_router_scaling_factor").value_or(1.0);
+}
+
+// Whether keys of other families, which files have in place of Step's own, say it.
+bool says_layers(ForeignObject& config) {
+  return config.has("first_k_dense_replace") || config.has("mlp_layer_types");
+}
+
+void read_step(ForeignObject& config, HfModel& model) {
+  model.key_value_heads =
+      config.integer("num_attention_groups", kForeignDegree).value_or(model.key_value_heads);
+  if (model.shared_ffn == 0) model.shared_ffn = kSharedWidth;
+  const std::vector<bool> sparse = read_enumerated(config, model.num_layers);
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const bool is_first = static_cast<std::int64_t>(i) < kDenseLayers;
+    const bool is_usual = sparse.empty() && !says_layers(config);
+    if (!sparse.empty() || is_usual) {
+      const bool has = is_usual ? !is_first : sparse[i];
+      model.layers[i].feed_forward = has ? FeedForward::experts : FeedForward::dense;
+    }
+  }
+  read_step_router(config, model.router);
+  model.dense_prediction = true;
+  if (const auto* parts = list_at(config, "partial_rotary_factors")) {
+    model.rotary_dim =
+        static_cast<std::int64_t>(static_cast<double>(model.head_dim) * value_of_layer(*parts, 0));
+  }
+}
+
+std::int64_t sliding_layers(const HfModel& model) {
+  return std::count_if(model.layers.begin(), model.layers.end(),
+                       [](const HfLayer& layer) { return layer.attention == "sliding"; });
+}
+
+// Query heads of sliding layers.
+std::int64_t sliding_heads(ForeignObject& config, const HfModel& model) {
+  return config.inner("attention_other_setting")
+      .integer("num_attention_heads", kForeignDegree)
+      .value_or(model.heads);
+}
+
+void add_heads_limits(ForeignObject& config, const HfModel& model, std::vector<std::string>& list) {
+  const std::int64_t sliding = sliding_layers(model);
+  const std::int64_t heads = sliding_heads(config, model);
+  if (config.truth("use_head_wise_attn_gate").value_or(false)) {
+    const std::int64_t gates = (model.num_layers - sliding) * model.heads + sliding * heads;
+    list.push_back(fmt::format(
+        "use_head_wise_attn_gate: one gate for each head of attention, {} parameters in all",
+        gates * model.hidden));
+  }
+  ForeignObject other = config.inner("attention_other_setting");
+  const std::int64_t groups =
+      other.integer("num_attention_groups", kForeignDegree).value_or(model.key_value_heads);
+  const std::int64_t size = other.integer("head_dim", kForeignSize).value_or(model.head_dim);
+  if (heads == model.heads && groups == model.key_value_heads && size == model.head_dim) return;
+  const std::int64_t more =
+      2 * model.hidden *
+      ((heads + groups) * size - (model.heads + model.key_value_heads) * model.head_dim);
+  list.push_back(fmt::format(
+      "attention_other_setting: {} of {} layers have {} heads, {} of keys, of {} elements (the "
+      "others {}, {} and {}), {} more parameters in all",
+      sliding, model.num_layers, heads, groups, size, model.heads, model.key_value_heads,
+      model.head_dim, sliding * more));
+}
+
+void add_step_limits(ForeignObject& config, const HfModel& model, std::vector<std::string>& list) {
+  add_heads_limits(config, model, list);
+  for (const char* key : {"swiglu_limits", "swiglu_limits_shared"}) {
+    const auto* limits = list_at(config, key);
+    if (limits == nullptr) continue;
+    std::int64_t clamped = 0;
+    for (std::int64_t i = 0; i < model.num_layers; ++i) {
+      if (value_of_layer(*limits, i) != 0.0) ++clamped;
+    }
+    if (clamped == 0) continue;
+    list.push_back(fmt::format("{}: a clamped SwiGLU in {} of {} layers, which costs nothing", key,
+                               clamped, model.num_layers));
+  }
+  if (const auto* parts = list_at(config, "partial_rotary_factors")) {
+    std::int64_t others = 0;
+    for (std::int64_t i = 1; i < model.num_layers; ++i) {
+      if (value_of_layer(*parts, i) != value_of_layer(*parts, 0)) ++others;
+    }
+    if (others > 0) {
+      list.push_back(fmt::format(
+          "partial_rotary_factors: rotary positions of another part of a head than in the first "
+          "layer, in {} of {} layers",
+          others, model.num_layers));
+    }
+  }
+  const char* const score = to_string(model.router.score);
+  for (const char* key : {"moe_router_activation", "scoring_func"}) {
+    const std::string written = config.text(key).value_or(score);
+    if (written == score) continue;
+    list.push_back(fmt::format("{} {} {} use_moe_router_bias (here it is {})", key, written,
+                               model.router.has_choice_bias() ? "with" : "without", score));
+  }
+}
+
+void write_step(ForeignObject& config, const HfModel& model, Import& import) {
+  if (config.has("attention_other_setting") || sliding_layers(model) == 0) return;
+  import.warn(
+      {"attention_other_setting", "(not there)"},
+      fmt::format("the heads of windowed layers: {} are assumed, as in the others", model.heads));
+}
+
+}  // namespace
+
+const HfOwnKeys kHfStepKeys = {read_step, add_step_limits, write_step};
+
+}  // namespace shardsim
