@@ -134,7 +134,6 @@ TEST_CASE("the first layout that fits comes long before the bounds are close") {
     UNSCOPED_INFO(asked_until_first << " of " << asked);
     CHECK(asked_until_first > 0);
     CHECK(2 * asked_until_first < asked);
-    CHECK(asked == 0);
   }
 }
 
