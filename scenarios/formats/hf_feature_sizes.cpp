@@ -77,7 +77,7 @@ constexpr std::int64_t kOverlappingRatio = 4;
 struct CompressedLayers {
   std::int64_t layers = 0;
   std::int64_t overlapping = 0;
-  SizeCount columns = 0;  ///< Of a projection, in heads: one, or two where entries overlap.
+  SizeCount columns = 0;  ///< Heads that a projection makes: one, or two where entries overlap.
   SizeCount biases = 0;   ///< One per position of an entry and column, in heads.
 };
 
