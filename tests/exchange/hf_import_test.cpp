@@ -283,15 +283,6 @@ TEST_CASE("M13: Features that no scenario has are refused by name and size, all 
   CHECK(contains(printed.err, std::to_string(2 * 78 * 32 * 128) + " more for each earlier"));
   CHECK(contains(printed.err, "latent attention without a size of qk_nope_head_dim"));
   CHECK(contains(printed.err, "new_key 7: this key is not known here"));
-  write(file, keys + R"("model_type": "deepseek_v4", "compress_ratios": [0, 4, 128, 4],
-    "hc_mult": 4})");
-  require_refused(hf_mistake(file, "(3 of 4 listed layers;", "known are"));
-  require_refused(hf_mistake(file, "hc_mult 4: hyper-connections", "known are"));
-  write(file, keys + R"("model_type": "kimi_linear", "linear_attn_config":
-    {"kda_layers": [1, 2, 3], "num_heads": 96, "head_dim": 128}})");
-  require_refused(hf_mistake(
-      file, "linear_attn_config: Kimi delta attention (KDA) (3 of 78 layers, 96 heads of 128",
-      "known are"));
 }
 
 TEST_CASE("MiniMax's norms, rotary part and bias of the choice have places", "[exchange]") {

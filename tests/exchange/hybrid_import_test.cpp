@@ -207,7 +207,9 @@ TEST_CASE("What Mamba-2 and its layers cannot be here is refused by name", "[exc
     "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24,
     "moe_latent_size": 32)",
                          "moe_latent_size 32: experts on a narrower, projected state (4096 "
-                         "parameters of projections and 6144 of experts in each of 3 layers)");
+                         "parameters of projections and 6144 of experts, and " +
+                             std::to_string(2 * (4096 + 2 * 2 * 32 * 24)) +
+                             " FLOPs per token forward, in each of 3 layers)");
 }
 
 TEST_CASE("Falcon-H1's layers are refused with the size of Mamba-2 in them", "[exchange]") {
@@ -223,8 +225,9 @@ TEST_CASE("Falcon-H1's layers are refused with the size of Mamba-2 in them", "[e
   constexpr std::int64_t kRest = 5 * (4096 + 2 * 2 * 256) + 3 * 32;
   CHECK(contains(printed.err,
                  "mamba_d_ssm 4096: attention and Mamba-2 beside each other in a layer (" +
-                     std::to_string(kProjections + kRest) +
-                     " parameters of Mamba-2 in each of 72 layers)"));
+                     std::to_string(kProjections + kRest) + " parameters of Mamba-2 and " +
+                     std::to_string(2 * (kProjections + 2 * 4096 * 256)) +
+                     " FLOPs per token forward in each of 72 layers)"));
 }
 
 TEST_CASE("Granite's hybrids have experts or one MLP, and positions where they say so",
