@@ -17,6 +17,7 @@ struct HfFeature {
   const char* key;
   const char* words;
   std::string (*size)(ForeignObject& config) = nullptr;
+  bool one_is_none = false;  // 1, as 0 for all, is a key without the feature.
 };
 
 constexpr std::array kHfFeatures = {
@@ -25,7 +26,8 @@ constexpr std::array kHfFeatures = {
     HfFeature{"compress_ratios", "attention to compressed keys and values",
               compressed_attention_size},
     HfFeature{"sparse_attention_config", "sparse attention"},
-    HfFeature{"hc_mult", "hyper-connections: so many residual streams", hyper_connections_size},
+    HfFeature{"hc_mult", "hyper-connections: so many residual streams", hyper_connections_size,
+              true},
     HfFeature{"num_hash_layers", "layers that route by the token's hash", hash_layers_size},
     HfFeature{"o_lora_rank", "an output projection in groups of low rank", grouped_output_size},
     HfFeature{"linear_attn_config", "Kimi delta attention (KDA)", kimi_delta_size},
@@ -43,15 +45,16 @@ constexpr std::array kHfFeatures = {
     HfFeature{"num_kv_shared_layers", "layers that share keys and values"},
     HfFeature{"enable_moe_block", "experts beside a dense MLP in one layer"},
     HfFeature{"attention_value_scale", "scaled values",
-              [](ForeignObject&) -> std::string { return "0 parameters and 0 FLOPs"; }},
+              [](ForeignObject&) -> std::string { return "0 parameters and 0 FLOPs"; }, true},
 };
 
 bool is_one(const JsonValue& value) { return value.number() == 1.0; }
 
 // Also where a feature's key is there without the feature: ones in a list of kinds, or as a scale.
-bool is_absent(const JsonValue& value) {
+bool is_absent(const HfFeature& feature, const JsonValue& value) {
   if (const auto* truth = std::get_if<bool>(&value.data)) return !*truth;
-  if (const auto number = value.number()) return *number == 0.0 || *number == 1.0;
+  if (const auto number = value.number())
+    return *number == 0.0 || (feature.one_is_none && *number == 1.0);
   if (value.is_array()) return std::ranges::all_of(value.array(), is_one);
   return value.is_object() && value.object().empty();
 }
@@ -61,7 +64,7 @@ bool is_absent(const JsonValue& value) {
 void add_hf_features(ForeignObject& config, std::vector<std::string>& features) {
   for (const HfFeature& feature : kHfFeatures) {
     const JsonValue* value = config.find(feature.key);
-    if (value == nullptr || is_absent(*value)) continue;
+    if (value == nullptr || is_absent(feature, *value)) continue;
     std::string size = feature.size == nullptr ? "" : feature.size(config);
     if (size.empty()) size = "no formula for its size is known here";
     const std::string number = value->number() ? " " + config.written(feature.key) : "";
