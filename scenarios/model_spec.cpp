@@ -1,6 +1,5 @@
 #include "scenarios/model_spec.hpp"
 
-#include <algorithm>
 #include <cstddef>
 
 #include "strategies/model/make_model.hpp"
@@ -110,7 +109,7 @@ std::int64_t llama_layer_parameters(const ModelSpec& m, const LayerSpec& layer) 
 std::int64_t llama_parameters(const ModelSpec& m) {
   const std::int64_t table = m.vocab_size * m.hidden_size;
   std::int64_t layers = 0;
-  for (const LayerSpec& layer : m.each_layer()) layers += llama_layer_parameters(m, layer);
+  m.visit_layers([&](const LayerSpec& layer) { layers += llama_layer_parameters(m, layer); });
   return table + layers + norm_parameters(m) + (m.tied_embeddings ? 0 : table);
 }
 
@@ -128,6 +127,13 @@ FeedForward feed_forward_of(const ModelSpec& m, FeedForward said, std::int64_t i
   return m.num_experts > 0 ? said : FeedForward::dense;
 }
 
+template <class Kind>
+std::int64_t count_layers(const ModelSpec& model, Kind LayerSpec::*kind, Kind counted) {
+  std::int64_t count = 0;
+  model.visit_layers([&](const LayerSpec& layer) { count += layer.*kind == counted ? 1 : 0; });
+  return count;
+}
+
 }  // namespace
 
 const LayerSpec& ModelSpec::layer(std::int64_t index) const {
@@ -139,23 +145,28 @@ const LayerSpec& ModelSpec::layer(std::int64_t index) const {
   return *here;
 }
 
+// Nothing is kept: a few bytes of a file can say many layers.
+void ModelSpec::visit_layers(const std::function<void(const LayerSpec&)>& visit) const {
+  std::size_t run = 0;
+  std::int64_t seen = 0;  // Layers of the run.
+  for (std::int64_t i = 0; i < num_layers; ++i, ++seen) {
+    LayerSpec layer;
+    if (!layers.empty()) {
+      if (seen > 0 && seen >= layers[run].repeats) {
+        run = (run + 1) % layers.size();
+        seen = 0;
+      }
+      layer = layers[run];
+    }
+    layer.repeats = 1;
+    layer.feed_forward = feed_forward_of(*this, layer.feed_forward, i);
+    visit(layer);
+  }
+}
+
 std::vector<LayerSpec> ModelSpec::each_layer() const {
-  const auto count = static_cast<std::size_t>(std::max<std::int64_t>(num_layers, 0));
   std::vector<LayerSpec> each;
-  each.reserve(count);
-  for (const LayerSpec& run : layers) {
-    const auto repeats = static_cast<std::size_t>(std::max<std::int64_t>(run.repeats, 0));
-    each.insert(each.end(), std::min(repeats, count - each.size()), run);
-  }
-  const std::size_t listed = each.size();
-  for (std::size_t i = listed; i < count; ++i) {
-    each.push_back(listed == 0 ? LayerSpec{} : LayerSpec{each[i - listed]});
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    each[i].repeats = 1;
-    each[i].feed_forward =
-        feed_forward_of(*this, each[i].feed_forward, static_cast<std::int64_t>(i));
-  }
+  visit_layers([&each](const LayerSpec& layer) { each.push_back(layer); });
   return each;
 }
 
@@ -169,22 +180,23 @@ Mixer ModelSpec::mixer_of(std::int64_t index) const {
 }
 
 std::int64_t ModelSpec::layers_with_experts() const {
-  return std::ranges::count(each_layer(), FeedForward::experts, &LayerSpec::feed_forward);
+  return count_layers(*this, &LayerSpec::feed_forward, FeedForward::experts);
 }
 
 std::int64_t ModelSpec::layers_with_dense() const {
-  return std::ranges::count(each_layer(), FeedForward::dense, &LayerSpec::feed_forward);
+  return count_layers(*this, &LayerSpec::feed_forward, FeedForward::dense);
 }
 
 std::int64_t ModelSpec::layers_mixed_by(Mixer mixer) const {
-  return std::ranges::count(each_layer(), mixer, &LayerSpec::mixer);
+  return count_layers(*this, &LayerSpec::mixer, mixer);
 }
 
 std::int64_t num_mtp_parameters(const ModelSpec& model) {
   if (model.mtp_num_layers == 0) return 0;
   const std::int64_t h = model.hidden_size;
-  const std::int64_t depth = 2 * h * h + 3 * norm_parameters(model) +
-                             llama_layer_parameters(model, model.each_layer().back());
+  std::int64_t last = 0;
+  model.visit_layers([&](const LayerSpec& layer) { last = llama_layer_parameters(model, layer); });
+  const std::int64_t depth = 2 * h * h + 3 * norm_parameters(model) + last;
   return model.mtp_num_layers * depth;
 }
 

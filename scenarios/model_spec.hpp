@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -103,6 +104,8 @@ struct ModelSpec {
   const LayerSpec& layer(std::int64_t index) const;
   /// All layers, from the first to the last, in one pass. Each repeats once, and its feed-forward is
   /// said: `automatic` is experts in a model that has them, behind its first_dense_layers.
+  void visit_layers(const std::function<void(const LayerSpec&)>& visit) const;
+  /// The same as a list.
   std::vector<LayerSpec> each_layer() const;
   /// Whether the feed-forward of that layer is experts.
   bool has_experts(std::int64_t index) const;

@@ -8,6 +8,7 @@
 
 #include "scenarios/formats/foreign_object.hpp"
 #include "scenarios/formats/import.hpp"
+#include "scenarios/formats/layer_pattern.hpp"
 #include "scenarios/formats/megatron_model.hpp"
 #include "scenarios/scenario_error.hpp"
 
@@ -222,29 +223,41 @@ void import_depths(MegatronArguments& arguments, const MegatronPattern& pattern,
   take_number(arguments, {"mtp_loss_scaling_factor", "model.mtp_loss_scaling_factor"}, import);
 }
 
+bool has_dense_layers(MegatronArguments& arguments, const MegatronPattern& pattern,
+                      std::int64_t num_layers) {
+  if (pattern.is_there()) return pattern.has('-');
+  const auto has_some = [&](const char* name) {
+    return arguments.integer(name, kForeignDegree).has_value();
+  };
+  if (!has_some(megatron::kExperts.theirs) && !has_some("num_moe_experts")) return true;
+  const std::string frequency = arguments.text(megatron::kExpertFrequency).value_or("1");
+  const auto experts = read_frequency(frequency, num_layers, LayerPhase::first_of_each);
+  return !experts || std::find(experts->begin(), experts->end(), false) != experts->end();
+}
+
 // The width of a dense MLP, which is written where a layer has one.
 std::int64_t import_dense_width(MegatronArguments& arguments, const MegatronBlocks& blocks,
-                                const MegatronPattern& pattern, std::int64_t hidden,
-                                Import& import) {
+                                bool is_needed, std::int64_t hidden, Import& import) {
   using megatron::kFfn;
-  const bool is_needed = !pattern.is_there() || pattern.has('-');
+  const bool is_read = is_needed || !arguments.integer(megatron::kExpertFfn.theirs, kForeignSize);
   if (const auto given = arguments.integer(kFfn.theirs, kForeignSize)) {
     if (is_needed) {
       import.take(arguments.at(kFfn.theirs), kFfn.ours, *given);
-    } else {
+    } else if (!is_read) {
       import.ignore(arguments.at(kFfn.theirs), "no layer has a dense MLP");
     }
     return *given;
   }
   // A gated MLP has two thirds of this width, as a multiple of 64.
   const std::int64_t width = blocks.is_gated() ? 4 * hidden * 2 / 3 / 64 * 64 : 4 * hidden;
-  if (!is_needed) return std::max<std::int64_t>(width, 1);
-  if (width == 0) {
+  if (width == 0 && is_read) {
     throw_problem("E1363", arguments.where(megatron::kHidden.theirs),
                   fmt::format("hidden_size {} leaves a gated MLP no whole 64s", hidden),
                   "add --ffn_hidden_size, the width of the MLP");
   }
-  import.derive({kFfn.theirs, "(not there)"}, kFfn.ours, width, "Megatron-LM's default");
+  if (is_needed) {
+    import.derive({kFfn.theirs, "(not there)"}, kFfn.ours, width, "Megatron-LM's default");
+  }
   return width;
 }
 
@@ -255,10 +268,11 @@ std::vector<std::string> import_megatron_model(MegatronArguments& arguments, con
   const MegatronPattern pattern = read_megatron_pattern(arguments);
   const MegatronBlocks blocks = read_megatron_blocks(arguments, pattern);
   import_megatron_blocks(blocks, import, limits);
-  import_layers(arguments, pattern, import);
+  const std::int64_t num_layers = import_layers(arguments, pattern, import);
   import_depths(arguments, pattern, import);
   const std::int64_t hidden = require(arguments, megatron::kHidden, kForeignSize, import);
-  const std::int64_t dense_width = import_dense_width(arguments, blocks, pattern, hidden, import);
+  const std::int64_t dense_width = import_dense_width(
+      arguments, blocks, has_dense_layers(arguments, pattern, num_layers), hidden, import);
   import_attention(arguments, blocks, import, pattern, limits);
   import_vocabulary(arguments, run, import);
   require(arguments, megatron::kLength, kForeignSize, import);

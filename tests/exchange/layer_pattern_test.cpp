@@ -16,8 +16,9 @@ Pattern read(const std::string& text, std::int64_t num_layers) {
 
 // Whether each of seven layers has it.
 std::string letters(const std::string& text, LayerPhase phase) {
+  const Pattern layers = read_frequency(text, 7, phase);
   std::string all;
-  for (const bool has_it : read_frequency(text, 7, phase).value()) all += has_it ? '1' : '0';
+  for (std::size_t i = 0; layers && i < layers->size(); ++i) all += (*layers)[i] ? '1' : '0';
   return all;
 }
 

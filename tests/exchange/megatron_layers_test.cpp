@@ -36,13 +36,14 @@ std::string words_of(const ModelSpec& model) {
 }
 
 Scenario planned_with(const std::string& model, const std::string& parallelism) {
+  const std::string start = R"({"schema_version": 1,
+    "system": {"preset": "dgx-h100", "nodes": 1},
+    "training": {"global_batch_size": 48, "micro_batch_size": 1},
+    "model": {"family": "llama", "num_layers": 7, "hidden_size": 64, "num_attention_heads": 4,
+              "vocab_size": 128, "seq_len": 32, )";
   return load_scenario_text(
-      R"({"schema_version": 1, "system": {"preset": "dgx-h100", "nodes": 1},
-          "parallelism": {)" +
-          parallelism + R"(}, "training": {"global_batch_size": 48, "micro_batch_size": 1},
-          "model": {"family": "llama", "num_layers": 7, "hidden_size": 64,
-                    "num_attention_heads": 4, "vocab_size": 128, "seq_len": 32, )" +
-          model + "}}",
+      start + model + R"(}, "parallelism": {"bucket_bytes": 40000, "first_bucket_bytes": 40000)" +
+          (parallelism.empty() ? "" : ", ") + parallelism + "}}",
       "test.json");
 }
 
@@ -168,7 +169,8 @@ TEST_CASE("Layers and choices of attention go through Megatron-LM's flags and co
     {"attention": "sliding", "window_size": 9}], "layers_cycle": true,
     "attention_output_gate": true)");
   require_return(dense + kSomeExperts + ", " + kDeltaNet + R"(, "layers": [
-    {"feed_forward": "dense"}, {"mixer": "delta_net", "feed_forward": "experts", "repeats": 3},
+    {"sinks": true, "feed_forward": "dense"},
+    {"mixer": "delta_net", "feed_forward": "experts", "repeats": 3},
     {"sinks": true, "feed_forward": "dense"}, {"sinks": true, "feed_forward": "experts"},
     {"mixer": "delta_net", "feed_forward": "dense"}])");
 }
@@ -184,7 +186,7 @@ TEST_CASE("Layers of one branch go through a pattern and come back", "[exchange]
     {"attention": "sliding", "window_size": 4, "rotary": false, "feed_forward": "none"},
     {"mixer": "none"}, {"feed_forward": "none"}])");
   require_return(R"("kv_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8,
-    "ffn_hidden_size": 96, "layers": [{"feed_forward": "none"}, {"mixer": "none", "repeats": 2},
+    "value_head_dim": 20, "ffn_hidden_size": 96, "layers": [{"feed_forward": "none"}, {"mixer": "none", "repeats": 2},
     {"feed_forward": "none"}, {"mixer": "none", "repeats": 3}])");
   const std::string flags = emit_megatron(
       planned_with(kNemotron + R"(, "mtp_num_layers": 1)", R"("pp": 2, "stage_layers": [5, 2])"));
@@ -235,11 +237,11 @@ TEST_CASE("What Megatron-LM's layers cannot be is said once", "[exchange]") {
 TEST_CASE("Megatron-LM's features that no scenario has are refused by name", "[exchange]") {
   const Printed all =
       refused(kRotary + kExperts +
-              "--qk-clip --moe-latent-size 24 --window-size '(5,3)' --window-attn-skip-freq 0 "
+              "--qk-clip --moe-latent-size 24 --window-size '(5,3)' "
               "--softmax-type off-by-one --no-rope-freq 3 --experimental-attention-variant dsa");
   for (const char* words :
        {"qk_clip: weights of queries", "moe_latent_size 24: experts on a narrower",
-        "window_size (5,3)", "window_attn_skip_freq 0", "softmax_type off-by-one",
+        "window_size (5,3)", "softmax_type off-by-one",
         "no_rope_freq 3, which does not divide 7 layers",
         "experimental_attention_variant dsa (here it is gated_delta_net)"}) {
     INFO(words << "\n" << all.err);
@@ -247,6 +249,8 @@ TEST_CASE("Megatron-LM's features that no scenario has are refused by name", "[e
   }
   CHECK(contains(refused(kRotary + "--experimental-attention-variant gdn").err,
                  "gdn without linear_attention_freq"));
+  CHECK(contains(refused(kRotary + "--window-size 5,0 --window-attn-skip-freq 0").err,
+                 "window_attn_skip_freq 0 (here a number, or lists of 0 and 1"));
   const Printed letters = refused(kRotary + "--hybrid-layer-pattern 'D*+-/-*/-*'");
   CHECK(contains(letters.err, "layers of sparse attention (D)"));
   CHECK(contains(letters.err, "attention (*) and latent attention (+) in one model"));

@@ -85,7 +85,7 @@ TEST_CASE("the width of a dense MLP is needed where a block has one") {
   const Problem dense = only_problem_of(without_width(
       R"("layers": [{"feed_forward": "none"}, {"mixer": "none", "feed_forward": "dense"}])"));
   CHECK(dense.code + " " + dense.pointer == "E0103 /model/ffn_hidden_size");
-  const std::string experts = R"("num_experts": 2, "num_experts_per_token": 1)";
+  const std::string experts = R"("num_layers": 2, "num_experts": 2, "num_experts_per_token": 2)";
   const Problem width = only_problem_of(without_width(experts));
   CHECK(width.code + " " + width.pointer == "E0103 /model/moe_ffn_hidden_size");
   const Scenario wide = loaded(without_width(experts + R"(, "moe_ffn_hidden_size": 24)"));
