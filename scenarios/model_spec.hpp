@@ -102,8 +102,8 @@ struct ModelSpec {
   [[nodiscard]] bool is_latent() const { return kv_lora_rank > 0; }
   /// One of the layers. REQUIRES: a list, 0 <= index < num_layers; a loaded scenario's model.
   const LayerSpec& layer(std::int64_t index) const;
-  /// All layers, from the first to the last, in one pass. Each repeats once, and its feed-forward is
-  /// said: `automatic` is experts in a model that has them, behind its first_dense_layers.
+  /// All layers, from the first to the last, in one pass. Each repeats once, and its feed-forward
+  /// is said: `automatic` is experts in a model that has them, behind its first_dense_layers.
   void visit_layers(const std::function<void(const LayerSpec&)>& visit) const;
   /// The same as a list.
   std::vector<LayerSpec> each_layer() const;
