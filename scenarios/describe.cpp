@@ -292,6 +292,7 @@ bool is_meaningful(const Field& field, const Scenario& scenario) {
   const bool is_of_recurrence =
       field.path.rfind("model.linear_", 0) == 0 || field.path.rfind("model.mamba_", 0) == 0;
   if (is_of_recurrence) return field.acts(scenario);
+  if (field.path == "model.ffn_hidden_size") return scenario.model.ffn_hidden_size > 0;
   if (field.path == "system.pcie_gb_per_s") return scenario.system.network.is_nccl();
   if (field.path.rfind("faults.draws.", 0) == 0) return scenario.faults.draws.count > 0;
   if (field.path.rfind("faults.", 0) == 0) return scenario.faults.has_failures();

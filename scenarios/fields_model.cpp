@@ -75,7 +75,8 @@ std::vector<Field> plain_fields() {
           .doc("Width of the residual stream; inputs of an mlp."),
       model_field("model.ffn_hidden_size", &M::ffn_hidden_size)
           .range(1, kTwoTo22)
-          .derived("4 x hidden_size for gpt2 and mlp; llama must give it")
+          .derived(
+              "4 x hidden_size for gpt2 and mlp; llama must give it if a block has a dense MLP")
           .sourced()
           .same_as({{"Hugging Face", "intermediate_size"}, {"Hugging Face", "n_inner"}})
           .acts_when("some block has a dense MLP",

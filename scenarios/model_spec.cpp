@@ -1,5 +1,7 @@
 #include "scenarios/model_spec.hpp"
 
+#include <cstddef>
+
 #include "strategies/model/make_model.hpp"
 
 #include "scenarios/linear_spec.hpp"
@@ -25,9 +27,9 @@ std::int64_t matrices_of(const ModelSpec& m) {
 }
 
 // Norms of the residual stream in a layer, and the parameters of one.
-std::int64_t norms_of_layer(const ModelSpec& m, std::int64_t index) {
-  const std::int64_t both = (m.mixer_of(index) == Mixer::none ? 0 : 1) +
-                            (m.has_experts(index) || m.has_dense(index) ? 1 : 0);
+std::int64_t norms_of_layer(const ModelSpec& m, const LayerSpec& layer) {
+  const std::int64_t both =
+      (layer.mixer == Mixer::none ? 0 : 1) + (layer.feed_forward == FeedForward::none ? 0 : 1);
   const std::int64_t branches = m.parallel_block ? 1 : both;
   return branches * (m.norm_placement == NormPlacement::sandwich ? 2 : 1);
 }
@@ -61,7 +63,7 @@ std::int64_t projection_parameters(const ModelSpec& m) {
 }
 
 // One layer's, without its feed-forward and the norms of its branches.
-std::int64_t attention_parameters(const ModelSpec& m, std::int64_t index) {
+std::int64_t attention_parameters(const ModelSpec& m, const LayerSpec& layer) {
   const std::int64_t h = m.hidden_size;
   const std::int64_t a = m.head_dim * m.num_attention_heads;
   const std::int64_t k = m.head_dim * m.num_query_groups;
@@ -71,17 +73,16 @@ std::int64_t attention_parameters(const ModelSpec& m, std::int64_t index) {
                              : m.query_key_norm == QueryKeyNorm::whole  ? a + k
                                                                         : 0;
   const std::int64_t gate = m.attention_output_gate ? h * y : 0;
-  const bool has_sinks = !m.layers.empty() && m.layer(index).sinks;
   const std::int64_t biases =
       (m.query_key_value_bias ? a + k + v : 0) + (m.attention_out_bias ? h : 0);
   return projection_parameters(m) + h * y + norms + biases + gate +
-         (has_sinks ? m.num_attention_heads : 0);
+         (layer.sinks ? m.num_attention_heads : 0);
 }
 
-std::int64_t mixer_parameters(const ModelSpec& m, std::int64_t index) {
-  switch (m.mixer_of(index)) {
+std::int64_t mixer_parameters(const ModelSpec& m, const LayerSpec& layer) {
+  switch (layer.mixer) {
     case Mixer::attention:
-      return attention_parameters(m, index);
+      return attention_parameters(m, layer);
     case Mixer::delta_net:
       return delta_net_parameters(m);
     case Mixer::mamba:
@@ -92,29 +93,45 @@ std::int64_t mixer_parameters(const ModelSpec& m, std::int64_t index) {
   return 0;
 }
 
-std::int64_t feed_forward_parameters(const ModelSpec& m, std::int64_t index) {
+std::int64_t feed_forward_parameters(const ModelSpec& m, const LayerSpec& layer) {
   const std::int64_t h = m.hidden_size;
   const std::int64_t f = m.ffn_hidden_size;
-  if (m.has_experts(index)) return expert_parameters(m);
-  if (!m.has_dense(index)) return 0;
+  if (layer.feed_forward == FeedForward::experts) return expert_parameters(m);
+  if (layer.feed_forward == FeedForward::none) return 0;
   return matrices_of(m) * h * f + (m.mlp_bias ? (matrices_of(m) - 1) * f + h : 0);
 }
 
-std::int64_t llama_layer_parameters(const ModelSpec& m, std::int64_t index) {
-  return mixer_parameters(m, index) + feed_forward_parameters(m, index) +
-         norms_of_layer(m, index) * norm_parameters(m);
+std::int64_t llama_layer_parameters(const ModelSpec& m, const LayerSpec& layer) {
+  return mixer_parameters(m, layer) + feed_forward_parameters(m, layer) +
+         norms_of_layer(m, layer) * norm_parameters(m);
 }
 
 std::int64_t llama_parameters(const ModelSpec& m) {
   const std::int64_t table = m.vocab_size * m.hidden_size;
   std::int64_t layers = 0;
-  for (std::int64_t i = 0; i < m.num_layers; ++i) layers += llama_layer_parameters(m, i);
+  m.visit_layers([&](const LayerSpec& layer) { layers += llama_layer_parameters(m, layer); });
   return table + layers + norm_parameters(m) + (m.tied_embeddings ? 0 : table);
 }
 
 std::int64_t mlp_parameters(const ModelSpec& m) {
   const std::int64_t f = m.ffn_hidden_size;
   return m.hidden_size * f + f + (m.num_layers - 1) * (f * f + f) + f * m.vocab_size + m.vocab_size;
+}
+
+// As the layer says, or, if it says nothing, by its place.
+FeedForward feed_forward_of(const ModelSpec& m, FeedForward said, std::int64_t index) {
+  if (said == FeedForward::none) return said;
+  if (said == FeedForward::automatic) {
+    said = index >= m.first_dense_layers ? FeedForward::experts : FeedForward::dense;
+  }
+  return m.num_experts > 0 ? said : FeedForward::dense;
+}
+
+template <class Kind>
+std::int64_t count_layers(const ModelSpec& model, Kind LayerSpec::*kind, Kind counted) {
+  std::int64_t count = 0;
+  model.visit_layers([&](const LayerSpec& layer) { count += layer.*kind == counted ? 1 : 0; });
+  return count;
 }
 
 }  // namespace
@@ -128,45 +145,58 @@ const LayerSpec& ModelSpec::layer(std::int64_t index) const {
   return *here;
 }
 
-bool ModelSpec::has_experts(std::int64_t index) const {
-  if (num_experts == 0) return false;
-  const FeedForward kind = layers.empty() ? FeedForward::automatic : layer(index).feed_forward;
-  return kind == FeedForward::automatic ? index >= first_dense_layers
-                                        : kind == FeedForward::experts;
+// Nothing is kept: a few bytes of a file can say many layers.
+void ModelSpec::visit_layers(const std::function<void(const LayerSpec&)>& visit) const {
+  std::size_t run = 0;
+  std::int64_t seen = 0;  // Layers of the run.
+  for (std::int64_t i = 0; i < num_layers; ++i, ++seen) {
+    LayerSpec layer;
+    if (!layers.empty()) {
+      if (seen > 0 && seen >= layers[run].repeats) {
+        run = (run + 1) % layers.size();
+        seen = 0;
+      }
+      layer = layers[run];
+    }
+    layer.repeats = 1;
+    layer.feed_forward = feed_forward_of(*this, layer.feed_forward, i);
+    visit(layer);
+  }
 }
 
-std::int64_t ModelSpec::layers_with_experts() const {
-  std::int64_t count = 0;
-  for (std::int64_t i = 0; i < num_layers; ++i) count += has_experts(i) ? 1 : 0;
-  return count;
+std::vector<LayerSpec> ModelSpec::each_layer() const {
+  std::vector<LayerSpec> each;
+  visit_layers([&each](const LayerSpec& layer) { each.push_back(layer); });
+  return each;
+}
+
+bool ModelSpec::has_experts(std::int64_t index) const {
+  const FeedForward said = layers.empty() ? FeedForward::automatic : layer(index).feed_forward;
+  return feed_forward_of(*this, said, index) == FeedForward::experts;
 }
 
 Mixer ModelSpec::mixer_of(std::int64_t index) const {
   return layers.empty() ? Mixer::attention : layer(index).mixer;
 }
 
-bool ModelSpec::has_dense(std::int64_t index) const {
-  const bool has_none = !layers.empty() && layer(index).feed_forward == FeedForward::none;
-  return !has_none && !has_experts(index);
+std::int64_t ModelSpec::layers_with_experts() const {
+  return count_layers(*this, &LayerSpec::feed_forward, FeedForward::experts);
 }
 
 std::int64_t ModelSpec::layers_with_dense() const {
-  std::int64_t count = 0;
-  for (std::int64_t i = 0; i < num_layers; ++i) count += has_dense(i) ? 1 : 0;
-  return count;
+  return count_layers(*this, &LayerSpec::feed_forward, FeedForward::dense);
 }
 
 std::int64_t ModelSpec::layers_mixed_by(Mixer mixer) const {
-  std::int64_t count = 0;
-  for (std::int64_t i = 0; i < num_layers; ++i) count += mixer_of(i) == mixer ? 1 : 0;
-  return count;
+  return count_layers(*this, &LayerSpec::mixer, mixer);
 }
 
 std::int64_t num_mtp_parameters(const ModelSpec& model) {
   if (model.mtp_num_layers == 0) return 0;
   const std::int64_t h = model.hidden_size;
-  const std::int64_t depth =
-      2 * h * h + 3 * norm_parameters(model) + llama_layer_parameters(model, model.num_layers - 1);
+  std::int64_t last = 0;
+  model.visit_layers([&](const LayerSpec& layer) { last = llama_layer_parameters(model, layer); });
+  const std::int64_t depth = 2 * h * h + 3 * norm_parameters(model) + last;
   return model.mtp_num_layers * depth;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ struct LayerSpec {
   bool rotary = true;
   double rope_theta = 0;  // 0: the model's
   bool sinks = false;
-  FeedForward feed_forward{};  // automatic: see ModelSpec::has_experts
+  FeedForward feed_forward{};  // automatic: see ModelSpec::each_layer
   std::int64_t repeats = 1;
 };
 
@@ -45,11 +46,11 @@ struct ModelSpec {
   std::int64_t max_position_embeddings = 0;  // rows of gpt2's learned position table; >= seq_len
   bool tied_embeddings = false;              // output projection shares the token embedding
   double norm_epsilon = 0;
-  std::vector<LayerSpec> layers;  // empty: all are as LayerSpec{}
-  bool layers_cycle = false;      // the list starts again, until there are num_layers
-  DeltaNetOptions delta_net;      // of layers that mix by it
-  MambaOptions mamba;             // of layers that mix by it
-  QueryKeyNorm query_key_norm{};  // none
+  std::vector<LayerSpec> layers;             // empty: all are as LayerSpec{}
+  bool layers_cycle = false;                 // the list starts again, until there are num_layers
+  DeltaNetOptions delta_net;                 // of layers that mix by it
+  MambaOptions mamba;                        // of layers that mix by it
+  QueryKeyNorm query_key_norm{};             // none
   double query_temperature_scale = 0;        // llama, layers without rotary positions; 0: none
   std::int64_t query_temperature_floor = 0;  // positions with one factor
   bool query_key_value_bias = false;
@@ -103,15 +104,16 @@ struct ModelSpec {
   [[nodiscard]] bool is_latent() const { return kv_lora_rank > 0; }
   /// One of the layers. REQUIRES: a list, 0 <= index < num_layers; a loaded scenario's model.
   const LayerSpec& layer(std::int64_t index) const;
-  /// Whether the feed-forward of that layer is experts: as the layer says, or, if it says nothing,
-  /// in a model with experts behind the first_dense_layers.
+  /// All layers, from the first to the last, in one pass. Each repeats once, and its feed-forward
+  /// is said: `automatic` is experts in a model that has them, behind its first_dense_layers.
+  void visit_layers(const std::function<void(const LayerSpec&)>& visit) const;
+  /// The same as a list.
+  std::vector<LayerSpec> each_layer() const;
+  /// Whether the feed-forward of that layer is experts.
   bool has_experts(std::int64_t index) const;
-  std::int64_t layers_with_experts() const;
-  /// Layers with a dense MLP.
-  /// Whether it is an MLP that all tokens pass.
-  bool has_dense(std::int64_t index) const;
   Mixer mixer_of(std::int64_t index) const;
-  std::int64_t layers_with_dense() const;
+  std::int64_t layers_with_experts() const;
+  std::int64_t layers_with_dense() const;  // An MLP that all tokens pass.
   std::int64_t layers_mixed_by(Mixer mixer) const;
 };
 

@@ -303,7 +303,9 @@ void warn_about_learning(Reading& r) {
 
 void resolve_experts(Reading& r) {
   ModelSpec& m = r.scenario.model;
-  if (r.good("model.ffn_hidden_size")) {
+  if (m.num_experts > 0 && r.good("model.ffn_hidden_size") && m.ffn_hidden_size == 0) {
+    need(r, "model.moe_ffn_hidden_size", "llama");
+  } else if (r.good("model.ffn_hidden_size")) {
     derive(r, "model.moe_ffn_hidden_size", m.moe_ffn_hidden_size, m.ffn_hidden_size);
   }
   resolve_shared_width(r);

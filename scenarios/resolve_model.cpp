@@ -276,6 +276,20 @@ void resolve_attention_choices(Reading& r) {
   }
 }
 
+// A width that no block has is 0.
+void resolve_inner_width(Reading& r) {
+  ModelSpec& m = r.scenario.model;
+  const char* const path = "model.ffn_hidden_size";
+  if (m.family != ModelFamily::llama) {
+    if (r.good("model.hidden_size")) derive(r, path, m.ffn_hidden_size, 4 * m.hidden_size);
+    return;
+  }
+  const bool knows_layers =
+      r.all_good({"model.num_layers", "model.num_experts", "model.first_dense_layers"});
+  if (knows_layers && m.layers_with_dense() == 0) return derive(r, path, m.ffn_hidden_size, 0);
+  need(r, path, "llama");
+}
+
 }  // namespace
 
 void need(Reading& r, const std::string& path, const std::string& family) {
@@ -290,11 +304,7 @@ void resolve_model(Reading& r) {
   if (!r.good("model.family")) return;
   resolve_layers(r);
   resolve_prediction(r);
-  if (m.family == ModelFamily::llama) {
-    need(r, "model.ffn_hidden_size", "llama");
-  } else if (r.good("model.hidden_size")) {
-    derive(r, "model.ffn_hidden_size", m.ffn_hidden_size, 4 * m.hidden_size);
-  }
+  resolve_inner_width(r);
   if (m.family == ModelFamily::mlp) {
     resolve_mlp(r);
   } else {

@@ -37,10 +37,11 @@ void add_context(const ParallelismSpec& p, Flags& flags) {
   }
 }
 
-void add_schedule(const ParallelismSpec& p, Flags& flags) {
+// Chunks are stages between bars, where layers are letters.
+void add_schedule(const ParallelismSpec& p, bool has_bars, Flags& flags) {
   if (p.pp == 1) return;
   flags.flag(megatron::kPipeline, p.pp);
-  if (p.vpp > 1) flags.flag(megatron::kChunks, p.vpp);
+  if (p.vpp > 1 && !has_bars) flags.flag(megatron::kChunks, p.vpp);
   if (!schedule_row_of(p.schedule).megatron.empty()) return;
   const ScheduleRow& theirs = schedule_in(&ScheduleRow::megatron, p.vpp > 1);
   flags.note(fmt::format(
@@ -186,9 +187,11 @@ std::string emit_megatron(const Scenario& scenario) {
   flags.note("Megatron-LM: layout only; data, tokenizer, learning rate and checkpoints are yours");
   add_model(scenario.model, flags);
   add_experts(scenario.model, flags);
+  add_layers(scenario, flags);
   flags.flag(megatron::kTensor, p.tp);
   if (p.tp > 1 && p.sequence_parallel) flags.flag(megatron::kSequence);
-  add_schedule(p, flags);
+  const bool lettered = is_lettered(scenario.model);
+  add_schedule(p, lettered, flags);
   add_context(p, flags);
   if (scenario.model.num_experts > 0) {
     flags.flag(megatron::kExpertParallel, p.ep);
@@ -206,8 +209,8 @@ std::string emit_megatron(const Scenario& scenario) {
     flags.flag("grad-reduce-in-bf16");
   }
   const std::int64_t nodes = scenario.system.nodes;
-  return flags.text(fmt::format("torchrun --nnodes {} --nproc-per-node {} pretrain_gpt.py", nodes,
-                                scenario.system.gpus_per_node));
+  return flags.text(fmt::format("torchrun --nnodes {} --nproc-per-node {} pretrain_{}.py", nodes,
+                                scenario.system.gpus_per_node, lettered ? "hybrid" : "gpt"));
 }
 
 std::string emit_torchtitan(const Scenario& scenario) {

@@ -40,15 +40,11 @@ void add_norms(const ModelSpec& model, Flags& flags) {
   }
 }
 
-bool has_dense_mlps(const ModelSpec& model) {
-  return model.layers_with_experts() < model.num_layers;
-}
-
 }  // namespace
 
 bool has_all_biases(const ModelSpec& model) {
   return model.query_key_value_bias && model.attention_out_bias &&
-         (model.mlp_bias || !has_dense_mlps(model)) &&
+         (model.mlp_bias || model.layers_with_dense() == 0) &&
          (model.moe_expert_bias || model.num_experts == 0);
 }
 
@@ -60,7 +56,7 @@ void add_biases(const ModelSpec& model, Flags& flags) {
   if (model.attention_out_bias) {
     flags.note("Megatron-LM has no bias of attention's output (attention_out_bias) alone");
   }
-  if (model.mlp_bias && has_dense_mlps(model)) {
+  if (model.mlp_bias && model.layers_with_dense() > 0) {
     flags.note("Megatron-LM has no biases of MLPs (mlp_bias) beside layers without biases");
   }
 }

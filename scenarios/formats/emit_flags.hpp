@@ -7,6 +7,7 @@
 
 #include "scenarios/formats/megatron.hpp"
 #include "scenarios/model_spec.hpp"
+#include "scenarios/scenario.hpp"
 
 // The command line of Megatron-LM, while it is being written.
 namespace shardsim {
@@ -39,6 +40,13 @@ class Flags {
 /// The flags of a model with its experts.
 void add_model(const ModelSpec& model, Flags& flags);
 void add_experts(const ModelSpec& model, Flags& flags);
+/// Mixers, feed-forwards, windows, sinks and positions of layers.
+void add_layers(const Scenario& scenario, Flags& flags);
+/// Whether Megatron-LM has these layers as letters of a pattern alone: some are of one branch, or
+/// of Mamba-2. Their stages are the pattern's bars.
+[[nodiscard]] bool is_lettered(const ModelSpec& model);
+/// Whether attention has rotary positions somewhere. REQUIRES: a llama.
+[[nodiscard]] bool turns_in_some_layer(const ModelSpec& model);
 /// Activation, norms and factors; biases. REQUIRES: a llama.
 void add_block_shape(const ModelSpec& model, Flags& flags);
 void add_biases(const ModelSpec& model, Flags& flags);

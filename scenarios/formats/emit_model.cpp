@@ -1,14 +1,11 @@
 #include <cmath>
-#include <set>
 #include <string>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "strategies/model/make_model.hpp"
 
 #include "scenarios/formats/emit_flags.hpp"
-#include "scenarios/formats/layer_pattern.hpp"
 #include "scenarios/formats/megatron.hpp"
 
 // A model in the flags of Megatron-LM's pretrain_gpt.py, as megatron/training/arguments.py has
@@ -16,48 +13,6 @@
 namespace shardsim {
 
 namespace {
-
-// "[1,1,0]": of each layer, whether it is so.
-std::string list_of_layers(const ModelSpec& model, bool (*is_so)(const LayerSpec&)) {
-  std::vector<int> list;
-  for (std::int64_t i = 0; i < model.num_layers; ++i) list.push_back(is_so(model.layer(i)) ? 1 : 0);
-  return fmt::format("'[{}]'", fmt::join(list, ","));
-}
-
-// Windows, sinks, and layers without rotary positions.
-void add_layers(const ModelSpec& model, Flags& flags) {
-  std::set<std::int64_t> windows;
-  std::set<bool> sinks;
-  bool all_turn = true;
-  for (const LayerSpec& layer : model.layers) {
-    windows.insert(layer.window_size);
-    sinks.insert(layer.sinks);
-    all_turn = all_turn && layer.rotary;
-    if (layer.mixer != Mixer::attention || layer.feed_forward == FeedForward::none) {
-      flags.note("layers without attention, or of one branch, are not written (model.layers)");
-    }
-    if (layer.chunk_size > 0) flags.note("Megatron-LM has no chunked attention (model.layers)");
-    if (layer.rope_theta > 0) {
-      flags.note("Megatron-LM has one rotary base for all layers (model.layers[].rope_theta)");
-    }
-  }
-  const bool some_see_all = windows.erase(0) > 0;
-  if (windows.size() > 1) flags.note("Megatron-LM has one window for all layers (model.layers)");
-  if (windows.size() == 1) {
-    flags.flag("window-size", fmt::format("'({},0)'", *windows.begin() - 1));
-    if (some_see_all) {
-      flags.flag("window-attn-skip-freq", list_of_layers(model, [](const LayerSpec& layer) {
-                   return layer.window_size > 0;
-                 }));
-    }
-  }
-  if (!all_turn) {
-    flags.flag("no-rope-freq",
-               list_of_layers(model, [](const LayerSpec& layer) { return !layer.rotary; }));
-  }
-  if (sinks.size() > 1) flags.note("Megatron-LM has sinks in all layers or none (model.layers)");
-  if (sinks.size() == 1 && *sinks.begin()) flags.flag("softmax-type", "learnable");
-}
 
 // Megatron-LM multiplies scores by mscale^2 / sqrt(elements of a head), mscale = 0.1 mscale_all_dim
 // ln(rotary_scaling_factor) + 1, whatever turns: MultiLatentAttention in its
@@ -108,7 +63,6 @@ void add_attention(const ModelSpec& model, Flags& flags) {
   if (model.attention_logit_cap > 0 || model.final_logit_cap > 0) {
     flags.note("Megatron-LM caps neither scores nor logits (attention_logit_cap, final_logit_cap)");
   }
-  add_layers(model, flags);
   if (model.mtp_num_layers > 0) {
     flags.flag("mtp-num-layers", model.mtp_num_layers);
     flags.flag("mtp-loss-scaling-factor", model.mtp_loss_scaling_factor);
@@ -159,9 +113,10 @@ void add_router(const ModelSpec& model, Flags& flags) {
 }  // namespace
 
 void add_model(const ModelSpec& model, Flags& flags) {
-  flags.flag(megatron::kLayers, model.num_layers);
+  const bool is_llama = model.family == ModelFamily::llama;
+  if (!is_lettered(model)) flags.flag(megatron::kLayers, model.num_layers);
   flags.flag(megatron::kHidden, model.hidden_size);
-  flags.flag(megatron::kFfn, model.ffn_hidden_size);
+  if (model.ffn_hidden_size > 0) flags.flag(megatron::kFfn, model.ffn_hidden_size);
   flags.flag(megatron::kHeads, model.num_attention_heads);
   if (model.num_query_groups != model.num_attention_heads) {
     flags.flag("group-query-attention");
@@ -173,11 +128,12 @@ void add_model(const ModelSpec& model, Flags& flags) {
   add_attention(model, flags);
   flags.flag(megatron::kLength, model.seq_len);
   flags.flag(megatron::kPositions, model.max_position_embeddings);
-  if (model.family == ModelFamily::llama) {
+  if (is_llama) {
+    const bool turns = turns_in_some_layer(model);
     add_block_shape(model, flags);
-    flags.flag("position-embedding-type", "rope");
-    flags.flag(megatron::kRotaryBase, static_cast<std::int64_t>(model.rope_theta));
-    if (!model.is_latent() && model.rotary_dim != model.head_dim) {
+    flags.flag("position-embedding-type", turns ? "rope" : "none");
+    if (turns) flags.flag(megatron::kRotaryBase, static_cast<std::int64_t>(model.rope_theta));
+    if (turns && !model.is_latent() && model.rotary_dim != model.head_dim) {
       flags.flag("rotary-percent", fmt::format("{}", static_cast<double>(model.rotary_dim) /
                                                          static_cast<double>(model.head_dim)));
     }
@@ -199,11 +155,6 @@ void add_experts(const ModelSpec& model, Flags& flags) {
   if (model.moe_expert_bias && !has_all_biases(model)) {
     flags.note(
         "Megatron-LM has no biases of experts (moe_expert_bias) beside layers without biases");
-  }
-  if (model.layers_with_experts() < model.num_layers) {
-    std::vector<bool> layers;
-    for (std::int64_t i = 0; i < model.num_layers; ++i) layers.push_back(model.has_experts(i));
-    flags.flag("moe-layer-freq", "'" + frequency_of(layers) + "'");
   }
   add_router(model, flags);
 }

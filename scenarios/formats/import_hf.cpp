@@ -157,9 +157,9 @@ std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily&
 
 void write_dense_width(ForeignObject& config, const HfFamily& family, const HfModel& model,
                        Import& import) {
-  if (family.only_experts) {
-    import.derive({"intermediate_size", "(not there)"}, "model.ffn_hidden_size", model.ffn,
-                  "no layer has a dense MLP");
+  if (!model.feeds_by(FeedForward::dense)) {
+    const bool is_unread = config.has("moe_intermediate_size") && config.has("intermediate_size");
+    if (is_unread) import.ignore(config.at("intermediate_size"), "no layer has a dense MLP");
   } else if (family.shared_alone && model.num_experts == 0) {
     take_under(config, {family.shared_width}, "model.ffn_hidden_size", model.ffn, import);
   } else {

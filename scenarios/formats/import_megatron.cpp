@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -8,7 +9,7 @@
 #include "scenarios/formats/foreign_object.hpp"
 #include "scenarios/formats/import.hpp"
 #include "scenarios/formats/layer_pattern.hpp"
-#include "scenarios/formats/megatron.hpp"
+#include "scenarios/formats/megatron_model.hpp"
 #include "scenarios/scenario_error.hpp"
 
 namespace shardsim {
@@ -119,31 +120,8 @@ void warn_of_expert_work(MegatronArguments& arguments, Import& import) {
   }
 }
 
-// Layers without experts that stand first are first_dense_layers; other patterns are model.layers.
-void import_frequency(MegatronArguments& arguments, Import& import,
-                      std::vector<std::string>& limits) {
-  const std::string text = arguments.text("moe_layer_freq").value_or("1");
-  const auto layers = read_frequency(text, import.integer(megatron::kLayers.ours));
-  if (!layers) {
-    limits.push_back("moe_layer_freq " + text +
-                     " (here a number, or lists of 0 and 1 with an entry "
-                     "for each layer)");
-    return;
-  }
-  const auto first = std::find(layers->begin(), layers->end(), true);
-  if (std::find(first, layers->end(), false) == layers->end()) {
-    if (first == layers->begin()) return;
-    const auto dense = static_cast<std::int64_t>(first - layers->begin());
-    return import.derive(arguments.at("moe_layer_freq"), "model.first_dense_layers", dense);
-  }
-  std::vector<ImportItem> items;
-  for (const bool has_experts : *layers) {
-    items.push_back({{"feed_forward", std::string(has_experts ? "experts" : "dense")}});
-  }
-  write_layers(arguments.at("moe_layer_freq"), items, import);
-}
-
-void import_experts(MegatronArguments& arguments, Import& import,
+// Experts are as wide as a dense MLP would be, unless it is said.
+void import_experts(MegatronArguments& arguments, std::int64_t dense_width, Import& import,
                     std::vector<std::string>& limits) {
   using megatron::kExpertFfn;
   using megatron::kTopK;
@@ -153,41 +131,61 @@ void import_experts(MegatronArguments& arguments, Import& import,
   take_integer(arguments, experts, kForeignSize, import);
   import.derive(arguments.at(kTopK.theirs), kTopK.ours,
                 arguments.integer(kTopK.theirs, kForeignDegree).value_or(2));
-  const std::int64_t width = arguments.integer(kExpertFfn.theirs, kForeignSize)
-                                 .value_or(import.integer(megatron::kFfn.ours));
+  const std::int64_t width =
+      arguments.integer(kExpertFfn.theirs, kForeignSize).value_or(dense_width);
   import.derive(arguments.at(kExpertFfn.theirs), kExpertFfn.ours, width);
   take_number(arguments, {"moe_expert_capacity_factor", "model.moe_capacity_factor"}, import);
   take_number(arguments, {"moe_aux_loss_coeff", "model.moe_aux_loss_coeff"}, import);
   import_shared_experts(arguments, import);
   import_router(arguments, import, limits);
   warn_of_expert_work(arguments, import);
-  import_frequency(arguments, import, limits);
+  // LatentMoE of Megatron-Core: a projection of the stream to l and one back, and experts of l.
+  if (const auto latent = arguments.integer("moe_latent_size", kForeignSize)) {
+    limits.push_back(
+        fmt::format("moe_latent_size {}: experts on a narrower, projected state", *latent));
+  }
 }
 
 void import_attention(MegatronArguments& arguments, const MegatronBlocks& blocks, Import& import,
-                      std::vector<std::string>& limits) {
+                      const MegatronPattern& pattern, std::vector<std::string>& limits) {
   const std::int64_t heads = require(arguments, megatron::kHeads, kForeignDegree, import);
   if (arguments.truth("group_query_attention"))
     take_integer(arguments, megatron::kGroups, kForeignSize, import);
   const auto channels = arguments.integer(megatron::kHeadDim.theirs, kForeignSize);
-  const bool is_latent = import_megatron_latents(arguments, import, limits);
+  const bool is_latent = import_megatron_latents(arguments, pattern, import, limits);
   if (!is_latent && channels && *channels * heads != import.integer(megatron::kHidden.ours)) {
     take_integer(arguments, megatron::kHeadDim, kForeignSize, import);
   }
   if (arguments.truth("add_qkv_bias") && !import.has("model.query_key_value_bias")) {
     import.derive({"add_qkv_bias", "True"}, "model.query_key_value_bias", true);
   }
+  if (arguments.truth("qk_clip")) {
+    limits.emplace_back(
+        "qk_clip: weights of queries and keys that shrink after a step with large scores");
+  }
+  const bool has_gate = arguments.truth("attention_output_gate");
+  if (has_gate && (is_latent || !blocks.is_llama())) {
+    limits.push_back(fmt::format("attention_output_gate of {}",
+                                 is_latent ? "latent attention" : "a gpt2's attention"));
+  } else if (has_gate) {
+    import.take({"attention_output_gate", "True"}, "model.attention_output_gate", true);
+  }
   if (is_latent) return;
-  if (arguments.truth("qk_layernorm") && !blocks.is_llama()) {
-    import.warn({"qk_layernorm", "True"}, "a gpt2 here has no norms of queries and keys");
-  } else if (arguments.truth("qk_layernorm")) {
-    import.derive({"qk_layernorm", "True"}, "model.query_key_norm", std::string("per_head"));
+  take_number(arguments, {"softmax_scale", "model.attention_scale"}, import);
+  for (const auto& [name, norm] :
+       {std::pair("qk_layernorm", "per_head"), std::pair("qk_l2_norm", "weightless")}) {
+    if (!arguments.truth(name)) continue;
+    if (blocks.is_llama()) {
+      import.derive({name, "True"}, "model.query_key_norm", std::string(norm));
+    } else {
+      import.warn({name, "True"}, "a gpt2 here has no norms of queries and keys");
+    }
   }
 }
 
 void import_rotary(MegatronArguments& arguments, Import& import) {
   take_number(arguments, megatron::kRotaryBase, import);
-  if (arguments.truth("multi_latent_attention")) return;
+  if (import.has(megatron::kKeyLatent.ours)) return;
   const double part = arguments.number("rotary_percent").value_or(1.0);
   if (part == 1.0) return;
   const std::int64_t head =
@@ -198,31 +196,84 @@ void import_rotary(MegatronArguments& arguments, Import& import) {
                 static_cast<std::int64_t>(static_cast<double>(head) * part));
 }
 
+std::int64_t import_layers(MegatronArguments& arguments, const MegatronPattern& pattern,
+                           Import& import) {
+  using megatron::kLayers;
+  if (!pattern.is_there()) return require(arguments, kLayers, kForeignDegree, import);
+  (void)arguments.integer(kLayers.theirs, kForeignDegree);
+  import.derive({pattern.key, pattern.letters}, kLayers.ours, pattern.num_layers(),
+                "a letter for each");
+  return pattern.num_layers();
+}
+
+void import_depths(MegatronArguments& arguments, const MegatronPattern& pattern, Import& import) {
+  const NamePair depths = {"mtp_num_layers", "model.mtp_num_layers"};
+  if (pattern.num_depths > 0) {
+    (void)arguments.integer(depths.theirs, kForeignCount);
+    import.derive({pattern.key, pattern.depth}, depths.ours, pattern.num_depths);
+  } else if (pattern.is_there()) {
+    if (arguments.integer(depths.theirs, kForeignCount).value_or(0) == 0) return;
+    import.warn(arguments.at(depths.theirs),
+                "the pattern has no letters of a depth, so there is "
+                "none");
+    return;
+  } else if (!take_integer(arguments, depths, kForeignDegree, import)) {
+    return;
+  }
+  take_number(arguments, {"mtp_loss_scaling_factor", "model.mtp_loss_scaling_factor"}, import);
+}
+
+bool has_dense_layers(MegatronArguments& arguments, const MegatronPattern& pattern,
+                      std::int64_t num_layers) {
+  if (pattern.is_there()) return pattern.has('-');
+  const auto has_some = [&](const char* name) {
+    return arguments.integer(name, kForeignDegree).has_value();
+  };
+  if (!has_some(megatron::kExperts.theirs) && !has_some("num_moe_experts")) return true;
+  const std::string frequency = arguments.text(megatron::kExpertFrequency).value_or("1");
+  const auto experts = read_frequency(frequency, num_layers, LayerPhase::first_of_each);
+  return !experts || std::find(experts->begin(), experts->end(), false) != experts->end();
+}
+
+// The width of a dense MLP, which is written where a layer has one.
+std::int64_t import_dense_width(MegatronArguments& arguments, const MegatronBlocks& blocks,
+                                bool is_needed, std::int64_t hidden, Import& import) {
+  using megatron::kFfn;
+  const bool is_read = is_needed || !arguments.integer(megatron::kExpertFfn.theirs, kForeignSize);
+  if (const auto given = arguments.integer(kFfn.theirs, kForeignSize)) {
+    if (is_needed) {
+      import.take(arguments.at(kFfn.theirs), kFfn.ours, *given);
+    } else if (!is_read) {
+      import.ignore(arguments.at(kFfn.theirs), "no layer has a dense MLP");
+    }
+    return *given;
+  }
+  // A gated MLP has two thirds of this width, as a multiple of 64.
+  const std::int64_t width = blocks.is_gated() ? 4 * hidden * 2 / 3 / 64 * 64 : 4 * hidden;
+  if (width == 0 && is_read) {
+    throw_problem("E1363", arguments.where(megatron::kHidden.theirs),
+                  fmt::format("hidden_size {} leaves a gated MLP no whole 64s", hidden),
+                  "add --ffn_hidden_size, the width of the MLP");
+  }
+  if (is_needed) {
+    import.derive({kFfn.theirs, "(not there)"}, kFfn.ours, width, "Megatron-LM's default");
+  }
+  return width;
+}
+
 // Writes the model section. Returns the parts of it that no scenario can express.
 std::vector<std::string> import_megatron_model(MegatronArguments& arguments, const MegatronRun& run,
                                                Import& import) {
   std::vector<std::string> limits;
-  const MegatronBlocks blocks = read_megatron_blocks(arguments);
+  const MegatronPattern pattern = read_megatron_pattern(arguments);
+  const MegatronBlocks blocks = read_megatron_blocks(arguments, pattern);
   import_megatron_blocks(blocks, import, limits);
-  require(arguments, megatron::kLayers, kForeignDegree, import);
-  if (take_integer(arguments, {"mtp_num_layers", "model.mtp_num_layers"}, kForeignDegree, import)) {
-    take_number(arguments, {"mtp_loss_scaling_factor", "model.mtp_loss_scaling_factor"}, import);
-  }
+  const std::int64_t num_layers = import_layers(arguments, pattern, import);
+  import_depths(arguments, pattern, import);
   const std::int64_t hidden = require(arguments, megatron::kHidden, kForeignSize, import);
-  if (arguments.integer(megatron::kFfn.theirs, kForeignSize)) {
-    take_integer(arguments, megatron::kFfn, kForeignSize, import);
-  } else {
-    // A gated MLP has two thirds of this width, as a multiple of 64.
-    const std::int64_t width = blocks.is_gated() ? 4 * hidden * 2 / 3 / 64 * 64 : 4 * hidden;
-    if (width == 0) {
-      throw_problem("E1363", arguments.where(megatron::kHidden.theirs),
-                    fmt::format("hidden_size {} leaves a gated MLP no whole 64s", hidden),
-                    "add --ffn_hidden_size, the width of the MLP");
-    }
-    import.derive({megatron::kFfn.theirs, "(not there)"}, megatron::kFfn.ours, width,
-                  "Megatron-LM's default");
-  }
-  import_attention(arguments, blocks, import, limits);
+  const std::int64_t dense_width = import_dense_width(
+      arguments, blocks, has_dense_layers(arguments, pattern, num_layers), hidden, import);
+  import_attention(arguments, blocks, import, pattern, limits);
   import_vocabulary(arguments, run, import);
   require(arguments, megatron::kLength, kForeignSize, import);
   if (!blocks.is_llama()) take_integer(arguments, megatron::kPositions, kForeignSize, import);
@@ -231,8 +282,9 @@ std::vector<std::string> import_megatron_model(MegatronArguments& arguments, con
   import.derive({megatron::kUntied.theirs, untied ? "True" : "False"}, megatron::kUntied.ours,
                 !untied);
   take_number(arguments, {"norm_epsilon", "model.norm_epsilon"}, import);
-  if (blocks.is_llama()) import_rotary(arguments, import);
-  import_experts(arguments, import, limits);
+  if (blocks.rotary) import_rotary(arguments, import);
+  import_experts(arguments, dense_width, import, limits);
+  import_megatron_layers(arguments, blocks, pattern, import, limits);
   if (blocks.is_llama() && blocks.biased && import.has("model.num_experts")) {
     import.derive({"disable_bias_linear", "False"}, "model.moe_expert_bias", true);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -30,29 +31,79 @@ std::optional<std::int64_t> whole_number(const std::string& text) {
   return number;
 }
 
-// "[0,1]*3", at most `limit` entries.
-bool append_term(const std::string& term, std::size_t limit, std::vector<bool>& layers) {
-  const std::size_t close = term.find(']');
-  if (term.empty() || term.front() != '[' || close == std::string::npos) return false;
-  std::int64_t times = 1;
-  if (close + 1 < term.size()) {
-    const auto number =
-        term[close + 1] == '*' ? whole_number(term.substr(close + 2)) : std::nullopt;
-    if (!number || *number < 0 || *number > static_cast<std::int64_t>(limit)) return false;
-    times = *number;
-  }
-  std::vector<bool> entries;
-  for (std::size_t at = 1; at < close; at += 2) {
-    const bool ends = term[at + 1] == ',' || at + 1 == close;
-    if ((term[at] != '0' && term[at] != '1') || !ends) return false;
-    entries.push_back(term[at] == '1');
-  }
-  for (std::int64_t i = 0; i < times; ++i) {
-    if (layers.size() + entries.size() > limit) return false;
-    layers.insert(layers.end(), entries.begin(), entries.end());
-  }
-  return true;
+bool has_phase(std::int64_t layer, std::int64_t every, LayerPhase phase) {
+  const bool is_last = (layer + 1) % every == 0;
+  if (phase == LayerPhase::first_of_each) return layer % every == 0;
+  return phase == LayerPhase::last_of_each ? is_last : !is_last;
 }
+
+// Lists of 0 and 1 that are added, multiplied and put into parentheses, without blanks. At most
+// `limit` entries and so many parentheses within each other.
+class ListExpression {
+ public:
+  ListExpression(std::string_view text, std::size_t limit) : text_(text), limit_(limit) {}
+
+  std::optional<std::vector<bool>> read() {
+    std::optional<std::vector<bool>> all = sum(0);
+    return at_ == text_.size() ? all : std::nullopt;
+  }
+
+ private:
+  static constexpr int kDepth = 16;
+  using List = std::optional<std::vector<bool>>;
+
+  List sum(int depth) {
+    List all = product(depth);
+    while (all && takes('+')) {
+      const List more = product(depth);
+      if (!more || all->size() + more->size() > limit_) return std::nullopt;
+      all->insert(all->end(), more->begin(), more->end());
+    }
+    return all;
+  }
+  List product(int depth) {
+    List one = takes('(') ? within(depth + 1) : list();
+    while (one && takes('*')) {
+      const std::size_t end = std::min(text_.find_first_not_of("0123456789", at_), text_.size());
+      const auto times = whole_number(std::string(text_.substr(at_, end - at_)));
+      const auto most = static_cast<std::int64_t>(limit_);
+      if (!times || *times > most || one->size() * static_cast<std::size_t>(*times) > limit_) {
+        return std::nullopt;
+      }
+      at_ = end;
+      std::vector<bool> all;
+      for (std::int64_t i = 0; i < *times; ++i) all.insert(all.end(), one->begin(), one->end());
+      one = all;
+    }
+    return one;
+  }
+  List within(int depth) {
+    if (depth > kDepth) return std::nullopt;
+    List all = sum(depth);
+    return takes(')') ? all : std::nullopt;
+  }
+  List list() {
+    if (!takes('[')) return std::nullopt;
+    std::vector<bool> entries;
+    while (!takes(']')) {
+      const bool is_one = takes('1');
+      if ((!is_one && !takes('0')) || entries.size() >= limit_) return std::nullopt;
+      entries.push_back(is_one);
+      if (!takes(',') && !is_at(']')) return std::nullopt;
+    }
+    return entries;
+  }
+  [[nodiscard]] bool is_at(char letter) const { return at_ < text_.size() && text_[at_] == letter; }
+  bool takes(char letter) {
+    if (!is_at(letter)) return false;
+    ++at_;
+    return true;
+  }
+
+  std::string_view text_;
+  std::size_t limit_;
+  std::size_t at_ = 0;
+};
 
 }  // namespace
 
@@ -76,24 +127,21 @@ void write_layers(const ForeignValue& theirs, const std::vector<ImportItem>& lay
   }
 }
 
-std::optional<std::vector<bool>> read_frequency(const std::string& text, std::int64_t num_layers) {
-  const auto limit = static_cast<std::size_t>(num_layers);
-  std::vector<bool> layers;
+std::optional<std::vector<bool>> read_frequency(const std::string& text, std::int64_t num_layers,
+                                                LayerPhase phase) {
   if (const auto every = whole_number(text)) {
     if (*every < 1) return std::nullopt;
-    for (std::int64_t i = 0; i < num_layers; ++i) layers.push_back(i % *every == 0);
+    std::vector<bool> layers;
+    for (std::int64_t i = 0; i < num_layers; ++i) layers.push_back(has_phase(i, *every, phase));
     return layers;
   }
-  std::string terms;
-  for (const char c : text) {
-    if (std::string(" ()'\"").find(c) == std::string::npos) terms.push_back(c);
+  std::string plain;
+  for (const char letter : text) {
+    if (std::string_view(" '\"").find(letter) == std::string_view::npos) plain += letter;
   }
-  for (std::size_t from = 0; from <= terms.size();) {
-    const std::size_t end = std::min(terms.find('+', from), terms.size());
-    if (!append_term(terms.substr(from, end - from), limit, layers)) return std::nullopt;
-    from = end + 1;
-  }
-  if (layers.size() != limit) return std::nullopt;
+  const auto limit = static_cast<std::size_t>(num_layers);
+  auto layers = ListExpression(plain, limit).read();
+  if (!layers || layers->size() != limit) return std::nullopt;
   return layers;
 }
 

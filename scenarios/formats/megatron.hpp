@@ -86,25 +86,6 @@ struct MegatronArgument {
   std::size_t length = 0;
 };
 
-/// A block, as the arguments describe it.
-struct MegatronBlocks {
-  bool swiglu = false;
-  bool quick_geglu = false;
-  bool squared_relu = false;
-  double clamp = 0.0;   ///< activation_func_clamp_value
-  double offset = 0.0;  ///< glu_linear_offset
-  bool rotary = false;
-  bool root_mean_square = false;
-  bool zero_centred = false;
-  bool biased = false;
-
-  [[nodiscard]] bool is_gated() const { return swiglu || quick_geglu; }
-  /// Else it is a gpt2's.
-  [[nodiscard]] bool is_llama() const {
-    return is_gated() || squared_relu || rotary || root_mean_square;
-  }
-};
-
 struct OptimizerRule;  // strategies/optimizer/rules.hpp
 
 class MegatronArguments {
@@ -157,17 +138,12 @@ struct MegatronRun {
 
 [[nodiscard]] MegatronRun read_megatron_run(const std::string& text);
 
-/// Latent attention, if the run has it: returns whether it does. Adds what no scenario can express.
-[[nodiscard]] bool import_megatron_latents(MegatronArguments& arguments, Import& import,
-                                           std::vector<std::string>& limits);
-[[nodiscard]] MegatronBlocks read_megatron_blocks(MegatronArguments& arguments);
-/// The family, its activation, norms and biases. Adds to `limits` what no scenario can express.
-void import_megatron_blocks(const MegatronBlocks& blocks, Import& import,
-                            std::vector<std::string>& limits);
-
 /// tp, pp, cp, ep, the data-parallel ranks that `gpus` leave, schedule, sharding and overlap.
 /// Throws ScenarioError E1362 if the degrees do not divide the GPUs.
 void import_megatron_layout(MegatronArguments& arguments, std::int64_t gpus, Import& import);
+/// Chunks, schedule and layers of stages. Throws ScenarioError E1333: a pattern of layers has
+/// stages that `pp` does not divide.
+void import_megatron_pipeline(MegatronArguments& arguments, std::int64_t pp, Import& import);
 
 /// Batch, precision, optimizer, recomputation.
 void import_megatron_training(MegatronArguments& arguments, Import& import);

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/formats/import.hpp"
-#include "scenarios/formats/megatron.hpp"
+#include "scenarios/formats/megatron_model.hpp"
 
 // The blocks of a run of Megatron-LM: activation, norms, positions and biases, and the family that
 // has them. Names: arguments.py and TransformerConfig.
@@ -42,15 +42,18 @@ void import_activation(const MegatronBlocks& blocks, Import& import,
 
 }  // namespace
 
-MegatronBlocks read_megatron_blocks(MegatronArguments& arguments) {
+MegatronBlocks read_megatron_blocks(MegatronArguments& arguments, const MegatronPattern& pattern) {
   MegatronBlocks blocks;
+  blocks.lettered = pattern.is_there();
   blocks.swiglu = arguments.truth("swiglu");
   blocks.quick_geglu = arguments.truth("quick_geglu");
   blocks.squared_relu = arguments.truth("squared_relu");
   blocks.clamp = arguments.number("activation_func_clamp_value").value_or(0.0);
   blocks.offset = arguments.number("glu_linear_offset").value_or(0.0);
-  blocks.rotary = arguments.truth("use_rotary_position_embeddings") ||
-                  arguments.text("position_embedding_type").value_or("") == "rope";
+  const std::string positions = arguments.text("position_embedding_type").value_or("");
+  blocks.rotary = arguments.truth("use_rotary_position_embeddings") || positions == "rope" ||
+                  positions == "yarn";
+  blocks.without_positions = !blocks.rotary && positions == "none";
   blocks.root_mean_square = arguments.text("normalization").value_or("LayerNorm") == "RMSNorm";
   blocks.zero_centred = arguments.truth("apply_layernorm_1p");
   blocks.biased =
@@ -72,7 +75,7 @@ void import_megatron_blocks(const MegatronBlocks& blocks, Import& import,
     if (blocks.zero_centred) limits.push_back("apply_layernorm_1p of a gpt2's blocks");
     return;
   }
-  if (!blocks.rotary) {
+  if (!blocks.rotary && !blocks.without_positions) {
     limits.push_back(fmt::format(
         "learned positions beside {} MLP (here a llama's blocks have rotary positions)", mlp));
   }

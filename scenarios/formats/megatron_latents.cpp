@@ -2,13 +2,15 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/formats/megatron.hpp"
+#include "scenarios/formats/megatron_model.hpp"
 
 namespace shardsim {
 
-bool import_megatron_latents(MegatronArguments& arguments, Import& import,
-                             std::vector<std::string>& limits) {
-  if (!arguments.truth("multi_latent_attention")) return false;
+bool import_megatron_latents(MegatronArguments& arguments, const MegatronPattern& pattern,
+                             Import& import, std::vector<std::string>& limits) {
+  // Letters say it, and imply the flag.
+  const bool is_told = arguments.truth("multi_latent_attention");
+  if (!(pattern.is_there() ? pattern.has('+') : is_told)) return false;
   // Defaults of megatron/training/arguments.py.
   struct Size {
     NamePair names;

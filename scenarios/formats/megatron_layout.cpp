@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "strategies/optimizer/rules.hpp"
-#include "strategies/pipeline/schedule_row.hpp"
 
 #include "scenarios/formats/megatron.hpp"
 #include "scenarios/scenario_error.hpp"
@@ -53,64 +52,6 @@ std::int64_t data_parallel_of(MegatronArguments& arguments, std::int64_t gpus,
                   "leave --gpus out: the log says how many there were");
   }
   return data;
-}
-
-void import_vpp(MegatronArguments& arguments, std::int64_t pp, Import& import) {
-  for (const char* name : {"virtual_pipeline_model_parallel_size", megatron::kChunks.theirs}) {
-    if (const auto chunks = arguments.integer(name, kForeignDegree)) {
-      import.take({name, std::to_string(*chunks)}, megatron::kChunks.ours, *chunks);
-      return;
-    }
-  }
-  const auto layers = arguments.integer("num_layers_per_virtual_pipeline_stage", kForeignDegree);
-  if (!layers) return;
-  const auto all = arguments.integer(megatron::kLayers.theirs, kForeignDegree);
-  if (!all) return;
-  import.derive({"num_layers_per_virtual_pipeline_stage", std::to_string(*layers)},
-                megatron::kChunks.ours, std::max<std::int64_t>(*all / pp / *layers, 1));
-}
-
-// A first or a last stage of its own size; the other layers are divided evenly.
-void import_stages(MegatronArguments& arguments, std::int64_t pp, Import& import) {
-  if (const auto layout = arguments.text("pipeline_model_parallel_layout")) {
-    import.warn({"pipeline_model_parallel_layout", *layout},
-                "not read: set parallelism.stage_layers, the layers of each stage");
-  }
-  for (const char* name :
-       {"account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"}) {
-    if (arguments.truth(name)) {
-      import.take({name, "True"}, std::string("parallelism.") + name, true);
-    }
-  }
-  const auto first = arguments.integer("decoder_first_pipeline_num_layers", kForeignCount);
-  const auto last = arguments.integer("decoder_last_pipeline_num_layers", kForeignCount);
-  const auto all = arguments.integer(megatron::kLayers.theirs, kForeignDegree);
-  if ((!first && !last) || !all) return;
-  const std::int64_t between = pp - (first ? 1 : 0) - (last ? 1 : 0);
-  const std::int64_t rest = *all - first.value_or(0) - last.value_or(0);
-  if (import.has(megatron::kChunks.ours) || between < 1 || rest % between != 0) {
-    import.warn({"decoder_first/last_pipeline_num_layers", ""},
-                "not read with several chunks: set parallelism.stage_layers");
-    return;
-  }
-  std::vector<std::int64_t> layers(static_cast<std::size_t>(pp), rest / between);
-  if (first) layers.front() = *first;
-  if (last) layers.back() = *last;
-  import.derive({"decoder_first/last_pipeline_num_layers",
-                 fmt::format("{}, {}", arguments.written("decoder_first_pipeline_num_layers"),
-                             arguments.written("decoder_last_pipeline_num_layers"))},
-                "parallelism.stage_layers", layers);
-}
-
-void import_pipeline(MegatronArguments& arguments, std::int64_t pp, Import& import) {
-  if (pp == 1) return;
-  import_vpp(arguments, pp, import);
-  const bool interleaved =
-      import.has(megatron::kChunks.ours) && import.integer(megatron::kChunks.ours) > 1;
-  import.derive({megatron::kPipeline.theirs, std::to_string(pp)}, "parallelism.schedule",
-                std::string(schedule_in(&ScheduleRow::megatron, interleaved).name),
-                "Megatron-LM's own");
-  import_stages(arguments, pp, import);
 }
 
 std::string optimizer_of(MegatronArguments& arguments) {
@@ -345,7 +286,7 @@ void import_megatron_layout(MegatronArguments& arguments, std::int64_t gpus, Imp
         {"expert_tensor_parallel_size", std::to_string(expert_tp)},
         fmt::format("experts are not cut here: their weights lie whole on ep {} ranks", ep));
   }
-  import_pipeline(arguments, pp, import);
+  import_megatron_pipeline(arguments, pp, import);
   import_sharding(arguments, data, import);
   import_overlap(arguments, data, import);
   if (arguments.truth("use_tp_pp_dp_mapping")) {

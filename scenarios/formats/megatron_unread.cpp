@@ -40,19 +40,12 @@ constexpr std::string_view kPipeline = "not modelled: stages exchange as the sch
 constexpr auto kUnmodelled = std::to_array<Unmodelled>({
     // Blocks.
     {"mtp_use_repeated_layer", "", "not modelled: each depth has a block of its own"},
-    {"window_size|window_attn_skip_freq", "",
-     "not modelled: attention costs as over all of seq_length"},
-    {"moe_latent_size", "", "not modelled: experts are hidden_size wide outside"},
-    {"qk_l2_norm", "", "norms of queries and keys are not modelled"},
-    {"qk_clip|softmax_scale|rotary_interleaved|"
-     "rotary_seq_len_interpolation_factor|use_rope_scaling|no_rope_freq|"
+    {"rotary_interleaved|rotary_seq_len_interpolation_factor|use_rope_scaling|"
      "apply_residual_connection_post_layernorm|apply_query_key_layer_scaling|use_mup",
      "", kNumbers},
-    {"attention_output_gate", "", "not modelled: attention has no gate"},
-    {"experimental_attention_variant|linear_attention_freq|dsa_indexer_topk|hybrid_*|"
-     "is_hybrid_model|heterogeneous_layers_*|enable_mhc_connections|spec",
-     "", kOtherBlocks},
-    {"softmax_type", "vanilla", kNumbers},
+    {"dsa_indexer_topk|hybrid_*|heterogeneous_layers_*|enable_mhc_connections|spec", "0.0",
+     kOtherBlocks},
+    {"yarn_*", "", "not modelled: rotary angles are not scaled"},
     {"init_method_*", "0.02", "weights start from another distribution here"},
     {"fp32_residual_connection", "", "not modelled: residuals are as wide as the rest"},
     // Experts.

@@ -130,11 +130,11 @@ FrameworkMemory memory_of(const TrainingSpec& training, const Software* software
   return memory;
 }
 
-// One for each layer.
+// One for each layer, where they differ.
 std::vector<LayerOptions> layers_of(const ModelSpec& model) {
   std::vector<LayerOptions> layers;
-  for (std::int64_t i = 0; i < model.num_layers && !model.layers.empty(); ++i) {
-    const LayerSpec& layer = model.layer(i);
+  if (model.layers.empty()) return layers;
+  for (const LayerSpec& layer : model.each_layer()) {
     layers.push_back({.mixer = layer.mixer,
                       .mask = {layer.attention, layer.window_size + layer.chunk_size},
                       .has_rotary = layer.rotary,

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "strategies/model/expert_layer.hpp"
+#include "strategies/model/layer_options.hpp"
 #include "strategies/pipeline/schedule_row.hpp"
 
 #include "sim/run/decision_file.hpp"
@@ -51,15 +52,16 @@ std::size_t ExpertTokens::num_decisions(int rank) const {
   const ParallelismSpec& p = scenario_.parallelism;
   const int pp = options_.mesh.place_of(rank).pp;
   const PipelineSchedule schedule = placement_of(options_);
-  std::int64_t block = 0;
+  const std::vector<LayerSpec> layers = scenario_.model.each_layer();
+  std::size_t block = 0;
   std::int64_t with_experts = 0;
   for (std::size_t stage = 0; stage < p.stage_layers.size(); ++stage) {
     const bool here = schedule.rank_of(static_cast<int>(stage)) == pp;
     for (std::int64_t layer = 0; layer < p.stage_layers[stage]; ++layer, ++block) {
-      if (here && scenario_.model.has_experts(block)) ++with_experts;
+      if (here && layers[block].feed_forward == FeedForward::experts) ++with_experts;
     }
     const bool is_last = stage + 1 == p.stage_layers.size();
-    if (here && is_last && scenario_.model.has_experts(scenario_.model.num_layers - 1)) {
+    if (here && is_last && layers.back().feed_forward == FeedForward::experts) {
       with_experts += scenario_.model.mtp_num_layers;
     }
   }

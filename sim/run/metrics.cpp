@@ -214,8 +214,9 @@ ParameterCounts parameter_counts(const Experiment& experiment) {
   const Model& model = experiment.plan().whole();
   const ModelSpec& spec = experiment.scenario().model;
   ParameterCounts counts;
+  const auto is_ahead = [](const std::string& name) { return name.starts_with("mtp."); };
   const auto add = [&](const std::string& name, std::int64_t elements) {
-    (name.starts_with("mtp.") ? counts.ahead : counts.all) += elements;
+    (is_ahead(name) ? counts.ahead : counts.all) += elements;
   };
   for (const ParameterSpec& parameter : model.parameters()) {
     add(parameter.name, parameter.whole_shape().numel());
@@ -223,7 +224,7 @@ ParameterCounts parameter_counts(const Experiment& experiment) {
   for (const RouterBiasSpec& bias : model.router_biases()) add(bias.name, bias.num_experts);
   counts.active = counts.all;
   for (const ParameterSpec& parameter : model.parameters()) {
-    if (!parameter.expert || parameter.name.starts_with("mtp.")) continue;
+    if (!parameter.expert || is_ahead(parameter.name)) continue;
     const std::int64_t of_one = parameter.whole_shape().numel() / spec.num_experts;
     counts.active -= of_one * (spec.num_experts - spec.num_experts_per_token);
   }

@@ -30,11 +30,19 @@ struct Size {
   std::int64_t value;
 };
 
+bool has_dense_mlp(const ModelOptions& options) {
+  for (int block = 0; block < static_cast<int>(options.num_layers); ++block) {
+    const bool has_none = options.layer(block).feed_forward == FeedForward::none;
+    if (!has_none && !options.has_experts(block)) return true;
+  }
+  return false;
+}
+
 void require_positive_sizes(const ModelOptions& options) {
   const std::array<Size, 5> sizes = {{
       {"num_layers", options.num_layers},
       {"hidden_size", options.hidden_size},
-      {"ffn_hidden_size", options.ffn_hidden_size},
+      {"ffn_hidden_size", has_dense_mlp(options) ? options.ffn_hidden_size : 1},
       {"vocab_size", options.vocab_size},
       {"seq_len", options.seq_len},
   }};
@@ -250,9 +258,9 @@ void require_part(const ModelContext& context, const SequencePart& part,
 }
 
 std::unique_ptr<Model> make_model(const ModelOptions& options) {
+  require_layers(options);
   require_positive_sizes(options);
   require_tensor_parallel(options);
-  require_layers(options);
   require_experts(options);
   if (!(options.hidden_dropout >= 0.0 && options.hidden_dropout < 1.0)) {
     throw UsageError(

@@ -54,6 +54,44 @@ TEST_CASE("mixers and feed-forwards are counted layer by layer") {
   CHECK(model.layers_with_dense() == 2);
 }
 
+TEST_CASE("the layers one by one are those of the list") {
+  const ModelSpec model = loaded(with_fields(std::string(R"("num_layers": 7, "layers_cycle": true,
+        "layers": [{"mixer": "mamba", "repeats": 2}, {"sinks": true, "feed_forward": "dense"}], )") +
+                                             kMamba))
+                              .model;
+  const std::vector<LayerSpec> layers = model.each_layer();
+  REQUIRE(layers.size() == 7);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const auto index = static_cast<std::int64_t>(i);
+    CHECK(layers[i].mixer == (i % 3 == 2 ? Mixer::attention : Mixer::mamba));
+    CHECK(layers[i].mixer == model.layer(index).mixer);
+    CHECK(layers[i].sinks == model.layer(index).sinks);
+    CHECK(layers[i].feed_forward == FeedForward::dense);
+    CHECK(layers[i].repeats == 1);
+  }
+}
+
+TEST_CASE("the width of a dense MLP is needed where a block has one") {
+  const auto without_width = [](const std::string& fields) {
+    std::string text = with_fields(fields);
+    const std::size_t begin = text.find("\"ffn_hidden_size\"");
+    return text.erase(begin, text.find(',', begin) + 1 - begin);
+  };
+  const std::string branch = R"("layers": [{"feed_forward": "none"}, {"feed_forward": "none"}])";
+  const Scenario alone = loaded(without_width(branch));
+  CHECK(alone.model.ffn_hidden_size == 0);
+  CHECK(write_resolved(alone).find("ffn_hidden_size") == std::string::npos);
+  CHECK(num_parameters(alone.model) < num_parameters(loaded(with_fields(branch)).model) + 1);
+  const Problem dense = only_problem_of(without_width(
+      R"("layers": [{"feed_forward": "none"}, {"mixer": "none", "feed_forward": "dense"}])"));
+  CHECK(dense.code + " " + dense.pointer == "E0103 /model/ffn_hidden_size");
+  const std::string experts = R"("num_layers": 2, "num_experts": 2, "num_experts_per_token": 2)";
+  const Problem width = only_problem_of(without_width(experts));
+  CHECK(width.code + " " + width.pointer == "E0103 /model/moe_ffn_hidden_size");
+  const Scenario wide = loaded(without_width(experts + R"(, "moe_ffn_hidden_size": 24)"));
+  CHECK(wide.model.moe_ffn_hidden_size == 24);
+}
+
 TEST_CASE("parameters of recurrences are those of published models") {
   ModelSpec next;  // Qwen3-Next: 36 of 48 layers.
   next.hidden_size = 2048;

@@ -27,6 +27,8 @@ std::string gpt_text() {
       "\"gpt2\", \"num_layers\": 2, \"hidden_size\": 24, \"num_attention_heads\": 3");
 }
 
+std::string text_without_width() { return valid_text_with(" \"ffn_hidden_size\": 40,", ""); }
+
 std::string fp16_text() { return valid_text_with("\"fp64\": 10", "\"fp64\": 10, \"fp16\": 10"); }
 
 struct Case {
@@ -136,7 +138,8 @@ std::vector<Case> cases() {
       {"training.loss_scale_hysteresis=8", fp16("static"), fp16("dynamic"), fp16_text, fp16_text},
       {"model.ffn_hidden_size=48",
        {"model.num_experts=4", "model.moe_ffn_hidden_size=8"},
-       {"name=x"}},
+       {"name=x"},
+       text_without_width},
       {"cost.usd_per_gpu_hour=2", {}, {"training.tokens_total=1e9"}},
       {"output.trace_ranks=[0]", {}, {"output.trace=x.pftrace"}},
       {"model.rope_theta=5", {}, {"name=x"}, gpt_text, valid_text},
@@ -164,7 +167,7 @@ std::vector<Case> cases() {
       {"model.mamba_conv_kernel=3", {}, recurrent_layers()},
       {"model.mamba_chunk_size=3", {}, recurrent_layers()},
       {"model.num_experts_per_token=3", {}, {"model.num_experts=4"}},
-      {"model.moe_ffn_hidden_size=8", {}, {"model.num_experts=4"}},
+      {"model.moe_ffn_hidden_size=8", {}, {"model.num_experts=4", "model.first_dense_layers=1"}},
       {"model.num_shared_experts=1", {}, {"model.num_experts=4"}},
       {"model.first_dense_layers=1", {}, {"model.num_experts=4"}},
       {"model.moe_capacity_factor=1.5", {}, {"model.num_experts=4"}},

@@ -113,8 +113,8 @@ TEST_CASE("the bound of a stopped search holds for all that it did not simulate"
   CHECK(with_gap > 3);
 }
 
-// The hook is asked before each bound and simulation. Without a look ahead, all bounds below the best
-// become close first.
+// The hook is asked before each bound and simulation. Without a look ahead, all bounds below the
+// best become close first.
 TEST_CASE("the first layout that fits comes long before the bounds are close") {
   for (const SmallSpace& space : small_spaces()) {
     const TemporaryFolder folder;

@@ -1,0 +1,114 @@
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "strategies/pipeline/schedule_row.hpp"
+
+#include "scenarios/formats/megatron_model.hpp"
+#include "scenarios/scenario_error.hpp"
+
+// Pipeline stages of a run of Megatron-LM.
+namespace shardsim {
+
+namespace {
+
+// A pattern's letters, whatever num_layers says.
+std::optional<std::int64_t> layers_in(MegatronArguments& arguments,
+                                      const MegatronPattern& pattern) {
+  const auto told = arguments.integer(megatron::kLayers.theirs, kForeignDegree);
+  return pattern.is_there() ? pattern.num_layers() : told;
+}
+
+void import_vpp(MegatronArguments& arguments, const MegatronPattern& pattern, std::int64_t pp,
+                Import& import) {
+  for (const char* name : {"virtual_pipeline_model_parallel_size", megatron::kChunks.theirs}) {
+    if (const auto chunks = arguments.integer(name, kForeignDegree)) {
+      import.take({name, std::to_string(*chunks)}, megatron::kChunks.ours, *chunks);
+      return;
+    }
+  }
+  const auto layers = arguments.integer("num_layers_per_virtual_pipeline_stage", kForeignDegree);
+  if (!layers) return;
+  const auto all = layers_in(arguments, pattern);
+  if (!all) return;
+  import.derive({"num_layers_per_virtual_pipeline_stage", std::to_string(*layers)},
+                megatron::kChunks.ours, std::max<std::int64_t>(*all / pp / *layers, 1));
+}
+
+// The bars of a pattern end stages, of which a rank has every pp-th.
+void import_barred_stages(MegatronArguments& arguments, const MegatronPattern& pattern,
+                          std::int64_t pp, Import& import) {
+  const auto stages = static_cast<std::int64_t>(pattern.stages.size());
+  if (stages % pp != 0) {
+    throw_problem("E1333", arguments.where(pattern.key),
+                  fmt::format("{} has {} stages, which {} pipeline ranks do not divide",
+                              pattern.key, stages, pp),
+                  "give each rank as many stages");
+  }
+  for (const char* name : {"virtual_pipeline_model_parallel_size", megatron::kChunks.theirs}) {
+    (void)arguments.integer(name, kForeignDegree);  // A log has what follows from the pattern.
+  }
+  const ForeignValue cause = {pattern.key, fmt::format("{} stages", stages)};
+  if (stages > pp) import.derive(cause, megatron::kChunks.ours, stages / pp);
+  const bool is_even =
+      std::count(pattern.stages.begin(), pattern.stages.end(), pattern.stages.front()) == stages;
+  if (!is_even) import.derive(cause, "parallelism.stage_layers", pattern.stages);
+}
+
+// A first or a last stage of its own size; the other layers are divided evenly.
+void import_stages(MegatronArguments& arguments, const MegatronPattern& pattern, std::int64_t pp,
+                   Import& import) {
+  if (const auto layout = arguments.text("pipeline_model_parallel_layout")) {
+    import.warn({"pipeline_model_parallel_layout", *layout},
+                "not read: set parallelism.stage_layers, the layers of each stage");
+  }
+  for (const char* name :
+       {"account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"}) {
+    if (arguments.truth(name)) {
+      import.take({name, "True"}, std::string("parallelism.") + name, true);
+    }
+  }
+  const auto first = arguments.integer("decoder_first_pipeline_num_layers", kForeignCount);
+  const auto last = arguments.integer("decoder_last_pipeline_num_layers", kForeignCount);
+  const auto all = layers_in(arguments, pattern);
+  if ((!first && !last) || !all) return;
+  const std::int64_t between = pp - (first ? 1 : 0) - (last ? 1 : 0);
+  const std::int64_t rest = *all - first.value_or(0) - last.value_or(0);
+  if (import.has(megatron::kChunks.ours) || between < 1 || rest % between != 0) {
+    import.warn({"decoder_first/last_pipeline_num_layers", ""},
+                "not read with several chunks: set parallelism.stage_layers");
+    return;
+  }
+  std::vector<std::int64_t> layers(static_cast<std::size_t>(pp), rest / between);
+  if (first) layers.front() = *first;
+  if (last) layers.back() = *last;
+  import.derive({"decoder_first/last_pipeline_num_layers",
+                 fmt::format("{}, {}", arguments.written("decoder_first_pipeline_num_layers"),
+                             arguments.written("decoder_last_pipeline_num_layers"))},
+                "parallelism.stage_layers", layers);
+}
+
+}  // namespace
+
+void import_megatron_pipeline(MegatronArguments& arguments, std::int64_t pp, Import& import) {
+  const MegatronPattern pattern = read_megatron_pattern(arguments);
+  if (pp == 1) return;
+  const bool has_bars = !pattern.stages.empty();
+  if (has_bars) {
+    import_barred_stages(arguments, pattern, pp, import);
+  } else {
+    import_vpp(arguments, pattern, pp, import);
+  }
+  const bool interleaved =
+      import.has(megatron::kChunks.ours) && import.integer(megatron::kChunks.ours) > 1;
+  import.derive({megatron::kPipeline.theirs, std::to_string(pp)}, "parallelism.schedule",
+                std::string(schedule_in(&ScheduleRow::megatron, interleaved).name),
+                "Megatron-LM's own");
+  if (!has_bars) import_stages(arguments, pattern, pp, import);
+}
+
+}  // namespace shardsim
