@@ -22,7 +22,8 @@ void apply_factors(Runtime& runtime, const char* name, const Tensor& x,
 }  // namespace
 
 double QueryTemperature::factor(std::int64_t position) const {
-  return 1.0 + scale * std::log1p(static_cast<double>((position + 1) / floor));
+  const std::int64_t run = (position + 1) / floor;
+  return 1.0 + scale * std::log1p(static_cast<double>(run));
 }
 
 void query_temperature_forward(Runtime& runtime, const Tensor& q,

@@ -21,7 +21,7 @@ constexpr const char* kEmbeddingDropout = "embedding";
 
 }  // namespace
 
-Transformer::Transformer(const ModelOptions& options, TransformerParts parts)
+Transformer::Transformer(const ModelOptions& options, const TransformerParts& parts)
     : options_(options),
       norm_(parts.norm),
       token_head_({.scale = options.logit_scale, .cap = options.final_logit_cap}, options.memory),

@@ -31,7 +31,7 @@ struct TransformerParts {
 /// depths of multi-token prediction, units of their own, and then reads the embedding, too.
 class Transformer final : public Model {
  public:
-  Transformer(const ModelOptions& options, TransformerParts parts);
+  Transformer(const ModelOptions& options, const TransformerParts& parts);
 
   [[nodiscard]] std::span<const ParameterSpec> parameters() const override {
     return table_.specs();

@@ -199,7 +199,8 @@ class TrainingSession::Trainer final : public MicrobatchSource {
     for (int loss = 0; loss < num_losses_; ++loss) {
       // With no target ignored: all positions, but those whose target lies beyond the sample.
       const std::int64_t positions = global_batch() * (model_.positions_per_sample() - loss);
-      num_targets_.push_back(static_cast<double>(positions / replicas));  // Replicas are alike.
+      const std::int64_t of_replica = positions / replicas;  // Replicas are alike.
+      num_targets_.push_back(static_cast<double>(of_replica));
       num_all_targets_.push_back(static_cast<double>(positions));
     }
     waits_for_count_ = plan_.ignore_fraction > 0.0 && has_loss();
