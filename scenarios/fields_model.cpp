@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "strategies/model/layer_options.hpp"
+
 #include "scenarios/field_table.hpp"
 
 namespace shardsim {
