@@ -38,6 +38,8 @@ std::vector<Field> block_shape_fields() {
                "+ 1) g sigmoid(1.702 g). Nothing flows back through what is clipped."),
       shape_field("model.mlp_bias", &M::mlp_bias)
           .derived("true for gpt2 and mlp, else false")
+          .acts_when("some block has a dense MLP",
+                     [](const Scenario& s) { return s.model.layers_with_dense() > 0; })
           .doc("The matrices of dense MLPs have biases; see moe_expert_bias for those of experts."),
       shape_field("model.norm_kind", &M::norm_kind)
           .derived("layer_norm for gpt2, else rms_norm")

@@ -182,6 +182,8 @@ std::vector<Home> homes() {
   const std::vector<std::string> growing = beside(unturned, {"model.query_temperature_scale=0.5"});
   return {
       {"model.kv_lora_rank", "verify", {latent, "", "8"}},
+      {"model.q_lora_rank", "verify", {latent, "", "6"}},
+      {"model.first_dense_layers", "experts", {{"model.ffn_hidden_size=512"}, "", "1"}},
       {"model.qk_nope_head_dim", "verify", {latent, "", "3"}},
       {"model.qk_rope_head_dim", "verify", {latent, "", "4"}},
       {"model.swiglu_limit", "verify", {{exact, "model.activation=clamped_swiglu"}, "", "0.001"}},
