@@ -72,7 +72,7 @@ std::vector<Setting> special_settings(const std::string& path) {
       {"model.layers[].rotary", {cycle, "[{}]", R"([{"rotary": false}])"}},
       {"model.layers[].sinks", {cycle, "[{}]", R"([{"sinks": true}])"}},
       {"model.layers[].feed_forward",
-       {{"model.layers_cycle=true", "model.num_experts=4"},
+       {{"model.layers_cycle=true", "model.num_experts=4", "model.ffn_hidden_size=512"},
         "[{}]",
         R"([{"feed_forward": "dense"}, {}])"}},
       {"model.layers[].repeats",
