@@ -7,6 +7,22 @@ namespace shardsim {
 
 namespace {
 
+// Defaults of Step3p7TextConfig, transformers 5; versions differ in their keys alone.
+constexpr HfFamily step(const char* model_type) {
+  return {.model_type = model_type,
+          .experts = true,
+          .query_key_norm = true,
+          .shared_width = "share_expert_dim",
+          .shared_gate = false,
+          .norm_epsilon = 1e-5,
+          .defaults = {.heads = 64,
+                       .key_value_heads = 8,
+                       .head_dim = 128,
+                       .vocab = 128815,
+                       .positions = 128000},
+          .own = &kHfStepKeys};
+}
+
 // Families with Llama's blocks, and their differences. Defaults are those of the configuration
 // classes of transformers 4.56. GPT-2 is read elsewhere.
 constexpr std::array kHfFamilies = {
@@ -108,7 +124,7 @@ constexpr std::array kHfFamilies = {
              .shared_width = "shared_intermediate_size",
              .shared_gate = false,
              .shared_alone = true},
-    // Defaults of Llama4TextConfig and Step3p7TextConfig, transformers 5.
+    // Defaults of Llama4TextConfig, transformers 5.
     HfFamily{.model_type = "llama4_text",
              .experts = true,
              .query_key_norm = true,
@@ -123,30 +139,8 @@ constexpr std::array kHfFamilies = {
                           .vocab = 202048,
                           .positions = 131072},
              .own = &kHfLlama4Keys},
-    HfFamily{.model_type = "step3p5",
-             .experts = true,
-             .query_key_norm = true,
-             .shared_width = "share_expert_dim",
-             .shared_gate = false,
-             .norm_epsilon = 1e-5,
-             .defaults = {.heads = 64,
-                          .key_value_heads = 8,
-                          .head_dim = 128,
-                          .vocab = 128815,
-                          .positions = 128000},
-             .own = &kHfStepKeys},
-    HfFamily{.model_type = "step3p7",
-             .experts = true,
-             .query_key_norm = true,
-             .shared_width = "share_expert_dim",
-             .shared_gate = false,
-             .norm_epsilon = 1e-5,
-             .defaults = {.heads = 64,
-                          .key_value_heads = 8,
-                          .head_dim = 128,
-                          .vocab = 128815,
-                          .positions = 128000},
-             .own = &kHfStepKeys},
+    step("step3p5"),
+    step("step3p7"),
     HfFamily{.model_type = "gpt_oss", .experts = true, .attention_bias = true, .gpt_oss = true},
 };
 

@@ -226,6 +226,13 @@ std::string grouped_output_size(ForeignObject& config) {
   return fmt::format("{} in all {} layers", cost_words(matrices, 2 * matrices), num_layers);
 }
 
+// None: the file has no list of them.
+std::optional<std::int64_t> num_delta_layers(ForeignObject& linear) {
+  const JsonValue* listed = linear.find("kda_layers");
+  if (listed == nullptr || !listed->is_array()) return std::nullopt;
+  return static_cast<std::int64_t>(listed->array().size());
+}
+
 // KimiDeltaAttention in NVIDIA-NeMo/Automodel, nemo_automodel/components/models/kimi_k3/model.py
 // @9a9b020, for n heads of d, D = n d: query, key, value and output, each h D; convolutions of w
 // over the first three; decays through d; n steps; a gate of h D, or through d; a decay and D
@@ -240,11 +247,8 @@ std::string kimi_delta_size(ForeignObject& config) {
   const std::int64_t head_size = keys(inner, "head_dim");
   const SizeCount kernel = keys(inner, "short_conv_kernel_size");
   if (!keys.are_there()) return keys.words();
-  const JsonValue* listed = inner.find("kda_layers");
-  if (listed == nullptr || !listed->is_array()) {
-    return fmt::format("its size needs a list {}", inner.name_of("kda_layers"));
-  }
-  const auto num_delta = static_cast<std::int64_t>(listed->array().size());
+  const std::optional<std::int64_t> num_delta = num_delta_layers(inner);
+  if (!num_delta) return fmt::format("its size needs a list {}", inner.name_of("kda_layers"));
   const SizeCount n = heads;
   const SizeCount d = head_size;
   const SizeCount width = n * d;
@@ -252,9 +256,9 @@ std::string kimi_delta_size(ForeignObject& config) {
   const bool is_full = inner.truth("use_full_rank_gate").value_or(false);
   const SizeCount matrices = 4 * h * width + low_rank + h * n + (is_full ? h * width : low_rank);
   const SizeCount vectors = 3 * kernel * width + n + width + d;
-  const SizeCount layers = num_delta;
+  const SizeCount layers = *num_delta;
   return fmt::format(
-      "{} of {} layers, {} heads of {}: {}", num_delta, num_layers, heads, head_size,
+      "{} of {} layers, {} heads of {}: {}", *num_delta, num_layers, heads, head_size,
       cost_words(layers * (matrices + vectors), 2 * layers * (matrices + 3 * width * d)));
 }
 
@@ -262,15 +266,13 @@ std::string kimi_delta_size(ForeignObject& config) {
 // KDA.
 std::string latent_gate_size(ForeignObject& config) {
   ForeignObject inner = config.inner("linear_attn_config");
-  const JsonValue* listed = inner.find("kda_layers");
-  const bool is_hybrid = listed != nullptr && listed->is_array();
   SizeKeys keys;
   const SizeCount h = keys(config, "hidden_size");
   const SizeCount n = keys(config, "num_attention_heads");
   const SizeCount d = keys(config, "v_head_dim");
   const std::int64_t num_layers = keys(config, "num_hidden_layers");
   if (!keys.are_there()) return keys.words();
-  const auto num_delta = is_hybrid ? static_cast<std::int64_t>(listed->array().size()) : 0;
+  const std::int64_t num_delta = num_delta_layers(inner).value_or(0);
   const std::int64_t gated = std::max<std::int64_t>(num_layers - num_delta, 0);
   const SizeCount matrices = gated * h * n * d;
   return fmt::format("{} of {} layers: {}", gated, num_layers, cost_words(matrices, 2 * matrices));

@@ -67,29 +67,28 @@ bool FoundLayouts::is_tight(const Bound& bound) const {
   return !leaves_margin(experiment_, bound.device_bytes);
 }
 
+FoundLayouts::Rank FoundLayouts::rank_of(const Bound& bound) const {
+  return {is_tight(bound), objective_of(bound)};
+}
+
+FoundLayouts::Rank FoundLayouts::rank_of(const SimulatedPoint& point) const {
+  return {point.is_tight, objective_of(point)};
+}
+
 bool FoundLayouts::is_below_best(const Bound& bound) const {
   const auto top = static_cast<std::size_t>(request_.top);
   if (best_.size() < top) return false;
-  const SimulatedPoint& last = best_[top - 1];
-  // Tight points come last. If the K-th best is tight, only tight candidates are certainly worse.
-  const bool tight = is_tight(bound);
-  if (tight != last.is_tight) return tight;
-  return objective_of(bound) > objective_of(last);
+  return rank_of(bound) > rank_of(best_[top - 1]);
 }
 
 bool FoundLayouts::is_behind_by_margin(const Bound& bound) const {
   return !best_.empty() && !best_.front().is_tight && is_tight(bound);
 }
 
-bool FoundLayouts::leads(const Bound& a, const Bound& b) const {
-  if (is_tight(a) != is_tight(b)) return is_tight(b);
-  return objective_of(a) < objective_of(b);
-}
+bool FoundLayouts::leads(const Bound& a, const Bound& b) const { return rank_of(a) < rank_of(b); }
 
 bool FoundLayouts::would_lead(const Bound& bound) const {
-  if (best_.empty()) return true;
-  if (is_tight(bound) != best_.front().is_tight) return best_.front().is_tight;
-  return objective_of(bound) < objective_of(best_.front());
+  return best_.empty() || rank_of(bound) < rank_of(best_.front());
 }
 
 bool FoundLayouts::is_off_front(const Bound& bound) const {

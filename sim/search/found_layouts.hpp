@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "sim/search/candidate_bound.hpp"
@@ -48,6 +49,10 @@ class FoundLayouts {
   [[nodiscard]] bool would_lead(const Bound& bound) const;
 
  private:
+  // Whether it is tight, and the objective: tight ones come last. Less is better.
+  using Rank = std::pair<bool, double>;
+  [[nodiscard]] Rank rank_of(const Bound& bound) const;
+  [[nodiscard]] Rank rank_of(const SimulatedPoint& point) const;
   [[nodiscard]] bool is_off_front(const Bound& bound) const;
   [[nodiscard]] bool is_tight(const Bound& bound) const;
 

@@ -81,4 +81,22 @@ template <std::size_t N>
   return overrides;
 }
 
+/// Stage of ZeRO, recomputation and schedule of layout `number`. `has_room`: there are layers for
+/// two chunks on each pipeline rank.
+[[nodiscard]] inline Overrides turning_overrides(const ExpertLayout& l, int number, bool has_room) {
+  constexpr std::array kZero = {"0", "1", "2", "3"};
+  constexpr std::array kRecompute = {"none", "selective", "full", "none", "full"};
+  constexpr std::array kSchedules = {"1f1b",       "zb_v",       "gpipe", "zb_h1",
+                                     "dualpipe_v", "looped_bfs", "zb_h2", "v_half",
+                                     "v_min",      "1f1b",       "zb_v"};
+  constexpr std::array kOneChunk = {"1f1b", "gpipe", "zb_h1"};
+  Overrides overrides = {choose("parallelism.zero_stage", turn(kZero, number)),
+                         choose("training.recompute", turn(kRecompute, number))};
+  if (l.pp > 1) {
+    overrides.push_back(choose("parallelism.schedule",
+                               has_room ? turn(kSchedules, number) : turn(kOneChunk, number)));
+  }
+  return overrides;
+}
+
 }  // namespace shardsim::test

@@ -39,13 +39,7 @@ bool is_legal_layout(const ExpertLayout& l) {
 
 Overrides overrides_of(const ExpertLayout& l, int number) {
   constexpr std::array kRouting = {"uniform", "learned", "skewed"};
-  constexpr std::array kZero = {"0", "1", "2", "3"};
-  constexpr std::array kRecompute = {"none", "selective", "full", "none", "full"};
   constexpr std::array kCapacity = {"0", "0", "0.8", "0", "1.5", "0", "0"};
-  constexpr std::array kSchedules = {"1f1b",       "zb_v",       "gpipe", "zb_h1",
-                                     "dualpipe_v", "looped_bfs", "zb_h2", "v_half",
-                                     "v_min",      "1f1b",       "zb_v"};
-  constexpr std::array kOneChunk = {"1f1b", "gpipe", "zb_h1"};
   // Two chunks per rank, and a layer for each, where that is no more than what is legal.
   const bool has_room = 2 * l.pp <= kLayers;
   Overrides overrides = layout_overrides(l);
@@ -56,16 +50,11 @@ Overrides overrides_of(const ExpertLayout& l, int number) {
            set("model.seq_len", kPositions),
            set("model.moe_ffn_hidden_size", 4),
            choose("model.moe_routing", turn(kRouting, number)),
-           choose("parallelism.zero_stage", turn(kZero, number)),
-           choose("training.recompute", turn(kRecompute, number)),
            choose("model.moe_capacity_factor", turn(kCapacity, number)),
        }) {
     overrides.push_back(more);
   }
-  if (l.pp > 1) {
-    overrides.push_back(choose("parallelism.schedule",
-                               has_room ? turn(kSchedules, number) : turn(kOneChunk, number)));
-  }
+  for (const std::string& more : turning_overrides(l, number, has_room)) overrides.push_back(more);
   return overrides;
 }
 

@@ -68,12 +68,6 @@ std::string layers_of_hybrid(int count, int number) {
 }
 
 Overrides overrides_of_today(const TodaysModel& model, const ExpertLayout& l, int number) {
-  constexpr std::array kZero = {"0", "1", "2", "3"};
-  constexpr std::array kRecompute = {"none", "selective", "full", "none", "full"};
-  constexpr std::array kSchedules = {"1f1b",       "zb_v",       "gpipe", "zb_h1",
-                                     "dualpipe_v", "looped_bfs", "zb_h2", "v_half",
-                                     "v_min",      "1f1b",       "zb_v"};
-  constexpr std::array kOneChunk = {"1f1b", "gpipe", "zb_h1"};
   constexpr std::array kContext = {"ring", "all_gather", "ring"};
   // Two chunks per rank, and a layer for each, where that is no more than what is legal.
   const bool has_room = 2 * l.pp <= kMostStages;
@@ -81,13 +75,8 @@ Overrides overrides_of_today(const TodaysModel& model, const ExpertLayout& l, in
   Overrides overrides = layout_overrides(l);
   overrides.push_back(model.is_hybrid ? layers_of_hybrid(layers, number)
                                       : set("model.num_layers", layers));
-  overrides.push_back(choose("parallelism.zero_stage", turn(kZero, number)));
-  overrides.push_back(choose("training.recompute", turn(kRecompute, number)));
   overrides.push_back(choose("parallelism.cp_attention", turn(kContext, number)));
-  if (l.pp > 1) {
-    overrides.push_back(choose("parallelism.schedule",
-                               has_room ? turn(kSchedules, number) : turn(kOneChunk, number)));
-  }
+  for (const std::string& more : turning_overrides(l, number, has_room)) overrides.push_back(more);
   return overrides;
 }
 
