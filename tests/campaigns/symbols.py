@@ -18,6 +18,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "sim/package"))
+
+from list_headers import with_eigen  # noqa: E402  (found by the line above)
+
 LINE = re.compile(r"^(.*):[0-9a-f]+ ([A-Za-z]) (\S+)$", re.MULTILINE)
 STRONG = "TDBRGSC"  # Code, data, zeroed and constant data, small data, common.
 WEAK = "WVu"        # Weak functions and variables, GNU's unique ones.
@@ -65,17 +69,18 @@ def libraries_of(build):
 
 
 # A separate program, with headers that the others do not need. Headers for test frameworks, which
-# exclude each other and may be missing. Headers with Eigen, which is not on the path.
-NOT_LINKED = ("backends/mpi/module", "sim/harness/testing", "strategies/model/row_matrix.hpp",
-              "strategies/model/column_blocks.hpp", "strategies/model/chunk_decays.hpp",
-              "strategies/model/delta_rule_chunk.hpp", "strategies/model/state_space_chunk.hpp")
+# exclude each other and may be missing.
+NOT_LINKED = ("backends/mpi/module", "sim/harness/testing")
 
 
 def compile_headers(root, compiler, compiled):
-    """All headers as one object. Returns how many there are."""
+    """All headers as one object, but for those with Eigen, which is not on the path. Returns how many
+    there are."""
     headers = [path.relative_to(root) for folder in FOLDERS
                for path in sorted((root / folder).rglob("*.hpp"))]
-    headers = [path for path in headers if not any(map(path.is_relative_to, NOT_LINKED))]
+    numeric = with_eigen(root, headers)
+    headers = [path for path in headers if path not in numeric
+               and not any(map(path.is_relative_to, NOT_LINKED))]
     subprocess.run([*compiler, "-std=c++20", "-O0", "-I.", "-x", "c++", "-c", "-o", compiled, "-"],
                    cwd=root, input="".join(f'#include "{path}"\n' for path in headers),
                    encoding="utf-8", check=True)

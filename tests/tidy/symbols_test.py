@@ -53,6 +53,10 @@ class SymbolsTest(unittest.TestCase):
             found = symbols.symbols_of([compiled])
             self.assertEqual({name: kinds["weak"] for name, kinds in found.items()},
                              {"_Z1fv": ["headers"], "_Z1gv": ["headers"]} if KEEP else {})
+            # Eigen is not on the path: neither this header nor what includes it is compiled.
+            (root / "sim/kernel/c.hpp").write_text("#include <Eigen/Core>\n", encoding="utf-8")
+            (root / "sim/kernel/d.hpp").write_text('#include "sim/kernel/c.hpp"\n', encoding="utf-8")
+            self.assertEqual(symbols.compile_headers(root, COMPILER, compiled), 1)
             # Two functions that differ in what they return cannot even stand beside each other.
             (root / "sim/kernel/b.hpp").write_text("long f();\n", encoding="utf-8")
             with self.assertRaises(subprocess.CalledProcessError):
