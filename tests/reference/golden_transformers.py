@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Makes golden_transformers.safetensors: losses and gradients of transformers' routers and attention in
-PyTorch (transformers_models.py), as golden.py makes its file.
+"""Makes golden_transformers.safetensors: losses and gradients in PyTorch of transformers' routers and
+attention (transformers_models.py) and of Megatron-Core's multi-token prediction (megatron_prediction.py),
+as golden.py makes its file.
 
 usage: golden_transformers.py SHARDSIM [FILE]
 
@@ -14,7 +15,7 @@ from dumped_run import DumpedRun
 import golden
 
 GOLDEN = golden.HERE / "golden_transformers.safetensors"
-CASES = ("deepseek_v3", "ernie4_5_moe", "gpt_oss", "llama4")
+CASES = ("deepseek_v3", "ernie4_5_moe", "gpt_oss", "llama4", "multi_token")
 
 
 def dumped(shardsim, case):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Losses and gradients on one device agree with transformers' routers and attention in PyTorch.
+"""Losses and gradients on one device agree with transformers' routers and attention, and
+Megatron-Core's multi-token prediction, in PyTorch.
 
 usage: golden_transformers_test.py SHARDSIM [TEST...]
 
@@ -32,6 +33,7 @@ CHANGES = (
     ("llama4", "model.query_key_norm=none"),
     ("llama4", "model.query_temperature_scale=0"),
     ("llama4", "model.query_temperature_floor=4"),
+    ("multi_token", "model.mtp_loss_scaling_factor=0.1"),
 )
 
 

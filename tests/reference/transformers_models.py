@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import megatron_prediction
 import models
 
 
@@ -254,7 +255,14 @@ class Llama4(Layered):
         return out + routed_out.reshape(number, -1, hidden).sum(dim=0)
 
 
-CASES = {"deepseek_v3": DeepseekV3, "ernie4_5_moe": Ernie, "gpt_oss": GptOss, "llama4": Llama4}
+CASES = {"deepseek_v3": DeepseekV3, "ernie4_5_moe": Ernie, "gpt_oss": GptOss, "llama4": Llama4,
+         "multi_token": megatron_prediction.MultiToken}
+
+
+def cross_entropy(model, inputs, targets):
+    logits = model.logits(inputs)
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1,
+                           reduction="sum") / (targets >= 0).sum()
 
 
 def losses_and_gradients(case, run):
@@ -266,9 +274,8 @@ def losses_and_gradients(case, run):
         weights.update({name: models.tensor_of(each).requires_grad_() for name, each in
                         run.of_kind(step - 1, "parameter").items()})
         inputs, targets = (models.tensor_of(run.tensors(step)[name]) for name in ("inputs", "targets"))
-        logits = model.logits(inputs)
-        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1,
-                               reduction="sum") / (targets >= 0).sum()
+        has_own = hasattr(model, "loss")
+        loss = model.loss(inputs, targets) if has_own else cross_entropy(model, inputs, targets)
         loss.backward()
         losses.append(loss.item())
         model.end_step()
