@@ -80,7 +80,8 @@ TEST_CASE("learned routing is replayed wherever a schedule puts the stages with 
   for (const std::vector<std::string>& schedule : schedules) {
     INFO(schedule.front());
     std::vector<std::string> overrides = {"model.moe_routing=learned", "model.first_dense_layers=5",
-                                          "model.num_layers=8", "execution.steps=1"};
+                                          "model.ffn_hidden_size=40", "model.num_layers=8",
+                                          "execution.steps=1"};
     overrides.insert(overrides.end(), schedule.begin(), schedule.end());
     const Scenario real = load_scenario(kPipeline, overrides);
     const RunOutcome outcome = run_scenario(real);

@@ -52,7 +52,7 @@ Time step_of(const Experiment& experiment) {
 
 TEST_CASE("each shipped verification, as a plan, takes its time after a way through Chakra") {
   int compared = 0;
-  for_each_verification([&](const std::string& name, Scenario scenario) {
+  for_each_verification("way", [&](const std::string& name, Scenario scenario) {
     INFO(name);
     const Experiment experiment = compile(scenario);
     const ChakraExport exported = chakra_of_programs(std::move(scenario), {});
@@ -65,11 +65,11 @@ TEST_CASE("each shipped verification, as a plan, takes its time after a way thro
     CHECK(step_on(set, experiment) == step_of(experiment));
     ++compared;
   });
-  CHECK(compared > 60);
+  CHECK(compared > 20);
 }
 
 TEST_CASE("durations in picoseconds are enough for the time, whatever the operations are") {
-  for_each_verification([&](const std::string& name, Scenario scenario) {
+  for_each_verification("picoseconds", [&](const std::string& name, Scenario scenario) {
     if (name.find("tp") == std::string::npos && name.find("zero") == std::string::npos) return;
     INFO(name);
     const Experiment experiment = compile(scenario);

@@ -56,7 +56,7 @@ ProgramSet from_file(const Experiment& experiment) {
 
 TEST_CASE("a file of each shipped verification takes the time of its plan") {
   int compared = 0;
-  for_each_verification([&](const std::string& name, Scenario scenario) {
+  for_each_verification("replay", [&](const std::string& name, Scenario scenario) {
     INFO(name);
     const Experiment experiment = compile(std::move(scenario));
     const ProgramReplay replay = replayed(from_file(experiment), experiment);
@@ -64,7 +64,7 @@ TEST_CASE("a file of each shipped verification takes the time of its plan") {
     CHECK(replay.step.seconds() == step_seconds(experiment));
     ++compared;
   });
-  CHECK(compared > 60);
+  CHECK(compared > 20);
 }
 
 TEST_CASE("on another machine it takes the time that its plan takes there") {

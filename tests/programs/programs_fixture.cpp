@@ -8,6 +8,7 @@
 #include "scenarios/load.hpp"
 
 #include "sim/programs/program_replay.hpp"
+#include "tests/sample.hpp"
 
 namespace shardsim::test {
 
@@ -101,10 +102,12 @@ bool same(const ProgramGroup& a, const ProgramGroup& b) {
 }  // namespace
 
 void for_each_verification(
+    const std::string& test,
     const std::function<void(const std::string& name, Scenario scenario)>& visit) {
   for (const auto& entry : std::filesystem::directory_iterator("scenarios")) {
     const std::string name = entry.path().filename();
     if (!name.starts_with("verify-") || !name.ends_with(".json")) continue;
+    if (!in_sample(test + name, 4)) continue;
     visit(name, load_scenario(entry.path(), {"execution.tensors=meta"}));
   }
 }

@@ -11,8 +11,9 @@
 
 namespace shardsim::test {
 
-/// Each shipped verification with its name, as a plan.
+/// Shipped verifications with their names, as plans: a quarter, another for each `test` and commit.
 void for_each_verification(
+    const std::string& test,
     const std::function<void(const std::string& name, Scenario scenario)>& visit);
 
 /// The first difference of two sets in words, row by row; "" if they say the same. Call sites are
