@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The command runs a third of the verify scenarios that ship, and a plan, without a failure. With sanitizers,
+"""The command runs a sixth of the verify scenarios that ship, and a plan, without a failure. With sanitizers,
 commits in a row so cover all strategies and schedules, on real numbers; SHARDSIM_LONG=1 runs all.
 
 usage: every_scenario_test.py SHARDSIM PLAN (in the folder of the scenarios)
@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from sample import in_sample  # noqa: E402  (found by the line above)
 
-PARTS = 3
+PARTS = 6
 
 
 def problem_of(command, scenario):

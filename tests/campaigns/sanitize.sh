@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the tree with AddressSanitizer and UndefinedBehaviorSanitizer and runs tests. --full runs all.
-# Otherwise the command runs a third of the verify scenarios (tests/app/every_scenario_test.py), and a third
-# of the tests outside the suite 'heavy' run (sanitizer_sample.py). SHARDSIM_SAMPLE chooses the third, and
-# the part of the lists that tests take in parts (tests/sample.hpp): nine samples in a row cover all. With
+# Otherwise the command runs a sixth of the verify scenarios (tests/app/every_scenario_test.py), and a third
+# of the tests outside the suite 'heavy' run (sanitizer_sample.py). SHARDSIM_SAMPLE chooses them, and
+# the part of the lists that tests take in parts (tests/sample.hpp): eighteen samples in a row cover all. With
 # --full, too, a list runs in part; `./dev test --full` runs it whole, without sanitizers. --command only
 # builds the command, and prints its path.
 #

@@ -157,12 +157,12 @@ class EveryScenario(MpiCase):
         errors = [value for figure, value in measured.items() if "max_rel_error" in figure]
         return measured["processes"], measured["values.different_bits"], max(errors)
 
-    # A third for each commit; all in the suite "slow".
+    # A sixth for each commit; all in the suite "slow".
     def test_every_verify_scenario(self):
         shipped = sorted(glob.glob(str(ROOT / "scenarios/verify-*.json")))
         self.assertGreater(len(shipped), 30)
-        paths = [path for path in shipped if in_sample(pathlib.Path(path).stem, 3)]
-        self.assertGreater(len(paths), 15)
+        paths = [path for path in shipped if in_sample(pathlib.Path(path).stem, 6)]
+        self.assertGreater(len(paths), 12)
         run, worst, different, sizes = 0, 0.0, 0, set()
         for path in paths:
             path = os.path.relpath(path, ROOT)

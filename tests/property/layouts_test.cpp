@@ -296,7 +296,7 @@ TEST_CASE(
       add_pairs(met, choices);
       add_legal_pairs(legal, mesh);
       const TrainingCase c = case_of(mesh, choices);
-      if (!in_sample("layout " + std::to_string(number), 3)) continue;
+      if (!in_sample("layout " + std::to_string(number), 6)) continue;
       INFO(describe(c));
       const TrainingResult result = run(c);
       ++trained_count;
@@ -313,9 +313,9 @@ TEST_CASE(
             << " of them were run, " << refused_count << " are refused\n";
   CHECK(run_count == 300);
   CHECK(refused_count == 322);
-  // A sample is about a third, and its layouts still have most pairs.
-  CHECK(trained_count >= (long_run() ? run_count : run_count / 4));
-  CHECK(trained.size() >= (long_run() ? legal.size() : legal.size() / 2));
+  // A sample is about a sixth, and its layouts still have many pairs.
+  CHECK(trained_count >= (long_run() ? run_count : run_count / 9));
+  CHECK(trained.size() >= (long_run() ? legal.size() : legal.size() / 3));
   for (const Pair& pair : legal) {
     INFO("choice " << pair[0] << " = " << pair[1] << " with choice " << pair[2] << " = "
                    << pair[3]);
