@@ -91,7 +91,7 @@ Count muon_bytes(const Scenario& s) {
 // sequence parallelism 4 gathers and 4 scatters, 2 gathers again, 4 recomputed, 14 b s h. Embedding
 // and head: 4 or 5. Cross entropy: 3 all_reduces of a number per token. Once a step, with sequence
 // parallelism, an all_reduce of all unsplit parameters: norms, biases, positions, at most 22 h per
-// layer, and down projections of latents.
+// layer, and down projections of latents; and copies of key and value heads.
 Count tensor_parallel_bytes(const Scenario& s) {
   const ModelSpec& m = s.model;
   const std::int64_t t = s.parallelism.tp;
@@ -106,7 +106,8 @@ Count tensor_parallel_bytes(const Scenario& s) {
   // Norms of DeltaNet are shared by heads.
   const std::int64_t whole =
       (22 * (layers_of(m) + 1) + m.max_position_embeddings) * m.hidden_size +
-      layers_of(m) * (latents_of(m) * (m.hidden_size + 1) + m.delta_net.value_size) + experts;
+      layers_of(m) * (latents_of(m) * (m.hidden_size + 1) + m.delta_net.value_size) + experts +
+      (m.num_query_groups < t ? layers_of(m) * 2 * head_of(m) * (m.hidden_size + 2) : 0);
   const Count replicated =
       product_if_fits({2 * (t - 1), whole, s.parallelism.gradient_ranks(), s.execution.steps});
   return sum_if_fits({in_bytes(activations, replicated), muon_bytes(s)});
@@ -134,7 +135,7 @@ Count context_parallel_bytes(const Scenario& s) {
   const std::int64_t c = s.parallelism.cp;
   if (c == 1) return 0;
   const std::int64_t queries = head_of(m) * m.num_attention_heads;
-  const std::int64_t keys = head_of(m) * m.num_query_groups;
+  const std::int64_t keys = head_of(m) * std::max(m.num_query_groups, s.parallelism.tp);  // Copies.
   const Count round = product_if_fits({8 * (c - 1), keys, layers_of(m)});
   const Count exchanged =
       product_if_fits({6 * (queries + keys) + most_sent_by_mixers(m, c), layers_of(m)});

@@ -1,5 +1,6 @@
 #include "scenarios/model_spec.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "strategies/model/make_model.hpp"
@@ -177,6 +178,15 @@ bool ModelSpec::has_experts(std::int64_t index) const {
 
 Mixer ModelSpec::mixer_of(std::int64_t index) const {
   return layers.empty() ? Mixer::attention : layer(index).mixer;
+}
+
+bool ModelSpec::divides_groups(std::int64_t tp) const {
+  if (num_query_groups % tp == 0) return true;
+  return family == ModelFamily::llama && num_query_groups < tp && tp % num_query_groups == 0;
+}
+
+std::int64_t ModelSpec::groups_of_rank(std::int64_t tp) const {
+  return std::max<std::int64_t>(num_query_groups / std::max<std::int64_t>(tp, 1), 1);
 }
 
 std::int64_t ModelSpec::layers_with_experts() const {

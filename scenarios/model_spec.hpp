@@ -102,6 +102,11 @@ struct ModelSpec {
 
   /// Whether attention is latent.
   [[nodiscard]] bool is_latent() const { return kv_lora_rank > 0; }
+  /// Whether tensor-parallel ranks have as many key and value heads each, or as many of them a copy
+  /// of each head. The latter only the llama family has.
+  [[nodiscard]] bool divides_groups(std::int64_t tp) const;
+  /// Those of one of such ranks.
+  [[nodiscard]] std::int64_t groups_of_rank(std::int64_t tp) const;
   /// One of the layers. REQUIRES: a list, 0 <= index < num_layers; a loaded scenario's model.
   const LayerSpec& layer(std::int64_t index) const;
   /// All layers, from the first to the last, in one pass. Each repeats once, and its feed-forward

@@ -147,18 +147,23 @@ struct Divisible {
 // The dimensions that tensor-parallel ranks split into equal parts.
 constexpr Divisible kHidden = {"model.ffn_hidden_size", &ModelSpec::ffn_hidden_size,
                                "elements of the hidden layer"};
-constexpr std::array<Divisible, 3> kSplit = {{
+constexpr Divisible kGroups = {"model.num_query_groups", &ModelSpec::num_query_groups,
+                               "key and value heads"};
+constexpr std::array<Divisible, 2> kSplit = {{
     {"model.num_attention_heads", &ModelSpec::num_attention_heads, "attention heads"},
-    {"model.num_query_groups", &ModelSpec::num_query_groups, "key and value heads"},
     kHidden,
 }};
 
 void refuse_split(Reading& r, const Divisible& split) {
-  const std::int64_t size = r.scenario.model.*split.size;
-  r.problem("E0203", "parallelism.tp",
-            "tp (" + text_of(r.scenario.parallelism.tp) + ") does not divide the model's " +
-                text_of(size) + " " + split.what,
-            "use a tp that divides it");
+  const ModelSpec& m = r.scenario.model;
+  const std::int64_t size = m.*split.size;
+  const bool may_copy =
+      split.size == &ModelSpec::num_query_groups && m.family == ModelFamily::llama;
+  r.problem(
+      "E0203", "parallelism.tp",
+      "tp (" + text_of(r.scenario.parallelism.tp) + ") does not divide the model's " +
+          text_of(size) + " " + split.what,
+      may_copy ? "use a tp that divides them, or a multiple of them" : "use a tp that divides it");
 }
 
 // Tensor parallelism splits layers in pairs, so it cuts hidden layers. A stage cannot end within a
@@ -184,7 +189,7 @@ constexpr const char* kUlysses = "parallelism.cp_ulysses_degree";
 
 // Heads a tensor-parallel rank can give away in equal parts; groups divide heads.
 std::int64_t heads_to_exchange(const Scenario& s) {
-  return s.model.num_query_groups / std::max<std::int64_t>(s.parallelism.tp, 1);
+  return s.model.groups_of_rank(s.parallelism.tp);
 }
 
 // The largest group of one node's ranks that divides cp and the heads; 1: none.
@@ -219,7 +224,7 @@ void resolve_ulysses(Reading& r) {
   ParallelismSpec& p = r.scenario.parallelism;
   const bool knows_heads =
       r.all_good({"parallelism.tp", "parallelism.cp_attention", "model.num_query_groups"}) &&
-      r.scenario.model.num_query_groups % p.tp == 0 && r.good("system.gpus_per_node");
+      r.scenario.model.divides_groups(p.tp) && r.good("system.gpus_per_node");
   if (!knows_heads) {
     r.fields[kUlysses].good = false;
     return;
@@ -338,6 +343,7 @@ void resolve_tensor_parallel(Reading& r) {
   for (const Divisible& split : kSplit) {
     if (r.good(split.field) && m.*split.size % p.tp != 0) refuse_split(r, split);
   }
+  if (r.good(kGroups.field) && !m.divides_groups(p.tp)) refuse_split(r, kGroups);
   const std::int64_t micro = r.scenario.training.micro_batch_size;
   const bool cuts_tokens =
       p.sequence_parallel &&

@@ -117,6 +117,13 @@ class MeshColors {
     origin.*axis = 0;
     return shape_.rank_of(origin);
   }
+  // Tensor-parallel ranks with copies of a part, or with each part once.
+  [[nodiscard]] int copies(int rank, int number) const {
+    return along(rank, &MeshPlace::tp) * shape_.tp + shape_.place_of(rank).tp / number;
+  }
+  [[nodiscard]] int parts(int rank, int number) const {
+    return along(rank, &MeshPlace::tp) * shape_.tp + shape_.place_of(rank).tp % number;
+  }
   [[nodiscard]] int owners(int rank, WeightKind kind) const {
     const MeshPlace place = shape_.place_of(rank);
     if (kind == WeightKind::dense) return place.pp * shape_.tp + place.tp;
@@ -201,12 +208,23 @@ void add_members(const ParallelismSpec& p, std::vector<GroupUse>& uses) {
   }
 }
 
+// Groups of ranks with copies of key and value heads. One head's are all tensor-parallel ranks.
+void add_copies(const Scenario& s, const MeshColors& colors, std::vector<GroupUse>& uses) {
+  const std::int64_t groups = s.model.num_query_groups;
+  if (groups < 2 || groups >= s.parallelism.tp) return;
+  const int copies = static_cast<int>(s.parallelism.tp / groups);
+  uses.push_back({[=](int rank) { return colors.copies(rank, copies); }, {collective::kAllReduce}});
+  uses.push_back({[=](int rank) { return colors.parts(rank, copies); },
+                  if_so(s.training.uses_muon(), {collective::kAllReduce, collective::kAllGather})});
+}
+
 std::vector<GroupUse> uses_of(const Scenario& s, const MeshShape& shape, const MeshColors& colors) {
   const ParallelismSpec& p = s.parallelism;
   const bool votes = agrees(s.training);
   std::vector<GroupUse> uses = {{[](int) { return 0; }, {collective::kSplit}}};
   uses.push_back(
       {[=](int rank) { return colors.along(rank, &MeshPlace::tp); }, of_tensor_parallel(p)});
+  add_copies(s, colors, uses);
   uses.push_back(
       {[=](int rank) { return colors.along(rank, &MeshPlace::cp); }, of_context_parallel(p)});
   add_weights(s, colors, WeightKind::dense, uses);

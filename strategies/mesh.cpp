@@ -66,6 +66,14 @@ Mesh::Mesh(Communicator& world, const MeshShape& shape)
     : shape_(shape), place_(shape.place_of(world.rank())) {
   require_mesh_size(shape, world.size());
   if (shape.tp > 1) tp_group_ = world.subgroup(tensor_group(shape, place_), named_group::kTp.name);
+  for (const int copies : shape.tp_copies) {
+    TensorCopies& made = tp_copies_.emplace_back(TensorCopies{copies, nullptr, nullptr});
+    made.same =
+        world.subgroup(tensor_copies_group(shape, place_, copies), named_group::kTpCopies.name);
+    if (!shape.joins_tp_parts) continue;
+    made.parts =
+        world.subgroup(tensor_parts_group(shape, place_, copies), named_group::kTpParts.name);
+  }
   if (shape.cp > 1) cp_group_ = world.subgroup(context_group(shape, place_), named_group::kCp.name);
   make_replicas(world, WeightKind::dense, dense_);
   if (shape.experts_apart()) {
@@ -76,6 +84,13 @@ Mesh::Mesh(Communicator& world, const MeshShape& shape)
     pp_group_ = world.subgroup(pipeline_group(shape, place_), named_group::kPp.name);
     make_edges();
   }
+}
+
+const Mesh::TensorCopies& Mesh::of_copies(int copies) const {
+  for (const TensorCopies& each : tp_copies_) {
+    if (each.copies == copies) return each;
+  }
+  throw Error(ExitCode::internal, "E7017", "a mesh has no groups of copies of such a part");
 }
 
 void Mesh::make_replicas(Communicator& world, WeightKind kind, Replicas& made) {

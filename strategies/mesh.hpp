@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "backends/communicator.hpp"
 
@@ -50,6 +51,11 @@ struct MeshShape {
   RankOrder order = RankOrder::tp_dp_pp;
   /// Stages go down the pipeline ranks and up again (V placement), which takes other edges.
   bool v_placement = false;
+  /// Numbers of neighbouring tensor-parallel ranks that have copies of parts (TensorSplit): each is
+  /// more than one and divides tp. Their gradients are summed over groups of these ranks.
+  std::vector<int> tp_copies = {};
+  /// Whether ranks that have each of the parts once form groups, too.
+  bool joins_tp_parts = false;
 
   /// Ranks that see different samples.
   [[nodiscard]] int data_size() const { return dp_shard * dp_replicate; }
@@ -119,6 +125,15 @@ class Mesh {
   /// All ranks that see different tokens: dp_replicate x dp_shard x cp.
   [[nodiscard]] Communicator* data_group() const { return dense_.all.get(); }
   [[nodiscard]] Communicator* tp_group() const { return tp_group_.get(); }
+  /// The ranks that have copies of this rank's part. REQUIRES: `copies` is in shape().tp_copies.
+  [[nodiscard]] Communicator* tp_copies_group(int copies) const {
+    return of_copies(copies).same.get();
+  }
+  /// Ranks that have each part once, this rank's among them. Without copies these are all.
+  /// REQUIRES: shape().joins_tp_parts, where there are copies.
+  [[nodiscard]] Communicator* tp_parts_group(int copies) const {
+    return copies == 1 ? tp_group_.get() : of_copies(copies).parts.get();
+  }
   [[nodiscard]] Communicator* cp_group() const { return cp_group_.get(); }
   [[nodiscard]] Communicator* ep_group() const { return ep_group_.get(); }
   /// All pipeline stages: scalars only. Activations and gradients between stages have edges of
@@ -153,6 +168,12 @@ class Mesh {
     std::unique_ptr<Communicator> replicate;
     std::unique_ptr<Communicator> all;
   };
+  struct TensorCopies {
+    int copies;
+    std::unique_ptr<Communicator> same;
+    std::unique_ptr<Communicator> parts;
+  };
+  [[nodiscard]] const TensorCopies& of_copies(int copies) const;
   enum class Boundaries : std::uint8_t { even, odd, around };
   void make_replicas(Communicator& world, WeightKind kind, Replicas& made);
   void make_edges();
@@ -163,6 +184,7 @@ class Mesh {
   Replicas dense_;
   Replicas expert_;  // Empty where experts_apart() is false.
   std::unique_ptr<Communicator> tp_group_;
+  std::vector<TensorCopies> tp_copies_;
   std::unique_ptr<Communicator> cp_group_;
   std::unique_ptr<Communicator> ep_group_;
   std::unique_ptr<Communicator> pp_group_;

@@ -41,6 +41,14 @@ RankSpan tensor_group(const MeshShape& shape, const MeshPlace& place) {
   return along(shape, place, &MeshPlace::tp, shape.tp);
 }
 
+RankSpan tensor_copies_group(const MeshShape& shape, const MeshPlace& place, int copies) {
+  return tensor_group(shape, place).part(place.tp / copies * copies, 1, copies);
+}
+
+RankSpan tensor_parts_group(const MeshShape& shape, const MeshPlace& place, int copies) {
+  return tensor_group(shape, place).part(place.tp % copies, copies, shape.tp / copies);
+}
+
 RankSpan context_group(const MeshShape& shape, const MeshPlace& place) {
   return along(shape, place, &MeshPlace::cp, shape.cp);
 }

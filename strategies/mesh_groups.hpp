@@ -10,6 +10,12 @@
 namespace shardsim {
 
 [[nodiscard]] RankSpan tensor_group(const MeshShape& shape, const MeshPlace& place);
+/// The ranks of a tensor group that have copies of a part, `copies` neighbours each, and those that
+/// have each part once. REQUIRES: `copies` divides shape.tp.
+[[nodiscard]] RankSpan tensor_copies_group(const MeshShape& shape, const MeshPlace& place,
+                                           int copies);
+[[nodiscard]] RankSpan tensor_parts_group(const MeshShape& shape, const MeshPlace& place,
+                                          int copies);
 [[nodiscard]] RankSpan context_group(const MeshShape& shape, const MeshPlace& place);
 /// The ranks of a context group that exchange heads, `degree` neighbours each, and those that have
 /// the same heads. REQUIRES: `degree` divides shape.cp.

@@ -19,6 +19,8 @@ struct NamedGroup {
   ROW(kDpShardExperts, "dp_shard_experts", "dp")         \
   ROW(kDpReplicateExperts, "dp_replicate_experts", "dp") \
   ROW(kTp, "tp", "tp")                                   \
+  ROW(kTpCopies, "tp_copies", "tp")                      \
+  ROW(kTpParts, "tp_parts", "tp")                        \
   ROW(kCp, "cp", "cp")                                   \
   ROW(kCpUlysses, "cp_ulysses", "cp")                    \
   ROW(kCpRing, "cp_ring", "cp")                          \

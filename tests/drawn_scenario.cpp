@@ -56,6 +56,8 @@ void draw_transformer(DrawnScenario& s, const std::string& family, const Degrees
   if (once_in(3)) s.set("model.tied_embeddings", once_in(2) ? "true" : "false");
   if (family == "llama" && once_in(2)) {
     s.set("model.num_query_groups", degrees.tp * (once_in(2) ? degrees.cp : 1));
+    // Fewer than tensor-parallel ranks: they have copies.
+    if (degrees.cp == 1 && once_in(2)) s.set("model.num_query_groups", degrees.tp == 4 ? 2 : 1);
   }
 }
 

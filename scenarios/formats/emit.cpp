@@ -178,6 +178,12 @@ void add_data_parallel(const ParallelismSpec& p, Config& config) {
   }
 }
 
+// Whether tensor-parallel ranks have copies of key and value heads.
+bool copies_heads(const Scenario& scenario) {
+  const std::int64_t groups = scenario.model.num_query_groups;
+  return groups > 0 && groups < scenario.parallelism.tp;
+}
+
 }  // namespace
 
 std::string emit_megatron(const Scenario& scenario) {
@@ -189,6 +195,12 @@ std::string emit_megatron(const Scenario& scenario) {
   add_experts(scenario.model, flags);
   add_layers(scenario, flags);
   flags.flag(megatron::kTensor, p.tp);
+  if (copies_heads(scenario)) {
+    flags.note(fmt::format(
+        "Megatron-LM gathers queries, keys and values in each layer where tp ({}) is more than "
+        "num_query_groups ({}); the plan copies heads of keys and values to ranks",
+        p.tp, scenario.model.num_query_groups));
+  }
   if (p.tp > 1 && p.sequence_parallel) flags.flag(megatron::kSequence);
   const bool lettered = is_lettered(scenario.model);
   add_schedule(p, lettered, flags);
@@ -221,6 +233,10 @@ std::string emit_torchtitan(const Scenario& scenario) {
   config.begin("ParallelismConfig");
   add_data_parallel(p, config);
   config.set(torchtitan::kTensor.theirs, p.tp);
+  if (copies_heads(scenario)) {
+    config.note(fmt::format("torchtitan wants tp to divide key and value heads, which are {}",
+                            scenario.model.num_query_groups));
+  }
   if (p.tp > 1) config.set(torchtitan::kSequence.theirs, p.sequence_parallel ? "True" : "False");
   add_pipeline(scenario, config);
   if (p.cp > 1) {

@@ -146,11 +146,23 @@ void import_experts(MegatronArguments& arguments, std::int64_t dense_width, Impo
   }
 }
 
+// Tensor-parallel ranks that are more than key and value heads have copies of these here.
+void warn_of_gathered_heads(MegatronArguments& arguments, Import& import) {
+  const auto groups = arguments.integer(megatron::kGroups.theirs, kForeignSize);
+  const std::int64_t tp = arguments.integer(megatron::kTensor.theirs, kForeignDegree).value_or(1);
+  if (!groups || *groups >= tp) return;
+  import.warn(arguments.at(megatron::kGroups.theirs),
+              "not modelled: Megatron-LM gathers queries, keys and values in each layer where "
+              "tensor-parallel ranks are more; here ranks have copies of heads");
+}
+
 void import_attention(MegatronArguments& arguments, const MegatronBlocks& blocks, Import& import,
                       const MegatronPattern& pattern, std::vector<std::string>& limits) {
   const std::int64_t heads = require(arguments, megatron::kHeads, kForeignDegree, import);
-  if (arguments.truth("group_query_attention"))
+  if (arguments.truth("group_query_attention")) {
     take_integer(arguments, megatron::kGroups, kForeignSize, import);
+    warn_of_gathered_heads(arguments, import);
+  }
   const auto channels = arguments.integer(megatron::kHeadDim.theirs, kForeignSize);
   const bool is_latent = import_megatron_latents(arguments, pattern, import, limits);
   if (!is_latent && channels && *channels * heads != import.integer(megatron::kHidden.ours)) {

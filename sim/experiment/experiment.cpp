@@ -110,7 +110,8 @@ std::vector<int> first_tensor_alike(const ParallelPlan& plan, int stage) {
   for (const ParameterSpec& spec : plan.stage(stage).model->parameters()) {
     if (!spec.is_split_over(SplitRanks::tensor)) continue;
     for (std::size_t tp = 0; tp < filling.size(); ++tp) {
-      filling[tp].push_back(num_filling(spec, static_cast<int>(tp), 0, spec.shape.numel()));
+      const PartIndex rank{.tensor = static_cast<int>(tp)};
+      filling[tp].push_back(num_filling(spec, rank.of(spec), 0, spec.shape.numel()));
     }
   }
   std::vector<int> alike;

@@ -295,6 +295,11 @@ std::int64_t outside_bytes(const Cluster& cluster, const MeshShape& mesh, int ul
   Outside outside(cluster, rank);
   outside.add(cuda_context_of(cluster.device.software));
   outside.add(tensor_group(mesh, place), NcclUse::rings);
+  for (const int copies : mesh.tp_copies) {
+    outside.add(tensor_copies_group(mesh, place, copies), NcclUse::rings);
+    if (!mesh.joins_tp_parts) continue;
+    outside.add(tensor_parts_group(mesh, place, copies), NcclUse::rings);
+  }
   add_context_groups(outside, mesh, place, ulysses);
   add_replicas(outside, mesh, place, WeightKind::dense);
   if (mesh.experts_apart()) {

@@ -54,8 +54,7 @@ class Enumeration {
   // Whether tp divides every tensor that tensor parallelism splits.
   [[nodiscard]] bool splits_tensors(std::int64_t tp) const {
     const ModelSpec& m = base_.model;
-    return m.num_attention_heads % tp == 0 && m.num_query_groups % tp == 0 &&
-           m.ffn_hidden_size % tp == 0 &&
+    return m.num_attention_heads % tp == 0 && m.divides_groups(tp) && m.ffn_hidden_size % tp == 0 &&
            (m.num_experts == 0 || m.moe_shared_ffn_hidden_size % tp == 0) &&
            divides_mixers(m, tp, 1);
   }
@@ -66,8 +65,7 @@ class Enumeration {
     // A number of ranks that is chosen fits.
     const std::int64_t exchanging =
         context_attention_row(base_.parallelism.cp_attention).exchanging_ranks(cp, 1);
-    return base_.model.num_query_groups / tp % exchanging == 0 &&
-           divides_mixers(base_.model, tp, cp);
+    return base_.model.groups_of_rank(tp) % exchanging == 0 && divides_mixers(base_.model, tp, cp);
   }
 
   void add_block(const Candidate& degrees, std::int64_t dp) {

@@ -160,7 +160,8 @@ void Oracle::show(std::int64_t step, const Holder& holder, const GradientSync& s
   const auto visit = [&](const WholePiece& whole) {
     // State that no other rank has is no replica.
     if (kind != StateKind::rank_state) {
-      Fingerprints& of_tensor = whole.is_split ? shown.split : shown.whole;
+      Fingerprints& of_part = whole.copies > 1 ? shown.copied[whole.copies] : shown.split;
+      Fingerprints& of_tensor = whole.is_split ? of_part : shown.whole;
       Fingerprints& of_dense = whole.is_tied ? shown.tied : of_tensor;
       (whole.is_of_experts ? shown.experts : of_dense).add(whole.piece);
     }
@@ -253,12 +254,15 @@ void Oracle::keep_replicas(std::int64_t step, const Holder& holder, int phase, c
     replicas_.add(step, phase, group, holder.rank, fingerprints);
   };
   constexpr WeightKind kDense = WeightKind::dense;
-  keep({kDense, place.pp, holder.shard, place.tp}, shown.split);
-  keep({kDense, place.pp, holder.shard, -1}, shown.whole);
-  if (place.pp == 0 || holder.has_last_stage) {
-    keep({kDense, -1, holder.shard, place.tp}, shown.tied);
+  keep({kDense, place.pp, holder.shard, 1, place.tp}, shown.split);
+  for (const auto& [copies, fingerprints] : shown.copied) {
+    keep({kDense, place.pp, holder.shard, copies, place.tp / copies}, fingerprints);
   }
-  keep({WeightKind::expert, place.pp, holder.expert_shard, holder.part.ep}, shown.experts);
+  keep({kDense, place.pp, holder.shard, 1, -1}, shown.whole);
+  if (place.pp == 0 || holder.has_last_stage) {
+    keep({kDense, -1, holder.shard, 1, place.tp}, shown.tied);
+  }
+  keep({WeightKind::expert, place.pp, holder.expert_shard, 1, holder.part.ep}, shown.experts);
 }
 
 void Oracle::finish() {

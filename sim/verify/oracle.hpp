@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,8 +46,9 @@ class Oracle {
 
   /// A rank and its part of the model. `shard`: the index of its shard. Ranks with the same stage,
   /// shard and tensor-parallel place must hold the same values, bit by bit. For parameters that
-  /// tensor parallelism leaves whole, all tensor-parallel ranks must. For experts that are cut over
-  /// ranks, those with the same stage, expert shard and expert-parallel place must.
+  /// tensor parallelism leaves whole, all tensor-parallel ranks must; of parts, those with copies.
+  /// For experts that are cut over ranks, those with the same stage, expert shard and
+  /// expert-parallel place must.
   struct Holder {
     int rank = 0;
     int shard = 0;
@@ -86,12 +88,14 @@ class Oracle {
   };
   using Overflow = Expectations::Overflow;
 
-  // Tensors that tensor parallelism splits, that all its ranks or two stages hold, and experts.
+  // Tensors that tensor parallelism splits, that all its ranks or two stages hold, experts, and
+  // parts that some of its ranks hold.
   struct Shown {
     Fingerprints tied;
     Fingerprints split;
     Fingerprints whole;
     Fingerprints experts;
+    std::map<int, Fingerprints> copied;  // By the number of copies of a part.
   };
   // Updates the reference, unless that is done already.
   void decide(std::int64_t step, bool skip);

@@ -73,9 +73,10 @@ class Fingerprints {
   std::vector<Entry> entries_;
 };
 
-/// The key of values that ranks must share, bit by bit: kind of weights, stage or -1, shard, and
-/// tensor-parallel rank or -1; for experts, the place in the expert-parallel group.
-using ReplicaGroup = std::tuple<WeightKind, int, int, int>;
+/// The key of values that ranks must share, bit by bit: kind of weights, stage or -1, shard, number
+/// of tensor-parallel ranks with copies of a part, and the part or -1; for experts, the place in
+/// the expert-parallel group.
+using ReplicaGroup = std::tuple<WeightKind, int, int, int, int>;
 
 /// Finds the first tensor whose replicas differ. The result does not depend on the order in which
 /// ranks report. Memory: one hash per tensor of each group and step, however many ranks hold it,

@@ -34,10 +34,14 @@ SumRoundings more_roundings_of(const ParallelOptions& options) {
     more.tensor_ranks = (roundings_of_sum(mesh.tp) - 1.0) / 2.0;
     more.bias = 0.5;
   }
-  // Ranks that exchange heads attend to whole samples.
+  // Ranks that exchange heads attend to whole samples. Ranks with copies of a key and value head
+  // have some of the queries that share it.
   const int shares = mesh.cp / ulysses_size(model.context_attention, mesh.cp, model.ulysses_degree);
+  const int copies = model.group_copies(mesh.tp);
+  if (shares * copies > 1) {
+    more.query_shares = (roundings_of_sum(shares * copies) - 1.0) / 2.0;
+  }
   if (shares > 1) {
-    more.query_shares = (roundings_of_sum(shares) - 1.0) / 2.0;
     const bool adds_blocks = context_attention_row(model.context_attention).passes_keys_around;
     more.key_blocks = adds_blocks ? (shares - 1) / 2.0 : 0.0;
   }

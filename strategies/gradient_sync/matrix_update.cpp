@@ -4,6 +4,10 @@
 
 namespace shardsim {
 
+bool joins_tensor_parts(const SyncPlan& plan) {
+  return plan.muon && plan.muon->tensor_parallel != MuonTensorParallel::blockwise;
+}
+
 void for_each_matrix(const Model& model, const FlatLayout& layout, int chunk, std::int64_t begin,
                      std::int64_t end, const std::function<void(const ChunkMatrix&)>& visit) {
   for (const int parameter : layout.chunk(chunk).parameters) {
@@ -14,6 +18,7 @@ void for_each_matrix(const Model& model, const FlatLayout& layout, int chunk, st
     if (spec.is_split_over(SplitRanks::tensor)) {
       matrix.part.cut_axis = spec.split.axis;
       matrix.part.parts = spec.split.parts;
+      matrix.copies = spec.split.copies;
     }
     for (const std::int64_t rows : spec.matrix_rows) {
       matrix.part.rows = rows;
@@ -35,17 +40,23 @@ void MatrixUpdate::apply(const Owned& owned, double gradient_scale) const {
   muon_direction(runtime_, options, update, owned.momentum, owned.gradient, gradient_scale);
   const Tensor directions = gathers_ ? gathered(owned, update) : update;
   const std::int64_t origin = gathers_ ? 0 : owned.begin;
-  const MuonRank rank{runtime_, options, iteration_dtype(plan_.weight_dtype, plan_.master_dtype),
-                      mesh_.tp_group()};
+  MuonRank rank{runtime_, options, iteration_dtype(plan_.weight_dtype, plan_.master_dtype)};
   for_each_matrix(
       *plan_.model, *plan_.layout, owned.chunk, owned.begin, owned.begin + count,
       [&](const ChunkMatrix& matrix) {
         const MatrixPart& part = matrix.part;
+        rank.tensor = tensor_ranks_of(matrix);
         const Tensor direction = directions.view(matrix.first - origin, {part.rows, part.columns});
         keep(owned, update, matrix, orthogonalize(rank, direction, part));
       });
   const OptimizerOptions& shared = plan_.optimizer->options();
   muon_update(runtime_, owned.master, update, shared.learning_rate, shared.weight_decay);
+}
+
+// The ranks with the other parts of a matrix, each once; null where none of them is asked.
+Communicator* MatrixUpdate::tensor_ranks_of(const ChunkMatrix& matrix) const {
+  if (matrix.part.cut_axis < 0 || !joins_tensor_parts(plan_)) return nullptr;
+  return mesh_.tp_parts_group(matrix.copies);
 }
 
 // Directions of the whole chunk, from all its owners.

@@ -12,7 +12,10 @@ namespace shardsim {
 struct ChunkMatrix {
   std::int64_t first = 0;
   MatrixPart part;
+  int copies = 1;  ///< Tensor-parallel ranks that have a copy of it each.
 };
+/// Whether Muon's mode brings parts of a matrix together.
+[[nodiscard]] bool joins_tensor_parts(const SyncPlan& plan);
 /// Visits the matrices with an element in [begin, end) of a chunk, in their order.
 void for_each_matrix(const Model& model, const FlatLayout& layout, int chunk, std::int64_t begin,
                      std::int64_t end, const std::function<void(const ChunkMatrix&)>& visit);
@@ -37,6 +40,7 @@ class MatrixUpdate {
   void apply(const Owned& owned, double gradient_scale) const;
 
  private:
+  [[nodiscard]] Communicator* tensor_ranks_of(const ChunkMatrix& matrix) const;
   [[nodiscard]] Tensor gathered(const Owned& owned, const Tensor& direction) const;
   void keep(const Owned& owned, const Tensor& update, const ChunkMatrix& matrix,
             const Orthogonalized& result) const;

@@ -41,7 +41,7 @@ void copy_pieces(Runtime& runtime, const std::vector<StatePiece>& pieces, const 
   });
 }
 
-void sum_over_tensor_parallel(Runtime& runtime, Communicator& group,
+void sum_over_tensor_parallel(Runtime& runtime, Communicator& group, const char* label,
                               const std::vector<StatePiece>& pieces) {
   std::int64_t elements = 0;
   for (const StatePiece& piece : pieces) elements += piece.values.numel();
@@ -49,7 +49,7 @@ void sum_over_tensor_parallel(Runtime& runtime, Communicator& group,
   const Tensor buffer =
       runtime.allocate(MemoryCategory::comm, {elements}, pieces.front().values.dtype());
   copy_pieces(runtime, pieces, buffer, true);
-  group.all_reduce(buffer, ReduceOp::sum, {.label = "sequence-parallel gradients"}).wait();
+  group.all_reduce(buffer, ReduceOp::sum, {.label = label}).wait();
   copy_pieces(runtime, pieces, buffer, false);
 }
 
@@ -59,7 +59,13 @@ void sum_over_model_parallel(Runtime& runtime, Mesh& mesh, const Model& model,
                              const GradientSync& sync) {
   if (mesh.tp_group() != nullptr) {
     const auto is_partial = [](const ParameterSpec& spec) { return spec.sum_over_tp; };
-    sum_over_tensor_parallel(runtime, *mesh.tp_group(), owned_gradients(model, sync, is_partial));
+    sum_over_tensor_parallel(runtime, *mesh.tp_group(), "sequence-parallel gradients",
+                             owned_gradients(model, sync, is_partial));
+  }
+  for (const int copies : mesh.shape().tp_copies) {
+    const auto is_copied = [&](const ParameterSpec& spec) { return spec.split.copies == copies; };
+    sum_over_tensor_parallel(runtime, *mesh.tp_copies_group(copies), "gradients of copied heads",
+                             owned_gradients(model, sync, is_copied));
   }
   if (mesh.embedding_group() == nullptr) return;
   const auto is_tied = [](const ParameterSpec& spec) { return spec.tied; };

@@ -31,6 +31,7 @@ struct WholePiece {
   bool is_split;      ///< By tensor parallelism; else all its ranks hold the same.
   /// By expert parallelism: other ranks hold the same than of the weights around it.
   bool is_of_experts;
+  int copies;  ///< Neighbouring tensor-parallel ranks that hold the same, if it is split.
 };
 
 /// Splits a piece that GradientSync::visit shows. Elements that only fill up are left out.

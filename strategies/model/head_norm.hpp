@@ -21,7 +21,9 @@ void unit_norm_backward(Runtime& runtime, const Tensor& y, const Tensor& statist
                         const Tensor& dy);
 
 /// A tensor [..., n], of whose rows this rank has n of `whole` elements, and the weight [n] of
-/// these.
+/// these. Where neighbouring ranks have copies of elements, `whole` counts each copy: then means
+/// are those of the row. In backward each copy has a part of a gradient, and the mean's share in it
+/// is a part, too.
 struct SplitRows {
   Tensor x;
   Tensor weight;

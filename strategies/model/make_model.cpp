@@ -64,6 +64,14 @@ void require_divisible(const char* code, const Size& size, const ModelOptions& o
   }
 }
 
+// Fewer heads of keys and values than ranks are copied to as many ranks each.
+void require_divisible_groups(const ModelOptions& options) {
+  const std::int64_t groups = options.num_query_groups;
+  const bool are_copied = groups < options.tensor_parallel && options.tensor_parallel % groups == 0;
+  if (are_copied && options.family == "llama") return;
+  require_divisible("E0632", {"num_query_groups", groups}, options);
+}
+
 void require_tensor_parallel(const ModelOptions& options) {
   const int t = options.tensor_parallel;
   if (t < 1) {
@@ -112,9 +120,9 @@ void require_context_parallel(const ModelOptions& options) {
                             ") ranks do not divide context parallelism of degree ", c),
                      "choose a divisor of cp");
   }
-  const std::int64_t t = options.tensor_parallel;
-  require_divisible_heads({"attention heads", options.num_attention_heads / t}, ulysses);
-  require_divisible_heads({"key and value heads", options.num_query_groups / t}, ulysses);
+  const std::int64_t heads = options.num_attention_heads / options.tensor_parallel;
+  require_divisible_heads({"attention heads", heads}, ulysses);
+  require_divisible_heads({"key and value heads", options.groups_of_rank()}, ulysses);
 }
 
 void require_experts(const ModelOptions& options) {
@@ -220,7 +228,7 @@ void require_transformer(const ModelOptions& options) {
         "use family llama, or leave kv_lora_rank and value_head_dim out");
   }
   require_divisible("E0631", {"num_attention_heads", heads}, options);
-  require_divisible("E0632", {"num_query_groups", groups}, options);
+  require_divisible_groups(options);
   require_context_parallel(options);
 }
 

@@ -119,6 +119,15 @@ struct ModelOptions {
     if (is_latent()) return qk_rope_head_dim;
     return rotary_dim > 0 ? rotary_dim : head_size();
   }
+  /// Key and value heads of a tensor-parallel rank: at least one, of which neighbours have copies.
+  [[nodiscard]] std::int64_t groups_of_rank() const {
+    return std::max<std::int64_t>(num_query_groups / tensor_parallel, 1);
+  }
+  /// How many of t tensor-parallel ranks have a copy of the same key and value head.
+  [[nodiscard]] int group_copies(int t) const {
+    if (family != "llama" || num_query_groups >= t) return 1;
+    return t / static_cast<int>(num_query_groups);
+  }
   /// Whether queries, keys and values come from latents: see LatentAttention.
   [[nodiscard]] bool is_latent() const { return kv_lora_rank > 0; }
   /// Elements of a value, and of what a head attends to. REQUIRES: a transformer.

@@ -1,5 +1,6 @@
 #include "strategies/model/model.hpp"
 
+#include <set>
 #include <utility>
 
 #include "strategies/model/run_module.hpp"
@@ -37,6 +38,14 @@ std::int64_t num_parameters(const Model& model) {
   std::int64_t count = 0;
   for (const ParameterSpec& spec : model.parameters()) count += spec.whole_shape().numel();
   return count;
+}
+
+std::vector<int> tensor_copies_of(const Model& model) {
+  std::set<int> found;
+  for (const ParameterSpec& spec : model.parameters()) {
+    if (spec.is_copied()) found.insert(spec.split.copies);
+  }
+  return {found.begin(), found.end()};
 }
 
 // Each module is handed the only reference to its input, which can thus be freed within it.

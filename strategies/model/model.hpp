@@ -133,6 +133,8 @@ void set_loss_scales(Batch& batch, const Model& model, const TargetCounts& targe
 
 /// Elements of all parameters, of all their parts together; a tied weight counts once.
 [[nodiscard]] std::int64_t num_parameters(const Model& model);
+/// By how many tensor-parallel ranks parts are copied (TensorSplit), ascending; none: by none.
+[[nodiscard]] std::vector<int> tensor_copies_of(const Model& model);
 
 // How one microbatch goes through the chain is written here, once: training runs it, and so does
 // the dry run that finds the order in which gradients become ready.

@@ -37,12 +37,17 @@ enum class SplitRanks : std::uint8_t { tensor, expert };
 /// How a parameter is cut: part p of `parts` along one dimension. Where several matrices lie one
 /// after the other in it (q, k and v), each of these sections is cut on its own. A section that
 /// `parts` does not divide is filled up with zeros at its end (a vocabulary).
+///
+/// Key and value heads that are fewer than tensor-parallel ranks have a part each, and neighbours
+/// have copies of it. Each copy is read by other query heads, so that its gradient is a part of
+/// the whole one: they are summed over the copies.
 struct TensorSplit {
   int axis = -1;                       ///< -1: every rank has the whole.
   int parts = 1;                       ///< Degree of the parallelism that cuts it.
   Shape whole;                         ///< Shape of the uncut parameter; unused without a cut.
   std::vector<std::int64_t> sections;  ///< Sizes along `axis` in the whole; they add up to it.
   SplitRanks over = SplitRanks::tensor;
+  int copies = 1;  ///< Neighbouring ranks with the same part.
 };
 
 struct ParameterSpec {
@@ -70,6 +75,8 @@ struct ParameterSpec {
   [[nodiscard]] bool is_split_over(SplitRanks ranks) const {
     return is_split() && split.over == ranks;
   }
+  /// Whether neighbouring ranks have copies of each part.
+  [[nodiscard]] bool is_copied() const { return split.copies > 1; }
   [[nodiscard]] const Shape& whole_shape() const { return is_split() ? split.whole : shape; }
 };
 
@@ -78,7 +85,7 @@ struct PartIndex {
   int tensor = 0;
   int expert = 0;
   [[nodiscard]] int of(const ParameterSpec& spec) const {
-    return spec.split.over == SplitRanks::expert ? expert : tensor;
+    return spec.split.over == SplitRanks::expert ? expert : tensor / spec.split.copies;
   }
 };
 

@@ -60,6 +60,16 @@ class ParameterTable {
     specs_.back().sum_over_tp = false;  // Applied to all tokens, within a region.
     return index;
   }
+  /// The same along the first dimension for a parameter of `groups` key and value heads, which
+  /// `parts` divides or that divide it: then neighbours have copies of a head each.
+  int add_for_groups(std::string name, const Shape& whole, const Init& init, std::int64_t groups,
+                     int parts) {
+    if (groups >= parts) return add_split(std::move(name), whole, init, 0, parts);
+    if (groups == 1) return add_for_heads(std::move(name), whole, init, parts);
+    const int index = add_split(std::move(name), whole, init, 0, static_cast<int>(groups));
+    specs_.back().split.copies = parts / static_cast<int>(groups);
+    return index;
+  }
   /// Matrices [experts, n, k], one per expert, or biases [experts, n], of which each of `parts`
   /// ranks has some experts'. In one part they are dense weights.
   int add_experts(std::string name, const Shape& whole, const Init& init, int parts) {

@@ -13,21 +13,23 @@ QueryKeyNorms::QueryKeyNorms(const ModelOptions& options)
       head_size_(options.head_size()),
       q_width_(options.num_attention_heads * head_size_),
       k_width_(options.num_query_groups * head_size_),
+      groups_(options.num_query_groups),
+      k_summed_(k_width_ * options.group_copies(options.tensor_parallel)),
       epsilon_(options.norm_epsilon),
       form_{.is_zero_centred = options.norm_zero_centred} {}
 
 void QueryKeyNorms::add_parameters(ParameterTable& table, const std::string& name) const {
   const Init init{form_.is_zero_centred ? Init::Kind::zeros : Init::Kind::ones, 0.0};
-  const auto add = [&](const char* letter, std::int64_t width) {
+  const auto add = [&](const char* letter, std::int64_t width, std::int64_t heads) {
     const std::string full = name + "." + letter + "_norm";
     if (kind_ == QueryKeyNorm::whole) {
-      table.add_split(full, {width}, init, 0, tensor_parallel_);
+      table.add_for_groups(full, {width}, init, heads, tensor_parallel_);
     } else {
       table.add_for_heads(full, {head_size_}, init, tensor_parallel_);
     }
   };
-  add("q", q_width_);
-  add("k", k_width_);
+  add("q", q_width_, q_width_ / head_size_);
+  add("k", k_width_, groups_);
 }
 
 SplitRows QueryKeyNorms::rows_of_norm(const Tensor& x, const Tensor& weight,
@@ -47,7 +49,8 @@ QueryKeyKept QueryKeyNorms::forward(const Pass& pass, int first, QueriesAndKeys&
     const Tensor k_weight = pass.weight(first + 1);
     SplitNormOutput norm = split_norm_forward(
         pass.runtime, pass.parallel.tensor->group(),
-        {{rows_of_norm(x.q, q_weight, q_width_), rows_of_norm(x.k, k_weight, k_width_)}}, epsilon_);
+        {{rows_of_norm(x.q, q_weight, q_width_), rows_of_norm(x.k, k_weight, k_summed_)}},
+        epsilon_);
     kept.q = std::exchange(x.q, std::move(norm.y[0]));
     kept.k = std::exchange(x.k, std::move(norm.y[1]));
     kept.q_statistics = std::move(norm.statistics);
@@ -87,7 +90,7 @@ void QueryKeyNorms::split_backward(const Pass& pass, int first, const QueryKeyKe
     sums = {gradient_of_sum(pass, first, q_weight), gradient_of_sum(pass, first + 1, k_weight)};
     auto [dq, dk] = split_norm_backward(
         pass.runtime, pass.parallel.tensor->group(),
-        {{rows_of_norm(kept.q, q_weight, q_width_), rows_of_norm(kept.k, k_weight, k_width_)}},
+        {{rows_of_norm(kept.q, q_weight, q_width_), rows_of_norm(kept.k, k_weight, k_summed_)}},
         {gradients.q, gradients.k}, kept.q_statistics, sums);
     gradients.q = std::move(dq);
     gradients.k = std::move(dk);

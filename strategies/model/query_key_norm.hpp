@@ -61,6 +61,8 @@ class QueryKeyNorms {
   std::int64_t head_size_;
   std::int64_t q_width_;  // All heads'.
   std::int64_t k_width_;
+  std::int64_t groups_;
+  std::int64_t k_summed_;  // Elements of keys that all ranks have together, copies counted.
   double epsilon_;
   NormForm form_;
 };

@@ -40,11 +40,18 @@ void RotaryAttention::add_parameters(ParameterTable& table, const std::string& n
   const Init init{Init::Kind::bell, kInitScale};
   const Init zeros{Init::Kind::zeros, 0.0};
   const int t = options_.tensor_parallel;
-  for (const auto& [letter, outputs] :
-       {std::pair('q', a), std::pair('k', k_width), std::pair('v', v_width)}) {
-    table.add_split(name + ".attention.w" + letter, {outputs, h}, init, 0, t);
+  struct Projection {
+    char letter;
+    std::int64_t outputs;
+    std::int64_t heads;
+  };
+  for (const Projection& each : {Projection{'q', a, options_.num_attention_heads},
+                                 Projection{'k', k_width, options_.num_query_groups},
+                                 Projection{'v', v_width, options_.num_query_groups}}) {
+    table.add_for_groups(name + ".attention.w" + each.letter, {each.outputs, h}, init, each.heads,
+                         t);
     if (!options_.query_key_value_bias) continue;
-    table.add_split(name + ".attention.b" + letter, {outputs}, zeros, 0, t);
+    table.add_for_groups(name + ".attention.b" + each.letter, {each.outputs}, zeros, each.heads, t);
   }
   if (options_.attention_output_gate) {
     table.add_split(name + ".attention.w_gate", {y_width, h}, init, 0, t);

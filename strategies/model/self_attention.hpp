@@ -55,7 +55,7 @@ class SelfAttention : public RegionBranch {
         head_size_(options.head_size()),
         value_size_(options.value_size()),
         heads_(options.num_attention_heads / options.tensor_parallel),
-        groups_(options.num_query_groups / options.tensor_parallel),
+        groups_(options.groups_of_rank()),
         traits_(traits) {}
 
   /// Makes q, k and v, and the gate.

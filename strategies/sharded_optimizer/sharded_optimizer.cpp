@@ -215,6 +215,10 @@ void ShardedOptimizer::synchronize_optimizer_state() {
     });
   }
   broadcast_copies(mesh.tp_group(), [&](int parameter) { return !spec(parameter).is_split(); });
+  for (const int copies : mesh.shape().tp_copies) {
+    broadcast_copies(mesh.tp_copies_group(copies),
+                     [&](int parameter) { return spec(parameter).split.copies == copies; });
+  }
   broadcast_copies(mesh.embedding_group(), [&](int parameter) { return spec(parameter).tied; });
 }
 

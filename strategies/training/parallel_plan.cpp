@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -146,7 +147,7 @@ void add_matrices(std::vector<std::int64_t>& signature, const Model& model,
   for_each_matrix(model, layout, chunk, shard.begin, shard.end, [&](const ChunkMatrix& matrix) {
     const std::int64_t behind = matrix.first + matrix.part.numel();
     signature.insert(signature.end(),
-                     {matrix.part.rows, matrix.part.columns, matrix.part.cut_axis,
+                     {matrix.part.rows, matrix.part.columns, matrix.part.cut_axis, matrix.copies,
                       std::min(behind, shard.end) - std::max(matrix.first, shard.begin)});
   });
 }
@@ -189,6 +190,8 @@ ParallelPlan::ParallelPlan(ParallelOptions options, const Optimizer& optimizer)
       part_(part_of(options_.model, options_.mesh)),
       schedule_(lowered_schedule(options_)) {
   options_.mesh.v_placement = schedule_.placement == Placement::v;
+  options_.mesh.tp_copies = part_ ? tensor_copies_of(*part_) : std::vector<int>();
+  options_.mesh.joins_tp_parts = joins_tensor_parts(options_.sync);
   require_same_modules(part_.get(), *whole_, options_);
   require_same_dtype(options_);
   require_fitting_choice(options_);
@@ -323,6 +326,7 @@ std::vector<std::int64_t> shard_signature(const ParallelPlan& plan, int stage, i
   const Model& model = *plan.stage(stage).model;
   const FlatLayout& layout = plan.layout(stage, kind);
   std::int64_t summed_over_tp = 0;
+  std::map<int, std::int64_t> summed_over_copies;
   for (int chunk = 0; chunk < static_cast<int>(layout.chunks().size()); ++chunk) {
     const FlatChunk& flat = layout.chunk(chunk);
     const std::int64_t part = flat.padded / layout.num_shards();
@@ -331,6 +335,7 @@ std::vector<std::int64_t> shard_signature(const ParallelPlan& plan, int stage, i
                                std::int64_t) {
       const ParameterSpec& spec = spec_of(model, parameter);
       if (mesh.tp > 1 && spec.sum_over_tp) summed_over_tp += count;
+      if (spec.is_copied()) summed_over_copies[spec.split.copies] += count;
       if (!spec.tied) return;
       signature.push_back(count);
       for (int tp = 0; tp < mesh.tp; ++tp) {
@@ -345,6 +350,7 @@ std::vector<std::int64_t> shard_signature(const ParallelPlan& plan, int stage, i
     }
   }
   signature.push_back(summed_over_tp);
+  for (const int copies : mesh.tp_copies) signature.push_back(summed_over_copies[copies]);
   return signature;
 }
 
@@ -365,7 +371,8 @@ std::vector<bool> shards_with_marks(const ParallelPlan& plan, int stage, WeightK
     layout.for_each_piece(chunk, 0, flat.padded,
                           [&](int parameter, std::int64_t, std::int64_t count, std::int64_t at) {
                             const ParameterSpec& spec = spec_of(model, parameter);
-                            const bool is_summed = mesh.tp > 1 && spec.sum_over_tp;
+                            const bool is_summed =
+                                (mesh.tp > 1 && spec.sum_over_tp) || spec.is_copied();
                             if (spec.tied || is_summed) mark(at, at + count);
                           });
     // Each has other matrices.

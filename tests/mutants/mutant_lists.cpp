@@ -56,6 +56,13 @@ std::vector<Mutant> model_parallel_mutants() {
     }
   }
   drop_sum("llama-normed-heads-tp2", "sequence-parallel gradients");
+  // M8: copies of key and value heads, of which each has a part of the gradient.
+  for (const char* scenario : {"llama-copied-heads-tp4", "llama-copied-heads-windows-cp2-tp4-dp2",
+                               "llama-copied-heads-whole-norm-fsdp2-tp4-pp2-sp",
+                               "llama-copied-heads-muon-tp4-dp2-distributed"}) {
+    drop_sum(scenario, "gradients of copied heads");
+  }
+  drop_sum("llama-copied-heads-normed-biased-tp4-sp", "sequence-parallel gradients");
   // Latents and the keys' shared part; down projections and norms of latents.
   drop_sum("llama-latent-tp2", "column input gradient");
   for (const char* scenario : {"llama-latent-tp2-sp", "llama-latent-keys-tp2-sp"}) {

@@ -59,6 +59,10 @@ bool counts_on_every_tensor_parallel_rank(const ParameterSpec& spec, const MeshP
   return !spec.tied || place.pp == 0;
 }
 
+bool counts_every_copy(const ParameterSpec& spec, const MeshPlace& place) {
+  return spec.is_copied() || is_main_copy(spec, place);
+}
+
 bool counts_on_both_stages(const ParameterSpec& spec, const MeshPlace& place) {
   return spec.is_split() || place.tp == 0;
 }

@@ -17,6 +17,8 @@ using Counts = std::function<bool(const ParameterSpec& spec, const MeshPlace& pl
 /// As many times as there are tensor-parallel ranks, what all of them have: norms, row biases.
 [[nodiscard]] bool counts_on_every_tensor_parallel_rank(const ParameterSpec& spec,
                                                         const MeshPlace& place);
+/// Key and value heads on each rank that has a copy of them.
+[[nodiscard]] bool counts_every_copy(const ParameterSpec& spec, const MeshPlace& place);
 /// Tied weights on the first stage and on the last.
 [[nodiscard]] bool counts_on_both_stages(const ParameterSpec& spec, const MeshPlace& place);
 /// Nowhere what all tensor-parallel ranks have.

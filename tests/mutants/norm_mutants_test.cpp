@@ -19,6 +19,7 @@ const Names kTensorParallel = {"gpt-tp4",
                                "gpt-tp2-pp2-dp2-zero1",
                                "llama-tp2-pp2-dp2-sp",
                                "gpt-hsdp-tp2-pp2"};
+const Names kCopied = {"llama-copied-heads-tp4", "llama-copied-heads-windows-cp2-tp4-dp2"};
 const Names kTied = {"gpt-pp4-1f1b", "gpt-tp2-pp2-dp2-zero1", "gpt-hsdp-tp2-pp2"};
 
 // Gradients are compared before clipping: this shows in what the optimizer makes of them.
@@ -34,7 +35,7 @@ void check_found(const std::string& name, const Counts& counts) {
 }  // namespace
 
 TEST_CASE("P56: a norm that counts one copy of each gradient is right") {
-  for (const Names& names : {kTensorParallel, kTied}) {
+  for (const Names& names : {kTensorParallel, kCopied, kTied}) {
     for (const std::string& name : names) {
       const Result right = run_with_sync(scenario_of(name, 1), norm_of(is_main_copy));
       INFO(name);
@@ -52,6 +53,10 @@ TEST_CASE("P56: a norm that counts what all tensor-parallel ranks have on each i
 
 TEST_CASE("P56: a norm that counts what tensor-parallel ranks all have on none is found") {
   for (const std::string& name : kTensorParallel) check_found(name, counts_split_alone);
+}
+
+TEST_CASE("P56: a norm that counts each copy of a key and value head is found") {
+  for (const std::string& name : kCopied) check_found(name, counts_every_copy);
 }
 
 TEST_CASE("P56: a norm that counts tied weights on both stages is found") {

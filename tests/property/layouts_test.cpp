@@ -33,6 +33,7 @@ enum Choice : std::size_t {
   norm,
   recompute,
   context,
+  groups,
   schedule,
   split
 };
@@ -43,6 +44,8 @@ constexpr int kNone = -1;  // The layout has no such choice.
 constexpr std::array kFamilies = {"gpt2", "llama"};
 constexpr std::array kSchedules = {"1f1b", "gpipe", "zb_h1", "interleaved_1f1b", "looped_bfs"};
 constexpr int kHeads = 4;
+// Key and value heads of a llama that exchanges none: fewer than tensor-parallel ranks are copied.
+constexpr std::array kGroups = {4, 2, 1};
 // Positions of a sample that is cut: few, and divisible by three where cp is.
 std::int64_t positions(const MeshShape& mesh) { return mesh.cp % 3 == 0 ? 12 : 8; }
 enum Split : int { even, with_embedding, with_loss, with_both, uneven };
@@ -79,6 +82,8 @@ std::vector<int> values_of(Choice choice, const MeshShape& mesh, const Choices& 
       }
       return fitting;
     }
+    case groups:
+      return {0, 1, 2};
     case schedule: {
       if (mesh.pp == 1) return {kNone};
       std::vector<int> fitting = {0, 1, 2};
@@ -153,7 +158,12 @@ TrainingCase case_of(const MeshShape& mesh, const Choices& choices) {
   TrainingCase c;
   c.model = small_model(kFamilies.at(static_cast<std::size_t>(choices[family])));
   c.model.num_layers = 6;
-  c.model.num_query_groups = kHeads;
+  const auto form = static_cast<ContextAttention>(std::max(choices[context], 0));
+  const bool exchanges =
+      mesh.cp > 1 && (form == ContextAttention::ulysses || form == ContextAttention::two_level);
+  const bool has_all = c.model.family == "gpt2" || exchanges;
+  c.model.num_query_groups =
+      has_all ? kHeads : kGroups.at(static_cast<std::size_t>(choices[groups]));
   c.mesh = mesh;
   c.optimizer = "adamw";
   c.optimizer_options.epsilon = 1e-5;  // See scenarios/verify-gpt-zero2.json.
@@ -175,7 +185,7 @@ TrainingCase case_of(const MeshShape& mesh, const Choices& choices) {
   }
   if (mesh.cp > 1) {
     c.model.seq_len = c.model.max_position_embeddings = positions(mesh);
-    c.model.context_attention = static_cast<ContextAttention>(std::max(choices[context], 0));
+    c.model.context_attention = form;
     c.model.ulysses_degree = 2;
   }
   if (choices[dropout] == 1) c.model.hidden_dropout = 0.1;
@@ -237,7 +247,8 @@ std::vector<MeshShape> factorizations(int ranks) {
 // References are shared by layouts that train the same model on the same samples.
 const std::vector<StepRecord>& reference_of(const TrainingCase& c) {
   static std::map<std::string, std::vector<StepRecord>> known;
-  const std::string key = c.model.family + std::to_string(c.training.max_grad_norm) + "/" +
+  const std::string key = c.model.family + std::to_string(c.model.num_query_groups) + "/" +
+                          std::to_string(c.training.max_grad_norm) + "/" +
                           std::to_string(c.model.seq_len) + "/" +
                           std::to_string(c.model.hidden_dropout) + "/" +
                           std::to_string(c.mesh.data_size() * c.training.num_microbatches);

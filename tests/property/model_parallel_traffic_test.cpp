@@ -1,5 +1,6 @@
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -42,7 +43,7 @@ const std::vector<TrafficLayout> kLayouts = {
     {{.dp_replicate = 2, .tp = 2, .pp = 3, .cp = 2}, true}};
 
 // Sizes that every layout's ranks divide, so that the shares of ranks are equal.
-TrainingCase case_of(const std::string& name, const TrafficLayout& layout) {
+TrainingCase case_of(const std::string& name, std::int64_t groups, const TrafficLayout& layout) {
   static const std::vector<std::vector<std::int64_t>> kStages = {
       {3}, {2, 1}, {1, 1, 1}, {1, 1, 1, 0}};  // Three layers, uneven.
   TrainingCase c;
@@ -50,7 +51,7 @@ TrainingCase case_of(const std::string& name, const TrafficLayout& layout) {
   c.model = small_model(name);
   c.model.num_layers = 3;
   c.model.hidden_size = c.model.ffn_hidden_size = c.model.vocab_size = 48;
-  c.model.num_query_groups = 4;
+  c.model.num_query_groups = groups;
   c.model.seq_len = 8;
   c.model.max_position_embeddings = 12;
   c.model.sequence_parallel = layout.sequence_parallel;
@@ -67,6 +68,11 @@ TrainingCase case_of(const std::string& name, const TrafficLayout& layout) {
   return c;
 }
 
+bool exchanges_heads(const TrafficLayout& layout) {
+  return layout.context_attention == ContextAttention::ulysses ||
+         layout.context_attention == ContextAttention::two_level;
+}
+
 SendingCase formulas_of(const TrainingCase& c) {
   return {.model = c.model,
           .mesh = c.mesh,
@@ -80,14 +86,19 @@ SendingCase formulas_of(const TrainingCase& c) {
 // Every model, layout and ZeRO stage, reducing in every microbatch or once.
 template <class Check>
 void for_each_case(const Check& check) {
-  for (const char* name : {"gpt2", "untied gpt2", "llama", "tied llama"}) {
+  // Key and value heads: four, or so few that ranks have copies.
+  const std::vector<std::pair<const char*, std::int64_t>> models = {
+      {"gpt2", 4}, {"untied gpt2", 4}, {"llama", 4}, {"tied llama", 4}, {"llama", 2}, {"llama", 1}};
+  for (const auto& [name, groups] : models) {
     for (const TrafficLayout& layout : kLayouts) {
+      if (groups < 4 && exchanges_heads(layout)) continue;
       for (int stage = 0; stage <= 3; ++stage) {
         for (const bool every_microbatch : {false, true}) {
-          TrainingCase c = case_of(name, layout);
+          TrainingCase c = case_of(name, groups, layout);
           c.zero_stage = stage;
           c.sync.reduce_every_microbatch = every_microbatch;
-          INFO(describe(c) << ", sequence parallel " << c.model.sequence_parallel);
+          INFO(describe(c) << ", sequence parallel " << c.model.sequence_parallel << ", " << groups
+                           << " heads of keys and values");
           check(c);
         }
       }
@@ -110,7 +121,7 @@ TEST_CASE("P18, P31, P41: bytes per axis of whole steps are those of the formula
   for_each_case([](const TrainingCase& c) {
     const SentElements expected = elements_sent(formulas_of(c));
     const TrainingResult result = run(c);
-    CHECK(sent(result, {"tp"}) == kBytes * expected.tp);
+    CHECK(sent(result, {"tp", "tp_copies"}) == kBytes * expected.tp);
     CHECK(sent(result, {"pp_forward", "pp_backward", "embedding"}) == kBytes * expected.pp);
     CHECK(sent(result, {"dp", "dp_shard", "dp_replicate"}) == kBytes * expected.dp);
     CHECK(sent(result, {"cp", "cp_ulysses", "cp_ring"}) == kBytes * expected.cp);
@@ -133,7 +144,7 @@ TEST_CASE("P18, P31, P41: a vocabulary that ranks do not divide is sent as it is
         INFO("vocabulary of " << vocab_size << ", buckets of " << bucket_bytes);
         const SentElements expected = elements_sent_of_any_vocabulary(formulas_of(c));
         const TrainingResult result = run(c);
-        CHECK(sent(result, {"tp"}) == kBytes * expected.tp);
+        CHECK(sent(result, {"tp", "tp_copies"}) == kBytes * expected.tp);
         CHECK(sent(result, {"pp_forward", "pp_backward", "embedding"}) == kBytes * expected.pp);
         CHECK(sent(result, {"dp", "dp_shard", "dp_replicate"}) == kBytes * expected.dp);
         std::int64_t padding = 0;
@@ -152,7 +163,8 @@ TEST_CASE("P18, P31, P41: a vocabulary that ranks do not divide is sent as it is
 // partial sums of them are added up, only ranks of one stage together send what a formula can tell.
 TEST_CASE("P18, P31, P41: every rank sends the bytes of the formulas") {
   for_each_case([](const TrainingCase& c) {
-    const bool owns_uneven_sums = c.zero_stage == 3 && c.model.sequence_parallel;
+    const bool has_copies = c.mesh.tp > c.model.num_query_groups;
+    const bool owns_uneven_sums = c.zero_stage == 3 && (c.model.sequence_parallel || has_copies);
     const TrainingResult result = run(c);
     std::map<int, std::int64_t> excess;  // By pipeline stage.
     for (int rank = 0; rank < c.mesh.size(); ++rank) {

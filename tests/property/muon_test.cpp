@@ -142,6 +142,50 @@ TEST_CASE("sequence and context parallelism give muon the same gradients") {
   CHECK(error_of(c) <= kOracleBound);
 }
 
+TEST_CASE("M11: copies of key and value heads are one device's, in every mode") {
+  for (const std::int64_t groups : {1, 2}) {
+    for (const Tp mode : {Tp::duplicated, Tp::distributed, Tp::blockwise}) {
+      for (const int zero_stage : {0, 1}) {
+        for (const Dp data_parallel : {Dp::layer_wise, Dp::slices}) {
+          if (data_parallel == Dp::slices && zero_stage == 0) continue;
+          TrainingCase c = muon_case("llama", {.dp_shard = zero_stage + 1, .tp = 4}, zero_stage,
+                                     {.tensor_parallel = mode, .data_parallel = data_parallel});
+          c.model.num_query_groups = groups;
+          INFO(describe(c) << ", " << groups << " groups, " << static_cast<int>(mode) << ", "
+                           << static_cast<int>(data_parallel));
+          CHECK(error_of(c) <= kOracleBound);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("M11: ranks with copies of key and value heads meet those with the other heads alone") {
+  TrainingCase c = muon_case("llama", {.tp = 4});
+  c.training.steps = 1;
+  std::int64_t gathered = 0;
+  std::int64_t summed = 0;
+  int matrices = 0;
+  const std::unique_ptr<Model> whole = make_model(c.model);
+  for (const ParameterSpec& spec : whole->parameters()) {
+    const bool is_copied = spec.name.ends_with(".wk") || spec.name.ends_with(".wv");
+    if (!is_copied) continue;
+    ++matrices;
+    // Both ranks of each of two groups: 8 m n / 2, and 5 x 2 h^2 x 8 / 2.
+    gathered += 4 * 8 * spec.shape.numel() / 2;
+    summed += 4 * 5 * 2 * spec.shape[1] * spec.shape[1] * 8 / 2;
+  }
+  REQUIRE(matrices == 4);
+  CHECK(more_than_adamw(c, "tp_parts").payload_sent == gathered);
+  c.sync.muon->tensor_parallel = Tp::distributed;
+  const TrafficCounters more = more_than_adamw(c, "tp_parts");
+  CHECK(more.payload_sent == summed);
+  CHECK(more.scalar_calls == 4 * matrices);
+  c.sync.muon->tensor_parallel = Tp::blockwise;
+  CHECK(more_than_adamw(c, "tp_parts").payload_sent == 0);
+  CHECK(run(c).traffic.count("tp_parts") == 0);
+}
+
 TEST_CASE("M11: blockwise is the algorithm of slices, and no other") {
   for (const char* model : {"untied gpt2", "llama", "mlp"}) {
     for (const int zero_stage : {0, 1}) {

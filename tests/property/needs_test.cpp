@@ -40,6 +40,9 @@ Fields experts_with(Fields more) {
 
 const std::vector<Need> kNeeds = {
     {"head size", {{"head_dim", "8"}}, {}},
+    {"one head of keys and values, copied to tensor-parallel ranks",
+     {{"num_query_groups", "1"}},
+     {}},
     {"norms of heads", {{"query_key_norm", "per_head"}}, {}},
     {"whole norms of queries and keys", {{"query_key_norm", "whole"}}, {}},
     {"norms without weights", {{"query_key_norm", "weightless"}}, {}},

@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -18,10 +21,23 @@ std::int64_t between(std::int64_t low, std::int64_t high) {
   return *rc::gen::inRange<std::int64_t>(low, high + 1);
 }
 
+// Key and value heads that are fewer than the ranks, which have copies of them.
+void draw_copies(ModelOptions& options, int t) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t groups = 1; groups < t; ++groups) {
+    if (t % groups == 0) divisors.push_back(groups);
+  }
+  if (divisors.empty()) return;
+  options.num_query_groups = *rc::gen::elementOf(divisors);
+  options.query_key_norm = *rc::gen::element(QueryKeyNorm::none, QueryKeyNorm::per_head,
+                                             QueryKeyNorm::whole, QueryKeyNorm::weightless);
+  options.query_key_value_bias = *rc::gen::arbitrary<bool>();
+}
+
 RandomCase random_case() {
   RandomCase c;
   ModelOptions& options = c.model.options;
-  const auto t = static_cast<int>(between(1, 5));
+  const auto t = static_cast<int>(between(1, 6));
   c.model.size = t;
   c.model.sequence_parallel = t > 1 && *rc::gen::arbitrary<bool>();
   c.later = *rc::gen::arbitrary<bool>();
@@ -30,6 +46,7 @@ RandomCase random_case() {
   options.num_layers = between(1, 2);
   options.num_query_groups = t * between(1, 2);
   options.num_attention_heads = options.num_query_groups * between(1, 2);
+  if (options.family == "llama" && *rc::gen::arbitrary<bool>()) draw_copies(options, t);
   options.hidden_size = options.num_attention_heads * 2 * between(1, 2);
   options.ffn_hidden_size = t * between(1, 4);
   options.vocab_size = between(2, 17);
@@ -46,8 +63,8 @@ double worst_difference(const RandomCase& c) {
   WholeRunResult whole(c.model);
   const auto model = make_model(c.model.of_part());
   double worst = 0.0;
-  std::vector<Tensor> sums;  // Gradients of which each rank has a share.
-  for (const ParameterSpec& spec : model->parameters()) sums.push_back(zeros(spec.shape));
+  // Gradients of which each rank has a share, by what they are of: all, or a part with copies.
+  std::map<std::pair<int, int>, Tensor> sums;
   LocalRuntime local;
   run_ranks(c.model.size, [&](Runtime& runtime, Communicator& world) {
     PartRun part(c.model, *model, runtime, world, &whole.parameters);
@@ -63,18 +80,21 @@ double worst_difference(const RandomCase& c) {
     for (int i = 0; i < part.parameters.size(); ++i) {
       const ParameterSpec& spec = part.parameters.spec_of(i);
       const Tensor gradient = part.parameters.gradient(i);
-      if (spec.sum_over_tp) {
-        add_in_place(local, gradient, sums[static_cast<std::size_t>(i)]);
+      const int own = spec.is_split() ? PartIndex{.tensor = world.rank()}.of(spec) : 0;
+      if (spec.sum_over_tp || spec.is_copied()) {
+        const auto [sum, is_new] = sums.try_emplace({i, own});
+        if (is_new) sum->second = zeros(spec.shape);
+        add_in_place(local, gradient, sum->second);
         continue;
       }
-      const Tensor expected = part_of(spec, world.rank(), whole.parameters.gradient(i));
+      const Tensor expected = part_of(spec, own, whole.parameters.gradient(i));
       worst = std::max(worst, relative_difference(gradient, expected));
     }
   });
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    if (!model->parameters()[i].sum_over_tp) continue;
-    const Tensor expected = whole.parameters.gradient(static_cast<int>(i));
-    worst = std::max(worst, relative_difference(sums[i], expected));
+  for (const auto& [place, sum] : sums) {
+    const ParameterSpec& spec = model->parameters()[static_cast<std::size_t>(place.first)];
+    const Tensor expected = part_of(spec, place.second, whole.parameters.gradient(place.first));
+    worst = std::max(worst, relative_difference(sum, expected));
   }
   return worst;
 }

@@ -76,6 +76,12 @@ Overrides overrides_of_today(const TodaysModel& model, const ExpertLayout& l, in
   overrides.push_back(model.is_hybrid ? layers_of_hybrid(layers, number)
                                       : set("model.num_layers", layers));
   overrides.push_back(choose("parallelism.cp_attention", turn(kContext, number)));
+  // Key and value heads: as many as heads, or fewer, of which tensor-parallel ranks have copies.
+  constexpr std::array<std::int64_t, 3> kGroupsOfToday = {4, 2, 1};
+  if (model.is_hybrid) {
+    const std::int64_t groups = kGroupsOfToday.at(static_cast<std::size_t>(number / 3) % 3);
+    overrides.push_back(set("model.num_query_groups", groups));
+  }
   for (const std::string& more : turning_overrides(l, number, has_room)) overrides.push_back(more);
   return overrides;
 }

@@ -94,6 +94,29 @@ TEST_CASE("flags for Megatron-LM are read back as the layout that they were made
   }
 }
 
+TEST_CASE("more tensor-parallel ranks than key and value heads are read back, with a warning") {
+  const Scenario planned = load_scenario_text(
+      R"({"schema_version": 1, "model": "qwen3-30b-a3b",
+          "system": {"preset": "dgx-h100", "nodes": 1},
+          "parallelism": {"tp": 8, "sequence_parallel": true, "zero_stage": 1},
+          "training": {"global_batch_size": 8}})",
+      "test.json");
+  REQUIRE(planned.model.num_query_groups == 4);
+  const std::string flags = emit_megatron(planned);
+  CHECK(flags.find("Megatron-LM gathers queries, keys and values") != std::string::npos);
+  CHECK(emit_for("torchtitan", planned).find("tp to divide key and value heads, which are 4") !=
+        std::string::npos);
+  const TemporaryFolder folder;
+  write(folder / "run.sh", flags);
+  const Printed printed = shardsim({"import", "megatron", folder / "run.sh"});
+  INFO(printed.err);
+  REQUIRE(printed.exit_code == 0);
+  CHECK(printed.err.find("here ranks have copies of heads") != std::string::npos);
+  const Scenario imported = load_scenario_text(printed.out, "imported.json");
+  CHECK(imported.model.num_query_groups == 4);
+  CHECK(imported.parallelism.tp == 8);
+}
+
 TEST_CASE("flags of muon for Megatron-LM are read back as they were planned") {
   const std::string settings[] = {
       R"("muon_nesterov": false)",

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 
 #include <catch2/catch.hpp>
@@ -60,8 +61,10 @@ std::vector<Candidate> lattice(std::int64_t ranks, std::int64_t batch) {
 }  // namespace
 
 TEST_CASE("what is searched is what the reader accepts, no more and no less") {
+  const std::int64_t groups = GENERATE(8, 2);  // Two: ranks have copies of key and value heads.
   SmallSpace space = small_spaces().front();
   space.fixed = {};
+  space.overrides.push_back(fmt::format("model.num_query_groups={}", groups));
   const TemporaryFolder folder;
   const SearchBase base = prepare_search(request_of(space, folder / "model.json"));
   std::set<std::vector<std::string>> searched_ones;
@@ -78,6 +81,10 @@ TEST_CASE("what is searched is what the reader accepts, no more and no less") {
     CHECK(accepted == (searched_ones.count(overrides_of(candidate)) == 1));
   }
   CHECK(legal > 100);
+  const auto has_tp = [&](const std::vector<std::string>& one) {
+    return std::count(one.begin(), one.end(), "parallelism.tp=8") == 1;
+  };
+  CHECK(std::any_of(searched_ones.begin(), searched_ones.end(), has_tp));
 }
 
 TEST_CASE("a candidate's place is its index in the list of all") {

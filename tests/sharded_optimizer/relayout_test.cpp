@@ -127,6 +127,41 @@ TEST_CASE("P49: a transformer goes on at any layout as one device does", "[P49]"
   }
 }
 
+TEST_CASE("P49: copies of key and value heads are saved once, and load at any layout", "[P49]") {
+  std::vector<Setup> all;
+  for (const std::int64_t groups : {1, 2}) {
+    all = {setup_of("ddp", 2, "llama"), setup_of("tensor_parallel", 4, "llama"),
+           setup_of("tensor_parallel", 2, "llama"), setup_of("hybrid_sharded", 8, "llama")};
+    all[3].choice = hybrid_sharded(1, 4, 2);
+    for (Setup& setup : all) {
+      setup.training.num_microbatches = 4 / mesh_of(setup.choice, setup.ranks).data_size();
+      setup.change_model = [groups](ModelOptions& model) {
+        model.num_query_groups = groups;
+        model.query_key_norm = QueryKeyNorm::whole;
+        model.query_key_value_bias = true;
+      };
+    }
+    const WholeState uninterrupted = train_alone(all.front(), 4);
+    for (const Setup& from : all) {
+      MemoryFileSystem disk;
+      on_ranks(from, [&](ShardedOptimizer& optimizer) {
+        for (int step = 0; step < 2; ++step) optimizer.step();
+        optimizer.save_model(disk, "/out");
+      });
+      for (const Setup& to : all) {
+        INFO(from.choice.name << " to " << to.choice.name << ", " << groups << " groups");
+        WholeState continued;
+        on_ranks(to, [&](ShardedOptimizer& optimizer) {
+          optimizer.load_model(disk, {.directory = "/out", .step = 2});
+          for (int step = 0; step < 2; ++step) optimizer.step();
+          add_to(continued, optimizer.serialize());
+        });
+        CHECK(worst_error(continued, uninterrupted) <= 1e-9);  // The oracle's bound.
+      }
+    }
+  }
+}
+
 TEST_CASE("P49: a checkpoint of another seed, optimizer or precision is refused by all", "[P49]") {
   Setup saved = setup_of("zero2", 2);
   MemoryFileSystem disk;

@@ -22,6 +22,8 @@ const std::vector<MeshShape> kShapes = {
     {.dp_shard = 2, .dp_replicate = 2, .tp = 2, .pp = 2, .cp = 2, .ep = 2},
     {.dp_shard = 4, .tp = 2, .pp = 2, .cp = 2, .ep = 8},
     {.dp_shard = 2, .tp = 2, .pp = 2, .cp = 3, .ep = 4, .order = RankOrder::dp_tp_pp},
+    {.dp_shard = 2, .tp = 8, .pp = 2, .tp_copies = {2, 4}, .joins_tp_parts = true},
+    {.dp_shard = 2, .tp = 6, .order = RankOrder::dp_tp_pp, .tp_copies = {3}},
 };
 
 void run_on_mesh(const MeshShape& shape, const std::function<void(int, Mesh&)>& body) {
@@ -100,6 +102,12 @@ TEST_CASE("P47: the members of each group of a mesh are those that its span tell
         const MeshPlace& place = mesh.place();
         Members members(rank);
         members.compare(mesh.tp_group(), tensor_group(shape, place));
+        for (const int copies : shape.tp_copies) {
+          members.compare(mesh.tp_copies_group(copies), tensor_copies_group(shape, place, copies));
+          members.compare_if_made(mesh.tp_parts_group(copies),
+                                  tensor_parts_group(shape, place, copies));
+          CHECK((mesh.tp_parts_group(copies) != nullptr) == shape.joins_tp_parts);
+        }
         members.compare(mesh.cp_group(), context_group(shape, place));
         members.compare(mesh.ep_group(), expert_group(shape, place));
         members.compare(mesh.pp_group(), pipeline_group(shape, place));
@@ -133,6 +141,20 @@ TEST_CASE("a context group has two levels: neighbours, and ranks that are as man
   CHECK(cp_of(ulysses_group(shape, place, 3)) == std::vector<int>{3, 4, 5});
   CHECK(cp_of(ring_group(shape, place, 2)) == std::vector<int>{1, 3, 5});
   CHECK(cp_of(ring_group(shape, place, 3)) == std::vector<int>{0, 3});
+}
+
+TEST_CASE("neighbours have copies of a part, and ranks as many places apart have each part once") {
+  const MeshShape shape{.dp_shard = 2, .tp = 6};
+  const MeshPlace place{.tp = 4, .dp_shard = 1};
+  const auto tp_of = [&](const RankSpan& group) {
+    std::vector<int> of;
+    for (int i = 0; i < group.size; ++i) of.push_back(shape.place_of(group.rank(i)).tp);
+    return of;
+  };
+  CHECK(tp_of(tensor_copies_group(shape, place, 2)) == std::vector<int>{4, 5});
+  CHECK(tp_of(tensor_copies_group(shape, place, 3)) == std::vector<int>{3, 4, 5});
+  CHECK(tp_of(tensor_parts_group(shape, place, 2)) == std::vector<int>{0, 2, 4});
+  CHECK(tp_of(tensor_parts_group(shape, place, 3)) == std::vector<int>{1, 4});
 }
 
 TEST_CASE("P47: ranks and places of a mesh are one to one, in either order") {

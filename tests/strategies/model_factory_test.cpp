@@ -205,6 +205,18 @@ TEST_CASE("sizes that do not fit together are refused by name") {
   options = small_model("llama");
   options.num_query_groups = 3;
   CHECK(code_of_model(options) == "E0623");
+  // Two heads of keys and values go to as many ranks each, or one to all; fused ones do not.
+  options = small_model("llama");
+  options.num_attention_heads = options.hidden_size = 12;
+  options.head_dim = 2;
+  for (const int t : {1, 2, 3, 4, 6, 12}) {
+    options.tensor_parallel = t;
+    CHECK(code_of_model(options) == (t == 3 ? "E0632" : "none"));
+  }
+  options = small_model("untied gpt2");
+  options.num_query_groups = 2;
+  options.tensor_parallel = 4;
+  CHECK(code_of_model(options) == "E0632");
   options = small_model("llama");
   options.num_attention_heads = 8;
   CHECK(code_of_model(options) == "E0627");

@@ -49,6 +49,39 @@ TEST_CASE("rows, columns and sections are cut where they should be") {
   CHECK(split({4, 3}, 0, 1).is_split() == false);
 }
 
+TEST_CASE("neighbours have copies of heads of keys and values that are fewer than ranks") {
+  const auto of_heads = [](std::int64_t heads, int parts) {
+    ParameterTable table;
+    table.begin_unit("unit");
+    table.add_for_groups("w", {heads * 2, 1}, {Init::Kind::bell, 1.0}, heads, parts);
+    return table.specs().front();
+  };
+  const auto places_on = [](const ParameterSpec& spec, int rank) {
+    return places(spec, PartIndex{.tensor = rank}.of(spec), 100);
+  };
+  const ParameterSpec copied = of_heads(2, 6);
+  CHECK(copied.is_copied());
+  CHECK(!copied.sum_over_tp);
+  CHECK(copied.split.copies == 3);
+  CHECK(copied.matrix_rows == std::vector<std::int64_t>{2});
+  for (const int rank : {0, 1, 2})
+    CHECK(places_on(copied, rank) == std::vector<std::int64_t>{0, 1});
+  for (const int rank : {3, 4, 5})
+    CHECK(places_on(copied, rank) == std::vector<std::int64_t>{2, 3});
+  // One head is whole on each rank, and its gradient a sum over all of them.
+  const ParameterSpec one = of_heads(1, 4);
+  CHECK(!one.is_split());
+  CHECK(one.sum_over_tp);
+  CHECK(places_on(one, 3) == std::vector<std::int64_t>{0, 1});
+  // As many as ranks, or more, are cut.
+  for (const std::int64_t heads : {2, 4}) {
+    const ParameterSpec cut = of_heads(heads, 2);
+    CHECK(cut.is_split());
+    CHECK(!cut.is_copied());
+    CHECK(places_on(cut, 1).front() == heads);
+  }
+}
+
 TEST_CASE("parts are disjoint, cover the whole and do not depend on how they are asked for") {
   for (const ParameterSpec& spec :
        {split({12, 5}, 0, 3), split({4, 12}, 1, 3), split({24, 2}, 0, 3, {12, 6, 6}),

@@ -1,5 +1,6 @@
 #include "tests/strategies/sent_elements.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace shardsim::test {
@@ -21,16 +22,25 @@ std::int64_t all_reduce(std::int64_t elements, std::int64_t ranks) {
 
 // Elements of parameters that are gathered together.
 struct Unit {
-  std::int64_t cut = 0;    // A tensor-parallel rank has 1/t of these.
-  std::int64_t whole = 0;  // It has all of these: norms, biases of rows, positions.
+  std::int64_t cut = 0;     // A tensor-parallel rank has 1/t of these.
+  std::int64_t whole = 0;   // It has all of these: norms, biases of rows, positions.
+  std::int64_t copied = 0;  // And these of one key and value head, if it shares the head.
   bool used_twice = false;
 };
 
-Unit block(const ModelOptions& m) {
+// Tensor-parallel ranks that share a key and value head.
+std::int64_t sharing_ranks(const SendingCase& c) {
+  return std::max<std::int64_t>(c.mesh.tp / c.model.num_query_groups, 1);
+}
+
+Unit block(const ModelOptions& m, bool copies) {
   const std::int64_t h = m.hidden_size;
   const std::int64_t f = m.ffn_hidden_size;
-  const std::int64_t qkv = h + 2 * m.num_query_groups * (h / m.num_attention_heads);
-  if (m.family == "llama") return {.cut = qkv * h + h * h + 3 * h * f, .whole = 2 * h};
+  const std::int64_t of_head = 2 * (h / m.num_attention_heads);
+  const std::int64_t qkv = h + (copies ? 0 : m.num_query_groups * of_head);
+  if (m.family == "llama") {
+    return {.cut = qkv * h + h * h + 3 * h * f, .whole = 2 * h, .copied = copies ? of_head * h : 0};
+  }
   // Biases of qkv and up are cut with their rows; those of out and down, and two norms' weights and
   // biases, are not.
   return {.cut = qkv * h + qkv + h * h + 2 * h * f + f, .whole = 2 * h + 4 * h};
@@ -45,7 +55,8 @@ std::vector<Unit> units_of(const SendingCase& c, const MeshPlace& at) {
   const std::int64_t positions = is_gpt ? m.max_position_embeddings * m.hidden_size : 0;
   const std::int64_t norm = (is_gpt ? 2 : 1) * m.hidden_size;
   std::vector<Unit> units(
-      static_cast<std::size_t>(c.stage_layers.at(static_cast<std::size_t>(at.pp))), block(m));
+      static_cast<std::size_t>(c.stage_layers.at(static_cast<std::size_t>(at.pp))),
+      block(m, sharing_ranks(c) > 1));
   if (m.tied_embeddings && first && last) {
     units.push_back({.cut = table, .whole = positions + norm, .used_twice = true});
     return units;
@@ -75,7 +86,7 @@ std::int64_t data_parallel(const SendingCase& c, const MeshPlace& at) {
   const std::int64_t replicas = c.mesh.dp_replicate;
   std::int64_t sent = 0;
   for (const Unit& unit : units_of(c, at)) {
-    const std::int64_t held = share(unit.cut, c.mesh.tp) + unit.whole;
+    const std::int64_t held = share(unit.cut, c.mesh.tp) + unit.whole + unit.copied;
     if (c.zero_stage == 0) {
       sent += all_reduce(held, shards * replicas);
       continue;
@@ -101,12 +112,16 @@ std::int64_t tensor_parallel(const SendingCase& c, const MeshPlace& at) {
     losses = 3 * all_reduce(tokens, t);
   }
   std::int64_t partial_sums = 0;  // At the end of the step, of what the rank owns.
-  if (by_tokens) {
-    for (const Unit& unit : units_of(c, at)) partial_sums += unit.whole;
+  std::int64_t copied = 0;        // The same, over the ranks that share a head.
+  for (const Unit& unit : units_of(c, at)) {
+    if (by_tokens) partial_sums += unit.whole;
+    copied += unit.copied;
   }
   const std::int64_t owners = c.zero_stage == 0 ? 1 : c.mesh.num_shards();
+  const std::int64_t sharing = sharing_ranks(c);
   return c.num_microbatches * (passes * gather(tokens * c.model.hidden_size, t) + losses) +
-         all_reduce(share(partial_sums, owners), t);
+         all_reduce(share(partial_sums, owners), t) +
+         (sharing > 1 ? all_reduce(share(copied, owners), sharing) : 0);
 }
 
 std::int64_t pipeline_parallel(const SendingCase& c, const MeshPlace& at) {
@@ -132,8 +147,8 @@ std::int64_t context_parallel(const SendingCase& c, const MeshPlace& at) {
   const std::int64_t u = ulysses_size(m.context_attention, c.mesh.cp, m.ulysses_degree);
   const std::int64_t tokens = c.micro_batch_size * share(m.seq_len, c.mesh.cp);
   const std::int64_t h = share(m.hidden_size, c.mesh.tp);
-  const std::int64_t kv =
-      share(m.num_query_groups * (m.hidden_size / m.num_attention_heads), c.mesh.tp);
+  const std::int64_t groups = std::max<std::int64_t>(m.num_query_groups / c.mesh.tp, 1);
+  const std::int64_t kv = groups * (m.hidden_size / m.num_attention_heads);
   const std::int64_t blocks = 6 * tokens * kv * (c.mesh.cp / u - 1);
   const std::int64_t exchanged = 2 * (u - 1) * share(tokens * (2 * h + 2 * kv), u);
   return c.num_microbatches * c.stage_layers.at(static_cast<std::size_t>(at.pp)) *

@@ -49,6 +49,7 @@ struct WholeRunResult {
 /// A rank's parts, initialised as parts of what the whole has.
 class PartParameters final : public Parameters {
  public:
+  /// `part`: the tensor-parallel rank.
   PartParameters(const Model& model, Runtime& runtime, DType dtype, int part,
                  WholeParameters* whole)
       : model_(model) {
@@ -57,7 +58,8 @@ class PartParameters final : public Parameters {
       weights_.push_back(runtime.allocate(MemoryCategory::params, spec.shape, dtype));
       gradients_.push_back(runtime.allocate(MemoryCategory::grads, spec.shape, dtype));
       if (whole == nullptr || !weights_.back().has_data()) continue;
-      store(weights_.back(), values(part_of(spec, part, whole->weight(i))));
+      const PartIndex rank{.tensor = part};
+      store(weights_.back(), values(part_of(spec, rank.of(spec), whole->weight(i))));
     }
   }
   [[nodiscard]] Tensor weight(int index) override { return weights_[to_size(index)]; }
