@@ -98,7 +98,8 @@ std::vector<Field> parallelism_fields() {
           .same_as({{"Megatron-LM", "tensor_model_parallel_size"},
                     {"torchtitan", "tensor_parallel_degree"},
                     {"DeepSpeed", "autotp_size"}})
-          .doc("Tensor-parallel degree."),
+          .doc("Tensor-parallel degree. It divides query heads, and key and value heads, or is a "
+               "multiple of the latter: then ranks have copies of them."),
       parallelism("parallelism.pp", &P::pp)
           .range(1, kTwoTo20)
           .or_else("1")

@@ -62,7 +62,7 @@ void sum_over_model_parallel(Runtime& runtime, Mesh& mesh, const Model& model,
     sum_over_tensor_parallel(runtime, *mesh.tp_group(), "sequence-parallel gradients",
                              owned_gradients(model, sync, is_partial));
   }
-  for (const int copies : mesh.shape().tp_copies) {
+  for (const int copies : tensor_copies_of(model)) {
     const auto is_copied = [&](const ParameterSpec& spec) { return spec.split.copies == copies; };
     sum_over_tensor_parallel(runtime, *mesh.tp_copies_group(copies), "gradients of copied heads",
                              owned_gradients(model, sync, is_copied));
