@@ -23,7 +23,7 @@ const std::vector<MeshShape> kShapes = {
     {.dp_shard = 4, .tp = 2, .pp = 2, .cp = 2, .ep = 8},
     {.dp_shard = 2, .tp = 2, .pp = 2, .cp = 3, .ep = 4, .order = RankOrder::dp_tp_pp},
     {.dp_shard = 2, .tp = 8, .pp = 2, .tp_copies = {2, 4}, .joins_tp_parts = true},
-    {.dp_shard = 2, .tp = 6, .order = RankOrder::dp_tp_pp, .tp_copies = {3}},
+    {.dp_shard = 2, .tp = 6, .pp = 2, .order = RankOrder::dp_tp_pp, .tp_copies = {3}},
 };
 
 void run_on_mesh(const MeshShape& shape, const std::function<void(int, Mesh&)>& body) {
