@@ -33,7 +33,6 @@ enum Choice : std::size_t {
   norm,
   recompute,
   context,
-  groups,
   schedule,
   split
 };
@@ -44,7 +43,8 @@ constexpr int kNone = -1;  // The layout has no such choice.
 constexpr std::array kFamilies = {"gpt2", "llama"};
 constexpr std::array kSchedules = {"1f1b", "gpipe", "zb_h1", "interleaved_1f1b", "looped_bfs"};
 constexpr int kHeads = 4;
-// Key and value heads of a llama that exchanges none: fewer than tensor-parallel ranks are copied.
+// Key and value heads of a llama that exchanges none go round with the layout's number. Those that
+// are fewer than tensor-parallel ranks are copied.
 constexpr std::array kGroups = {4, 2, 1};
 // Positions of a sample that is cut: few, and divisible by three where cp is.
 std::int64_t positions(const MeshShape& mesh) { return mesh.cp % 3 == 0 ? 12 : 8; }
@@ -82,8 +82,6 @@ std::vector<int> values_of(Choice choice, const MeshShape& mesh, const Choices& 
       }
       return fitting;
     }
-    case groups:
-      return {0, 1, 2};
     case schedule: {
       if (mesh.pp == 1) return {kNone};
       std::vector<int> fitting = {0, 1, 2};
@@ -154,7 +152,7 @@ StageSplit split_of(int num_stages, int kind) {
 }
 
 // Six layers and their ends for the pipeline, four heads for tensor parallelism.
-TrainingCase case_of(const MeshShape& mesh, const Choices& choices) {
+TrainingCase case_of(const MeshShape& mesh, const Choices& choices, int number) {
   TrainingCase c;
   c.model = small_model(kFamilies.at(static_cast<std::size_t>(choices[family])));
   c.model.num_layers = 6;
@@ -163,7 +161,7 @@ TrainingCase case_of(const MeshShape& mesh, const Choices& choices) {
       mesh.cp > 1 && (form == ContextAttention::ulysses || form == ContextAttention::two_level);
   const bool has_all = c.model.family == "gpt2" || exchanges;
   c.model.num_query_groups =
-      has_all ? kHeads : kGroups.at(static_cast<std::size_t>(choices[groups]));
+      has_all ? kHeads : kGroups.at(static_cast<std::size_t>(number) % kGroups.size());
   c.mesh = mesh;
   c.optimizer = "adamw";
   c.optimizer_options.epsilon = 1e-5;  // See scenarios/verify-gpt-zero2.json.
@@ -261,7 +259,7 @@ void expect_refusal(const MeshShape& mesh, int family_index) {
   Choices plain{};
   plain[family] = family_index;
   plain[schedule] = mesh.pp == 1 ? kNone : 0;
-  const TrainingCase c = case_of(mesh, plain);
+  const TrainingCase c = case_of(mesh, plain, 0);
   INFO(describe(c));
   try {
     (void)run(c);
@@ -306,7 +304,7 @@ TEST_CASE(
       const Choices choices = drawn(mesh, number, met);
       add_pairs(met, choices);
       add_legal_pairs(legal, mesh);
-      const TrainingCase c = case_of(mesh, choices);
+      const TrainingCase c = case_of(mesh, choices, number);
       if (!in_sample("layout " + std::to_string(number), 6)) continue;
       INFO(describe(c));
       const TrainingResult result = run(c);
