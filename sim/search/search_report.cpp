@@ -174,7 +174,11 @@ std::string given_words(const SearchReport& report) {
   }
   text += fmt::format("It is {}.", rank_words(report, given));
   if (report.ranked.empty() || given.num_ahead == 0) return text;
-  return text + " " + why_behind(report, report.ranked.front(), point, "Against #1 it");
+  const SimulatedPoint& best = report.ranked.front();
+  text += " " + why_behind(report, best, point, "Against #1 it");
+  if (!point.is_tight || best.is_tight) return text;
+  return text + fmt::format(" Its step is {} against {}.", format_seconds(point.step_time_s),
+                            format_seconds(best.step_time_s));
 }
 
 std::string stop_words(const SearchReport& report) {
