@@ -37,11 +37,30 @@ void add_context(const ParallelismSpec& p, Flags& flags) {
   }
 }
 
+// Stages of several sizes: E is the embedding, t a layer, m a depth of multi-token prediction, and
+// L the loss. Chunks follow from their number.
+std::string stages_of(const ParallelismSpec& p, std::int64_t depths) {
+  std::vector<std::string> stages;
+  for (const std::int64_t layers : p.stage_layers) {
+    stages.push_back(layers > 1 ? fmt::format("t*{}", layers) : std::string(layers == 1, 't'));
+  }
+  stages.front().insert(0, "E");
+  stages.back() += std::string(static_cast<std::size_t>(depths), 'm') + "L";
+  return fmt::format("'{}'", fmt::join(stages, "|"));
+}
+
 // Chunks are stages between bars, where layers are letters.
-void add_schedule(const ParallelismSpec& p, bool has_bars, Flags& flags) {
+void add_schedule(const Scenario& scenario, bool has_bars, Flags& flags) {
+  const ParallelismSpec& p = scenario.parallelism;
   if (p.pp == 1) return;
   flags.flag(megatron::kPipeline, p.pp);
-  if (p.vpp > 1 && !has_bars) flags.flag(megatron::kChunks, p.vpp);
+  const std::vector<std::int64_t>& layers = p.stage_layers;
+  const bool is_even = std::equal(layers.begin() + 1, layers.end(), layers.begin());
+  if (!is_even && !has_bars) {
+    flags.flag(megatron::kStages, stages_of(p, scenario.model.mtp_num_layers));
+  } else if (p.vpp > 1 && !has_bars) {
+    flags.flag(megatron::kChunks, p.vpp);
+  }
   if (!schedule_row_of(p.schedule).megatron.empty()) return;
   const ScheduleRow& theirs = schedule_in(&ScheduleRow::megatron, p.vpp > 1);
   flags.note(fmt::format(
@@ -203,7 +222,7 @@ std::string emit_megatron(const Scenario& scenario) {
   }
   if (p.tp > 1 && p.sequence_parallel) flags.flag(megatron::kSequence);
   const bool lettered = is_lettered(scenario.model);
-  add_schedule(p, lettered, flags);
+  add_schedule(scenario, lettered, flags);
   add_context(p, flags);
   if (scenario.model.num_experts > 0) {
     flags.flag(megatron::kExpertParallel, p.ep);

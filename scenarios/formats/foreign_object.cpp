@@ -1,5 +1,6 @@
 #include "scenarios/formats/foreign_object.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -59,13 +60,32 @@ std::optional<std::int64_t> ForeignObject::integer(const std::string& key,
                                                    const ForeignRange& range) {
   const std::optional<double> found = number(key);
   if (!found) return std::nullopt;
+  return whole_of(key, *find(key), *found, range);
+}
+
+std::optional<std::int64_t> ForeignObject::integer_of_layers(const std::string& key,
+                                                             const ForeignRange& range) {
+  const JsonValue* value = find(key);
+  if (value == nullptr || !value->is_array()) return integer(key, range);
+  const std::vector<JsonValue>& list = value->array();
+  const std::optional<double> first = list.empty() ? std::nullopt : list.front().number();
+  const bool is_one =
+      std::ranges::all_of(list, [&first](const JsonValue& each) { return each.number() == first; });
+  if (!first || !is_one || !std::isfinite(*first)) {
+    refuse_type(key, *value, "a number, or the same one for each layer");
+  }
+  return whole_of(key, *value, *first, range);
+}
+
+std::int64_t ForeignObject::whole_of(const std::string& key, const JsonValue& value, double number,
+                                     const ForeignRange& range) const {
   // Files write 1e9 and 5e8 where they mean counts.
   const auto largest = static_cast<double>(kForeignNumber.most);
-  if (std::floor(*found) != *found || std::abs(*found) > largest) {
-    refuse_type(key, *find(key), "a whole number");
+  if (std::floor(number) != number || std::abs(number) > largest) {
+    refuse_type(key, value, "a whole number");
   }
-  const auto whole = static_cast<std::int64_t>(*found);
-  if (!range.has(whole)) refuse_type(key, *find(key), range.words());
+  const auto whole = static_cast<std::int64_t>(number);
+  if (!range.has(whole)) refuse_type(key, value, range.words());
   return whole;
 }
 

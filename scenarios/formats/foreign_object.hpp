@@ -72,6 +72,9 @@ class ForeignObject {
   // and for a number outside the range.
   [[nodiscard]] std::optional<std::int64_t> integer(const std::string& key,
                                                     const ForeignRange& range);
+  /// Also of a list that has the same number for each layer.
+  [[nodiscard]] std::optional<std::int64_t> integer_of_layers(const std::string& key,
+                                                              const ForeignRange& range);
   [[nodiscard]] std::optional<double> number(const std::string& key);
   [[nodiscard]] std::optional<bool> truth(const std::string& key);
   [[nodiscard]] std::optional<std::string> text(const std::string& key);
@@ -101,6 +104,8 @@ class ForeignObject {
  private:
   [[noreturn]] void refuse_type(const std::string& key, const JsonValue& value,
                                 const std::string& wanted) const;
+  [[nodiscard]] std::int64_t whole_of(const std::string& key, const JsonValue& value, double number,
+                                      const ForeignRange& range) const;
 
   const JsonValue* value_;
   std::string prefix_;

@@ -57,7 +57,8 @@ void take_under(ForeignObject& config, const std::vector<std::string>& keys,
 void write_hf_experts(ForeignObject& config, const HfModel& model, Import& import) {
   take_under(config, {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"},
              "model.num_experts", model.num_experts, import);
-  take_under(config, {"num_experts_per_tok", "num_experts_per_token", "moe_k", "moe_top_k"},
+  take_under(config,
+             {"num_experts_per_tok", "num_experts_per_token", "moe_k", "moe_top_k", "moe_topk"},
              "model.num_experts_per_token", model.experts_per_token, import);
   take_under(config, {"moe_intermediate_size", "intermediate_size"}, "model.moe_ffn_hidden_size",
              model.expert_ffn, import);
@@ -68,8 +69,8 @@ void write_hf_experts(ForeignObject& config, const HfModel& model, Import& impor
       import.derive({"model_type", model.model_type}, "model.moe_shared_gate", true);
     }
   } else if (model.shared_ffn > 0) {
-    take_under(config, {"n_shared_experts", "moe_num_shared_experts"}, "model.num_shared_experts",
-               model.shared_ffn / model.expert_ffn, import);
+    take_under(config, {"n_shared_experts", "moe_num_shared_experts", "num_shared_experts"},
+               "model.num_shared_experts", model.shared_ffn / model.expert_ffn, import);
   }
   if (model.expert_bias) {
     import.derive({"model_type", model.model_type}, "model.moe_expert_bias", true);

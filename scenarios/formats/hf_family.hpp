@@ -35,6 +35,8 @@ struct HfOwnKeys {
 };
 extern const HfOwnKeys kHfLlama4Keys;
 extern const HfOwnKeys kHfStepKeys;
+extern const HfOwnKeys kHfBailingKeys;
+extern const HfOwnKeys kHfHunyuanKeys;
 
 /// Properties of a family that the file does not give.
 struct HfFamily {

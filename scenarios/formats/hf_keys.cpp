@@ -205,6 +205,8 @@ constexpr std::array kNotes = {
     HfNote{"hidden_dropout", "not taken over: set training.hidden_dropout"},
     HfNote{"hidden_dropout_prob", "not taken over: set training.hidden_dropout"},
     HfNote{"attention_probs_dropout_prob", kNoDropout},
+    HfNote{"embedding_dropout", "not taken over: set training.hidden_dropout"},
+    HfNote{"output_dropout", "not taken over: set training.hidden_dropout"},
     HfNote{"resid_pdrop", "not taken over: set training.hidden_dropout"},
     HfNote{"embd_pdrop", "not taken over: set training.hidden_dropout"},
     HfNote{"attn_pdrop", kNoDropout},

@@ -56,18 +56,20 @@ bool has_experts(ForeignObject& config, const HfFamily& family) {
     return std::find(names.begin(), names.end(), "moe") != names.end();
   }
   for (const char* key : kNumExperts) {
-    if (const auto number = config.integer(key, kForeignCount)) return *number > 0;
+    if (const auto number = config.integer_of_layers(key, kForeignCount)) return *number > 0;
   }
   return true;
 }
 
 void read_experts(ForeignObject& config, const HfFamily& family, HfRequired& required,
                   HfModel& model) {
-  model.num_experts = required.integer({kNumExperts.begin(), kNumExperts.end()}, kForeignCount);
-  model.experts_per_token = required.integer(
-      {"num_experts_per_tok", "num_experts_per_token", "moe_k", "moe_top_k"}, kForeignCount);
-  model.expert_ffn = config.integer("moe_intermediate_size", kForeignSize).value_or(model.ffn);
-  for (const char* key : {"n_shared_experts", "moe_num_shared_experts"}) {
+  model.num_experts = required.of_layers({kNumExperts.begin(), kNumExperts.end()}, kForeignCount);
+  model.experts_per_token = required.of_layers(
+      {"num_experts_per_tok", "num_experts_per_token", "moe_k", "moe_top_k", "moe_topk"},
+      kForeignCount);
+  model.expert_ffn =
+      config.integer_of_layers("moe_intermediate_size", kForeignSize).value_or(model.ffn);
+  for (const char* key : {"n_shared_experts", "moe_num_shared_experts", "num_shared_experts"}) {
     const std::int64_t shared = config.integer(key, kForeignCount).value_or(0);
     if (shared > 0) model.shared_ffn = shared * model.expert_ffn;
   }

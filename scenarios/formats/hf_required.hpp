@@ -25,6 +25,14 @@ class HfRequired {
     miss(keys.front());
     return 1;
   }
+  /// The same, where a key may also have a list with one number for each layer.
+  std::int64_t of_layers(const std::vector<std::string>& keys, const ForeignRange& range) {
+    for (const std::string& key : keys) {
+      if (const auto value = config_->integer_of_layers(key, range)) return *value;
+    }
+    miss(keys.front());
+    return 1;
+  }
   void miss(const std::string& key) { missing_.push_back(key); }
 
   [[nodiscard]] const std::vector<std::string>& missing() const { return missing_; }

@@ -158,7 +158,8 @@ std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily&
 void write_dense_width(ForeignObject& config, const HfFamily& family, const HfModel& model,
                        Import& import) {
   if (!model.feeds_by(FeedForward::dense)) {
-    const bool is_unread = config.has("moe_intermediate_size") && config.has("intermediate_size");
+    const bool is_unread = config.has("moe_intermediate_size") && config.has("intermediate_size") &&
+                           model.shared_width != "intermediate_size";
     if (is_unread) import.ignore(config.at("intermediate_size"), "no layer has a dense MLP");
   } else if (family.shared_alone && model.num_experts == 0) {
     take_under(config, {family.shared_width}, "model.ffn_hidden_size", model.ffn, import);

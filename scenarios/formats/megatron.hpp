@@ -45,6 +45,7 @@ inline constexpr NamePair kTensor = {"tensor_model_parallel_size", "parallelism.
 inline constexpr NamePair kSequence = {"sequence_parallel", "parallelism.sequence_parallel"};
 inline constexpr NamePair kPipeline = {"pipeline_model_parallel_size", "parallelism.pp"};
 inline constexpr NamePair kChunks = {"num_virtual_stages_per_pipeline_rank", "parallelism.vpp"};
+inline constexpr NamePair kStages = {"pipeline_model_parallel_layout", "parallelism.stage_layers"};
 inline constexpr NamePair kContext = {"context_parallel_size", "parallelism.cp"};
 inline constexpr NamePair kContextType = {"cp_comm_type", "parallelism.cp_attention"};
 inline constexpr NamePair kExpertParallel = {"expert_model_parallel_size", "parallelism.ep"};

@@ -1,10 +1,14 @@
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
+
+#include "sim/kernel/text.hpp"
 
 #include "strategies/pipeline/schedule_row.hpp"
 
@@ -59,13 +63,78 @@ void import_barred_stages(MegatronArguments& arguments, const MegatronPattern& p
   if (!is_even) import.derive(cause, "parallelism.stage_layers", pattern.stages);
 }
 
+// Longer ones are no layout.
+constexpr std::size_t kLongestLayout = std::size_t{1} << 20;
+
+// With `(xy)*3` or `x*3` written out, as PipelineParallelLayerLayout.parse_str_to_list does it:
+// groups first, then letters. Nothing: it cannot be read.
+std::optional<std::string> repeated(const std::string& layout, bool groups) {
+  std::string text;
+  for (std::size_t at = 0; at < layout.size(); ++at) {
+    const std::size_t end = groups && layout[at] == '(' ? layout.find(')', at) : at;
+    if (end == std::string::npos) return std::nullopt;
+    const std::string part = end == at ? layout.substr(at, 1) : layout.substr(at + 1, end - at - 1);
+    std::size_t times = 1;
+    const bool may_repeat = groups ? end > at : layout[at] != '*';
+    if (may_repeat && end + 1 < layout.size() && layout[end + 1] == '*') {
+      std::size_t digits = end + 2;
+      while (digits < layout.size() && layout[digits] >= '0' && layout[digits] <= '9') ++digits;
+      const auto number = parse_number<std::size_t>(layout.substr(end + 2, digits - end - 2));
+      if (!number || *number > kLongestLayout) return std::nullopt;
+      times = *number;
+      at = digits - 1;
+    } else {
+      at = end;
+    }
+    if (text.size() + times * part.size() > kLongestLayout) return std::nullopt;
+    for (std::size_t i = 0; i < times; ++i) text += part;
+  }
+  return text;
+}
+
+// The layers of each stage. Nothing, where E is not in front, L not at the end, or depths of
+// multi-token prediction not with it: no scenario has them elsewhere.
+std::vector<std::int64_t> layers_of_layout(std::string layout) {
+  std::erase(layout, ',');
+  const auto without_groups = repeated(layout, true);
+  const auto letters = without_groups ? repeated(*without_groups, false) : std::nullopt;
+  if (!letters || letters->size() < 2 || letters->front() != 'E' || letters->back() != 'L') {
+    return {};
+  }
+  const std::string inner = letters->substr(1, letters->find_last_not_of("mL"));
+  if (inner.find_first_not_of("t|") != std::string::npos) return {};
+  std::vector<std::int64_t> layers;
+  for (const std::string_view stage : split_at(inner, '|')) {
+    layers.push_back(static_cast<std::int64_t>(stage.size()));
+  }
+  return layers;
+}
+
+// Whether the layers of all stages are written one by one, and could be read.
+bool import_layout(MegatronArguments& arguments, const MegatronPattern& pattern, std::int64_t pp,
+                   Import& import) {
+  const char* const name = megatron::kStages.theirs;
+  const auto layout = arguments.text(name);
+  if (!layout) return false;
+  const std::vector<std::int64_t> layers = layers_of_layout(*layout);
+  const auto stages = static_cast<std::int64_t>(layers.size());
+  const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
+  if (layers.empty() || stages % pp != 0 || sum != layers_in(arguments, pattern).value_or(sum)) {
+    import.warn({name, *layout},
+                "not read: set parallelism.stage_layers, the layers of each stage");
+    return false;
+  }
+  for (const char* chunks : {"virtual_pipeline_model_parallel_size", megatron::kChunks.theirs}) {
+    (void)arguments.integer(chunks, kForeignDegree);  // A log has what follows from the layout.
+  }
+  if (stages > pp) import.derive({name, *layout}, megatron::kChunks.ours, stages / pp);
+  import.derive({name, *layout}, megatron::kStages.ours, layers);
+  return true;
+}
+
 // A first or a last stage of its own size; the other layers are divided evenly.
 void import_stages(MegatronArguments& arguments, const MegatronPattern& pattern, std::int64_t pp,
                    Import& import) {
-  if (const auto layout = arguments.text("pipeline_model_parallel_layout")) {
-    import.warn({"pipeline_model_parallel_layout", *layout},
-                "not read: set parallelism.stage_layers, the layers of each stage");
-  }
   for (const char* name :
        {"account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"}) {
     if (arguments.truth(name)) {
@@ -98,9 +167,10 @@ void import_megatron_pipeline(MegatronArguments& arguments, std::int64_t pp, Imp
   const MegatronPattern pattern = read_megatron_pattern(arguments);
   if (pp == 1) return;
   const bool has_bars = !pattern.stages.empty();
+  const bool is_laid_out = !has_bars && import_layout(arguments, pattern, pp, import);
   if (has_bars) {
     import_barred_stages(arguments, pattern, pp, import);
-  } else {
+  } else if (!is_laid_out) {
     import_vpp(arguments, pattern, pp, import);
   }
   const bool interleaved =
@@ -108,7 +178,7 @@ void import_megatron_pipeline(MegatronArguments& arguments, std::int64_t pp, Imp
   import.derive({megatron::kPipeline.theirs, std::to_string(pp)}, "parallelism.schedule",
                 std::string(schedule_in(&ScheduleRow::megatron, interleaved).name),
                 "Megatron-LM's own");
-  if (!has_bars) import_stages(arguments, pattern, pp, import);
+  if (!has_bars && !is_laid_out) import_stages(arguments, pattern, pp, import);
 }
 
 }  // namespace shardsim

@@ -1,3 +1,5 @@
+#include <atomic>
+#include <limits>
 #include <ostream>
 
 #include <CLI/CLI.hpp>
@@ -46,7 +48,10 @@ void check_paths(const PlanArguments& arguments, const SearchBase& base) {
   add("--out", arguments.out);
   add("--csv", arguments.csv);
   add("--report", arguments.report);
-  require_outputs(paths_read(base.scenario.files, base.model_file), written);
+  std::vector<PathInUse> read = paths_read(base.scenario.files, base.model_file);
+  const std::string& against = arguments.request.against;
+  if (names_layout_file(against)) read.push_back({"--against", against});
+  require_outputs(read, written);
 }
 
 Objective objective_of(const PlanArguments& arguments) {
@@ -93,6 +98,7 @@ std::string plan_command(const PlanArguments& arguments) {
   if (!r.precision.empty()) words += " --precision " + shell_word(r.precision);
   for (const std::string& override : r.overrides) words += " --set " + shell_word(override);
   for (const std::string& fixed : r.fixed) words += " --fix " + shell_word(fixed);
+  if (!r.against.empty()) words += " --against " + shell_word(r.against);
   if (r.approximate) words += " --approximate";
   if (r.objective != usual.objective) words += " --objective " + arguments.objective;
   if (r.top != usual.top) words += fmt::format(" --top {}", r.top);
@@ -130,9 +136,12 @@ SearchOutcome search_with_progress(const PlanArguments& arguments, const SearchB
   hooks.on_progress = [&](const SearchProgress& found) {
     progress.tick(words_of(found, request.objective));
   };
-  hooks.stop = [&interrupt, &progress, limit = request.time_limit_s] {
+  // The limit is that of the search: the given layout is simulated before it.
+  std::atomic<double> begin = std::numeric_limits<double>::infinity();
+  hooks.on_begin = [&begin, &progress] { begin = progress.seconds(); };
+  hooks.stop = [&interrupt, &progress, &begin, limit = request.time_limit_s] {
     if (interrupt.is_asked()) return SearchStop::interrupt;
-    const bool is_over = limit > 0 && progress.seconds() >= limit;
+    const bool is_over = limit > 0 && progress.seconds() >= begin + limit;
     return is_over ? SearchStop::time_limit : SearchStop::none;
   };
   SearchOutcome outcome = search(base, request, hooks);
@@ -199,6 +208,8 @@ void add_plan_options(CLI::App& app, PlanArguments& arguments) {
          "--fix", request.fixed,
          fmt::format("Fix a choice: tp=4,8 or schedule={}; repeatable", default_schedule().name))
       ->allow_extra_args(false);
+  app.add_option("--against", request.against,
+                 "Rank a layout, too: tp=2,pp=8,ep=32, or a scenario's file");
   app.add_flag("--approximate", request.approximate,
                "Plan the nearest model if something in a config.json is not supported");
   app.add_option("--objective", arguments.objective, "What to minimize: time, memory or cost")
@@ -227,10 +238,13 @@ Verb plan_verb() {
   return with_arguments<PlanArguments>(
       {.name = "plan",
        .summary = "Find the best layout of a model on a number of GPUs",
-       .examples = {{"shardsim plan llama3-70b --gpus 128 --gpu h100",
-                     "the best layouts, why they are, and what they cost"},
-                    {"shardsim plan llama3-70b --gpus 128 --gpu h100 --emit megatron",
-                     "with the flags to launch it"}}},
+       .examples =
+           {{"shardsim plan llama3-70b --gpus 128 --gpu h100",
+             "the best layouts, why they are, and what they cost"},
+            {"shardsim plan llama3-70b --gpus 128 --gpu h100 --emit megatron",
+             "with the flags to launch it"},
+            {"shardsim plan qwen3-235b-a22b --gpus 256 --gpu h100 --against tp=2,pp=8,ep=32",
+             "and where the layout of today stands among them"}}},
       add_plan_options, command_plan);
 }
 

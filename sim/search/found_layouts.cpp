@@ -85,6 +85,10 @@ bool FoundLayouts::is_behind_by_margin(const Bound& bound) const {
   return !best_.empty() && !best_.front().is_tight && is_tight(bound);
 }
 
+bool FoundLayouts::is_behind(const Bound& bound, const SimulatedPoint& point) const {
+  return rank_of(bound) > rank_of(point);
+}
+
 bool FoundLayouts::leads(const Bound& a, const Bound& b) const { return rank_of(a) < rank_of(b); }
 
 bool FoundLayouts::would_lead(const Bound& bound) const {

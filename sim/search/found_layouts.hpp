@@ -43,6 +43,8 @@ class FoundLayouts {
   /// Whether it ranks behind the best in any case, because it leaves less than the margin.
   [[nodiscard]] bool is_behind_by_margin(const Bound& bound) const;
   [[nodiscard]] BoundVerdict judge(const Bound& bound) const;
+  /// Whether the candidate ranks behind this point, whatever its simulated result is.
+  [[nodiscard]] bool is_behind(const Bound& bound, const SimulatedPoint& point) const;
   /// If bounds were results: whether `a` ranks before `b`, or before the best. Without a best all
   /// would lead.
   [[nodiscard]] bool leads(const Bound& a, const Bound& b) const;

@@ -23,6 +23,19 @@ std::vector<std::int64_t> divisors_of(std::int64_t number) {
   return found;
 }
 
+// Chunks of a rank, more than one. Where pp divides the layers, those that cut them evenly. Else no
+// number does, and for each size of the largest chunk the least number is taken.
+std::vector<std::int64_t> chunk_counts(std::int64_t layers, std::int64_t pp) {
+  const auto largest = [&](std::int64_t vpp) { return (layers + pp * vpp - 1) / (pp * vpp); };
+  std::vector<std::int64_t> counts;
+  for (std::int64_t vpp = 2; pp * vpp <= layers; ++vpp) {
+    const bool is_taken =
+        layers % pp == 0 ? layers % (pp * vpp) == 0 : largest(vpp) < largest(vpp - 1);
+    if (is_taken) counts.push_back(vpp);
+  }
+  return counts;
+}
+
 class Enumeration {
  public:
   Enumeration(const Experiment& base, const FixedAxes& fixed)
@@ -149,9 +162,8 @@ class Enumeration {
       if (!allows("schedule", schedule)) continue;
       const ScheduleRow& row = schedule_row(schedule);
       if (row.takes_chunks()) {
-        for (std::int64_t vpp = 2; candidate.pp * vpp <= base_.model.num_layers; ++vpp) {
-          const bool is_even = base_.model.num_layers % (candidate.pp * vpp) == 0;
-          if (is_even && runs(candidate, row, vpp)) found.push_back({schedule, vpp});
+        for (const std::int64_t vpp : chunk_counts(base_.model.num_layers, candidate.pp)) {
+          if (runs(candidate, row, vpp)) found.push_back({schedule, vpp});
         }
       } else if (runs(candidate, row, row.min_chunks)) {
         found.push_back({schedule, row.min_chunks});

@@ -37,12 +37,15 @@ class Search {
                 {.is_over = [this] { return is_over(); },
                  .tell_progress = [this] { tell_progress(); }}),
         found_(experiment_, request),
+        given_(base, space_, found_),
         by_rank_([this](const Bound& bound) { return found_.objective_of(bound); }),
         by_corner_(corner_of),
         misses_(bytes_of) {}
 
   SearchOutcome run() {
     outcome_.num_candidates = space_.num_candidates();
+    begin_with_given();
+    if (hooks_.on_begin) hooks_.on_begin();
     add_all();
     if (!is_over()) {
       // The best by the objective come first, then those that could be on the front, from the
@@ -85,12 +88,35 @@ class Search {
     is_bounded_ = true;
   }
 
+  // The given layout has a result before the search begins. If it is a candidate that fits, it is
+  // the first find.
+  void begin_with_given() {
+    given_.simulate([this] { return is_over(); });
+    const SimulatedPoint* const point = given_.found();
+    if (point == nullptr) return;
+    outcome_.simulated.push_back(*point);
+    found_.keep(*point);
+    ++num_done_;
+    see(*point);
+    tell_progress();
+  }
+
+  // Without the given layout, if that has a result.
+  std::size_t num_to_decide(const OpenLayouts& entry) const {
+    return entry.num_data - (given_.is_among(entry.place, entry.num_data) ? 1 : 0);
+  }
+
   // Whether the bound leaves the candidates open. If not, they are counted.
   bool stays_open(const OpenLayouts& entry) {
+    const std::size_t num = num_to_decide(entry);
+    if (num == 0) return false;
     if (!hooks_.prunes) return true;
     const BoundVerdict verdict = found_.judge(entry.bound);
-    if (verdict == BoundVerdict::slower) outcome_.num_slower += entry.num_data;
-    if (verdict == BoundVerdict::too_large) outcome_.num_too_large += entry.num_data;
+    if (verdict == BoundVerdict::slower) {
+      outcome_.num_slower += num;
+      given_.note_decided(entry.bound, num);
+    }
+    if (verdict == BoundVerdict::too_large) outcome_.num_too_large += num;
     return verdict == BoundVerdict::open;
   }
 
@@ -317,6 +343,7 @@ class Search {
     for (const OpenLayouts& entry : later_) note_open(entry);
     outcome_.num_open = outcome_.num_candidates - outcome_.simulated.size() - outcome_.num_slower -
                         outcome_.num_too_large - outcome_.num_refused - outcome_.num_failed;
+    outcome_.given = given_.ranked(outcome_.simulated, outcome_.num_slower + outcome_.num_open);
     if (!is_bounded_) outcome_.lower_bound.reset();
     if (best == nullptr || !outcome_.lower_bound) return;
     outcome_.gap = gap_of(found_.objective_of(*best), *outcome_.lower_bound);
@@ -324,7 +351,9 @@ class Search {
 
   // Lowers the bound by what is still open.
   void note_open(const OpenLayouts& entry) {
-    if (!stays_open(entry) || found_.is_behind_by_margin(entry.bound)) return;
+    if (!stays_open(entry)) return;
+    given_.note_decided(entry.bound, num_to_decide(entry));
+    if (found_.is_behind_by_margin(entry.bound)) return;
     const double least = found_.objective_of(entry.bound);
     outcome_.lower_bound = std::min(outcome_.lower_bound.value_or(least), least);
   }
@@ -335,6 +364,7 @@ class Search {
   const LayoutSpace space_;
   LayoutBounds bounds_;
   FoundLayouts found_;
+  GivenRank given_;
   OpenQueue by_rank_;
   OpenQueue by_corner_;
   OpenQueue misses_;                // Too large: groups and their members.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/search/found_layouts.hpp"
+#include "sim/search/given_rank.hpp"
 #include "sim/search/search_request.hpp"
 
 // Simulates the candidates that could matter, and proves that all others cannot. It may be stopped
@@ -45,6 +46,7 @@ struct SearchOutcome : SearchCounts {
   /// was stopped.
   std::int64_t least_bytes = 0;
   Candidate least;
+  std::optional<GivenOutcome> given;  ///< If the search has a given layout.
 };
 
 struct SearchProgress {
@@ -57,6 +59,8 @@ struct SearchHooks {
   int jobs = 1;
   /// Called by one thread at a time.
   std::function<void(const SearchProgress& progress)> on_progress;
+  /// Called once, when the given layout is simulated and the search begins. Null: never.
+  std::function<void()> on_begin;
   /// Called by any thread, also during simulations: they are abandoned, and their candidates stay
   /// open. Null: never.
   std::function<SearchStop()> stop;

@@ -37,6 +37,12 @@ void for_each_field(const Candidate& candidate, Visit visit) {
   visit("recompute", to_string(candidate.recompute));
 }
 
+void write_layout(Json& json, const Candidate& candidate) {
+  json["layout"] = words_of(candidate);
+  for_each_field(candidate,
+                 [&](const char* name, const auto& value) { json["fields"][name] = value; });
+}
+
 // Metrics under the names that a result has.
 Json point_json(const SearchReport& report, const SimulatedPoint& point) {
   Json metrics;
@@ -47,9 +53,7 @@ Json point_json(const SearchReport& report, const SimulatedPoint& point) {
     metrics[kMemoryMetrics.at(i)->name] = point.category_bytes.at(i);
   }
   Json json;
-  json["layout"] = words_of(point.candidate);
-  for_each_field(point.candidate,
-                 [&](const char* name, const auto& value) { json["fields"][name] = value; });
+  write_layout(json, point.candidate);
   json["metrics"] = std::move(metrics);
   if (report.usd_per_gpu_hour > 0) json["usd_per_1t_tokens"] = report.usd_per_1t_tokens(point);
   json["leaves_margin"] = !point.is_tight;
@@ -60,6 +64,23 @@ Json points_json(const SearchReport& report, const std::vector<SimulatedPoint>& 
   Json list = Json::array();
   for (const SimulatedPoint& point : points) list.push_back(point_json(report, point));
   return list;
+}
+
+Json given_json(const SearchReport& report) {
+  const GivenOutcome& given = *report.given;
+  Json json;
+  if (given.point) {
+    json = point_json(report, *given.point);
+    json["fits"] = given.point->fits;
+    json["rank_from"] = given.num_ahead + 1;
+    json["rank_to"] = given.num_ahead + 1 + given.num_undecided;
+  } else {
+    write_layout(json, given.candidate);
+    json["failure"] = given.failure;
+  }
+  json["searched"] = given.why_not_searched.empty();
+  json["words"] = given_words(report);
+  return json;
 }
 
 // Under the name of the metric that the search minimizes.
@@ -109,6 +130,7 @@ std::string to_json(const SearchReport& report) {
   json["front_within"] = report.front_within;
   json["pareto_front"] = points_json(report, report.front);
   json["why_runner_up"] = report.why_runner_up;
+  if (report.given) json["given"] = given_json(report);
   json["assumptions"] = report.assumptions;
   json["ignored"] = report.ignored;
   if (!report.warnings.empty()) json["warnings"] = report.warnings;

@@ -42,39 +42,55 @@ std::string changed_words(const Candidate& best, const Candidate& next) {
   compare("schedule", best.schedule, next.schedule);
   compare("vpp", best.vpp, next.vpp);
   compare("micro_batch_size", best.micro_batch_size, next.micro_batch_size);
+  compare("sequence_parallel", best.sequence_parallel, next.sequence_parallel);
   compare("recompute", std::string_view(to_string(best.recompute)), to_string(next.recompute));
   return words;
 }
 
-std::string why(const SearchReport& report) {
-  const SimulatedPoint& best = report.ranked[0];
-  const SimulatedPoint& next = report.ranked[1];
+// `name`: the next one's.
+std::string why_behind(const SearchReport& report, const SimulatedPoint& best,
+                       const SimulatedPoint& next, const std::string& name) {
   const std::string changed = changed_words(best.candidate, next.candidate);
   if (next.is_tight && !best.is_tight) {
-    return fmt::format("#2 ({}) leaves less than {:.3g} % of the memory free, so it may run out.",
-                       changed, report.memory_margin * kPercent);
+    return fmt::format("{} ({}) leaves less than {:.3g} % of the memory free, so it may run out.",
+                       name, changed, report.memory_margin * kPercent);
   }
   if (report.objective == Objective::memory) {
-    return fmt::format("#2 ({}) holds {} more.", changed,
+    return fmt::format("{} ({}) holds {} more.", name, changed,
                        format_memory(next.device_bytes - best.device_bytes));
   }
   const double slower = next.step_time_s - best.step_time_s;
   if (slower <= 0.0) {
-    return fmt::format("#2 ({}) takes the same time and {} more memory.", changed,
+    return fmt::format("{} ({}) takes the same time and {} more memory.", name, changed,
                        format_memory(next.device_bytes - best.device_bytes));
   }
-  const CategoryDifference* most = &report.differences.front();
+  const std::vector<CategoryDifference> differences = differences_of(best, next);
+  const CategoryDifference* most = &differences.front();
   double saved = 0;
-  for (const CategoryDifference& category : report.differences) {
+  for (const CategoryDifference& category : differences) {
     const double lost = category.runner_up_s - category.best_s;
     if (lost > most->runner_up_s - most->best_s) most = &category;
     if (lost < 0) saved -= lost;
   }
-  std::string text = fmt::format("#2 ({}) is {:.2g} % slower: {} more {}", changed,
+  std::string text = fmt::format("{} ({}) is {:.2g} % slower: {} more {}", name, changed,
                                  slower / best.step_time_s * kPercent,
                                  format_seconds(most->runner_up_s - most->best_s), most->category);
   if (saved > 0) text += fmt::format(", of which {} are won back elsewhere", format_seconds(saved));
   return text + ".";
+}
+
+// "number 3 of 20 layouts", or as near to it as bounds say.
+std::string rank_words(const SearchReport& report, const GivenOutcome& given) {
+  const std::size_t first = given.num_ahead + 1;
+  const std::string all = format_count(report.num_candidates);
+  if (given.num_undecided == 0) {
+    return fmt::format("number {} of {} layouts", format_count(first), all);
+  }
+  return fmt::format(
+      "between number {} and number {} of {} layouts, as {} that were not simulated "
+      "may be better by their bounds",
+      format_count(first), format_count(first + given.num_undecided), all,
+      format_count(given.num_undecided));
 }
 
 void add_least(SearchReport& report, const SearchOutcome& outcome) {
@@ -140,6 +156,31 @@ constexpr std::array kOrders = {"fastest first", "smallest first", "cheapest fir
 
 }  // namespace
 
+std::string given_words(const SearchReport& report) {
+  const GivenOutcome& given = *report.given;
+  std::string text;
+  if (!given.why_not_searched.empty()) {
+    text =
+        fmt::format("It is not among the layouts that are searched: {}. ", given.why_not_searched);
+  }
+  if (!given.point) return text + fmt::format("It was not simulated: {}.", given.failure);
+  const SimulatedPoint& point = *given.point;
+  if (!point.fits) {
+    return text + fmt::format("It does not fit: it needs {} of {}. By its {} alone it would be {}.",
+                              format_memory(point.device_bytes),
+                              format_memory(report.memory_capacity_bytes),
+                              report.objective == Objective::memory ? "memory" : "step",
+                              rank_words(report, given));
+  }
+  text += fmt::format("It is {}.", rank_words(report, given));
+  if (report.ranked.empty() || given.num_ahead == 0) return text;
+  const SimulatedPoint& best = report.ranked.front();
+  text += " " + why_behind(report, best, point, "Against #1 it");
+  if (!point.is_tight || best.is_tight) return text;
+  return text + fmt::format(" Its step is {} against {}.", format_seconds(point.step_time_s),
+                            format_seconds(best.step_time_s));
+}
+
 std::string stop_words(const SearchReport& report) {
   const bool is_memory = report.objective == Objective::memory;
   const auto words_of = [&](double value) {
@@ -202,10 +243,11 @@ SearchReport report_of(const SearchBase& base, const SearchRequest& request,
   report.time_limit_s = request.time_limit_s;
   if (report.ranked.size() > 1) {
     report.differences = differences_of(report.ranked[0], report.ranked[1]);
-    report.why_runner_up = why(report);
+    report.why_runner_up = why_behind(report, report.ranked[0], report.ranked[1], "#2");
   }
   static_cast<SearchCounts&>(report) = outcome;
   report.num_simulated = outcome.simulated.size();
+  report.given = outcome.given;
   if (outcome.num_failed > 0) report.first_failed = words_of(outcome.failed);
   add_least(report, outcome);
   return report;
@@ -220,6 +262,10 @@ LayoutPage page_of(const SearchReport& report) {
   page.order = kOrders.at(static_cast<std::size_t>(report.objective));
   page.why = report.why_runner_up.empty() ? "" : "The second: " + report.why_runner_up;
   page.counts = counts_of(report);
+  if (report.given) {
+    page.counts += fmt::format(" The given layout is {}. {}", words_of(report.given->candidate),
+                               given_words(report));
+  }
   page.capacity_bytes = report.memory_capacity_bytes;
   page.ranked = rows_of(report, report.ranked);
   page.front = rows_of(report, report.front);

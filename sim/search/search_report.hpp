@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,8 @@ struct SearchReport : SearchCounts {
   std::vector<CategoryDifference> differences;  ///< Between ranked[0] and ranked[1].
   std::string why_runner_up;                    ///< One sentence; empty without one.
 
+  std::optional<GivenOutcome> given;  ///< The layout that was asked for; see given_words().
+
   double time_limit_s = 0;  ///< The one that stopped the search, if one did.
   std::size_t num_simulated = 0;
   std::string first_failed;            ///< The layout that failed first.
@@ -54,6 +57,10 @@ struct SearchReport : SearchCounts {
   /// Dollars for 10^12 tokens; 0 if no price is given.
   [[nodiscard]] double usd_per_1t_tokens(const SimulatedPoint& point) const;
 };
+
+/// The given layout's rank among all layouts, and what it loses against the first, in sentences.
+/// REQUIRES: there is one.
+[[nodiscard]] std::string given_words(const SearchReport& report);
 
 /// How good the best is if the search was stopped, in one sentence: "stopped after 60 s: best ...".
 [[nodiscard]] std::string stop_words(const SearchReport& report);

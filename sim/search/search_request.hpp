@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "scenarios/scenario.hpp"
+#include "sim/search/given_layout.hpp"
 #include "sim/search/search_space.hpp"
 
 // The request of a search, and the scenario that all its candidates share.
@@ -23,6 +24,7 @@ struct SearchRequest {
   std::string precision;               ///< Empty: as in the model's file, else bf16.
   std::vector<std::string> overrides;  ///< "a.b=c"; those of a searched field fix it.
   std::vector<std::string> fixed;      ///< "tp=4,8"
+  std::string against;                 ///< A layout to rank, see read_given_layout(); empty: none.
   bool approximate = false;  ///< The nearest model, where a config.json's cannot be expressed.
   Objective objective = Objective::time;
   int top = 10;
@@ -70,11 +72,12 @@ struct SearchBase {
   std::vector<std::string> ignored;
   /// Parts of a config.json that the model lacks, in sentences.
   std::vector<std::string> warnings;
+  std::optional<GivenLayout> given;          ///< The layout that SearchRequest::against names.
   std::vector<SearchFile::Assumed> assumed;  ///< Those that no override gives are assumptions.
 };
 
 /// Throws UsageError E1321 (model), E1322 (GPU), E1323 (number of GPUs), E1325 (fixed), E1326
-/// (family), E1331 (global batch), and ScenarioError.
+/// (family), E1331 (global batch), E1340 (given layout), and ScenarioError.
 [[nodiscard]] SearchBase prepare_search(const SearchRequest& request);
 
 /// The scenario of one candidate. Throws ScenarioError if the reader refuses it.

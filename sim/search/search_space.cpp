@@ -35,7 +35,7 @@ std::string value_of_axis(const std::string& axis, const std::string& word) {
     return word;
   }
   throw UsageError("E1325", fmt::format("{} cannot be \"{}\"", axis, word),
-                   choices.empty() ? fmt::format("write whole numbers from 1: --fix {}=1,2", axis)
+                   choices.empty() ? fmt::format("write whole numbers from 1, such as {}=2", axis)
                                    : help_for_word(lower_case(word), choices, "it is one of "));
 }
 

@@ -17,8 +17,9 @@
 // choices that change nothing, or improve nothing, are not made:
 // - sequence_parallel is on where tp is above 1, unless it is fixed;
 // - a zero_stage above 0 needs more than one shard, and stage 0 has no dp_replicate: the same run;
-// - chunks of interleaved schedules divide the layers evenly (other splits are a matter of
-//   stage_layers, which a search leaves alone);
+// - chunks of interleaved schedules divide the layers evenly where pp does; else, for each size of
+//   the largest chunk, a rank has as few as can be (other splits are a matter of stage_layers,
+//   which a search leaves alone);
 // - looped_bfs with one chunk is gpipe, interleaved_1f1b with one is 1f1b.
 namespace shardsim {
 

@@ -214,6 +214,17 @@ std::string front(const SearchReport& report, const SearchTextOptions& options,
   return text + "\n" + scatter_text(report, options.ascii);
 }
 
+std::string given(const SearchReport& report, const Table& table) {
+  if (!report.given) return {};
+  std::string text = "\nthe given layout\n";
+  if (report.given->point) {
+    text += table.header("") + table.row(">", *report.given->point);
+  } else {
+    text += paragraph(words_of(report.given->candidate));
+  }
+  return text + paragraph(given_words(report));
+}
+
 std::string misfit(const SearchReport& report) {
   return "\nnothing fits\n" + counts(report) +
          paragraph(
@@ -259,8 +270,10 @@ std::string to_text(const SearchReport& report, const SearchTextOptions& options
   std::string text = heading(report);
   const bool is_complete = report.stop == SearchStop::none;
   if (!is_complete) text += paragraph(stop_words(report));
-  if (report.ranked.empty()) return text + (is_complete ? misfit(report) : counts(report));
   const Table table(report, options.wide);
+  if (report.ranked.empty()) {
+    return text + (is_complete ? misfit(report) : counts(report)) + given(report, table);
+  }
   text += fmt::format("\n{}\n{}", kFirst.at(static_cast<std::size_t>(report.objective)),
                       table.header("rank"));
   bool is_tight = false;
@@ -275,7 +288,8 @@ std::string to_text(const SearchReport& report, const SearchTextOptions& options
         "it may run out of memory, so it is ranked behind all that leave more",
         report.memory_margin * kPercentOfShare, format_memory(report.memory_capacity_bytes)));
   }
-  text += runner_up(report) + front(report, options, table) + "\n" + counts(report);
+  text += runner_up(report) + given(report, table) + front(report, options, table) + "\n" +
+          counts(report);
   if (!options.command.empty()) text += "\nnext: " + options.command + "\n";
   return text;
 }

@@ -55,6 +55,50 @@ TEST_CASE("what is emitted for DeepSpeed is JSON, and its batch adds up") {
   }
 }
 
+TEST_CASE("stages of several sizes are a layout of letters for Megatron-LM, and come back") {
+  const Scenario planned = load_scenario_text(
+      R"({"schema_version": 1, "model": "qwen3-235b-a22b",
+          "system": {"preset": "dgx-h100", "nodes": 32},
+          "parallelism": {"tp": 2, "pp": 8, "vpp": 4, "ep": 32, "sequence_parallel": true},
+          "training": {"global_batch_size": 128}})",
+      "test.json");
+  const std::string flags = emit_megatron(planned);
+  CHECK(flags.find("--pipeline-model-parallel-layout 'Et*3|t*3|") != std::string::npos);
+  CHECK(flags.find("--num-virtual-stages-per-pipeline-rank") == std::string::npos);
+  const TemporaryFolder folder;
+  write(folder / "run.sh", flags);
+  const auto read = [&folder](const std::string& words) {
+    write(folder / "run.sh", words);
+    const Printed printed = shardsim({"import", "megatron", folder / "run.sh", "--gpus", "256"});
+    INFO(printed.err);
+    REQUIRE(printed.exit_code == 0);
+    return load_scenario_text(printed.out, "imported.json").parallelism;
+  };
+  const ParallelismSpec back = read(flags);
+  CHECK(back.vpp == 4);
+  CHECK(back.schedule == "interleaved_1f1b");
+  CHECK(back.stage_layers == planned.parallelism.stage_layers);
+  // Megatron-Core's own way to write such a list: groups, letters and commas.
+  const std::size_t begin = flags.find("'Et*3");
+  const std::size_t end = flags.find('\'', begin + 1) + 1;
+  const auto with_layout = [&](const std::string& layout) {
+    return flags.substr(0, begin) + "'" + layout + "'" + flags.substr(end);
+  };
+  const ParallelismSpec grouped = read(with_layout("E,tt|(ttt|)*30,tt,L"));
+  REQUIRE(grouped.stage_layers.size() == 32);
+  CHECK(grouped.stage_layers.front() == 2);
+  CHECK(grouped.stage_layers[1] == 3);
+  CHECK(grouped.stage_layers.back() == 2);
+  for (const char* unread : {"Ett|(ttt|*30,ttL", "Ett|(ttt|)*29,ttL", "Ett|x*94|L", "ttE|t*92L",
+                             "Et*99999999999|L", "Ettt|(ttt|)*30,t|mL|", "Et*47|m|t*47|L"}) {
+    INFO(unread);
+    write(folder / "run.sh", with_layout(unread));
+    const Printed printed = shardsim({"import", "megatron", folder / "run.sh", "--gpus", "256"});
+    CHECK(printed.err.find("pipeline_model_parallel_layout") != std::string::npos);
+    CHECK(printed.err.find("not read: set parallelism.stage_layers") != std::string::npos);
+  }
+}
+
 // A plan that is launched and imported again is the same plan.
 TEST_CASE("flags for Megatron-LM are read back as the layout that they were made of") {
   const std::pair<const char*, const char*> layouts[] = {

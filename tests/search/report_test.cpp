@@ -7,6 +7,8 @@
 #include "reports/terminal_text.hpp"
 #include "sim/search/search_report.hpp"
 
+#include "tests/app/command_fixture.hpp"
+
 namespace shardsim::test {
 
 namespace {
@@ -43,6 +45,33 @@ SearchReport small_report() {
 }
 
 }  // namespace
+
+TEST_CASE("a given layout's words have its rank, its need and its loss") {
+  SearchReport report = small_report();
+  report.given = GivenOutcome{};
+  report.given->point = report.others[1];
+  report.given->num_ahead = 1;
+  CHECK(
+      given_words(report).starts_with("It is number 2 of 5 layouts. Against #1 it (tp 2 instead "
+                                      "of 1) is 1e+02 % slower: "));
+  report.given->num_undecided = 2;
+  CHECK(
+      contains(given_words(report), "between number 2 and number 4 of 5 layouts, as 2 that were"));
+  report.given->point->is_tight = true;
+  CHECK(contains(given_words(report),
+                 "of the memory free, so it may run out. Its step is 4.00 s "
+                 "against 2.00 s."));
+  report.given->point->fits = false;
+  CHECK(
+      given_words(report).starts_with("It does not fit: it needs 60 B of 100 B. By its step alone "
+                                      "it would be between"));
+  report.given->why_not_searched = "none of them has pp 3";
+  report.given->point.reset();
+  report.given->failure = "no route";
+  CHECK(given_words(report) ==
+        "It is not among the layouts that are searched: none of them has pp "
+        "3. It was not simulated: no route.");
+}
 
 TEST_CASE("the front leaves out what another beats in both") {
   const std::vector<SimulatedPoint> front = pareto_front(

@@ -112,6 +112,41 @@ TEST_CASE("a candidate's place is its index in the list of all") {
   }
 }
 
+TEST_CASE("chunks cut the layers evenly where pp does, and else as few as their largest needs") {
+  struct Chunks {
+    const char* model;
+    const char* pp;
+    std::set<std::int64_t> vpp;
+  };
+  // 80 = 8 x 10. 94 = 8 x 11 + 6: 12, 6, 4 and 3 layers at most. 61 = 16 x 3 + 13: 4 and 2.
+  const Chunks expected[] = {{"llama3-70b", "8", {2, 5, 10}},
+                             {"qwen3-235b-a22b", "8", {2, 3, 4, 6}},
+                             {"deepseek-v3", "16", {2}}};
+  for (const Chunks& each : expected) {
+    INFO(each.model);
+    SearchRequest request;
+    request.model = each.model;
+    request.gpu = "h100";
+    request.num_gpus = 256;
+    request.global_batch_size = 4096;
+    request.fixed = {fmt::format("pp={}", each.pp),
+                     "tp=1",
+                     "cp=1",
+                     "zero_stage=1",
+                     "schedule=interleaved_1f1b",
+                     "recompute=none",
+                     "micro_batch_size=1"};
+    const SearchBase base = prepare_search(request);
+    std::set<std::int64_t> found;
+    for (const Candidate& candidate : enumerate_candidates(compile(base.scenario), base.fixed)) {
+      if (!found.insert(candidate.vpp).second) continue;
+      INFO(words_of(candidate));
+      CHECK(is_accepted(base, candidate));
+    }
+    CHECK(found == each.vpp);
+  }
+}
+
 // It was an error once.
 TEST_CASE("a space of millions of candidates is counted without a list of them") {
   SearchRequest request;
