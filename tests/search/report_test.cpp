@@ -62,9 +62,9 @@ TEST_CASE("a given layout's words have its rank, its need and its loss") {
                  "of the memory free, so it may run out. Its step is 4.00 s "
                  "against 2.00 s."));
   report.given->point->fits = false;
-  CHECK(
-      given_words(report).starts_with("It does not fit: it needs 60 B of 100 B. By its step alone "
-                                      "it would be between"));
+  CHECK(given_words(report).starts_with(
+      "It does not fit: it needs 60.0 B of 100 B. By its step alone "
+      "it would be between"));
   report.given->why_not_searched = "none of them has pp 3";
   report.given->point.reset();
   report.given->failure = "no route";
