@@ -21,11 +21,14 @@ std::string set(const char* path, const Value& value) {
 }
 
 std::string draw_model() {
+  const std::string family = *rc::gen::element<std::string>("llama", "gpt2");
+  // Few key and value heads are copied to tensor-parallel ranks.
+  const int groups = family == "llama" ? *rc::gen::element(8, 2) : 8;
   std::string model = fmt::format(
       R"({{"family": "{}", "num_layers": {}, "hidden_size": {}, "ffn_hidden_size": 1024,
-           "num_attention_heads": 8, "num_query_groups": 8, "vocab_size": {}, "seq_len": {},
+           "num_attention_heads": 8, "num_query_groups": {}, "vocab_size": {}, "seq_len": {},
            "max_position_embeddings": 1024, "tied_embeddings": {})",
-      *rc::gen::element("llama", "gpt2"), *rc::gen::inRange(2, 7), *rc::gen::element(256, 1024),
+      family, *rc::gen::inRange(2, 7), *rc::gen::element(256, 1024), groups,
       *rc::gen::element(1000, 32000), *rc::gen::element(256, 1024), *rc::gen::arbitrary<bool>());
   if (model.find("llama") != std::string::npos && *rc::gen::arbitrary<bool>()) {
     model += fmt::format(

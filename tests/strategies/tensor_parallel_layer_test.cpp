@@ -285,12 +285,16 @@ TEST_CASE("degrees that do not divide a model are refused by name") {
   CHECK(code("llama", 4) == "none");
   CHECK(code("llama", 0) == "E0634");
   CHECK(code("llama", 1, true) == "E0635");
-  CHECK(code("gpt2", 3) == "E0631");   // 8 heads; ffn 12 is fine.
-  CHECK(code("llama", 8) == "E0633");  // ffn 12.
-  ModelOptions options = divisible_model("llama");
-  options.ffn_hidden_size = 16;
-  options.tensor_parallel = 8;
-  CHECK(code_of_call([&] { (void)make_model(options); }) == "E0632");  // 4 groups.
+  CHECK(code("gpt2", 3) == "E0631");                   // 8 heads; ffn 12 is fine.
+  CHECK(code("llama", 8) == "E0633");                  // ffn 12.
+  for (const char* name : {"llama", "untied gpt2"}) {  // 4 groups: llama copies them.
+    ModelOptions grouped = divisible_model(name);
+    grouped.ffn_hidden_size = 16;
+    grouped.tensor_parallel = 8;
+    CHECK(code_of_call([&] { (void)make_model(grouped); }) ==
+          (grouped.family == "llama" ? "none" : "E0632"));
+  }
+  ModelOptions options;
   options = small_model("mlp");
   options.tensor_parallel = 2;
   CHECK(code_of_call([&] { (void)make_model(options); }) == "none");
