@@ -59,8 +59,8 @@ inline constexpr std::array<const char*, 3> kAllReduceNames = {"automatic", "rin
 inline constexpr std::array<const char*, 5> kDataParallelNames = {"synchronous", "local_sgd",
                                                                   "diloco", "async_sgd", "elastic"};
 inline constexpr std::array<const char*, 3> kAttentionReachNames = {"full", "sliding", "chunked"};
-inline constexpr std::array<const char*, 4> kMixerNames = {"attention", "delta_net", "mamba",
-                                                           "none"};
+inline constexpr std::array<const char*, 5> kMixerNames = {"attention", "delta_net", "mamba",
+                                                           "none", "attention_mamba"};
 inline constexpr std::array<const char*, 4> kFeedForwardNames = {"auto", "dense", "experts",
                                                                  "none"};
 inline constexpr std::array<const char*, 4> kQueryKeyNormNames = {"none", "per_head", "whole",

@@ -62,6 +62,12 @@ std::vector<Field> expert_fields() {
           .sourced()
           .same_as({{"Hugging Face", "moe_intermediate_size"}})
           .doc("Inner width of one expert."),
+      expert_field("model.moe_latent_size", &M::moe_latent_size)
+          .range(0, kTwoTo20)
+          .or_else("0")
+          .doc("Above 0: experts read a projection of their token of so many elements, which is "
+               "what travels to them, and a second projection reads the sum of their outputs "
+               "(Nemotron 3 Super). Router and shared expert read the token itself."),
       expert_field("model.moe_expert_bias", &M::moe_expert_bias)
           .or_else("false")
           .doc("Gate, up and down of each expert have biases (GPT-OSS)."),

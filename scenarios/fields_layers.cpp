@@ -17,6 +17,7 @@ std::vector<Section> layer_sections() {
       kLayers, "a layer", R"({"attention": "sliding", "window_size": 4096, "repeats": 3})")};
 }
 
+// A table with a row per field, not a function to follow. NOLINTNEXTLINE(readability-function-size)
 std::vector<Field> layer_fields() {
   using L = LayerSpec;
   return {
@@ -25,7 +26,8 @@ std::vector<Field> layer_fields() {
           .doc("The branch that exchanges something between positions. delta_net: gated DeltaNet, "
                "of the "
                "linear_ fields (Qwen3-Next). mamba: Mamba-2, of the mamba_ fields (Nemotron-H). "
-               "none: there is no such branch; the layer is its feed-forward alone."),
+               "none: there is no such branch; the layer is its feed-forward alone. "
+               "attention_mamba: both beside each other, of one norm (Falcon-H1)."),
       item_field("model.layers[].attention", kLayers, &L::attention)
           .or_else("\"full\"")
           .same_as({{"Hugging Face", "layer_types"}})
@@ -63,6 +65,35 @@ std::vector<Field> layer_fields() {
           .doc("auto: experts in a model that has them, but for its first_dense_layers. dense: an "
                "MLP of ffn_hidden_size. experts: some of num_experts. none: the layer is its mixer "
                "alone."),
+      item_field("model.layers[].num_attention_heads", kLayers, &L::heads,
+                 &HeadOptions::num_attention_heads)
+          .range(0, kTwoTo20)
+          .or_else("0")
+          .doc("Query heads of the layer's attention. 0: the model's, as in the next fields."),
+      item_field("model.layers[].num_query_groups", kLayers, &L::heads,
+                 &HeadOptions::num_query_groups)
+          .range(0, kTwoTo20)
+          .or_else("0")
+          .doc("Its key and value heads; they divide its query heads."),
+      item_field("model.layers[].head_dim", kLayers, &L::heads, &HeadOptions::head_dim)
+          .range(0, kTwoTo14)
+          .or_else("0")
+          .doc("Elements of its query and key heads."),
+      item_field("model.layers[].value_head_dim", kLayers, &L::heads, &HeadOptions::value_head_dim)
+          .range(0, kTwoTo14)
+          .or_else("0")
+          .doc("Elements of its value heads. 0 in a layer with a head_dim: that."),
+      item_field("model.layers[].rotary_dim", kLayers, &L::heads, &HeadOptions::rotary_dim)
+          .range(0, kTwoTo14)
+          .or_else("0")
+          .doc("Elements of its heads that rotary positions turn. 0 in a layer with a head_dim: "
+               "all of them."),
+      item_field("model.layers[].keys_are_values", kLayers, &L::heads,
+                 &HeadOptions::keys_are_values)
+          .or_else("false")
+          .same_as({{"Hugging Face", "attention_k_eq_v"}})
+          .doc("The layer's values are its keys, before norm and rotary positions: it has no "
+               "projection for them (full layers of Gemma 4)."),
       item_field("model.layers[].repeats", kLayers, &L::repeats)
           .range(1, kTwoTo14)
           .or_else("1")

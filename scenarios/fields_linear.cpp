@@ -26,6 +26,7 @@ Field mamba_field(const char* path, Member member) {
 
 }  // namespace
 
+// A table with a row per field, not a function to follow. NOLINTNEXTLINE(readability-function-size)
 std::vector<Field> linear_fields() {
   using D = DeltaNetOptions;
   using M = MambaOptions;
@@ -95,6 +96,11 @@ std::vector<Field> linear_fields() {
           .sourced()
           .doc("Positions of a chunk of its scan. Results do not depend on it, but for roundings; "
                "work and memory do."),
+      mamba_field("model.mamba_norm", &M::has_norm)
+          .or_else("true")
+          .same_as({{"Hugging Face", "mamba_rms_norm"}})
+          .doc("An RMS norm of each group stands behind the gate of what its scan returns. "
+               "Falcon-H1 has none."),
   };
 }
 

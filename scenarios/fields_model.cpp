@@ -20,7 +20,7 @@ Field latent_field(const char* path, Member member) {
 bool has_unturned_attention(const Scenario& s) {
   const std::vector<LayerSpec>& layers = s.model.layers;
   return !s.model.is_latent() && std::any_of(layers.begin(), layers.end(), [](const auto& layer) {
-    return layer.mixer == Mixer::attention && !layer.rotary;
+    return has_mixer(layer.mixer, Mixer::attention) && !layer.rotary;
   });
 }
 
@@ -228,6 +228,19 @@ std::vector<Field> plain_fields() {
           .same_as({{"Hugging Face", "attn_output_gate"}})
           .doc("Llama only. The output of attention is multiplied, element by element, by the "
                "sigmoid of a linear layer of the block's input (Qwen3-Next)."),
+      model_field("model.attention_head_gate", &M::attention_head_gate)
+          .or_else("false")
+          .same_as({{"Hugging Face", "use_head_wise_attn_gate"}})
+          .doc("Llama only. The same with one number for each query head (Step 3.5)."),
+      model_field("model.value_norm", &M::value_norm)
+          .or_else("false")
+          .doc("Llama only. Each value is divided by the root of its elements' mean square, "
+               "without a weight (Gemma 4)."),
+      model_field("model.value_scale", &M::value_scale)
+          .above(0, 1e6)
+          .or_else("1")
+          .same_as({{"Hugging Face", "attention_value_scale"}})
+          .doc("Llama only. Factor of the values of attention (MiMo-V2)."),
       model_field("model.attention_scale", &M::attention_scale)
           .range(0, 1e6)
           .or_else("0")

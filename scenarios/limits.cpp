@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -29,13 +30,29 @@ std::int64_t width_of(const ModelSpec& m) {
   return std::max({m.hidden_size, m.ffn_hidden_size, m.vocab_size});
 }
 
-// Elements of the widest head.
-std::int64_t head_of(const ModelSpec& m) { return std::max(m.head_dim, m.value_head_dim); }
+// The most of some layer: query heads, key heads, and elements of a head.
+struct MostHeads {
+  explicit MostHeads(const ModelSpec& m) {
+    for (const HeadOptions& heads : m.kinds_of_heads()) {
+      queries = std::max(queries, heads.num_attention_heads);
+      keys = std::max(keys, heads.num_query_groups);
+      fewest_keys = std::min(fewest_keys, heads.num_query_groups);
+      size = std::max({size, heads.head_dim, heads.value_head_dim});
+    }
+  }
+  std::int64_t queries = 0;
+  std::int64_t keys = 0;
+  std::int64_t fewest_keys = std::numeric_limits<std::int64_t>::max();
+  std::int64_t size = 0;
+};
 
 // Elements per token of latents and of the part of keys beside them, before and behind norms.
 std::int64_t latents_of(const ModelSpec& m) {
   return m.is_latent() ? 2 * (m.q_lora_rank + m.kv_lora_rank) + m.qk_rope_head_dim : 0;
 }
+
+// The larger of a token's elements and of its latent's, for experts.
+std::int64_t row_of(const ModelSpec& m) { return std::max(m.hidden_size, m.moe_latent_size); }
 
 Count in_bytes(const Count& some, const Count& more) {
   return product_if_fits({kBytesPerElement, sum_if_fits({some, more})});
@@ -75,10 +92,11 @@ Count muon_bytes(const Scenario& s) {
   const ModelSpec& m = s.model;
   if (!s.training.uses_muon() || s.parallelism.tp == 1) return 0;
   constexpr std::int64_t kMatrices = 8;
+  const MostHeads most(m);
   const std::int64_t h = width_of(m) + latents_of(m);
   const Count grams = product_if_fits({kMatrices, 2 * s.training.muon.num_steps, h, h});
   const Count gathered = product_if_fits(
-      {h, head_of(m) * (3 * m.num_attention_heads + 2 * m.num_query_groups) +
+      {h, most.size * (3 * most.queries + 2 * most.keys) +
               3 * (m.ffn_hidden_size + m.moe_shared_ffn_hidden_size) + most_kept_by_mixers(m)});
   const Count of_block = sum_if_fits({grams, gathered, kMatrices});
   if (!of_block) return std::nullopt;
@@ -94,6 +112,7 @@ Count muon_bytes(const Scenario& s) {
 // layer, and down projections of latents; and copies of key and value heads.
 Count tensor_parallel_bytes(const Scenario& s) {
   const ModelSpec& m = s.model;
+  const MostHeads most(m);
   const std::int64_t t = s.parallelism.tp;
   if (t == 1) return 0;
   const Count per_token = product_if_fits(
@@ -102,12 +121,13 @@ Count tensor_parallel_bytes(const Scenario& s) {
   // Experts are whole on every rank, too, where they are not shared; their number was checked.
   const std::int64_t experts =
       m.num_experts * layers_of(m) *
-      (m.hidden_size * (2 + 3 * m.moe_ffn_hidden_size) + 2 * m.moe_ffn_hidden_size + 1);
+      (row_of(m) * (2 + 3 * m.moe_ffn_hidden_size) + 2 * m.moe_ffn_hidden_size + 1);
   // Norms of DeltaNet are shared by heads.
   const std::int64_t whole =
       (22 * (layers_of(m) + 1) + m.max_position_embeddings) * m.hidden_size +
-      layers_of(m) * (latents_of(m) * (m.hidden_size + 1) + m.delta_net.value_size) + experts +
-      (m.num_query_groups < t ? layers_of(m) * 2 * head_of(m) * (m.hidden_size + 2) : 0);
+      layers_of(m) * (latents_of(m) * (m.hidden_size + 1) + m.delta_net.value_size +
+                      2 * m.hidden_size * m.moe_latent_size) +
+      experts + (most.fewest_keys < t ? layers_of(m) * 2 * most.size * (m.hidden_size + 2) : 0);
   const Count replicated =
       product_if_fits({2 * (t - 1), whole, s.parallelism.gradient_ranks(), s.execution.steps});
   return sum_if_fits({in_bytes(activations, replicated), muon_bytes(s)});
@@ -134,8 +154,9 @@ Count context_parallel_bytes(const Scenario& s) {
   const ModelSpec& m = s.model;
   const std::int64_t c = s.parallelism.cp;
   if (c == 1) return 0;
-  const std::int64_t queries = head_of(m) * m.num_attention_heads;
-  const std::int64_t keys = head_of(m) * std::max(m.num_query_groups, s.parallelism.tp);  // Copies.
+  const MostHeads most(m);
+  const std::int64_t queries = most.size * most.queries;
+  const std::int64_t keys = most.size * std::max(most.keys, s.parallelism.tp);  // Copies.
   const Count round = product_if_fits({8 * (c - 1), keys, layers_of(m)});
   const Count exchanged =
       product_if_fits({6 * (queries + keys) + most_sent_by_mixers(m, c), layers_of(m)});
@@ -149,7 +170,7 @@ Count expert_bytes(const Scenario& s) {
   if (m.num_experts == 0) return 0;
   const auto room = static_cast<std::int64_t>(m.moe_capacity_factor) + 2;
   const Count per_token =
-      product_if_fits({6 * room, layers_of(m), m.num_experts_per_token, m.hidden_size});
+      product_if_fits({6 * room, layers_of(m), m.num_experts_per_token, row_of(m)});
   const Count counts = product_if_fits({16 * m.num_experts, layers_of(m), s.system.ranks,
                                         s.training.num_microbatches, s.execution.steps});
   return in_bytes(of_tokens(s, per_token), counts);
@@ -171,8 +192,8 @@ Count expert_values(const ModelSpec& m, std::int64_t samples) {
   const auto room = static_cast<std::int64_t>(m.moe_capacity_factor) + 2;
   const auto per_slot =
       product_if_fits({room, m.num_experts_per_token,
-                       4 * m.hidden_size + 4 * m.moe_ffn_hidden_size + 3 * m.num_experts});
-  const Count shared = 4 * m.moe_shared_ffn_hidden_size + m.hidden_size;
+                       4 * row_of(m) + 4 * m.moe_ffn_hidden_size + 3 * m.num_experts});
+  const Count shared = 4 * m.moe_shared_ffn_hidden_size + m.hidden_size + 2 * m.moe_latent_size;
   const Count per_token = sum_if_fits({per_slot, shared});
   if (!per_token) return std::nullopt;
   return product_if_fits({samples, m.seq_len, layers_of(m), *per_token});
@@ -181,12 +202,13 @@ Count expert_values(const ModelSpec& m, std::int64_t samples) {
 // Bounds the values kept from forward to backward for `samples` sequences. A transformer block
 // keeps about 12 tensors of its width, 4 of the inner width and 2 matrices of attention scores.
 Count activation_values(const ModelSpec& m, std::int64_t samples) {
-  const std::int64_t width = std::max(m.hidden_size, head_of(m) * m.num_attention_heads);
+  const MostHeads most(m);
+  const std::int64_t width = std::max(m.hidden_size, most.size * most.queries);
   const auto widths = product_if_fits(
       {layers_of(m), 12 * width + latents_of(m) + 4 * m.ffn_hidden_size + most_kept_by_mixers(m)});
   const auto layers = product_if_fits({samples, m.seq_len, widths});
   const auto scores =
-      product_if_fits({2, samples, layers_of(m), m.num_attention_heads, m.seq_len, m.seq_len});
+      product_if_fits({2, samples, layers_of(m), most.queries, m.seq_len, m.seq_len});
   const auto logits = product_if_fits({3, samples, m.seq_len, m.vocab_size});
   return sum_if_fits({layers, scores, logits, expert_values(m, samples)});
 }
@@ -252,13 +274,14 @@ void check_products(Reading& r) {
   const Scenario& s = r.scenario;
   const ModelSpec& m = s.model;
   const std::int64_t parameters = all_parameters(m);
-  const std::int64_t heads = head_of(m) * m.num_attention_heads;
+  const MostHeads most(m);
+  const std::int64_t heads = most.size * most.queries;
   const std::int64_t widest =
       std::max({m.hidden_size, heads, m.ffn_hidden_size, m.vocab_size, most_kept_by_mixers(m)});
   const std::int64_t samples = s.training.micro_batch_size;
   const std::array<Count, 5> counts = {
       product_if_fits({kBytesPerValue, samples, m.seq_len, widest}),
-      product_if_fits({kBytesPerValue, samples, m.num_attention_heads, m.seq_len, m.seq_len}),
+      product_if_fits({kBytesPerValue, samples, most.queries, m.seq_len, m.seq_len}),
       product_if_fits({6, parameters, samples, m.seq_len}),
       product_if_fits({12, layers_of(m), heads, samples, m.seq_len, m.seq_len}),
       activation_values(m, samples)};

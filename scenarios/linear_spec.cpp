@@ -36,7 +36,8 @@ std::int64_t delta_net_parameters(const ModelSpec& m) {
 std::int64_t mamba_parameters(const ModelSpec& m) {
   const std::int64_t inner = output_of(m, Mixer::mamba);
   return m.hidden_size * (projection_of(m, Mixer::mamba) + inner) +
-         (m.mamba.conv_kernel + 1) * (inner + 2 * groups_of(m)) + 3 * m.mamba.num_heads + inner;
+         (m.mamba.conv_kernel + 1) * (inner + 2 * groups_of(m)) + 3 * m.mamba.num_heads +
+         (m.mamba.has_norm ? inner : 0);
 }
 
 bool divides_mixers(const ModelSpec& m, std::int64_t tp, std::int64_t cp) {

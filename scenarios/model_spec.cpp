@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 
 #include "strategies/model/make_model.hpp"
 
@@ -43,19 +44,22 @@ std::int64_t expert_parameters(const ModelSpec& m) {
   const std::int64_t h = m.hidden_size;
   const std::int64_t f = m.moe_ffn_hidden_size;
   const std::int64_t of_columns = (matrices_of(m) - 1) * f;
+  const std::int64_t row = m.moe_latent_size > 0 ? m.moe_latent_size : h;
   const std::int64_t biases = (m.moe_router_logit_bias ? m.num_experts : 0) +
-                              (m.moe_expert_bias ? m.num_experts * (of_columns + h) : 0);
+                              (m.moe_expert_bias ? m.num_experts * (of_columns + row) : 0);
   const std::int64_t gate = m.moe_shared_gate ? h : 0;
-  const std::int64_t width = m.num_experts * f + m.moe_shared_ffn_hidden_size;
-  return m.num_experts * h + matrices_of(m) * width * h + biases + gate;
+  const std::int64_t matrices =
+      matrices_of(m) * (m.num_experts * f * row + m.moe_shared_ffn_hidden_size * h);
+  return m.num_experts * h + matrices + 2 * h * m.moe_latent_size + biases + gate;
 }
 
 // Queries, keys and values, in one layer.
-std::int64_t projection_parameters(const ModelSpec& m) {
+std::int64_t projection_parameters(const ModelSpec& m, const HeadOptions& own) {
   const std::int64_t h = m.hidden_size;
-  const std::int64_t heads = m.num_attention_heads;
-  const std::int64_t a = m.head_dim * heads;
-  if (!m.is_latent()) return h * a + h * (m.head_dim + m.value_head_dim) * m.num_query_groups;
+  const std::int64_t heads = own.num_attention_heads;
+  const std::int64_t a = own.head_dim * heads;
+  const std::int64_t values = own.keys_are_values ? 0 : own.value_head_dim;
+  if (!m.is_latent()) return h * a + h * (own.head_dim + values) * own.num_query_groups;
   const std::int64_t q = m.q_lora_rank;
   const std::int64_t r = m.kv_lora_rank;
   const std::int64_t queries = q > 0 ? h * q + q + q * a : h * a;
@@ -66,18 +70,21 @@ std::int64_t projection_parameters(const ModelSpec& m) {
 // One layer's, without its feed-forward and the norms of its branches.
 std::int64_t attention_parameters(const ModelSpec& m, const LayerSpec& layer) {
   const std::int64_t h = m.hidden_size;
-  const std::int64_t a = m.head_dim * m.num_attention_heads;
-  const std::int64_t k = m.head_dim * m.num_query_groups;
-  const std::int64_t v = m.value_head_dim * m.num_query_groups;
-  const std::int64_t y = m.value_head_dim * m.num_attention_heads;
-  const std::int64_t norms = m.query_key_norm == QueryKeyNorm::per_head ? 2 * m.head_dim
+  const HeadOptions own = m.heads_of(layer);
+  const std::int64_t a = own.head_dim * own.num_attention_heads;
+  const std::int64_t k = own.head_dim * own.num_query_groups;
+  const std::int64_t v = own.keys_are_values ? 0 : own.value_head_dim * own.num_query_groups;
+  const std::int64_t y = own.value_head_dim * own.num_attention_heads;
+  const std::int64_t norms = m.query_key_norm == QueryKeyNorm::per_head ? 2 * own.head_dim
                              : m.query_key_norm == QueryKeyNorm::whole  ? a + k
                                                                         : 0;
-  const std::int64_t gate = m.attention_output_gate ? h * y : 0;
+  const std::int64_t gate = m.attention_output_gate ? h * y
+                            : m.attention_head_gate ? h * own.num_attention_heads
+                                                    : 0;
   const std::int64_t biases =
       (m.query_key_value_bias ? a + k + v : 0) + (m.attention_out_bias ? h : 0);
-  return projection_parameters(m) + h * y + norms + biases + gate +
-         (layer.sinks ? m.num_attention_heads : 0);
+  return projection_parameters(m, own) + h * y + norms + biases + gate +
+         (layer.sinks ? own.num_attention_heads : 0);
 }
 
 std::int64_t mixer_parameters(const ModelSpec& m, const LayerSpec& layer) {
@@ -88,6 +95,8 @@ std::int64_t mixer_parameters(const ModelSpec& m, const LayerSpec& layer) {
       return delta_net_parameters(m);
     case Mixer::mamba:
       return mamba_parameters(m);
+    case Mixer::attention_mamba:
+      return attention_parameters(m, layer) + mamba_parameters(m);
     case Mixer::none:
       return 0;
   }
@@ -128,10 +137,10 @@ FeedForward feed_forward_of(const ModelSpec& m, FeedForward said, std::int64_t i
   return m.num_experts > 0 ? said : FeedForward::dense;
 }
 
-template <class Kind>
-std::int64_t count_layers(const ModelSpec& model, Kind LayerSpec::*kind, Kind counted) {
+std::int64_t count_feed_forwards(const ModelSpec& model, FeedForward counted) {
   std::int64_t count = 0;
-  model.visit_layers([&](const LayerSpec& layer) { count += layer.*kind == counted ? 1 : 0; });
+  model.visit_layers(
+      [&](const LayerSpec& layer) { count += layer.feed_forward == counted ? 1 : 0; });
   return count;
 }
 
@@ -181,24 +190,57 @@ Mixer ModelSpec::mixer_of(std::int64_t index) const {
 }
 
 bool ModelSpec::divides_groups(std::int64_t tp) const {
-  if (num_query_groups % tp == 0) return true;
-  return family == ModelFamily::llama && num_query_groups < tp && tp % num_query_groups == 0;
+  const std::vector<HeadOptions> kinds = kinds_of_heads();
+  return std::all_of(kinds.begin(), kinds.end(), [&](const HeadOptions& heads) {
+    return divides_groups(tp, heads.num_query_groups);
+  });
+}
+
+bool ModelSpec::divides_groups(std::int64_t tp, std::int64_t groups) const {
+  if (groups % tp == 0) return true;
+  return family == ModelFamily::llama && groups < tp && tp % groups == 0;
 }
 
 std::int64_t ModelSpec::groups_of_rank(std::int64_t tp) const {
-  return std::max<std::int64_t>(num_query_groups / std::max<std::int64_t>(tp, 1), 1);
+  std::int64_t shared = 0;
+  for (const HeadOptions& heads : kinds_of_heads()) {
+    const std::int64_t own = heads.num_query_groups / std::max<std::int64_t>(tp, 1);
+    shared = std::gcd(shared, std::max<std::int64_t>(own, 1));
+  }
+  return shared;
 }
 
 std::int64_t ModelSpec::layers_with_experts() const {
-  return count_layers(*this, &LayerSpec::feed_forward, FeedForward::experts);
+  return count_feed_forwards(*this, FeedForward::experts);
 }
 
 std::int64_t ModelSpec::layers_with_dense() const {
-  return count_layers(*this, &LayerSpec::feed_forward, FeedForward::dense);
+  return count_feed_forwards(*this, FeedForward::dense);
 }
 
 std::int64_t ModelSpec::layers_mixed_by(Mixer mixer) const {
-  return count_layers(*this, &LayerSpec::mixer, mixer);
+  std::int64_t count = 0;
+  visit_layers([&](const LayerSpec& layer) { count += has_mixer(layer.mixer, mixer) ? 1 : 0; });
+  return count;
+}
+
+HeadOptions ModelSpec::heads_of(const LayerSpec& layer) const {
+  return layer.heads.beside({.num_attention_heads = num_attention_heads,
+                             .num_query_groups = num_query_groups,
+                             .head_dim = head_dim,
+                             .value_head_dim = value_head_dim,
+                             .rotary_dim = rotary_dim});
+}
+
+std::vector<HeadOptions> ModelSpec::kinds_of_heads() const {
+  std::vector<HeadOptions> kinds;
+  for (const LayerSpec& layer : layers) {
+    if (!has_mixer(layer.mixer, Mixer::attention)) continue;
+    const HeadOptions heads = heads_of(layer);
+    if (std::find(kinds.begin(), kinds.end(), heads) == kinds.end()) kinds.push_back(heads);
+  }
+  if (kinds.empty()) kinds.push_back(heads_of({}));
+  return kinds;
 }
 
 std::int64_t num_mtp_parameters(const ModelSpec& model) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "strategies/model/layer_options.hpp"
 #include "strategies/model/linear_mixer_options.hpp"
 
 #include "scenarios/enumerations.hpp"
@@ -22,6 +23,7 @@ struct LayerSpec {
   double rope_theta = 0;  // 0: the model's
   bool sinks = false;
   FeedForward feed_forward{};  // automatic: see ModelSpec::each_layer
+  HeadOptions heads;           // where they are not the model's, see ModelSpec::heads_of
   std::int64_t repeats = 1;
 };
 
@@ -56,6 +58,9 @@ struct ModelSpec {
   bool query_key_value_bias = false;
   bool attention_out_bias = false;
   bool attention_output_gate = false;
+  bool attention_head_gate = false;
+  bool value_norm = false;
+  double value_scale = 1;
   double attention_scale = 0;      // of scores; 0: 1 / sqrt(head_dim)
   double attention_logit_cap = 0;  // 0: none
   double final_logit_cap = 0;      // 0: none
@@ -75,6 +80,7 @@ struct ModelSpec {
   std::int64_t num_experts = 0;  // llama: in place of blocks' MLP; 0: none, nor what follows
   std::int64_t num_experts_per_token = 0;
   std::int64_t moe_ffn_hidden_size = 0;         // of one expert
+  std::int64_t moe_latent_size = 0;             // of what experts read and write; 0: hidden_size
   bool moe_expert_bias = false;                 // on gate, up and down of each
   std::int64_t num_shared_experts = 0;          // one MLP of so many experts' size, always on
   std::int64_t moe_shared_ffn_hidden_size = 0;  // of that MLP: all else reads this
@@ -105,7 +111,9 @@ struct ModelSpec {
   /// Whether tensor-parallel ranks have as many key and value heads each, or as many of them a copy
   /// of each head. The latter only the llama family has.
   [[nodiscard]] bool divides_groups(std::int64_t tp) const;
-  /// Those of one of such ranks.
+  /// The same of so many heads.
+  [[nodiscard]] bool divides_groups(std::int64_t tp, std::int64_t groups) const;
+  /// Those of one of such ranks; where layers differ, a number that divides those of all.
   [[nodiscard]] std::int64_t groups_of_rank(std::int64_t tp) const;
   /// One of the layers. REQUIRES: a list, 0 <= index < num_layers; a loaded scenario's model.
   const LayerSpec& layer(std::int64_t index) const;
@@ -114,6 +122,11 @@ struct ModelSpec {
   void visit_layers(const std::function<void(const LayerSpec&)>& visit) const;
   /// The same as a list.
   std::vector<LayerSpec> each_layer() const;
+  /// The heads of a layer with attention. REQUIRES: a loaded scenario's model, without latents.
+  HeadOptions heads_of(const LayerSpec& layer) const;
+  /// Heads that some layer with attention has, each kind once; the model's, if there is none.
+  /// REQUIRES: as heads_of.
+  std::vector<HeadOptions> kinds_of_heads() const;
   /// Whether the feed-forward of that layer is experts.
   bool has_experts(std::int64_t index) const;
   Mixer mixer_of(std::int64_t index) const;
@@ -132,6 +145,8 @@ struct ModelSpec {
 ///   with norms of queries and keys per head 2 head_dim more in each layer, of the whole a + k,
 ///   with biases of attention a + k + v and h more, with an output gate h y, with sinks
 ///   num_attention_heads in layers that have them,
+///   with a gate for each head h num_attention_heads more; of a layer with heads of its own those
+///   count, without v where keys are values,
 ///   with latents of ranks q and r, d_n and d_r of a head, and n heads: in place of h (a + k + v)
 ///   h (r + d_r) + r + r n (d_n + value_head_dim), and for queries h a, or h q + q + q a if q > 0,
 ///   of which a block with E experts of width m and a shared one of width w has E h + 3 (E m + w) h

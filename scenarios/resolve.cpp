@@ -111,6 +111,7 @@ void resolve(Reading& r) {
   resolve_tensor_parallel(r);
   resolve_context_parallel(r);
   resolve_linear_layout(r);
+  resolve_layer_heads_layout(r);
   resolve_experts(r);
   resolve_blocks(r);
   resolve_schedule_file(r);

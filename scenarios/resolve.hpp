@@ -17,6 +17,12 @@ void resolve_model(Reading& r);
 void resolve_layers(Reading& r);
 /// Whether a key of a listed layer is there and wrong, which has been said.
 bool is_broken_layer(const Reading& r, std::size_t index, const char* key);
+/// Elements of a head that turn. REQUIRES: the heads are resolved.
+void resolve_rotary_dim(Reading& r);
+/// Heads of a layer's own fit together. REQUIRES: resolve_layers(); the rest of attention read.
+void resolve_layer_heads(Reading& r);
+/// tp divides them. REQUIRES: resolve_model().
+void resolve_layer_heads_layout(Reading& r);
 void resolve_prediction(Reading& r);
 /// REQUIRES: resolve_layers(); the rest of attention read.
 void resolve_latent_attention(Reading& r);

@@ -52,7 +52,10 @@ void refuse_beside(Reading& r) {
                "norms of its latents alone"},
         Beside{"model.query_key_value_bias", m.query_key_value_bias, "no biases"},
         Beside{"model.attention_out_bias", m.attention_out_bias, "no biases"},
-        Beside{"model.attention_output_gate", m.attention_output_gate, "no gate"}}) {
+        Beside{"model.attention_output_gate", m.attention_output_gate, "no gate"},
+        Beside{"model.attention_head_gate", m.attention_head_gate, "no gate"},
+        Beside{"model.value_norm", m.value_norm, "norms of its latents alone"},
+        Beside{"model.value_scale", m.value_scale != 1.0, "values that are not scaled"}}) {
     if (!beside.is_there) continue;
     r.problem("E0243", beside.path,
               std::string("latent attention (kv_lora_rank ") + text_of(m.kv_lora_rank) + ") has " +
@@ -60,9 +63,15 @@ void refuse_beside(Reading& r) {
               "leave it out, or kv_lora_rank");
   }
   for (std::size_t i = 0; i < m.layers.size(); ++i) {
-    if (!m.layers[i].sinks) continue;
-    const FieldState state = r.item("model.layers", i, "sinks");
-    r.problems.add("E0243", state.span, state.pointer, "latent attention has no sinks",
+    const bool has_own_heads = m.layers[i].heads != HeadOptions{};
+    const bool has_both = m.layers[i].mixer == Mixer::attention_mamba;
+    if (!m.layers[i].sinks && !has_own_heads && !has_both) continue;
+    const char* const key = m.layers[i].sinks ? "sinks" : has_both ? "mixer" : "";
+    const FieldState state = r.item("model.layers", i, key);
+    r.problems.add("E0243", state.span, state.pointer,
+                   m.layers[i].sinks ? "latent attention has no sinks"
+                   : has_both        ? "latent attention is not beside Mamba-2 in a layer"
+                                     : "latent attention has the same heads in all layers",
                    "leave them out, or kv_lora_rank");
   }
 }

@@ -16,7 +16,7 @@ constexpr const char* kLayerList = "model.layers";
 
 // A layer has a branch, and what is said of attention is of a layer with attention.
 void check_mixer(Reading& r, std::size_t index, const LayerSpec& layer) {
-  if (layer.mixer == Mixer::attention || is_broken_layer(r, index, "mixer")) return;
+  if (has_mixer(layer.mixer, Mixer::attention) || is_broken_layer(r, index, "mixer")) return;
   const FieldState mixer = r.item(kLayerList, index, "mixer");
   if (layer.mixer == Mixer::none && layer.feed_forward == FeedForward::none) {
     r.problems.add("E0241", mixer.span, mixer.pointer,
@@ -29,7 +29,13 @@ void check_mixer(Reading& r, std::size_t index, const LayerSpec& layer) {
   };
   for (const Said& each :
        {Said{"attention", layer.attention != AttentionReach::causal}, Said{"rotary", !layer.rotary},
-        Said{"rope_theta", layer.rope_theta > 0}, Said{"sinks", layer.sinks}}) {
+        Said{"rope_theta", layer.rope_theta > 0}, Said{"sinks", layer.sinks},
+        Said{"num_attention_heads", layer.heads.num_attention_heads > 0},
+        Said{"num_query_groups", layer.heads.num_query_groups > 0},
+        Said{"head_dim", layer.heads.head_dim > 0},
+        Said{"value_head_dim", layer.heads.value_head_dim > 0},
+        Said{"rotary_dim", layer.heads.rotary_dim > 0},
+        Said{"keys_are_values", layer.heads.keys_are_values}}) {
     if (!each.is_said || is_broken_layer(r, index, each.key)) continue;
     const FieldState state = r.item(kLayerList, index, each.key);
     r.problems.add(
@@ -93,7 +99,7 @@ void resolve_linear(Reading& r) {
   for (std::size_t i = 0; i < m.layers.size(); ++i) {
     check_mixer(r, i, m.layers[i]);
     has_delta_net = has_delta_net || m.layers[i].mixer == Mixer::delta_net;
-    has_mamba = has_mamba || m.layers[i].mixer == Mixer::mamba;
+    has_mamba = has_mamba || has_mixer(m.layers[i].mixer, Mixer::mamba);
   }
   if (has_delta_net) {
     const MixerField keys{"model.linear_num_key_heads", m.delta_net.key_heads};

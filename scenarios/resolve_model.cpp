@@ -32,7 +32,7 @@ void resolve_mlp(Reading& r) {
   derive(r, "model.seq_len", m.seq_len, std::int64_t{1});
 }
 
-// Heads share the width of the residual stream, unless their size is given.
+// Heads share the stream's width, unless their size is given.
 void resolve_head_dim(Reading& r) {
   ModelSpec& m = r.scenario.model;
   if (m.is_latent()) return;  // The sum of their parts.
@@ -70,34 +70,6 @@ void resolve_value_head_dim(Reading& r) {
             std::string("family ") + to_string(m.family) +
                 " has values of as many elements as keys (" + text_of(m.head_dim) + ")",
             "leave it out, or use the llama family");
-}
-
-void resolve_rotary_dim(Reading& r) {
-  ModelSpec& m = r.scenario.model;
-  if (m.is_latent()) return;
-  if (!r.good("model.head_dim")) return;
-  const bool is_given = r.given("model.rotary_dim");
-  const bool is_llama = m.family == ModelFamily::llama;
-  derive(r, "model.rotary_dim", m.rotary_dim, is_llama ? m.head_dim : 0);
-  if (!r.good("model.rotary_dim")) return;
-  if (!is_llama) {
-    if (m.rotary_dim == 0) return;
-    r.problem("E0201", "model.rotary_dim",
-              std::string("family ") + to_string(m.family) + " has no rotary positions",
-              "leave it out, or use the llama family");
-  } else if (m.rotary_dim % 2 != 0 || m.rotary_dim == 0) {
-    const char* const head =
-        r.given("model.head_dim") ? "model.head_dim" : "model.num_attention_heads";
-    r.problem("E0201", is_given ? "model.rotary_dim" : head,
-              "rotary positions turn pairs, and " + text_of(m.rotary_dim) +
-                  " elements of a head are no pairs",
-              is_given ? "give an even number" : "make head_dim even, or give an even rotary_dim");
-  } else if (m.rotary_dim > m.head_dim) {
-    r.problem("E0201", "model.rotary_dim",
-              "a head has " + text_of(m.head_dim) + " elements, and " + text_of(m.rotary_dim) +
-                  " cannot turn",
-              "give at most head_dim");
-  }
 }
 
 void resolve_attention(Reading& r) {
@@ -269,6 +241,9 @@ void resolve_attention_choices(Reading& r) {
         Choice{"model.query_temperature_scale", m.query_temperature_scale > 0,
                "layers without rotary positions, whose queries grow", true},
         Choice{"model.attention_output_gate", m.attention_output_gate, "gate of attention", true},
+        Choice{"model.attention_head_gate", m.attention_head_gate, "gate of attention", true},
+        Choice{"model.value_norm", m.value_norm, "norm of values", true},
+        Choice{"model.value_scale", m.value_scale != 1.0, "values to scale", true},
         Choice{"model.attention_scale", m.attention_scale > 0, "scores to scale", false},
         Choice{"model.attention_logit_cap", m.attention_logit_cap > 0, "scores to cap", false},
         Choice{"model.final_logit_cap", m.final_logit_cap > 0, "logits to cap", false}}) {
@@ -320,6 +295,7 @@ void resolve_model(Reading& r) {
   resolve_rotary_dim(r);
   resolve_attention_biases(r);
   resolve_latent_attention(r);
+  resolve_layer_heads(r);
   derive(r, "model.tied_embeddings", m.tied_embeddings, m.family == ModelFamily::gpt2);
   if (!r.good("model.seq_len")) return;
   derive(r, "model.max_position_embeddings", m.max_position_embeddings, m.seq_len);
@@ -343,7 +319,9 @@ void resolve_tensor_parallel(Reading& r) {
   for (const Divisible& split : kSplit) {
     if (r.good(split.field) && m.*split.size % p.tp != 0) refuse_split(r, split);
   }
-  if (r.good(kGroups.field) && !m.divides_groups(p.tp)) refuse_split(r, kGroups);
+  if (r.good(kGroups.field) && !m.divides_groups(p.tp, m.num_query_groups)) {
+    refuse_split(r, kGroups);
+  }
   const std::int64_t micro = r.scenario.training.micro_batch_size;
   const bool cuts_tokens =
       p.sequence_parallel &&

@@ -19,7 +19,7 @@ namespace {
 
 using Layers = std::vector<LayerSpec>;
 
-bool attends(const LayerSpec& layer) { return layer.mixer == Mixer::attention; }
+bool attends(const LayerSpec& layer) { return has_mixer(layer.mixer, Mixer::attention); }
 
 bool are_some(const Layers& layers, bool (*is_so)(const LayerSpec&)) {
   return std::any_of(layers.begin(), layers.end(), is_so);
@@ -29,9 +29,13 @@ bool are_some(const Layers& layers, bool (*is_so)(const LayerSpec&)) {
 Layers branches_of(const Layers& layers) {
   Layers branches;
   for (const LayerSpec& layer : layers) {
+    if (layer.mixer == Mixer::attention_mamba) {
+      branches.push_back({.mixer = Mixer::mamba, .feed_forward = FeedForward::none});
+    }
     if (layer.mixer != Mixer::none) {
       branches.push_back(layer);
       branches.back().feed_forward = FeedForward::none;
+      if (attends(layer)) branches.back().mixer = Mixer::attention;
     }
     if (layer.feed_forward == FeedForward::none) continue;
     branches.push_back({.mixer = Mixer::none, .feed_forward = layer.feed_forward});
@@ -48,6 +52,7 @@ char letter_of(const ModelSpec& model, const LayerSpec& branch) {
     case Mixer::mamba:
       return 'M';
     case Mixer::none:
+    case Mixer::attention_mamba:  // These are two branches.
       break;
   }
   return branch.feed_forward == FeedForward::experts ? 'E' : '-';
@@ -107,6 +112,7 @@ void add_mamba(const MambaOptions& mamba, Flags& flags) {
     flags.note(fmt::format("Megatron-LM's Mamba-2 reads {} positions (mamba_conv_kernel {})",
                            usual.conv_kernel, mamba.conv_kernel));
   }
+  if (!mamba.has_norm) flags.note("Megatron-LM's Mamba-2 has a norm (mamba_norm)");
   if (mamba.chunk_size != usual.chunk_size) {
     flags.note(fmt::format("Megatron-LM's Mamba-2 has chunks of {} (mamba_chunk_size {})",
                            usual.chunk_size, mamba.chunk_size));
@@ -124,7 +130,7 @@ void add_mixers(const ModelSpec& model, const Layers& layers, bool is_lettered, 
       flags.flag(size.names, model.delta_net.*size.member);
     }
   }
-  const auto is_mamba = [](const LayerSpec& layer) { return layer.mixer == Mixer::mamba; };
+  const auto is_mamba = [](const LayerSpec& layer) { return has_mixer(layer.mixer, Mixer::mamba); };
   if (are_some(layers, is_mamba)) add_mamba(model.mamba, flags);
 }
 
@@ -170,7 +176,7 @@ void add_sinks(const Layers& layers, Flags& flags) {
 
 bool is_lettered(const ModelSpec& model) {
   return std::any_of(model.layers.begin(), model.layers.end(), [](const LayerSpec& layer) {
-    return layer.mixer == Mixer::mamba || layer.mixer == Mixer::none ||
+    return has_mixer(layer.mixer, Mixer::mamba) || layer.mixer == Mixer::none ||
            layer.feed_forward == FeedForward::none;
   });
 }
@@ -200,6 +206,15 @@ void add_layers(const Scenario& scenario, Flags& flags) {
   add_sinks(written, flags);
   if (are_some(layers, [](const LayerSpec& layer) { return layer.chunk_size > 0; })) {
     flags.note("Megatron-LM has no chunked attention (model.layers[].chunk_size)");
+  }
+  if (are_some(layers, [](const LayerSpec& layer) { return layer.heads != HeadOptions{}; })) {
+    flags.note("Megatron-LM has the same heads in all layers (model.layers[].head_dim and others)");
+  }
+  const auto has_both = [](const LayerSpec& layer) {
+    return layer.mixer == Mixer::attention_mamba;
+  };
+  if (are_some(layers, has_both)) {
+    flags.note("Megatron-LM has no attention beside Mamba-2 in a layer (mixer attention_mamba)");
   }
   if (are_some(layers, [](const LayerSpec& layer) { return layer.rope_theta > 0; })) {
     flags.note("Megatron-LM has one rotary base for all layers (model.layers[].rope_theta)");

@@ -58,6 +58,12 @@ void add_attention(const ModelSpec& model, Flags& flags) {
     flags.note("Megatron-LM does not scale queries by position (query_temperature_scale)");
   }
   if (model.attention_output_gate) flags.flag("attention-output-gate");
+  if (model.attention_head_gate) {
+    flags.note("Megatron-LM gates attention element by element (attention_head_gate)");
+  }
+  if (model.value_norm || model.value_scale != 1.0) {
+    flags.note("Megatron-LM neither norms nor scales values (value_norm, value_scale)");
+  }
   if (model.attention_scale > 0 && !model.is_latent())
     flags.flag("softmax-scale", fmt::format("{}", model.attention_scale));
   if (model.attention_logit_cap > 0 || model.final_logit_cap > 0) {
@@ -147,6 +153,7 @@ void add_experts(const ModelSpec& model, Flags& flags) {
   flags.flag(megatron::kExperts, model.num_experts);
   flags.flag(megatron::kTopK, model.num_experts_per_token);
   flags.flag(megatron::kExpertFfn, model.moe_ffn_hidden_size);
+  if (model.moe_latent_size > 0) flags.flag(megatron::kExpertLatent, model.moe_latent_size);
   flags.flag("moe-grouped-gemm");
   if (model.moe_shared_ffn_hidden_size > 0) {
     flags.flag(megatron::kSharedFfn, model.moe_shared_ffn_hidden_size);

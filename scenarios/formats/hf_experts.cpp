@@ -62,6 +62,9 @@ void write_hf_experts(ForeignObject& config, const HfModel& model, Import& impor
              "model.num_experts_per_token", model.experts_per_token, import);
   take_under(config, {"moe_intermediate_size", "intermediate_size"}, "model.moe_ffn_hidden_size",
              model.expert_ffn, import);
+  if (model.latent > 0) {
+    take_under(config, {"moe_latent_size"}, "model.moe_latent_size", model.latent, import);
+  }
   if (!model.shared_width.empty() && model.shared_ffn > 0) {
     take_under(config, {model.shared_width}, "model.moe_shared_ffn_hidden_size", model.shared_ffn,
                import);
@@ -107,6 +110,8 @@ void add_hf_expert_limits(ForeignObject& config, const HfModel& model,
   }
   if (model.mlp_bias && model.shared_ffn > 0) {
     list.emplace_back("mlp_bias: biases of experts");
+  } else if (model.mlp_bias && model.latent > 0) {
+    list.emplace_back("mlp_bias: biases of the projections of moe_latent_size");
   }
 }
 

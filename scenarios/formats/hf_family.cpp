@@ -23,6 +23,16 @@ constexpr HfFamily step(const char* model_type) {
           .own = &kHfStepKeys};
 }
 
+constexpr HfFamily mimo(const char* model_type) {
+  return {.model_type = model_type,
+          .experts = true,
+          .output_bias = false,
+          .score = RouterScore::sigmoid,
+          .choice_bias = true,
+          .norm_epsilon = 1e-5,
+          .own = &kHfMimoKeys};
+}
+
 // Families with Llama's blocks, and their differences. Defaults are those of the configuration
 // classes of transformers 4.56. GPT-2 is read elsewhere.
 constexpr std::array kHfFamilies = {
@@ -89,6 +99,15 @@ constexpr std::array kHfFamilies = {
                           .head_dim = 256,
                           .vocab = 262208,
                           .positions = 131072}},
+    // Defaults of Gemma4TextConfig, transformers 5.
+    HfFamily{.model_type = "gemma4_text",
+             .tied = true,
+             .defaults = {.heads = 8,
+                          .key_value_heads = 4,
+                          .head_dim = 256,
+                          .vocab = 262144,
+                          .positions = 131072},
+             .own = &kHfGemma4Keys},
     HfFamily{.model_type = "olmo2"},
     HfFamily{.model_type = "olmo3"},
     HfFamily{.model_type = "exaone4"},
@@ -157,6 +176,8 @@ constexpr std::array kHfFamilies = {
              .query_key_norm = true,
              .norm_epsilon = 1e-5,
              .own = &kHfHunyuanKeys},
+    mimo("mimo_v2"),
+    mimo("mimo_v2_flash"),
     step("step3p5"),
     step("step3p7"),
     HfFamily{.model_type = "gpt_oss", .experts = true, .attention_bias = true, .gpt_oss = true},

@@ -33,7 +33,9 @@ struct HfOwnKeys {
   /// Rows and fields, beside those of all families.
   void (*write)(ForeignObject& config, const HfModel& model, Import& import);
 };
+extern const HfOwnKeys kHfGemma4Keys;
 extern const HfOwnKeys kHfLlama4Keys;
+extern const HfOwnKeys kHfMimoKeys;
 extern const HfOwnKeys kHfStepKeys;
 extern const HfOwnKeys kHfBailingKeys;
 extern const HfOwnKeys kHfHunyuanKeys;

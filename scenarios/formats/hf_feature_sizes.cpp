@@ -317,24 +317,6 @@ std::string projected_experts_size(ForeignObject& config) {
                        layers_with_experts(config, num_layers));
 }
 
-// NemotronHMoE of transformers: a projection of the stream to l and one back, and experts of l.
-std::string latent_experts_size(ForeignObject& config) {
-  const HfFamily* family = find_hf_family(config.text("model_type").value_or(""));
-  if (family == nullptr || !family->one_branch) return "";
-  SizeKeys keys;
-  const SizeCount h = keys(config, "hidden_size");
-  const SizeCount l = keys(config, "moe_latent_size");
-  const SizeCount width = keys(config, "moe_intermediate_size");
-  const SizeCount experts = keys(config, "n_routed_experts");
-  const SizeCount chosen = keys(config, "num_experts_per_tok");
-  if (!keys.are_there()) return keys.words();
-  const std::vector<std::string> names = find_hf_kinds(config, *family).names;
-  const SizeCount projections = 2 * h * l;
-  const SizeCount expert = 2 * l * width;
-  return experts_words(projections, experts * expert, 2 * (projections + chosen * expert),
-                       std::count(names.begin(), names.end(), "moe"));
-}
-
 // Falcon-H1's, whose inner width is mamba_d_ssm. Per head and token two products with a state.
 std::string parallel_mamba_size(ForeignObject& config) {
   SizeKeys keys;

@@ -25,7 +25,6 @@ namespace shardsim {
 [[nodiscard]] std::string residual_attention_size(ForeignObject& config);
 /// Experts between two projections: gated ones of Kimi-K3, and those of Nemotron-H.
 [[nodiscard]] std::string projected_experts_size(ForeignObject& config);
-[[nodiscard]] std::string latent_experts_size(ForeignObject& config);
 
 [[nodiscard]] std::string parallel_mamba_size(ForeignObject& config);
 [[nodiscard]] std::string lightning_size(ForeignObject& config);

@@ -36,16 +36,14 @@ constexpr std::array kHfFeatures = {
               residual_attention_size},
     HfFeature{"routed_expert_hidden_size", "experts on a narrower, projected state",
               projected_experts_size},
-    HfFeature{"moe_latent_size", "experts on a narrower, projected state", latent_experts_size},
-    HfFeature{"mamba_d_ssm", "attention and Mamba-2 beside each other in a layer",
+    HfFeature{"mamba_d_ssm",
+              "attention and Mamba-2 beside each other in a layer, with multipliers within",
               parallel_mamba_size},
     HfFeature{"block_configs", "blocks with sizes of their own"},
     HfFeature{"attn_type_list", "lightning attention", lightning_size},
     HfFeature{"hidden_size_per_layer_input", "embeddings for each layer"},
     HfFeature{"num_kv_shared_layers", "layers that share keys and values"},
     HfFeature{"enable_moe_block", "experts beside a dense MLP in one layer"},
-    HfFeature{"attention_value_scale", "scaled values",
-              [](ForeignObject&) -> std::string { return "0 parameters and 0 FLOPs"; }, true},
 };
 
 bool is_one(const JsonValue& value) { return value.number() == 1.0; }

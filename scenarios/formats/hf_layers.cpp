@@ -159,6 +159,20 @@ void read_rotary(ForeignObject& config, const HfFamily& family, std::vector<HfLa
   for (HfLayer& layer : layers) layer.rotary = false;
 }
 
+void add_heads(const HeadOptions& heads, ImportItem& item) {
+  struct Size {
+    const char* key;
+    std::int64_t value;
+  };
+  for (const Size& size :
+       {Size{"num_attention_heads", heads.num_attention_heads},
+        Size{"num_query_groups", heads.num_query_groups}, Size{"head_dim", heads.head_dim},
+        Size{"value_head_dim", heads.value_head_dim}, Size{"rotary_dim", heads.rotary_dim}}) {
+    if (size.value > 0) item.emplace_back(size.key, size.value);
+  }
+  if (heads.keys_are_values) item.emplace_back("keys_are_values", true);
+}
+
 bool is_usual(const HfLayer& layer) {
   HfLayer usual;
   usual.feed_forward = layer.feed_forward;
@@ -173,8 +187,8 @@ std::string cause_of(ForeignObject& config, const std::vector<HfLayer>& layers,
   }
   const std::string list = find_hf_kinds(config, family).key;
   if (!list.empty()) return list;
-  for (const char* key :
-       {"full_attention_interval", "no_rope_layers", "sliding_window", "no_rope_layer_interval"}) {
+  for (const char* key : {"hybrid_layer_pattern", "full_attention_interval", "no_rope_layers",
+                          "sliding_window", "no_rope_layer_interval"}) {
     if (config.has(key)) return key;
   }
   return "model_type";
@@ -270,6 +284,7 @@ void write_hf_layers(ForeignObject& config, const std::vector<HfLayer>& layers,
     if (!layer.rotary) item.emplace_back("rotary", false);
     if (layer.sinks) item.emplace_back("sinks", true);
     if (layer.rope_theta > 0.0) item.emplace_back("rope_theta", layer.rope_theta);
+    add_heads(layer.heads, item);
     if (lists_experts) {
       item.emplace_back("feed_forward", std::string(to_string(layer.feed_forward)));
     }

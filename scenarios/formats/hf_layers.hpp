@@ -20,6 +20,7 @@ struct HfLayer {
   bool rotary = true;
   bool sinks = false;
   double rope_theta = 0.0;  ///< 0: the model's.
+  HeadOptions heads = {};   ///< Where they are not the model's.
 
   friend bool operator==(const HfLayer&, const HfLayer&) = default;
 };

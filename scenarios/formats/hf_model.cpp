@@ -27,6 +27,14 @@ void read_latent(ForeignObject& config, HfModel& model) {
   model.value_dim = config.integer("v_head_dim", kForeignCount).value_or(0);
 }
 
+// A factor of 1 says nothing; one of another family than MiMo's is asked for by nobody, and
+// refused.
+void pass_unscaled_values(ForeignObject& config) {
+  constexpr const char* kScale = "attention_value_scale";
+  if (config.written(kScale).empty() || config.value_of(kScale).number() != 1.0) return;
+  (void)config.has(kScale);
+}
+
 void read_router(ForeignObject& config, const HfFamily& family, RouterOptions& router) {
   const std::string score = config.text("scoring_func").value_or("");
   router.score = family.score;
@@ -69,6 +77,8 @@ void read_experts(ForeignObject& config, const HfFamily& family, HfRequired& req
       kForeignCount);
   model.expert_ffn =
       config.integer_of_layers("moe_intermediate_size", kForeignSize).value_or(model.ffn);
+  if (family.one_branch)
+    model.latent = config.integer("moe_latent_size", kForeignCount).value_or(0);
   for (const char* key : {"n_shared_experts", "moe_num_shared_experts", "num_shared_experts"}) {
     const std::int64_t shared = config.integer(key, kForeignCount).value_or(0);
     if (shared > 0) model.shared_ffn = shared * model.expert_ffn;
@@ -111,22 +121,48 @@ std::int64_t latent_attention(const HfModel& m) {
   return query + key_value + m.heads * m.value_dim * m.hidden;
 }
 
-std::int64_t plain_attention(const HfModel& m) {
-  return 2 * m.hidden * m.heads * m.head_dim + 2 * m.hidden * m.key_value_heads * m.head_dim;
+// Queries, keys and values, and the output's matrix.
+std::int64_t plain_attention(std::int64_t hidden, const HeadOptions& own) {
+  const std::int64_t values = own.keys_are_values ? 0 : own.value_head_dim;
+  return hidden * (own.num_attention_heads * (own.head_dim + own.value_head_dim) +
+                   own.num_query_groups * (own.head_dim + values));
 }
 
 }  // namespace
 
 std::int64_t HfModel::attention_parameters(const HfLayer& layer) const {
-  const std::int64_t matrices = is_latent() ? latent_attention(*this) : plain_attention(*this);
+  const HeadOptions own = layer.heads.beside(own_heads());
+  const std::int64_t matrices =
+      is_latent() ? latent_attention(*this) : plain_attention(hidden, own);
+  const std::int64_t queries = own.num_attention_heads * own.head_dim;
+  const std::int64_t keys = own.num_query_groups * own.head_dim;
+  const std::int64_t values = own.keys_are_values ? 0 : own.num_query_groups * own.value_head_dim;
   const std::int64_t per_head = shape.query_key_norm == QueryKeyNorm::per_head ? 2 : 0;
-  const std::int64_t query_key_norms = shape.query_key_norm == QueryKeyNorm::whole
-                                           ? (heads + key_value_heads) * head_dim
-                                           : per_head * head_dim;
+  const std::int64_t query_key_norms =
+      shape.query_key_norm == QueryKeyNorm::whole ? queries + keys : per_head * own.head_dim;
   const std::int64_t biases =
-      (query_bias ? (heads + 2 * key_value_heads) * head_dim : 0) + (output_bias ? hidden : 0);
-  return matrices + query_key_norms + biases + (layer.sinks ? heads : 0) +
-         (output_gate ? hidden * heads * head_dim : 0);
+      (query_bias ? queries + keys + values : 0) + (output_bias ? hidden : 0);
+  const std::int64_t gates = output_gate ? own.num_attention_heads * own.value_head_dim
+                             : head_gate ? own.num_attention_heads
+                                         : 0;
+  return matrices + query_key_norms + biases + (layer.sinks ? own.num_attention_heads : 0) +
+         hidden * gates;
+}
+
+HeadOptions HfModel::heads_of_layer(const HeadOptions& all) const {
+  const HeadOptions model = own_heads();
+  HeadOptions own{.keys_are_values = all.keys_are_values};
+  for (std::int64_t HeadOptions::*const size :
+       {&HeadOptions::num_attention_heads, &HeadOptions::num_query_groups,
+        &HeadOptions::head_dim}) {
+    if (all.*size != model.*size) own.*size = all.*size;
+  }
+  // These follow from a head_dim of the layer's own.
+  for (std::int64_t HeadOptions::*const size :
+       {&HeadOptions::value_head_dim, &HeadOptions::rotary_dim}) {
+    if (own.beside(model).*size != all.*size) own.*size = all.*size;
+  }
+  return own;
 }
 
 std::int64_t HfModel::feed_forward_parameters(const HfLayer& layer) const {
@@ -135,8 +171,10 @@ std::int64_t HfModel::feed_forward_parameters(const HfLayer& layer) const {
   if (layer.feed_forward == FeedForward::dense) {
     return matrices * hidden * ffn + (mlp_bias ? (matrices - 1) * ffn + hidden : 0);
   }
-  std::int64_t sparse =
-      hidden * num_experts + matrices * hidden * (num_experts * expert_ffn + shared_ffn);
+  const std::int64_t row = latent > 0 ? latent : hidden;
+  std::int64_t sparse = hidden * num_experts +
+                        matrices * (num_experts * expert_ffn * row + shared_ffn * hidden) +
+                        2 * hidden * latent;
   if (shared_gate) sparse += hidden;
   if (expert_bias) sparse += num_experts * ((matrices - 1) * expert_ffn + hidden) + num_experts;
   if (router.has_choice_bias()) sparse += num_experts;
@@ -207,7 +245,8 @@ HfModel read_hf_model(ForeignObject& config, const HfFamily& family, bool tied,
   }
   model.tied = config.truth("tie_word_embeddings").value_or(tied);
   model.norm_epsilon = family.norm_epsilon;
-  for (const char* key : {"rms_norm_eps", "layer_norm_eps", "norm_eps", "layer_norm_epsilon"}) {
+  for (const char* key :
+       {"rms_norm_eps", "layer_norm_eps", "norm_eps", "layer_norm_epsilon", "layernorm_epsilon"}) {
     if (const auto epsilon = config.number(key)) model.norm_epsilon = *epsilon;
   }
   const bool bias = config.truth("attention_bias").value_or(false);
@@ -227,6 +266,7 @@ HfModel read_hf_model(ForeignObject& config, const HfFamily& family, bool tied,
     model.output_bias = true;
   }
   read_latent(config, model);
+  pass_unscaled_values(config);
   read_rope(config, family, model);
   if (family.own != nullptr) family.own->read(config, model);
   return model;

@@ -36,7 +36,10 @@ struct HfModel {
   bool query_bias = false;      ///< On keys and values, too.
   bool output_bias = false;     ///< On the output of attention.
   bool mlp_bias = false;
-  bool output_gate = false;  ///< Attention has one.
+  bool output_gate = false;  ///< Attention has one,
+  bool head_gate = false;    ///< or one for each head.
+  bool value_norm = false;
+  double value_scale = 1.0;
   HfShape shape;
   std::vector<HfLayer> layers;
   // The mixers that layers have.
@@ -46,6 +49,7 @@ struct HfModel {
   std::int64_t num_experts = 0;
   std::int64_t experts_per_token = 0;
   std::int64_t expert_ffn = 0;
+  std::int64_t latent = 0;  ///< Width of what experts read; 0: hidden.
   std::int64_t shared_ffn = 0;
   bool shared_gate = false;
   std::string shared_width;       ///< The key of the shared width; empty: the file counts experts.
@@ -60,7 +64,7 @@ struct HfModel {
   std::int64_t query_rank = 0;  ///< 0: queries are not compressed.
   std::int64_t nope_dim = 0;
   std::int64_t rope_dim = 0;
-  std::int64_t value_dim = 0;
+  std::int64_t value_dim = 0;  ///< Without latents: 0, or elements of a value.
   // Queries of layers without rotary positions, see QueryTemperature.
   double query_scale = 0.0;
   std::int64_t query_floor = 0;
@@ -81,6 +85,16 @@ struct HfModel {
     return std::any_of(layers.begin(), layers.end(),
                        [kind](const HfLayer& layer) { return layer.feed_forward == kind; });
   }
+  /// All of its heads' sizes. REQUIRES: it is not latent.
+  [[nodiscard]] HeadOptions own_heads() const {
+    return {.num_attention_heads = heads,
+            .num_query_groups = key_value_heads,
+            .head_dim = head_dim,
+            .value_head_dim = value_dim > 0 ? value_dim : head_dim,
+            .rotary_dim = rotary_dim};
+  }
+  /// A layer's heads, given all their sizes, as what differs from the model's.
+  [[nodiscard]] HeadOptions heads_of_layer(const HeadOptions& all) const;
   /// Trainable parameters, as transformers counts them, without those of multi-token prediction.
   [[nodiscard]] std::int64_t num_parameters() const;
   /// For each depth of multi-token prediction, beside num_parameters(): the projection of state and

@@ -78,6 +78,34 @@ bool says_layers(ForeignObject& config) {
   return config.has("first_k_dense_replace") || config.has("mlp_layer_types");
 }
 
+// Layers with windows have the heads of attention_other_setting, and each layer turns a part of its
+// heads. The model's are those of the first layer that sees everything.
+void read_heads(ForeignObject& config, HfModel& model) {
+  ForeignObject other = config.inner("attention_other_setting");
+  const auto* parts = list_at(config, "partial_rotary_factors");
+  const auto turned = [&](std::int64_t head_dim, std::size_t layer) {
+    if (parts == nullptr) return head_dim * model.rotary_dim / model.head_dim;
+    const double part = value_of_layer(*parts, static_cast<std::int64_t>(layer));
+    return static_cast<std::int64_t>(static_cast<double>(head_dim) * part);
+  };
+  std::size_t full = 0;
+  while (full + 1 < model.layers.size() && model.layers[full].attention == "sliding") ++full;
+  model.rotary_dim = turned(model.head_dim, full);
+  HeadOptions windowed = model.own_heads();
+  const auto take = [&](const char* key, std::int64_t& size) {
+    size = other.integer(key, kForeignSize).value_or(size);
+  };
+  take("num_attention_heads", windowed.num_attention_heads);
+  take("num_attention_groups", windowed.num_query_groups);
+  take("head_dim", windowed.head_dim);
+  windowed.value_head_dim = windowed.head_dim;
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    HeadOptions heads = model.layers[i].attention == "sliding" ? windowed : model.own_heads();
+    heads.rotary_dim = turned(heads.head_dim, i);
+    model.layers[i].heads = model.heads_of_layer(heads);
+  }
+}
+
 void read_step(ForeignObject& config, HfModel& model) {
   model.key_value_heads =
       config.integer("num_attention_groups", kForeignDegree).value_or(model.key_value_heads);
@@ -93,10 +121,8 @@ void read_step(ForeignObject& config, HfModel& model) {
   }
   read_step_router(config, model.router);
   model.dense_prediction = true;
-  if (const auto* parts = list_at(config, "partial_rotary_factors")) {
-    model.rotary_dim =
-        static_cast<std::int64_t>(static_cast<double>(model.head_dim) * value_of_layer(*parts, 0));
-  }
+  model.head_gate = config.truth("use_head_wise_attn_gate").value_or(false);
+  read_heads(config, model);
 }
 
 std::int64_t sliding_layers(const HfModel& model) {
@@ -104,39 +130,7 @@ std::int64_t sliding_layers(const HfModel& model) {
                        [](const HfLayer& layer) { return layer.attention == "sliding"; });
 }
 
-// Query heads of sliding layers.
-std::int64_t sliding_heads(ForeignObject& config, const HfModel& model) {
-  return config.inner("attention_other_setting")
-      .integer("num_attention_heads", kForeignDegree)
-      .value_or(model.heads);
-}
-
-void add_heads_limits(ForeignObject& config, const HfModel& model, std::vector<std::string>& list) {
-  const std::int64_t sliding = sliding_layers(model);
-  const std::int64_t heads = sliding_heads(config, model);
-  if (config.truth("use_head_wise_attn_gate").value_or(false)) {
-    const std::int64_t gates = (model.num_layers - sliding) * model.heads + sliding * heads;
-    list.push_back(fmt::format(
-        "use_head_wise_attn_gate: one gate for each head of attention, {} parameters in all",
-        gates * model.hidden));
-  }
-  ForeignObject other = config.inner("attention_other_setting");
-  const std::int64_t groups =
-      other.integer("num_attention_groups", kForeignDegree).value_or(model.key_value_heads);
-  const std::int64_t size = other.integer("head_dim", kForeignSize).value_or(model.head_dim);
-  if (heads == model.heads && groups == model.key_value_heads && size == model.head_dim) return;
-  const std::int64_t more =
-      2 * model.hidden *
-      ((heads + groups) * size - (model.heads + model.key_value_heads) * model.head_dim);
-  list.push_back(fmt::format(
-      "attention_other_setting: {} of {} layers have {} heads, {} of keys, of {} elements (the "
-      "others {}, {} and {}), {} more parameters in all",
-      sliding, model.num_layers, heads, groups, size, model.heads, model.key_value_heads,
-      model.head_dim, sliding * more));
-}
-
 void add_step_limits(ForeignObject& config, const HfModel& model, std::vector<std::string>& list) {
-  add_heads_limits(config, model, list);
   for (const char* key : {"swiglu_limits", "swiglu_limits_shared"}) {
     const auto* limits = list_at(config, key);
     if (limits == nullptr) continue;
@@ -147,18 +141,6 @@ void add_step_limits(ForeignObject& config, const HfModel& model, std::vector<st
     if (clamped == 0) continue;
     list.push_back(fmt::format("{}: a clamped SwiGLU in {} of {} layers, which costs nothing", key,
                                clamped, model.num_layers));
-  }
-  if (const auto* parts = list_at(config, "partial_rotary_factors")) {
-    std::int64_t others = 0;
-    for (std::int64_t i = 1; i < model.num_layers; ++i) {
-      if (value_of_layer(*parts, i) != value_of_layer(*parts, 0)) ++others;
-    }
-    if (others > 0) {
-      list.push_back(fmt::format(
-          "partial_rotary_factors: rotary positions of another part of a head than in the first "
-          "layer, in {} of {} layers",
-          others, model.num_layers));
-    }
   }
   const char* const score = to_string(model.router.score);
   for (const char* key : {"moe_router_activation", "scoring_func"}) {

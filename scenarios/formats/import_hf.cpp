@@ -119,6 +119,9 @@ void write_heads(ForeignObject& config, const HfModel& model, Import& import) {
     take_under(config, {"head_dim", "attention_head_dim"}, "model.head_dim", model.head_dim,
                import);
   }
+  if (model.value_dim > 0 && model.value_dim != model.head_dim) {
+    take_under(config, {"v_head_dim"}, "model.value_head_dim", model.value_dim, import);
+  }
 }
 
 // Depths of multi-token prediction, under the names of DeepSeek-V3, Qwen3-Next and MiniMax-M2.
@@ -181,8 +184,10 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
   import.ignore({"max_position_embeddings", std::to_string(model.positions)},
                 "rotary positions have no table");
   take_under(config, {"tie_word_embeddings"}, "model.tied_embeddings", model.tied, import);
-  take_under(config, {"layer_norm_epsilon", "rms_norm_eps", "layer_norm_eps", "norm_eps"},
-             "model.norm_epsilon", model.norm_epsilon, import);
+  take_under(
+      config,
+      {"layer_norm_epsilon", "rms_norm_eps", "layer_norm_eps", "norm_eps", "layernorm_epsilon"},
+      "model.norm_epsilon", model.norm_epsilon, import);
   if (model.turns()) {
     take_under(config, {"rope_theta", "rope_parameters"}, "model.rope_theta", model.rope_theta,
                import);
@@ -212,6 +217,15 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
                                    ? config.at("attn_output_gate")
                                    : ForeignValue{"model_type", model.model_type};
     import.derive(cause, "model.attention_output_gate", true);
+  }
+  if (model.head_gate) {
+    import.derive(config.at("use_head_wise_attn_gate"), "model.attention_head_gate", true);
+  }
+  if (model.value_norm) {
+    import.derive({"model_type", model.model_type}, "model.value_norm", true);
+  }
+  if (model.value_scale != 1.0) {
+    import.take(config.at("attention_value_scale"), "model.value_scale", model.value_scale);
   }
   if (model.num_experts > 0) write_hf_experts(config, model, import);
   if (family.linear != Mixer::none) write_hf_linear(config, model, import);

@@ -139,11 +139,7 @@ void import_experts(MegatronArguments& arguments, std::int64_t dense_width, Impo
   import_shared_experts(arguments, import);
   import_router(arguments, import, limits);
   warn_of_expert_work(arguments, import);
-  // LatentMoE of Megatron-Core: a projection of the stream to l and one back, and experts of l.
-  if (const auto latent = arguments.integer("moe_latent_size", kForeignSize)) {
-    limits.push_back(
-        fmt::format("moe_latent_size {}: experts on a narrower, projected state", *latent));
-  }
+  take_integer(arguments, megatron::kExpertLatent, kForeignSize, import);
 }
 
 // Tensor-parallel ranks that are more than key and value heads have copies of these here.

@@ -38,6 +38,7 @@ inline constexpr NamePair kUntied = {"untie_embeddings_and_output_weights",
 inline constexpr NamePair kExperts = {"num_experts", "model.num_experts"};
 inline constexpr NamePair kTopK = {"moe_router_topk", "model.num_experts_per_token"};
 inline constexpr NamePair kExpertFfn = {"moe_ffn_hidden_size", "model.moe_ffn_hidden_size"};
+inline constexpr NamePair kExpertLatent = {"moe_latent_size", "model.moe_latent_size"};
 inline constexpr NamePair kSharedFfn = {"moe_shared_expert_intermediate_size",
                                         "model.moe_shared_ffn_hidden_size"};
 

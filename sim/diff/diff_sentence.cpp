@@ -39,6 +39,8 @@ constexpr std::array kShape = {
     Trait{"model.query_key_value_bias", "biases of queries, keys and values ", ""},
     Trait{"model.attention_out_bias", "bias of attention's output ", ""},
     Trait{"model.attention_output_gate", "gate of attention's output ", ""},
+    Trait{"model.attention_head_gate", "gate of each head ", ""},
+    Trait{"model.value_norm", "norm of values ", ""},
     Trait{"model.activation", "activation ", ""},
     Trait{"model.norm_placement", "norm placement ", ""},
     Trait{"model.parallel_block", "parallel block ", ""},
@@ -53,6 +55,7 @@ constexpr Trait kSeqLen = {"model.seq_len", "sequence length ", ""};
 constexpr std::array kRest = {
     Trait{"model.num_experts_per_token", "", " experts per token"},
     Trait{"model.moe_ffn_hidden_size", "width of experts ", ""},
+    Trait{"model.moe_latent_size", "latents of experts ", ""},
     Trait{"model.moe_shared_ffn_hidden_size", "width of the shared expert ", ""},
     Trait{"model.moe_router_score", "router scores ", ""},
     Trait{"model.vocab_size", "vocabulary ", ""},

@@ -99,6 +99,7 @@ MoeOptions moe_options_of(const ModelSpec& model) {
   if (moe.num_experts == 0) return moe;
   moe.experts_per_token = model.num_experts_per_token;
   moe.ffn_hidden_size = model.moe_ffn_hidden_size;
+  moe.latent_size = model.moe_latent_size;
   moe.has_expert_bias = model.moe_expert_bias;
   moe.shared_ffn_hidden_size = model.moe_shared_ffn_hidden_size;
   moe.has_shared_gate = model.moe_shared_gate;
@@ -140,7 +141,8 @@ std::vector<LayerOptions> layers_of(const ModelSpec& model) {
                       .has_rotary = layer.rotary,
                       .rope_theta = layer.rope_theta,
                       .has_sinks = layer.sinks,
-                      .feed_forward = layer.feed_forward});
+                      .feed_forward = layer.feed_forward,
+                      .heads = layer.heads});
   }
   return layers;
 }
@@ -172,6 +174,9 @@ ModelOptions model_options_of(const Scenario& scenario, const Software* software
   options.query_key_value_bias = model.query_key_value_bias;
   options.attention_out_bias = model.attention_out_bias;
   options.attention_output_gate = model.attention_output_gate;
+  options.attention_head_gate = model.attention_head_gate;
+  options.value_norm = model.value_norm;
+  options.value_scale = model.value_scale;
   options.attention_scale = model.attention_scale;
   options.attention_logit_cap = model.attention_logit_cap;
   options.final_logit_cap = model.final_logit_cap;

@@ -261,12 +261,12 @@ std::int64_t expert_floor(const Experiment& base, const LayerKey& key, double pa
   if (m.num_experts == 0 || m.moe_capacity_factor > 0.0) return 0;
   constexpr double kFlopsPerWeight = 2.0;
   const double matrices = base.options().model.activation.is_gated() ? 3.0 : 2.0;
-  const auto width = static_cast<double>(m.num_experts_per_token * m.moe_ffn_hidden_size +
-                                         m.moe_shared_ffn_hidden_size);
+  const std::int64_t row = base.options().model.moe.row_size(m.hidden_size);
+  const auto weights = static_cast<double>(m.num_experts_per_token * m.moe_ffn_hidden_size * row +
+                                           m.moe_shared_ffn_hidden_size * m.hidden_size);
   const double tokens =
       static_cast<double>(key.micro_batch_size * m.seq_len) / static_cast<double>(key.cp * key.tp);
-  const double flops =
-      kFlopsPerWeight * matrices * tokens * width * static_cast<double>(m.hidden_size) * passes;
+  const double flops = kFlopsPerWeight * matrices * tokens * weights * passes;
   constexpr double kPicoseconds = 1e12;
   const double peak = base.cluster().device.peak(base.options().model.dtype);
   return static_cast<std::int64_t>(flops / peak * kPicoseconds);

@@ -67,9 +67,17 @@ class Enumeration {
   // Whether tp divides every tensor that tensor parallelism splits.
   [[nodiscard]] bool splits_tensors(std::int64_t tp) const {
     const ModelSpec& m = base_.model;
-    return m.num_attention_heads % tp == 0 && m.divides_groups(tp) && m.ffn_hidden_size % tp == 0 &&
+    return divides_heads(tp) && m.ffn_hidden_size % tp == 0 &&
            (m.num_experts == 0 || m.moe_shared_ffn_hidden_size % tp == 0) &&
            divides_mixers(m, tp, 1);
+  }
+
+  // Whether it divides the heads of all layers, or is a multiple of those of keys.
+  [[nodiscard]] bool divides_heads(std::int64_t tp) const {
+    return base_.model.divides_groups(tp) &&
+           std::ranges::all_of(base_.model.kinds_of_heads(), [&](const HeadOptions& heads) {
+             return heads.num_attention_heads % tp == 0;
+           });
   }
 
   [[nodiscard]] bool cuts_sequence(std::int64_t cp, std::int64_t tp) const {

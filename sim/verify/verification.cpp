@@ -37,7 +37,7 @@ SumRoundings more_roundings_of(const ParallelOptions& options) {
   // Ranks that exchange heads attend to whole samples. Ranks with copies of a key and value head
   // have some of the queries that share it.
   const int shares = mesh.cp / ulysses_size(model.context_attention, mesh.cp, model.ulysses_degree);
-  const int copies = model.group_copies(mesh.tp);
+  const int copies = model.most_group_copies(mesh.tp);
   if (shares * copies > 1) {
     more.query_shares = (roundings_of_sum(shares * copies) - 1.0) / 2.0;
   }

@@ -22,6 +22,7 @@ ExpertFeedForward::ExpertFeedForward(const ModelOptions& options)
 void ExpertFeedForward::add_parameters(ParameterTable& table, const std::string& name,
                                        int block) const {
   experts_.add_router(table, name + ".router");
+  experts_.add_latents(table, name);
   if (has_shared_) shared_.add_parameters(table, name, block);
   if (has_gate_) {
     table.add(name + ".shared_experts.out_gate", {1, hidden_size_}, {Init::Kind::bell, kInitScale});

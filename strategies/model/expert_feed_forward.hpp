@@ -9,9 +9,9 @@
 #include "strategies/model/expert_layer.hpp"
 #include "strategies/model/make_model.hpp"
 
-// The feed-forward of a block with experts. The router comes first, then the shared experts, which
-// are one gated MLP, if there are any, and their gate; the routed experts, a unit of their own,
-// come last.
+// The feed-forward of a block with experts. The router comes first, then the projections of latents
+// and the shared experts, which are one gated MLP, if there are any, and their gate; the routed
+// experts, a unit of their own, come last.
 namespace shardsim {
 
 class ExpertFeedForward final : public Branch {
@@ -49,7 +49,7 @@ class ExpertFeedForward final : public Branch {
   [[nodiscard]] std::span<Tensor> of_layer(std::span<Tensor> kept) const {
     return own(kept).first(ExpertLayer::num_kept);
   }
-  [[nodiscard]] int first_shared() const { return experts_.router_size(); }
+  [[nodiscard]] int first_shared() const { return experts_.outer_size(); }
   [[nodiscard]] int shared_gate() const { return first_shared() + shared_.num_parameters(); }
 
   ExpertLayer experts_;

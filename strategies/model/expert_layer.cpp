@@ -69,9 +69,10 @@ void ExpertLayer::add_experts(ParameterTable& table, const std::string& name) co
                       moe_.expert_parallel);
   };
   const std::int64_t f = moe_.ffn_hidden_size;
-  if (activation_.is_gated()) add(".gate", f, hidden_size_);
-  add(".up", f, hidden_size_);
-  add(".down", hidden_size_, f);
+  const std::int64_t width = moe_.row_size(hidden_size_);
+  if (activation_.is_gated()) add(".gate", f, width);
+  add(".up", f, width);
+  add(".down", width, f);
 }
 
 Tensor ExpertLayer::apply_expert(const Pass& pass, int k, const Tensor& x,
@@ -122,8 +123,9 @@ ExpertLayer::Dispatched ExpertLayer::dispatch(const Pass& pass, const Places& pl
       moe_.drops_tokens() ? planner_.equal(groups * capacity_of(rows, groups)) : demand;
   kept[order] = order_rows(pass, kept[chosen]);
   kept[sizes] = sizes_of(pass, *dispatched.counts);
-  Tensor sent = permute_tokens(pass.runtime, x, kept[order], moe_.experts_per_token,
-                               moe_.router.weighs_input ? kept[gates] : Tensor());
+  Tensor sent =
+      permute_tokens(pass.runtime, rows_of(pass, places, x, kept), kept[order],
+                     moe_.experts_per_token, moe_.router.weighs_input ? kept[gates] : Tensor());
   dispatched.rows = is_shared(pass)
                         ? pass.parallel.expert->dispatch(pass.runtime, std::move(sent),
                                                          *dispatched.counts, "expert tokens")
@@ -151,11 +153,17 @@ Tensor ExpertLayer::finish(const Pass& pass, const Places& places, Dispatched di
     made = regroup_rows(runtime, made, counts.received, group_of(pass).size, false);
     made = pass.parallel.expert->combine(runtime, std::move(made), counts, "expert outputs").take();
   }
+  const Shape combined = with_last(shape, moe_.row_size(hidden_size_));
+  Tensor y;
   if (moe_.router.weighs_input) {
-    return sum_rows(runtime, made, kept[order], moe_.experts_per_token, shape);
+    y = sum_rows(runtime, made, kept[order], moe_.experts_per_token, combined);
+  } else {
+    kept[output] = std::move(made);
+    y = combine_rows(runtime, kept[output], kept[order], kept[gates], combined);
   }
-  kept[output] = std::move(made);
-  return combine_rows(runtime, kept[output], kept[order], kept[gates], shape);
+  if (!moe_.has_latent()) return y;
+  kept[latent_output] = std::move(y);
+  return apply_linear(pass, latent_up(places), kept[latent_output]);  // (..., h)
 }
 
 Tensor ExpertLayer::backward(const Pass& pass, const Places& places, const Tensor& dy,
@@ -172,13 +180,13 @@ Tensor ExpertLayer::backward(const Pass& pass, const Places& places, const Tenso
   if (pass.parallel.router_biases != nullptr) {
     pass.parallel.router_biases->add_loads(runtime, pass.block, kept[chosen]);
   }
-  Tensor d;
+  Tensor d = backward_latent_up(pass, places, dy, kept);
   Tensor gate_gradient;
   if (moe_.router.weighs_input) {
-    d = sum_rows_backward(runtime, dy, kept[order], moe_.experts_per_token);
+    d = sum_rows_backward(runtime, d, kept[order], moe_.experts_per_token);
   } else {
     CombineGradient gradient =
-        combine_rows_backward(runtime, dy, kept[output], kept[order], kept[gates]);
+        combine_rows_backward(runtime, d, kept[output], kept[order], kept[gates]);
     d = std::move(gradient.rows);
     gate_gradient = std::move(gradient.gates);
   }
@@ -196,12 +204,15 @@ Tensor ExpertLayer::backward(const Pass& pass, const Places& places, const Tenso
             ->combine(runtime, std::exchange(d, Tensor()), *counts, "expert token gradients")
             .take();
   }
-  Tensor dx = permute_tokens_backward(runtime, d, kept[order], moe_.experts_per_token, x.shape(),
+  Tensor dx = permute_tokens_backward(runtime, d, kept[order], moe_.experts_per_token,
+                                      with_last(x.shape(), moe_.row_size(hidden_size_)),
                                       moe_.router.weighs_input ? kept[gates] : Tensor());
   if (moe_.router.weighs_input) {
-    gate_gradient = permute_tokens_backward_gates(runtime, d, x, kept[order], kept[gates]);
+    const Tensor& read = moe_.has_latent() ? kept[latent_input] : x;
+    gate_gradient = permute_tokens_backward_gates(runtime, d, read, kept[order], kept[gates]);
   }
   d = {};
+  if (moe_.has_latent()) dx = backward_latent_down(pass, places, dx, x, kept);
   return backward_router(pass, places, gate_gradient, x, std::move(dx), kept);
 }
 

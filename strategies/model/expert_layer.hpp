@@ -15,7 +15,9 @@
 
 // The routed experts of a block: each token passes k of E gated MLPs, weighed by its gates. On one
 // device rows are sorted by expert; with expert parallelism they also travel to the rank that has
-// the expert and back.
+// the expert and back. Experts may work on latents, l elements per token: W_1 x is what travels and
+// is combined, and W_2 of that is the output. The router reads x. Both are whole on every rank.
+// Source: Megatron-LM, moe_layer.py, fc1_latent_proj and fc2_latent_proj.
 namespace shardsim {
 
 /// The question that a layer asks Runtime::decide once in every forward, unless its routing is
@@ -42,11 +44,14 @@ class ExpertLayer {
     gate,
     up,
     activated,
-    output,  ///< Rows that came back.
+    output,         ///< Rows that came back.
+    latent_input,   ///< W_1 x, for weights that are on the input.
+    latent_output,  ///< W_2 reads it.
     num_kept
   };
-  /// The block's parameters: the router, and the first of the experts', whose gate, if they have
-  /// one, up and down follow each other. Biases stand behind their weights.
+  /// The block's parameters: the router, W_1 and W_2 if there are latents, and the first of the
+  /// experts', whose gate, if they have one, up and down follow each other. Biases stand behind
+  /// their weights.
   struct Places {
     int router = 0;
     int experts = 0;
@@ -54,8 +59,10 @@ class ExpertLayer {
 
   explicit ExpertLayer(const ModelOptions& options);
 
-  /// Parameters of the router.
-  [[nodiscard]] int router_size() const { return moe_.router.has_logit_bias ? 2 : 1; }
+  /// Parameters of the router and of latents.
+  [[nodiscard]] int outer_size() const { return router_size() + (moe_.has_latent() ? 2 : 0); }
+  /// Those of latents are "`name`.latents.down" and ".up".
+  void add_latents(ParameterTable& table, const std::string& name) const;
   void add_router(ParameterTable& table, const std::string& name) const;
   void add_experts(ParameterTable& table, const std::string& name) const;
 
@@ -75,6 +82,21 @@ class ExpertLayer {
                                 const Tensor& x, std::span<Tensor> kept) const;
 
  private:
+  [[nodiscard]] int router_size() const { return moe_.router.has_logit_bias ? 2 : 1; }
+  // W_1 and W_2.
+  [[nodiscard]] int latent_down(const Places& places) const {
+    return places.router + router_size();
+  }
+  [[nodiscard]] int latent_up(const Places& places) const { return latent_down(places) + 1; }
+  // The rows that experts read, one for each token: x, or its latent.
+  [[nodiscard]] Tensor rows_of(const Pass& pass, const Places& places, const Tensor& x,
+                               std::span<Tensor> kept) const;
+  // From the gradient of the layer's output to that of the sum over a token's experts.
+  [[nodiscard]] Tensor backward_latent_up(const Pass& pass, const Places& places, const Tensor& dy,
+                                          std::span<Tensor> kept) const;
+  // From the gradient of the rows that experts read to that of x.
+  [[nodiscard]] Tensor backward_latent_down(const Pass& pass, const Places& places, const Tensor& d,
+                                            const Tensor& x, std::span<Tensor> kept) const;
   using Counts = std::shared_ptr<const ExpertCounts>;
   [[nodiscard]] Counts count_tokens(const Pass& pass, const Tensor& chosen) const;
   [[nodiscard]] Counts decide_tokens(const Pass& pass, const Tensor& sent, const Tensor& received,

@@ -124,4 +124,34 @@ Tensor gated_norm_backward(Runtime& runtime, const GatedNorm& norm, const Tensor
   return d_o;
 }
 
+Tensor silu_gate_forward(Runtime& runtime, const Tensor& o, const Columns& z) {
+  require_columns("gate", "number of elements of z", z, num_rows(o), last_dim(o));
+  Tensor y = new_activation(runtime, o.shape(), o.dtype());
+  const std::int64_t bytes = o.num_bytes() + z.num_bytes() + y.num_bytes();
+  runtime.compute(memory_op("silu_gate", o.dtype(), bytes, KernelFamily::activation), [&] {
+    const std::int64_t n = last_dim(o);
+    for (std::int64_t i = 0; i < o.numel(); ++i) y.set(i, o.get(i) * silu(z.get(i / n, i % n)));
+  });
+  return y;
+}
+
+Tensor silu_gate_backward(Runtime& runtime, const Tensor& o, const Columns& z, const Tensor& dy,
+                          const Columns& dz) {
+  const std::int64_t n = last_dim(o);
+  require_columns("gate backward", "number of elements of dz", dz, num_rows(o), n);
+  require_size("gate backward", "number of elements of dy", dy.numel(), o.numel());
+  Tensor d_o = new_activation(runtime, o.shape(), o.dtype());
+  const std::int64_t bytes =
+      o.num_bytes() + z.num_bytes() + dy.num_bytes() + d_o.num_bytes() + dz.num_bytes();
+  const KernelFamily family = KernelFamily::activation_backward;
+  runtime.compute(memory_op("silu_gate_backward", o.dtype(), bytes, family), [&] {
+    for (std::int64_t i = 0; i < o.numel(); ++i) {
+      const double gate = z.get(i / n, i % n);
+      d_o.set(i, dy.get(i) * silu(gate));
+      dz.set(i / n, i % n, dy.get(i) * o.get(i) * silu_slope(gate));
+    }
+  });
+  return d_o;
+}
+
 }  // namespace shardsim

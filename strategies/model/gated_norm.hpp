@@ -30,4 +30,10 @@ struct GatedNormOutput {
                                          const Tensor& dy, const Columns& dz,
                                          const Tensor& weight_gradient);
 
+/// y = o silu(z), in o's shape: the gate without a norm, as Falcon-H1 has it.
+[[nodiscard]] Tensor silu_gate_forward(Runtime& runtime, const Tensor& o, const Columns& z);
+/// Returns do. Writes dz.
+[[nodiscard]] Tensor silu_gate_backward(Runtime& runtime, const Tensor& o, const Columns& z,
+                                        const Tensor& dy, const Columns& dz);
+
 }  // namespace shardsim

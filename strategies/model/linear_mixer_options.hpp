@@ -24,6 +24,7 @@ struct MambaOptions {
   std::int64_t state_size = 0;    ///< N
   std::int64_t conv_kernel = 4;   ///< Positions that the convolution reads.
   std::int64_t chunk_size = 128;  ///< C; what is computed does not depend on it.
+  bool has_norm = true;           ///< Behind the gate of what the scan returns.
 
   friend bool operator==(const MambaOptions&, const MambaOptions&) = default;
 };

@@ -36,7 +36,9 @@ void require_latent(const ModelOptions& o) {
   const bool has_sinks = std::any_of(o.layers.begin(), o.layers.end(),
                                      [](const LayerOptions& layer) { return layer.has_sinks; });
   const bool has_more = o.query_key_norm != QueryKeyNorm::none || o.query_key_value_bias ||
-                        o.attention_out_bias || o.attention_output_gate || has_sinks;
+                        o.attention_out_bias || o.attention_output_gate || o.attention_head_gate ||
+                        o.value_norm || o.value_scale != 1.0 || has_sinks ||
+                        o.mixes_by(Mixer::attention_mamba);
   if (!has_more && o.num_query_groups == o.num_attention_heads) return;
   throw UsageError("E0649",
                    "latent attention has one key per query, and no biases, gates, sinks or norms "
@@ -44,9 +46,50 @@ void require_latent(const ModelOptions& o) {
                    "leave these out, or set kv_lora_rank to 0");
 }
 
-std::shared_ptr<const Branch> make_attention(const ModelOptions& options) {
-  if (options.is_latent()) return std::make_shared<LatentAttention>(options);
-  return std::make_shared<RotaryAttention>(options);
+// Attention of each block: one for all with the same heads.
+class Attentions {
+ public:
+  explicit Attentions(const ModelOptions& options) : options_(options) {}
+
+  std::shared_ptr<const RegionBranch> of(int block) {
+    const HeadOptions heads = options_.layer(block).heads;
+    const auto made = std::find_if(made_.begin(), made_.end(),
+                                   [&](const auto& each) { return each.first == heads; });
+    if (made != made_.end()) return made->second;
+    return made_.emplace_back(heads, make(block, heads)).second;
+  }
+
+ private:
+  [[nodiscard]] std::shared_ptr<const RegionBranch> make(int block,
+                                                         const HeadOptions& heads) const {
+    if (options_.is_latent()) return std::make_shared<LatentAttention>(options_);
+    return std::make_shared<RotaryAttention>(options_.with_heads_of(block), heads.keys_are_values);
+  }
+
+  const ModelOptions& options_;
+  std::vector<std::pair<HeadOptions, std::shared_ptr<const RegionBranch>>> made_;
+};
+
+// Heads are the model's, or a block's own.
+void require_heads(const ModelOptions& options) {
+  require_transformer(options);
+  const std::int64_t turned = options.rotary_size();
+  if (turned >= 0 && turned <= options.head_size() && turned % 2 == 0) return;
+  throw UsageError("E0627",
+                   concat("rotary positions turn pairs of elements, but ", turned, " of the ",
+                          options.head_size(), " of a head"),
+                   "choose rotary_dim, head_dim, or hidden_size / num_attention_heads, even");
+}
+
+void require_all_heads(const ModelOptions& options) {
+  require_heads(options);
+  const LayerOptions* before = nullptr;
+  for (int block = 0; block < static_cast<int>(options.layers.size()); ++block) {
+    const LayerOptions& layer = options.layers[to_size(block)];
+    const bool is_known = before != nullptr && before->heads == layer.heads;
+    if (!is_known && layer.heads != HeadOptions{}) require_heads(options.with_heads_of(block));
+    before = &layer;
+  }
 }
 
 NormForm norm_form(const ModelOptions& options) {
@@ -62,6 +105,10 @@ void require_shape(const ModelOptions& options) {
                      concat("queries are to grow by ", temperature.scale, " times a logarithm of ",
                             "runs of ", temperature.floor, " positions"),
                      "choose a scale of 0, for none, or more, and a floor of 1 or more");
+  }
+  if (options.attention_output_gate && options.attention_head_gate) {
+    throw UsageError("E0629", "attention has a gate for each element, and one for each head",
+                     "switch attention_output_gate or attention_head_gate off");
   }
   if (options.activation.kind == Activation::relu) {
     throw UsageError("E0629", "family llama has no feed-forward with a plain ReLU",
@@ -102,18 +149,11 @@ void require_shape(const ModelOptions& options) {
 }  // namespace
 
 std::unique_ptr<Model> make_llama(const ModelOptions& options) {
-  require_transformer(options);
+  require_all_heads(options);
   if (options.is_latent()) require_latent(options);
   require_linear_mixers(options);
-  const std::int64_t turned = options.rotary_size();
-  if (turned < 0 || turned > options.head_size() || turned % 2 != 0) {
-    throw UsageError("E0627",
-                     concat("rotary positions turn pairs of elements, but ", turned, " of the ",
-                            options.head_size(), " of a head"),
-                     "choose rotary_dim, head_dim, or hidden_size / num_attention_heads, even");
-  }
   require_shape(options);
-  const std::shared_ptr<const Branch> attention = make_attention(options);
+  Attentions attentions(options);
   const auto delta_net = std::make_shared<GatedDeltaNet>(options);
   const auto mamba = std::make_shared<MambaMixer>(options);
   const auto dense = std::make_shared<DenseMlp>(
@@ -124,12 +164,15 @@ std::unique_ptr<Model> make_llama(const ModelOptions& options) {
     TransformerBlock::Branches& branches = parts.blocks.emplace_back();
     if (options.parallel_block) {
       branches.push_back(std::make_shared<SharedRegion>(
-          "parallel", SharedRegion::Members{std::make_shared<RotaryAttention>(options), dense},
-          block));
+          "parallel", SharedRegion::Members{attentions.of(block), dense}, block));
       continue;
     }
     const LayerOptions layer = options.layer(block);
-    if (layer.mixer == Mixer::attention) branches.push_back(attention);
+    if (layer.mixer == Mixer::attention_mamba) {
+      branches.push_back(std::make_shared<SharedRegion>(
+          "mixers", SharedRegion::Members{attentions.of(block), mamba}, block));
+    }
+    if (layer.mixer == Mixer::attention) branches.push_back(attentions.of(block));
     if (layer.mixer == Mixer::delta_net) branches.push_back(delta_net);
     if (layer.mixer == Mixer::mamba) branches.push_back(mamba);
     if (options.has_experts(block)) {

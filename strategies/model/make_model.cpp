@@ -154,6 +154,31 @@ void refuse_context(const ModelContext& context, bool has_end, const char* code,
 
 namespace {
 
+// The rest of what heads must be is as for the model's: see make_llama.
+void require_own_heads(const ModelOptions& options, std::size_t layer) {
+  const HeadOptions& own = options.layers[layer].heads;
+  if (own == HeadOptions{}) return;
+  const bool is_attention = has_mixer(options.layers[layer].mixer, Mixer::attention);
+  if (options.family != "llama" || options.is_latent() || !is_attention) {
+    throw UsageError(
+        "E0648",
+        concat("layer ", layer, " has heads of its own, which ",
+               is_attention ? "llamas without latents" : "layers of attention", " alone have"),
+        "leave them out");
+  }
+  const std::int64_t width = own.head_dim > 0 ? own.head_dim : options.head_size();
+  const std::int64_t values = own.value_head_dim > 0 ? own.value_head_dim : width;
+  const bool is_any_negative = own.num_attention_heads < 0 || own.num_query_groups < 0 ||
+                               own.head_dim < 0 || own.value_head_dim < 0 || own.rotary_dim < 0;
+  if (!is_any_negative && (!own.keys_are_values || values == width)) return;
+  throw UsageError(
+      "E0648",
+      concat("layer ", layer, " has ", own.num_attention_heads, " heads, ", own.num_query_groups,
+             " of keys, of ", own.head_dim, " elements, values of ", values, " and ",
+             own.rotary_dim, " that turn", own.keys_are_values ? ", and keys as values" : ""),
+      "give sizes of 0, for the model's, or more; keys that are values are as wide");
+}
+
 void require_layers(const ModelOptions& options) {
   const auto given = static_cast<std::int64_t>(options.layers.size());
   if (given != 0 && given != options.num_layers) {
@@ -171,6 +196,7 @@ void require_layers(const ModelOptions& options) {
       throw UsageError("E0648", concat("layer ", i, " has neither a mixer nor a feed-forward"),
                        "leave the layer out, or give it one of them");
     }
+    require_own_heads(options, i);
     const AttentionMask& mask = options.layers[i].mask;
     const bool has_size =
         mask.reach == AttentionReach::sliding || mask.reach == AttentionReach::chunked;
@@ -182,10 +208,36 @@ void require_layers(const ModelOptions& options) {
 
 }  // namespace
 
+ModelOptions ModelOptions::with_heads_of(int block) const {
+  ModelOptions own = *this;
+  if (layer(block).heads == HeadOptions{}) return own;
+  const HeadOptions heads = layer(block).heads.beside({.num_attention_heads = num_attention_heads,
+                                                       .num_query_groups = num_query_groups,
+                                                       .head_dim = head_size(),
+                                                       .value_head_dim = value_size(),
+                                                       .rotary_dim = rotary_size()});
+  own.num_attention_heads = heads.num_attention_heads;
+  own.num_query_groups = heads.num_query_groups;
+  own.head_dim = heads.head_dim;
+  own.value_head_dim = heads.value_head_dim;
+  own.rotary_dim = heads.rotary_dim;
+  return own;
+}
+
+int ModelOptions::most_group_copies(int t) const {
+  int most = 1;
+  for (int block = 0; block < num_blocks(); ++block) {
+    const std::int64_t own = layer(block).heads.num_query_groups;
+    const std::int64_t groups = own > 0 ? own : num_query_groups;
+    if (family == "llama" && groups < t) most = std::max(most, t / static_cast<int>(groups));
+  }
+  return most;
+}
+
 bool ModelOptions::mixes_by(Mixer mixer) const {
   if (layers.empty()) return mixer == Mixer::attention;
-  return std::ranges::any_of(layers,
-                             [mixer](const LayerOptions& each) { return each.mixer == mixer; });
+  return std::ranges::any_of(
+      layers, [mixer](const LayerOptions& each) { return has_mixer(each.mixer, mixer); });
 }
 
 bool ModelOptions::has_experts(int block) const {

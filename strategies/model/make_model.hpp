@@ -65,6 +65,9 @@ struct ModelOptions {
   bool query_key_value_bias = false;                  ///< llama; gpt2 has it.
   bool attention_out_bias = false;                    ///< llama; gpt2 has it.
   bool attention_output_gate = false;                 ///< llama: see output_gate_forward.
+  bool attention_head_gate = false;                   ///< llama: the same, one for each head.
+  bool value_norm = false;                            ///< llama: each value over its rms.
+  double value_scale = 1.0;                           ///< llama: factor of values.
   double attention_scale = 0.0;                       ///< For scores; 0: 1 / sqrt(head size).
   double attention_logit_cap = 0.0;                   ///< See AttentionShape; 0: none.
   double final_logit_cap = 0.0;                       ///< See soft_cap_forward; 0: none.
@@ -109,6 +112,8 @@ struct ModelOptions {
     const std::int64_t listed = std::min<std::int64_t>(block, num_layers - 1);
     return layers.empty() ? LayerOptions{} : layers.at(static_cast<std::size_t>(listed));
   }
+  /// The same model, with the heads of a block as its own.
+  [[nodiscard]] ModelOptions with_heads_of(int block) const;
   /// Whether some block mixes so.
   [[nodiscard]] bool mixes_by(Mixer mixer) const;
   /// Whether the feed-forward of a block is experts.
@@ -128,6 +133,8 @@ struct ModelOptions {
     if (family != "llama" || num_query_groups >= t) return 1;
     return t / static_cast<int>(num_query_groups);
   }
+  /// The same, of the layer that has the fewest of these heads.
+  [[nodiscard]] int most_group_copies(int t) const;
   /// Whether queries, keys and values come from latents: see LatentAttention.
   [[nodiscard]] bool is_latent() const { return kv_lora_rank > 0; }
   /// Elements of a value, and of what a head attends to. REQUIRES: a transformer.

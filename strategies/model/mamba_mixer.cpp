@@ -86,7 +86,7 @@ void MambaMixer::add_parameters(ParameterTable& table, const std::string& name,
   table.add_split(full + ".a_log", {n}, {Init::Kind::bell, 1.0}, 0, t);
   table.add_split(full + ".dt_bias", {n}, ones, 0, t);
   table.add_split(full + ".d_skip", {n}, ones, 0, t);
-  table.add_split(full + ".norm", {inner}, ones, 0, t);
+  if (sizes_.has_norm) table.add_split(full + ".norm", {inner}, ones, 0, t);
   table.add_split(full + ".wo", {h, inner}, init, 1, t);
 }
 
@@ -125,6 +125,7 @@ Columns MambaMixer::gate_of(const Heads& heads, std::span<Tensor> kept) const {
 
 Tensor MambaMixer::forward_norm(const Heads& heads, const Pass& pass,
                                 std::span<Tensor> kept) const {
+  if (!sizes_.has_norm) return silu_gate_forward(pass.runtime, kept[o], gate_of(heads, kept));
   const GatedNorm gated{pass.weight(norm), heads.inner / heads.groups, options_.norm_epsilon,
                         /*gate_first=*/true};
   GatedNormOutput out = gated_norm_forward(pass.runtime, gated, kept[o], gate_of(heads, kept));
@@ -169,7 +170,10 @@ Tensor MambaMixer::backward_norm(const Heads& heads, const Pass& pass, const Ten
                                  std::span<Tensor> kept, const Tensor& d_in) const {
   Tensor slope;
   Tensor d_o;
-  {
+  if (!sizes_.has_norm) {
+    d_o =
+        silu_gate_backward(pass.runtime, kept[o], gate_of(heads, kept), d, {d_in, 0, heads.inner});
+  } else {
     const GatedNorm gated{pass.weight(norm), heads.inner / heads.groups, options_.norm_epsilon,
                           /*gate_first=*/true};
     slope = gradient_of_sum(pass, norm, gated.weight);
@@ -177,7 +181,7 @@ Tensor MambaMixer::backward_norm(const Heads& heads, const Pass& pass, const Ten
                               d, {d_in, 0, heads.inner}, slope);
   }
   for (const Kept used : {gate, o, statistics}) kept[used] = {};
-  finish_sum(pass, norm, std::move(slope));
+  if (sizes_.has_norm) finish_sum(pass, norm, std::move(slope));
   return d_o;
 }
 

@@ -36,7 +36,9 @@ class MambaMixer final : public RegionBranch {
   [[nodiscard]] std::size_t num_kept() const override { return num_saved; }
   void add_parameters(ParameterTable& table, const std::string& name, int block) const override;
   [[nodiscard]] const char* columns() const override { return "mamba.w_in"; }
-  [[nodiscard]] Row row(const Pass& /*pass*/) const override { return {wo, false, "mamba.wo"}; }
+  [[nodiscard]] Row row(const Pass& /*pass*/) const override {
+    return {sizes_.has_norm ? wo : norm, false, "mamba.wo"};
+  }
   [[nodiscard]] Tensor forward_inside(const Pass& pass, Tensor entered, BranchInput& x,
                                       std::span<Tensor> kept) const override;
   void drop_row_input(std::span<Tensor> kept) const override;
@@ -55,7 +57,7 @@ class MambaMixer final : public RegionBranch {
     a_log,
     dt_bias,
     d_skip,
-    norm,
+    norm,  ///< Without it wo is in its place.
     wo,
   };
   enum Kept : std::size_t {

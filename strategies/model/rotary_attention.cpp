@@ -4,18 +4,30 @@
 #include <span>
 #include <utility>
 
+#include "strategies/model/columns.hpp"
 #include "strategies/model/embedding.hpp"
+#include "strategies/model/head_norm.hpp"
 
 namespace shardsim {
 
-RotaryPlaces::RotaryPlaces(const ModelOptions& options, int block) {
+namespace {
+
+bool has_any_gate(const ModelOptions& options) {
+  return options.attention_output_gate || options.attention_head_gate;
+}
+
+}  // namespace
+
+RotaryPlaces::RotaryPlaces(const ModelOptions& options, int block, bool keys_are_values) {
   int next = 0;
   const auto take = [&next](bool is_there = true) { return is_there ? next++ : next; };
   for (int* const weight : {&wq, &wk, &wv}) {
+    if (weight == &wv && keys_are_values) continue;
     *weight = take();
     take(options.query_key_value_bias);
   }
-  w_gate = take(options.attention_output_gate);
+  if (keys_are_values) wv = wk;
+  w_gate = take(has_any_gate(options));
   const bool has_norms = QueryKeyNorms(options).has_weights();
   norms = take(has_norms);
   take(has_norms);
@@ -23,10 +35,13 @@ RotaryPlaces::RotaryPlaces(const ModelOptions& options, int block) {
   wo = take();
 }
 
-RotaryAttention::RotaryAttention(const ModelOptions& options)
-    : SelfAttention(options, {.has_output_gate = options.attention_output_gate}), norms_(options) {
+RotaryAttention::RotaryAttention(const ModelOptions& options, bool keys_are_values)
+    : SelfAttention(options, {.has_output_gate = has_any_gate(options),
+                              .gates_heads = options.attention_head_gate}),
+      norms_(options),
+      keys_are_values_(keys_are_values) {
   for (int block = 0; block < options.num_blocks(); ++block) {
-    at_.emplace_back(options, block);
+    at_.emplace_back(options, block, keys_are_values);
   }
 }
 
@@ -48,13 +63,16 @@ void RotaryAttention::add_parameters(ParameterTable& table, const std::string& n
   for (const Projection& each : {Projection{'q', a, options_.num_attention_heads},
                                  Projection{'k', k_width, options_.num_query_groups},
                                  Projection{'v', v_width, options_.num_query_groups}}) {
+    if (each.letter == 'v' && keys_are_values_) continue;
     table.add_for_groups(name + ".attention.w" + each.letter, {each.outputs, h}, init, each.heads,
                          t);
     if (!options_.query_key_value_bias) continue;
     table.add_for_groups(name + ".attention.b" + each.letter, {each.outputs}, zeros, each.heads, t);
   }
-  if (options_.attention_output_gate) {
-    table.add_split(name + ".attention.w_gate", {y_width, h}, init, 0, t);
+  if (has_any_gate(options_)) {
+    const std::int64_t gates =
+        options_.attention_head_gate ? options_.num_attention_heads : y_width;
+    table.add_split(name + ".attention.w_gate", {gates, h}, init, 0, t);
   }
   if (norms_.has_weights()) norms_.add_parameters(table, name + ".attention");
   if (options_.layer(block).has_sinks) {
@@ -79,9 +97,9 @@ void RotaryAttention::forward_qkv(const Pass& pass, Tensor entered, BranchInput&
   const RotaryPlaces& here = at(pass);
   kept[q] = apply_projection(pass, here.wq, entered);  // (b, s, a d)
   kept[k] = apply_projection(pass, here.wk, entered);  // (b, s, g d)
-  kept[v] = apply_projection(pass, here.wv, entered);  // (b, s, g d_v)
-  if (options_.attention_output_gate) {
-    kept[output_gate] = apply_linear(pass, here.w_gate, entered);  // (b, s, a d_v)
+  forward_values(pass, entered, kept);
+  if (has_any_gate(options_)) {
+    kept[output_gate] = apply_linear(pass, here.w_gate, entered);  // (b, s, a d_v) or (b, s, a)
   }
   entered = {};
   x.drop_recomputed();
@@ -96,6 +114,33 @@ void RotaryAttention::forward_qkv(const Pass& pass, Tensor entered, BranchInput&
   rotary_forward(pass.runtime, kept[q], rotary(pass), pass.part);
   rotary_forward(pass.runtime, kept[k], rotary(pass), pass.part);
   if (norms_.come_last()) forward_norms(pass, kept);
+}
+
+// Where keys are values these are the same tensor, until one of them changes in place.
+void RotaryAttention::forward_values(const Pass& pass, const Tensor& entered,
+                                     std::span<Tensor> kept) const {
+  const bool changes = options_.value_norm || options_.value_scale != 1.0;
+  const bool turns_alone = has_rotary(pass) && !norms_.come_first();
+  if (!keys_are_values_) {
+    kept[v] = apply_projection(pass, at(pass).wv, entered);
+  } else if (changes || turns_alone) {
+    kept[v] = copy_columns(pass.runtime, all_columns(kept[k]));
+  } else {
+    kept[v] = kept[k];
+  }
+  if (options_.value_scale != 1.0) scale_in_place(pass.runtime, kept[v], options_.value_scale);
+  if (options_.value_norm) {
+    kept[value_statistics] =
+        unit_norm_forward(pass.runtime, kept[v], value_size_, options_.norm_epsilon);
+  }
+}
+
+void RotaryAttention::backward_values(const Pass& pass, Tensor& d, std::span<Tensor> kept) const {
+  if (options_.value_norm) {
+    unit_norm_backward(pass.runtime, kept[v], kept[value_statistics], d);
+    kept[v] = kept[value_statistics] = {};
+  }
+  if (options_.value_scale != 1.0) scale_in_place(pass.runtime, d, options_.value_scale);
 }
 
 void RotaryAttention::forward_norms(const Pass& pass, std::span<Tensor> kept) const {
@@ -123,6 +168,7 @@ void RotaryAttention::backward_norms(const Pass& pass, Qkv& gradients,
 ColumnLinears RotaryAttention::backward_qkv(const Pass& pass, Qkv gradients,
                                             std::span<Tensor> kept) const {
   const RotaryPlaces& here = at(pass);
+  backward_values(pass, gradients[2], kept);
   if (has_rotary(pass)) {
     if (norms_.come_last()) backward_norms(pass, gradients, kept);
     rotary_backward(pass.runtime, gradients[0], rotary(pass), pass.part);
@@ -134,11 +180,15 @@ ColumnLinears RotaryAttention::backward_qkv(const Pass& pass, Qkv gradients,
   const bool has_bias = options_.query_key_value_bias;
   ColumnLinears readers;
   const std::array<int, 3> weights = {here.wq, here.wk, here.wv};
+  if (keys_are_values_) {
+    add_in_place(pass.runtime, std::exchange(gradients[2], Tensor()), gradients[1]);
+  }
   for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
     kept[q + i] = gradients[i];
     readers.add({.k = weights[i], .has_bias = has_bias, .dy = std::move(gradients[i])});
   }
-  if (options_.attention_output_gate) {
+  if (has_any_gate(options_)) {
     readers.add({.k = here.w_gate, .dy = std::move(kept[output_gate])});
   }
   return readers;

@@ -189,6 +189,8 @@ void validate(const MoeOptions& options, std::int64_t layers_with_experts) {
       "let a token pass 1 to " + text(options.num_experts) + " experts");
   require_of_experts(options.ffn_hidden_size >= 1, "ffn_hidden_size", text(options.ffn_hidden_size),
                      "give 1 or more");
+  require_of_experts(options.latent_size >= 0, "latent_size", text(options.latent_size),
+                     "use 0 for none");
   require_of_experts(options.shared_ffn_hidden_size >= 0, "shared_ffn_hidden_size",
                      text(options.shared_ffn_hidden_size), "use 0 for none");
   require_of_experts(!options.has_shared_gate || options.has_shared_experts(), "has_shared_gate",

@@ -63,6 +63,7 @@ struct MoeOptions {
   std::int64_t num_experts = 0;             ///< 0: no experts, the block's MLP is dense.
   std::int64_t experts_per_token = 1;       ///< k
   std::int64_t ffn_hidden_size = 1;         ///< For one expert.
+  std::int64_t latent_size = 0;             ///< Width of what experts read and write; 0: h.
   bool has_expert_bias = false;             ///< On each expert's gate, up and down.
   std::int64_t shared_ffn_hidden_size = 0;  ///< Width of a dense MLP for all; 0: none.
   bool has_shared_gate = false;             ///< Which sigmoid(w . x) weighs, token by token.
@@ -77,6 +78,11 @@ struct MoeOptions {
   int expert_parallel = 1;
 
   [[nodiscard]] bool declares_routing() const { return !routing_row(routing).is_learned(); }
+  [[nodiscard]] bool has_latent() const { return latent_size > 0; }
+  /// Elements of a row that an expert reads, in a model of this width.
+  [[nodiscard]] std::int64_t row_size(std::int64_t hidden_size) const {
+    return has_latent() ? latent_size : hidden_size;
+  }
   [[nodiscard]] bool has_shared_experts() const { return shared_ffn_hidden_size > 0; }
   [[nodiscard]] bool drops_tokens() const { return capacity_factor > 0.0; }
   [[nodiscard]] bool balances_load() const { return auxiliary_loss_coefficient > 0.0; }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "strategies/model/activation.hpp"
+#include "strategies/model/gated_rows.hpp"
 
 namespace shardsim {
 
@@ -11,7 +12,7 @@ Tensor SelfAttention::forward_inside(const Pass& pass, Tensor entered, BranchInp
   forward_qkv(pass, std::move(entered), x, kept);
   attend_to_tokens(pass, kept);
   if (kept[exchanged_qkv].defined()) {
-    kept[v] = {};
+    if (!keeps_values()) kept[v] = {};
     if (!keeps_queries_and_keys()) kept[q] = kept[k] = {};
   }
   return row_input(pass, kept);
@@ -20,14 +21,16 @@ Tensor SelfAttention::forward_inside(const Pass& pass, Tensor entered, BranchInp
 // y, or y times its gate.
 Tensor SelfAttention::row_input(const Pass& pass, std::span<Tensor> kept) const {
   if (!traits_.has_output_gate) return kept[attended];
+  if (traits_.gates_heads) {
+    return gated_rows_forward(pass.runtime, kept[output_gate], by_head(kept[attended]))
+        .view(0, kept[attended].shape());
+  }
   return output_gate_forward(pass.runtime, kept[attended], kept[output_gate]);
 }
 
 ColumnLinears SelfAttention::backward_inside(const Pass& pass, Tensor d,
                                              std::span<Tensor> kept) const {
-  if (traits_.has_output_gate) {
-    kept[output_gate] = output_gate_backward(pass.runtime, kept[attended], kept[output_gate], d);
-  }
+  if (traits_.has_output_gate) backward_gate(pass, d, kept);
   Qkv gradients = allocate_qkv(pass.runtime, d);
   {
     const QkvHeads heads = heads_of(kept.subspan<q, 3>());
@@ -38,9 +41,27 @@ ColumnLinears SelfAttention::backward_inside(const Pass& pass, Tensor d,
   d = {};
   for (const Kept used : {q, k, v, attended, log_sum_exp, exchanged_qkv, exchanged_y, scores}) {
     if (used <= k && keeps_queries_and_keys()) continue;
+    if (used == v && keeps_values()) continue;
     kept[used] = {};
   }
   return backward_qkv(pass, std::move(gradients), kept);
+}
+
+void SelfAttention::backward_gate(const Pass& pass, Tensor& d, std::span<Tensor> kept) const {
+  Tensor& gate = kept[output_gate];
+  if (!traits_.gates_heads) {
+    gate = output_gate_backward(pass.runtime, kept[attended], gate, d);
+    return;
+  }
+  GatedRowsGradient gradient =
+      gated_rows_backward(pass.runtime, gate, by_head(kept[attended]), by_head(d));
+  gate = std::move(gradient.logits);
+  d = gradient.x.view(0, d.shape());
+}
+
+// A row for each head of each token.
+Tensor SelfAttention::by_head(const Tensor& y) const {
+  return y.view(0, {num_rows(y) * heads_, value_size_});
 }
 
 void SelfAttention::attend_to_tokens(const Pass& pass, std::span<Tensor> kept) const {

@@ -48,7 +48,8 @@ class SelfAttention : public RegionBranch {
   /// How the layers lie.
   struct Traits {
     bool fuses_qkv = false;  ///< q, k and v are side by side in the rows of one tensor, kept as q.
-    bool has_output_gate = false;  ///< A sigmoid gates what the row-parallel layer reads.
+    bool has_output_gate = false;  ///< A sigmoid gates what the row-parallel layer reads,
+    bool gates_heads = false;      ///< one for each head, else element by element.
   };
   SelfAttention(const ModelOptions& options, const Traits& traits)
       : options_(options),
@@ -67,6 +68,8 @@ class SelfAttention : public RegionBranch {
                                                    std::span<Tensor> kept) const = 0;
   /// Whether backward_qkv reads q and k.
   [[nodiscard]] virtual bool keeps_queries_and_keys() const { return false; }
+  /// Whether it reads v.
+  [[nodiscard]] virtual bool keeps_values() const { return false; }
   /// Number of the sinks, or -1.
   [[nodiscard]] virtual int sinks(const Pass& /*pass*/) const { return -1; }
 
@@ -83,6 +86,9 @@ class SelfAttention : public RegionBranch {
   // Gradients of q, k and v of the tokens that `d` has.
   [[nodiscard]] Qkv allocate_qkv(Runtime& runtime, const Tensor& d) const;
   [[nodiscard]] QkvHeads heads_of(std::span<const Tensor, 3> qkv) const;
+  [[nodiscard]] Tensor by_head(const Tensor& y) const;
+  // In place of d stands the gradient of y, in place of the gate its own.
+  void backward_gate(const Pass& pass, Tensor& d, std::span<Tensor> kept) const;
   // Memory that a framework keeps for scores.
   [[nodiscard]] Tensor keep_scores(const Pass& pass, const AttentionShape& shape) const;
 

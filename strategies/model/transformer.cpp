@@ -315,7 +315,8 @@ std::int64_t Transformer::model_flops_per_expert_token() const {
   // Gate, up and down of one expert; all blocks with experts are alike.
   const std::int64_t matrices = options_.activation.is_gated() ? 3 : 2;
   if (options_.moe.num_experts == 0) return 0;
-  return checked_product({3, 2, matrices, options_.hidden_size, options_.moe.ffn_hidden_size});
+  return checked_product(
+      {3, 2, matrices, options_.moe.row_size(options_.hidden_size), options_.moe.ffn_hidden_size});
 }
 
 }  // namespace shardsim

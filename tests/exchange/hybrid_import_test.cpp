@@ -205,11 +205,23 @@ TEST_CASE("What Mamba-2 and its layers cannot be here is refused by name", "[exc
                          "multi-token prediction by several layers");
   require_hybrid_refused(std::string(kNemotronSizes) + R"("hybrid_override_pattern": "MEMEMEM",
     "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24,
-    "moe_latent_size": 32)",
-                         "moe_latent_size 32: experts on a narrower, projected state (4096 "
-                         "parameters of projections and 6144 of experts, and " +
-                             std::to_string(2 * (4096 + 2 * 2 * 32 * 24)) +
-                             " FLOPs per token forward, in each of 3 layers)");
+    "moe_shared_expert_intermediate_size": 0, "moe_latent_size": 32, "mlp_bias": true)",
+                         "mlp_bias: biases of the projections of moe_latent_size");
+}
+
+TEST_CASE("Nemotron 3 Super's experts read latents, and its prediction is left out", "[exchange]") {
+  const Imported imported =
+      import_file({"hf", kData + "nemotron-3-super.config.json", "--approximate"});
+  const ModelSpec& model = imported.scenario.model;
+  INFO(imported.printed.err);
+  CHECK(contains(imported.printed.err, "120668707840 parameters"));
+  CHECK(num_parameters(model) == 120'668'707'840 - 40 * 512);
+  CHECK(model.moe_latent_size == 1024);
+  CHECK(model.moe_shared_ffn_hidden_size == 5376);
+  CHECK(contains(imported.printed.err, "multi-token prediction by several layers"));
+  const Printed refused = shardsim({"import", "hf", kData + "nemotron-3-super.config.json"});
+  CHECK(refused.exit_code == 2);
+  CHECK_FALSE(contains(refused.err, "moe_latent_size"));
 }
 
 TEST_CASE("Falcon-H1's layers are refused with the size of Mamba-2 in them", "[exchange]") {
@@ -224,7 +236,8 @@ TEST_CASE("Falcon-H1's layers are refused with the size of Mamba-2 in them", "[e
   constexpr std::int64_t kProjections = 5120 * (2 * 4096 + 2 * 2 * 256 + 32 + 4096);
   constexpr std::int64_t kRest = 5 * (4096 + 2 * 2 * 256) + 3 * 32;
   CHECK(contains(printed.err,
-                 "mamba_d_ssm 4096: attention and Mamba-2 beside each other in a layer (" +
+                 "mamba_d_ssm 4096: attention and Mamba-2 beside each other in a layer, with "
+                 "multipliers within (" +
                      std::to_string(kProjections + kRest) + " parameters of Mamba-2 and " +
                      std::to_string(2 * (kProjections + 2 * 4096 * 256)) +
                      " FLOPs per token forward in each of 72 layers)"));

@@ -22,7 +22,7 @@ namespace {
 
 // a, l, m, -: the mixer; wN: a window; n: without rotary positions; s: sinks; d, e: dense, experts.
 std::string words_of(const ModelSpec& model) {
-  const std::string mixers = "alm-";
+  const std::string mixers = "alm-b";
   const std::string feed_forwards = "?de.";
   std::vector<std::string> words;
   for (const LayerSpec& layer : model.each_layer()) {
@@ -165,6 +165,7 @@ TEST_CASE("Layers and choices of attention go through Megatron-LM's flags and co
         R"("query_key_norm": "weightless", "attention_scale": 0.3)"}) {
     require_return(dense + model);
   }
+  require_return(dense + kSomeExperts + R"(, "moe_latent_size": 24)");
   require_return(dense + kDeltaNet + R"(, "layers": [{"mixer": "delta_net", "repeats": 3},
     {"attention": "sliding", "window_size": 9}], "layers_cycle": true,
     "attention_output_gate": true)");
@@ -221,6 +222,7 @@ TEST_CASE("What Megatron-LM's layers cannot be is said once", "[exchange]") {
       {R"({"attention": "chunked", "chunk_size": 4})", "has no chunked attention"},
       {R"({"rope_theta": 5})", "has one rotary base"},
       {R"({"sinks": true})", "has sinks in all layers or none"},
+      {R"({"head_dim": 32})", "has the same heads in all layers"},
       {R"({"attention": "sliding", "window_size": 4},
           {"attention": "sliding", "window_size": 8})",
        "has one window for all layers"}};
@@ -237,11 +239,10 @@ TEST_CASE("What Megatron-LM's layers cannot be is said once", "[exchange]") {
 TEST_CASE("Megatron-LM's features that no scenario has are refused by name", "[exchange]") {
   const Printed all =
       refused(kRotary + kExperts +
-              "--qk-clip --moe-latent-size 24 --window-size '(5,3)' "
+              "--qk-clip --window-size '(5,3)' "
               "--softmax-type off-by-one --no-rope-freq 3 --experimental-attention-variant dsa");
   for (const char* words :
-       {"qk_clip: weights of queries", "moe_latent_size 24: experts on a narrower",
-        "window_size (5,3)", "softmax_type off-by-one",
+       {"qk_clip: weights of queries", "window_size (5,3)", "softmax_type off-by-one",
         "no_rope_freq 3, which does not divide 7 layers",
         "experimental_attention_variant dsa (here it is gated_delta_net)"}) {
     INFO(words << "\n" << all.err);

@@ -77,6 +77,9 @@ TEST_CASE("Parameters and active ones are the published") {
       {"nemotron-h-56b", {56'324'350'464, 0}},
       {"nemotron-3-nano", {31'577'940'288, 3.58}},
       {"granite-4.0-h-small", {32'207'337'984, 8.80}},
+      {"mimo-v2-flash", {308'778'780'864, 15.45}},
+      {"nemotron-3-super", {120'668'707'840, 12.77}},
+      {"nemotron-3-ultra", {549'308'993'536, 56.06}},
   };
   for (const auto& [name, expected] : published) {
     INFO(name);

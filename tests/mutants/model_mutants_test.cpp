@@ -35,13 +35,16 @@ ModelOptions with_experts() {
 
 std::map<std::string, ModelOptions> models_of_today() {
   std::map<std::string, ModelOptions> models;
-  for (const char* name :
-       with_block_shapes({"llama of today", "llama without norm weights", "latent llama",
-                          "llama with a latent of keys", "llama of wide values", "delta hybrid",
-                          "mamba hybrid", "predicting llama"})) {
+  for (const char* name : with_block_shapes(
+           {"llama of today", "llama without norm weights", "latent llama",
+            "llama with a latent of keys", "llama of wide values", "delta hybrid", "mamba hybrid",
+            "predicting llama", "parallel hybrid", "llama of unlike heads",
+            "llama of keys as values", "llama of normed values", "llama with gates of heads"})) {
     models[name] = small_model(name);
   }
   models["experts"] = with_experts();
+  models["latent experts"] = with_experts();
+  models["latent experts"].moe.latent_size = 3;
   return models;
 }
 
@@ -143,6 +146,14 @@ TEST_CASE("M8, P56: a model with another option than the scenario's is found") {
             [](ModelOptions& o) { o.layers[1].mask.size -= 1; }},
            {"rotary positions where there are none", "llama of today",
             [](ModelOptions& o) { o.layers[1].has_rotary = true; }},
+           {"rotary positions with another layer's base", "llama of unlike heads",
+            [](ModelOptions& o) { o.layers[0].rope_theta = 0.0; }},
+           {"values that are not scaled", "llama of unlike heads",
+            [](ModelOptions& o) { o.value_scale = 1.0; }},
+           {"values that are not normed", "llama of normed values",
+            [](ModelOptions& o) { o.value_norm = false; }},
+           {"all of a wider head turned", "llama of normed values",
+            [](ModelOptions& o) { o.layers[1].heads.rotary_dim = 0; }},
            {"scores that are not capped", "llama of today",
             [](ModelOptions& o) { o.attention_logit_cap = 0.0; }},
            {"routed weights that are not scaled", "experts",

@@ -59,7 +59,8 @@ bool is_sayable(const TodaysModel& model, const ExpertLayout& l) {
 // The hybrid's kinds of layers, one after the other.
 std::string layers_of_hybrid(int count, int number) {
   constexpr std::array kKinds = {R"({"mixer": "delta_net"})", R"({"sinks": true})",
-                                 R"({"attention": "sliding", "window_size": 5, "sinks": true})"};
+                                 R"({"attention": "sliding", "window_size": 5, "sinks": true,
+                                     "num_attention_heads": 8, "keys_are_values": true})"};
   std::string list;
   for (int layer = 0; layer < count; ++layer) {
     list += (layer == 0 ? "" : ", ") + std::string(turn(kKinds, layer + number));

@@ -79,6 +79,41 @@ TEST_CASE("lists of layers that do not fit are refused at their place") {
             .model.num_layers == 2);
 }
 
+TEST_CASE("a layer's own heads stand beside the model's, and its values are as wide as its keys") {
+  const ModelSpec model = loaded(with_layers(R"("head_dim": 6, "value_head_dim": 5,
+        "rotary_dim": 4, "layers": [{}, {"num_attention_heads": 8},
+        {"num_query_groups": 4, "head_dim": 8}, {"keys_are_values": true},
+        {"head_dim": 8, "value_head_dim": 3, "rotary_dim": 2}])"))
+                              .model;
+  const auto heads = [&](std::int64_t layer) { return model.heads_of(model.layer(layer)); };
+  CHECK(heads(0) == HeadOptions{4, 2, 6, 5, 4});
+  CHECK(heads(1) == HeadOptions{8, 2, 6, 5, 4});
+  CHECK(heads(2) == HeadOptions{4, 4, 8, 8, 8});
+  CHECK(heads(3) == HeadOptions{4, 2, 6, 6, 4, true});
+  CHECK(heads(4) == HeadOptions{4, 2, 8, 3, 2});
+  CHECK(model.kinds_of_heads().size() == 5);
+}
+
+TEST_CASE("heads of layers that do not fit are refused at their place") {
+  CHECK(layer_refusal(R"("layers": [{"num_query_groups": 3}])") ==
+        "E0241 /model/layers/0/num_query_groups");
+  CHECK(layer_refusal(R"("layers": [{}, {"num_attention_heads": 5}])") == "E0241 /model/layers/1");
+  CHECK(layer_refusal(R"("layers": [{"rotary_dim": 3}])") == "E0241 /model/layers/0/rotary_dim");
+  CHECK(layer_refusal(R"("layers": [{"rotary_dim": 8}])") == "E0241 /model/layers/0/rotary_dim");
+  CHECK(layer_refusal(R"("layers": [{"keys_are_values": true, "value_head_dim": 5}])") ==
+        "E0241 /model/layers/0/value_head_dim");
+  CHECK(layer_refusal(R"("layers": [{}, {"mixer": "none", "head_dim": 8}])") ==
+        "E0241 /model/layers/1/head_dim");
+  CHECK(layer_refusal(R"("num_layers": 2, "attention_output_gate": true,
+                          "attention_head_gate": true)") == "E0201 /model/attention_head_gate");
+  const Problem split = only_problem_of(
+      with_layers(R"("layers": [{}, {"num_attention_heads": 6, "num_query_groups": 3}])"),
+      {"parallelism.tp=2"});
+  CHECK(split.code == "E0203");
+  CHECK(split.message.find("3 key and value heads of the layers at model.layers[1]") !=
+        std::string::npos);
+}
+
 TEST_CASE("a list says which layers have experts, and counts them") {
   const ModelSpec model = loaded(with_layers(R"("num_layers": 5, "layers_cycle": true,
         "num_experts": 4, "moe_ffn_hidden_size": 16,

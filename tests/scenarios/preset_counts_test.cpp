@@ -43,14 +43,20 @@ std::int64_t count_mamba(const ModelSpec& m) {
   const std::int64_t convolved = inner + 2 * o.num_groups * o.state_size;
   std::int64_t total = m.hidden_size * (inner + convolved + o.num_heads);  // in_proj
   total += o.conv_kernel * convolved + convolved;
-  total += o.num_heads + o.num_heads + o.num_heads + inner;
+  total += o.num_heads + o.num_heads + o.num_heads + (o.has_norm ? inner : 0);
   return total + inner * m.hidden_size;
 }
 
 std::int64_t count_attention(const ModelSpec& m, const LayerSpec& layer) {
   const std::int64_t h = m.hidden_size;
-  const std::int64_t a = m.head_dim * m.num_attention_heads;
-  const std::int64_t kv = m.head_dim * m.num_query_groups;
+  const HeadOptions& own = layer.heads;
+  const std::int64_t heads =
+      own.num_attention_heads > 0 ? own.num_attention_heads : m.num_attention_heads;
+  const std::int64_t groups = own.num_query_groups > 0 ? own.num_query_groups : m.num_query_groups;
+  const std::int64_t head_dim = own.head_dim > 0 ? own.head_dim : m.head_dim;
+  const std::int64_t value_dim = own.head_dim > 0 ? own.head_dim : m.value_head_dim;
+  const std::int64_t a = head_dim * heads;
+  const std::int64_t kv = head_dim * groups;
   std::int64_t total = 0;
   if (m.is_latent()) {
     const std::int64_t q = m.q_lora_rank;
@@ -61,32 +67,36 @@ std::int64_t count_attention(const ModelSpec& m, const LayerSpec& layer) {
     total += (r + m.qk_rope_head_dim) * h + r;           // kv_a and its norm
     total += n * (m.qk_nope_head_dim + m.value_head_dim) * r + h * n * m.value_head_dim;
   } else {
-    total += a * h + kv * h + kv * h + h * a;  // query, key, value, output
+    total += a * h + kv * h + h * value_dim * heads;  // query, key, output
+    if (!own.keys_are_values) total += value_dim * groups * h;
   }
-  if (m.query_key_norm == QueryKeyNorm::per_head) total += m.head_dim + m.head_dim;
+  if (m.query_key_norm == QueryKeyNorm::per_head) total += head_dim + head_dim;
   if (m.query_key_norm == QueryKeyNorm::whole) total += a + kv;
   if (m.query_key_value_bias) total += a + kv + kv;
   if (m.attention_out_bias) total += h;
   if (m.attention_output_gate) total += h * a;
-  if (layer.sinks) total += m.num_attention_heads;
+  if (m.attention_head_gate) total += h * heads;
+  if (layer.sinks) total += heads;
   return total;
 }
 
 // Gate, up and down; a squared ReLU has no gate.
-std::int64_t count_mlp(const ModelSpec& m, std::int64_t width) {
-  const std::int64_t gate = m.activation == Activation::squared_relu ? 0 : m.hidden_size * width;
-  return gate + m.hidden_size * width + width * m.hidden_size;
+std::int64_t count_mlp(const ModelSpec& m, std::int64_t row, std::int64_t width) {
+  const std::int64_t gate = m.activation == Activation::squared_relu ? 0 : row * width;
+  return gate + row * width + width * row;
 }
 
 std::int64_t count_experts(const ModelSpec& m) {
   std::int64_t total = m.num_experts * m.hidden_size;  // router
+  const std::int64_t row = m.moe_latent_size > 0 ? m.moe_latent_size : m.hidden_size;
+  if (m.moe_latent_size > 0) total += m.hidden_size * row + row * m.hidden_size;
   if (m.moe_router_logit_bias) total += m.num_experts;
   for (std::int64_t i = 0; i < m.num_experts; ++i) {
-    total += count_mlp(m, m.moe_ffn_hidden_size);
+    total += count_mlp(m, row, m.moe_ffn_hidden_size);
     if (m.moe_expert_bias) total += 2 * m.moe_ffn_hidden_size + m.hidden_size;
   }
   if (m.moe_shared_gate) total += m.hidden_size;
-  return total + count_mlp(m, m.moe_shared_ffn_hidden_size);
+  return total + count_mlp(m, m.hidden_size, m.moe_shared_ffn_hidden_size);
 }
 
 std::int64_t count_llama_layer(const ModelSpec& m, std::int64_t index) {
@@ -100,10 +110,11 @@ std::int64_t count_llama_layer(const ModelSpec& m, std::int64_t index) {
   if (layer.mixer == Mixer::attention) total += count_attention(m, layer);
   if (layer.mixer == Mixer::delta_net) total += count_delta_net(m);
   if (layer.mixer == Mixer::mamba) total += count_mamba(m);
+  if (layer.mixer == Mixer::attention_mamba) total += count_attention(m, layer) + count_mamba(m);
   if (layer.feed_forward == FeedForward::none) return total;
   const bool is_dense = m.num_experts == 0 || index < m.first_dense_layers ||
                         layer.feed_forward == FeedForward::dense;
-  return total + (is_dense ? count_mlp(m, m.ffn_hidden_size) : count_experts(m));
+  return total + (is_dense ? count_mlp(m, h, m.ffn_hidden_size) : count_experts(m));
 }
 
 }  // namespace
@@ -189,6 +200,14 @@ TEST_CASE("M1: the models have their published numbers of parameters") {
       {"nemotron-h-56b", 56'324'350'464},
       {"nemotron-3-nano", 31'577'940'288 - 23 * 128},
       {"granite-4.0-h-small", 32'207'337'984},
+      {"gemma-4-31b", 30'697'345'340 - 60},  // A factor of each layer that nothing trains.
+      {"mimo-v2-flash", 308'778'780'864 - 47 * 256},
+      {"nemotron-3-super", 120'668'707'840 - 40 * 512},
+      {"nemotron-3-ultra", 549'308'993'536 - 48 * 512},
+      {"falcon-h1-34b", 33'642'221'312},
+      // 96 heads in 33 layers with windows for 64, and a gate for each head.
+      {"step-3.7-flash",
+       195'832'712'256 - 42 * 288 + 33 * 2 * 4096 * 32 * 128 + 4096 * (12 * 64 + 33 * 96)},
   };
   for (const auto& [name, parameters] : published) {
     INFO(name);
@@ -227,6 +246,7 @@ TEST_CASE("the formula counts the parameters of the models that are trained") {
     options.query_key_value_bias = m.query_key_value_bias;
     options.attention_out_bias = m.attention_out_bias;
     options.attention_output_gate = m.attention_output_gate;
+    options.attention_head_gate = m.attention_head_gate;
     options.delta_net = m.delta_net;
     options.mamba = m.mamba;
     options.vocab_size = m.vocab_size;
@@ -243,12 +263,14 @@ TEST_CASE("the formula counts the parameters of the models that are trained") {
       options.layers.push_back({.mixer = layer.mixer,
                                 .has_rotary = layer.rotary,
                                 .has_sinks = layer.sinks,
-                                .feed_forward = layer.feed_forward});
+                                .feed_forward = layer.feed_forward,
+                                .heads = layer.heads});
     }
     if (m.num_experts > 0) {
       options.moe.num_experts = m.num_experts;
       options.moe.experts_per_token = m.num_experts_per_token;
       options.moe.ffn_hidden_size = m.moe_ffn_hidden_size;
+      options.moe.latent_size = m.moe_latent_size;
       options.moe.shared_ffn_hidden_size = m.moe_shared_ffn_hidden_size;
       options.moe.first_dense_layers = m.first_dense_layers;
       options.moe.has_shared_gate = m.moe_shared_gate;

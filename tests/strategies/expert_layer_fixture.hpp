@@ -39,7 +39,7 @@ class LayerFixture {
         layer(options),
         parameters(*model, runtime, 7, DType::fp64, DType::fp64),
         x(random_tensor("x", {2 * options.seq_len, options.hidden_size})) {
-    places = {.router = 6, .experts = 6 + layer.router_size()};
+    places = {.router = 6, .experts = 6 + layer.outer_size()};
     biases.begin(runtime, model->router_biases());
     for (int i = 0; i < parameters.size(); ++i) {
       const Tensor weight = parameters.weight(i);

@@ -126,6 +126,61 @@ TEST_CASE("gradients of routed experts equal difference quotients") {
   }
 }
 
+TEST_CASE("experts on latents have the gradients of their quotients, and rows of their width") {
+  for (const bool weighs_input : {false, true}) {
+    MoeOptions moe = some_experts(RoutingKind::learned, weighs_input ? 1 : 2);
+    moe.latent_size = 3;
+    if (weighs_input) moe.router = {.score = RouterScore::sigmoid, .normalised = false};
+    moe.router.weighs_input = weighs_input;
+    LayerFixture f(moe);
+    const Tensor dy = random_tensor("dy", f.x.shape());
+    (void)f.forward();
+    CHECK(last_dim(f.kept[ExpertLayer::input]) == 3);
+    CHECK(last_dim(f.kept[ExpertLayer::latent_output]) == 3);
+    const Tensor dx = f.backward(dy);
+    const auto value = [&] { return dot(f.forward(), dy); };
+    CAPTURE(weighs_input);
+    CHECK(max_difference(dx, numeric_gradient(f.x, value, 1e-4)) < 1e-6);
+    // Router, both projections, gate, up and down.
+    for (int k = f.places.router; k <= f.places.experts + 2; ++k) {
+      const Tensor gradient = f.parameters.gradient(LayerFixture::kBlock + k);
+      const Tensor quotient =
+          numeric_gradient(f.parameters.weight(LayerFixture::kBlock + k), value, 1e-4);
+      CAPTURE(k);
+      CHECK(max_difference(gradient.flat(), quotient.flat()) < 1e-6);
+      CHECK(max_difference(gradient, zeros(gradient.shape())) > 1e-3);
+    }
+  }
+}
+
+TEST_CASE("latents of experts are summed by the matrices around them") {
+  MoeOptions moe = some_experts(RoutingKind::learned, 2);
+  moe.latent_size =
+      8;  // As wide as the model: with the identity on both sides they change nothing.
+  LayerFixture with(moe);
+  moe.latent_size = 0;
+  LayerFixture without(moe);
+  const auto weight = [](LayerFixture& f, int k) {
+    return f.parameters.weight(LayerFixture::kBlock + k);
+  };
+  for (const int latent : {1, 2}) {
+    for (std::int64_t i = 0; i < 64; ++i) {
+      weight(with, with.places.router + latent).set(i, i % 9 == 0 ? 1.0 : 0.0);
+    }
+  }
+  for (int k = 0; k < 3; ++k) {
+    const Tensor own = weight(with, with.places.experts + k);
+    for (std::int64_t i = 0; i < own.numel(); ++i) {
+      own.set(i, weight(without, without.places.experts + k).get(i));
+    }
+  }
+  const Tensor router = weight(with, with.places.router);
+  for (std::int64_t i = 0; i < router.numel(); ++i) {
+    router.set(i, weight(without, without.places.router).get(i));
+  }
+  CHECK(max_difference(with.forward(), without.forward()) < 1e-13);
+}
+
 // L = coefficient E sum f_i P_i with the shares f held, over two groups of one sample each.
 TEST_CASE("the auxiliary loss has the gradient of its definition, group by group") {
   MoeOptions moe = some_experts(RoutingKind::learned, 2);

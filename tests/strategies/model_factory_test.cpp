@@ -197,6 +197,25 @@ TEST_CASE("targets are the next tokens, and those ignored are as many as counted
   CHECK(mlp->count_targets(8, 2, 50, 0.3) == static_cast<std::int64_t>(counted));
 }
 
+TEST_CASE("heads of a layer that do not fit are refused by name") {
+  const auto code = [](const HeadOptions& heads, const char* name = "llama") {
+    ModelOptions options = small_model(name);
+    options.layers = {{.heads = heads}, {}};
+    return code_of_model(options);
+  };
+  CHECK(code({.num_attention_heads = 6, .head_dim = 4}) == "none");
+  CHECK(code({.num_attention_heads = 3}) == "E0623");
+  CHECK(code({.rotary_dim = 3}) == "E0627");
+  CHECK(code({.rotary_dim = 4}) == "E0627");
+  CHECK(code({.head_dim = -2}) == "E0648");
+  CHECK(code({.value_head_dim = 3, .keys_are_values = true}) == "E0648");
+  CHECK(code({.head_dim = 4}, "latent llama") == "E0648");
+  CHECK(code({.head_dim = 4}, "gpt2") == "E0648");
+  ModelOptions gated = small_model("llama");
+  gated.attention_head_gate = gated.attention_output_gate = true;
+  CHECK(code_of_model(gated) == "E0629");
+}
+
 TEST_CASE("sizes that do not fit together are refused by name") {
   ModelOptions options = small_model("llama");
   CHECK(code_of_model(options) == "none");

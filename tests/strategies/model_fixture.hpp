@@ -9,6 +9,7 @@
 #include "strategies/model/make_model.hpp"
 
 #include "tests/strategies/block_shapes.hpp"
+#include "tests/strategies/heads_of_layers.hpp"
 
 // One device that owns whole parameters and gradients, and runs a model's modules in order.
 namespace shardsim::test {
@@ -150,14 +151,16 @@ inline ModelOptions small_model(std::string_view name, DType dtype = DType::fp64
   }
   if (name == "latent llama") return with_latents(options, 7);
   if (name == "llama with a latent of keys") return with_latents(options, 0);
-  if (name == "llama of wide values") {
-    options.attention_output_gate = true;
-    options.value_head_dim = 3;
-    return options;
-  }
   if (name == "delta hybrid" || name == "mamba hybrid") {
     return with_mixers(options, name == "mamba hybrid");
   }
+  if (name == "parallel hybrid") {
+    options = with_mixers(options, false);
+    options.mamba.has_norm = false;
+    options.layers = {{.mixer = Mixer::attention_mamba}, {.mixer = Mixer::mamba}};
+    return options;
+  }
+  if (name.find(" of ") != std::string_view::npos) return with_heads_of_layers(options, name);
   if (name == "mlp" || name == "integer mlp") {
     options.family = "mlp";
     options.seq_len = 1;

@@ -54,11 +54,28 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE("M7: every gradient of every model equals the central difference of its loss") {
-  for (const char* name : test::with_block_shapes(
-           {"mlp", "gpt2", "untied gpt2", "llama", "tied llama", "gpt2 dropping", "llama dropping",
-            "llama of today", "llama without norm weights", "llama with growing queries",
-            "latent llama", "llama with a latent of keys", "llama of wide values",
-            "predicting llama", "tied predicting llama", "delta hybrid", "mamba hybrid"})) {
+  for (const char* name : test::with_block_shapes({"mlp",
+                                                   "gpt2",
+                                                   "untied gpt2",
+                                                   "llama",
+                                                   "tied llama",
+                                                   "gpt2 dropping",
+                                                   "llama dropping",
+                                                   "llama of today",
+                                                   "llama without norm weights",
+                                                   "llama with growing queries",
+                                                   "latent llama",
+                                                   "llama with a latent of keys",
+                                                   "llama of wide values",
+                                                   "predicting llama",
+                                                   "tied predicting llama",
+                                                   "delta hybrid",
+                                                   "mamba hybrid",
+                                                   "parallel hybrid",
+                                                   "llama of unlike heads",
+                                                   "llama of keys as values",
+                                                   "llama of normed values",
+                                                   "llama with gates of heads"})) {
     Fixture fixture(test::small_model(name));
     const double step = std::string_view(name) == "delta hybrid" ? kShortStep : kStep;
     std::vector<Saved> saved;

@@ -48,6 +48,7 @@ double largest(const Tensor& tensor) { return max_difference(tensor, zeros(tenso
 TEST_CASE("any partition of a batch gives the same sum of gradients, with dropout as well") {
   std::vector<const char*> names = kSmallModels;
   names.insert(names.end(), {"gpt2 dropping", "llama dropping", "delta hybrid", "mamba hybrid"});
+  names.insert(names.end(), kHeadsOfLayers.begin(), kHeadsOfLayers.end());
   for (const char* name : names) {
     const auto model = make_model(small_model(name));
     const Accumulated whole = accumulate(*model, DType::fp64, {4});

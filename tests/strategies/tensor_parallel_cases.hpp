@@ -79,14 +79,13 @@ inline ModelOptions divisible_model(std::string_view name, std::int64_t vocab_si
     return with_latents(options, 7);
   } else if (name == "llama with a latent of keys") {
     return with_latents(options, 0);
-  } else if (name == "llama of wide values") {
-    options.value_head_dim = 3;
   }
-  return with_block_shape(options, name);
+  return with_heads_of_layers(with_block_shape(options, name), name);
 }
 
-inline const std::vector<const char*> kDivisibleModels =
-    with_block_shapes({"gpt2", "untied gpt2", "llama", "tied llama", "latent llama",
-                       "llama with a latent of keys", "llama of wide values"});
+inline const std::vector<const char*> kDivisibleModels = with_block_shapes(
+    {"gpt2", "untied gpt2", "llama", "tied llama", "latent llama", "llama with a latent of keys",
+     "llama of wide values", "llama of unlike heads", "llama of keys as values",
+     "llama of normed values", "llama with gates of heads"});
 
 }  // namespace shardsim::test

@@ -35,7 +35,8 @@ namespace shardsim::gen {
                      .num_groups = *rc::gen::inRange<std::int64_t>(1, 3),
                      .state_size = *rc::gen::inRange<std::int64_t>(1, 4),
                      .conv_kernel = *rc::gen::inRange<std::int64_t>(1, 5),
-                     .chunk_size = *rc::gen::inRange<std::int64_t>(1, 5)};
+                     .chunk_size = *rc::gen::inRange<std::int64_t>(1, 5),
+                     .has_norm = *rc::gen::arbitrary<bool>()};
     options.mamba.num_heads = options.mamba.num_groups * *rc::gen::inRange<std::int64_t>(1, 3);
     return true;
   });

@@ -16,6 +16,20 @@ namespace shardsim {
 namespace gen {
 
 namespace detail {
+/// Heads of a layer's own.
+[[nodiscard]] inline rc::Gen<HeadOptions> of_heads() {
+  return rc::gen::exec([] {
+    HeadOptions heads;
+    heads.num_query_groups = *rc::gen::inRange<std::int64_t>(1, 3);
+    heads.num_attention_heads = heads.num_query_groups * *rc::gen::inRange<std::int64_t>(1, 3);
+    heads.head_dim = 2 * *rc::gen::inRange<std::int64_t>(1, 4);
+    heads.rotary_dim = 2;
+    heads.keys_are_values = *rc::gen::arbitrary<bool>();
+    if (!heads.keys_are_values) heads.value_head_dim = *rc::gen::inRange<std::int64_t>(0, 5);
+    return heads;
+  });
+}
+
 /// Attention as llamas of today have it; layers may differ.
 [[nodiscard]] inline rc::Gen<bool> of_attention(ModelOptions& options) {
   return rc::gen::exec([&options] {
@@ -25,6 +39,9 @@ namespace detail {
       options.query_temperature = {0.5, *rc::gen::inRange<std::int64_t>(1, 4)};
     }
     options.attention_output_gate = *rc::gen::arbitrary<bool>();
+    options.attention_head_gate = !options.attention_output_gate && *rc::gen::arbitrary<bool>();
+    options.value_norm = *rc::gen::arbitrary<bool>();
+    options.value_scale = *rc::gen::arbitrary<bool>() ? 0.7 : 1.0;
     options.attention_logit_cap = *rc::gen::arbitrary<bool>() ? 2.0 : 0.0;
     options.final_logit_cap = *rc::gen::arbitrary<bool>() ? 3.0 : 0.0;
     options.mtp_num_layers = *rc::gen::weightedElement<std::int64_t>({{3, 0}, {1, 1}, {1, 2}});
@@ -37,6 +54,7 @@ namespace detail {
       }
       layer.has_rotary = *rc::gen::arbitrary<bool>();
       layer.has_sinks = *rc::gen::arbitrary<bool>();
+      if (*rc::gen::arbitrary<bool>()) layer.heads = *of_heads();
       options.layers.push_back(*rc::gen::weightedOneOf<LayerOptions>(
           {{2, rc::gen::just(layer)}, {1, of_other_mixers()}}));
     }
@@ -57,7 +75,13 @@ namespace detail {
     options.value_head_dim = *rc::gen::inRange<std::int64_t>(1, 5);
     options.query_key_norm = QueryKeyNorm::none;
     options.attention_output_gate = false;
-    for (LayerOptions& layer : options.layers) layer.has_sinks = false;
+    options.attention_head_gate = false;
+    options.value_norm = false;
+    options.value_scale = 1.0;
+    for (LayerOptions& layer : options.layers) {
+      layer.has_sinks = false;
+      layer.heads = {};
+    }
     return true;
   });
 }
@@ -131,6 +155,8 @@ inline void showValue(const ModelOptions& model, std::ostream& out) {
       << model.value_size() << ", latents " << model.q_lora_rank << " and " << model.kv_lora_rank
       << " with " << model.qk_rope_head_dim << " turned, norm of queries and keys "
       << static_cast<int>(model.query_key_norm) << (model.attention_output_gate ? ", gated" : "")
+      << (model.attention_head_gate ? ", heads gated" : "")
+      << (model.value_norm ? ", values normed" : "") << (model.value_scale != 1.0 ? ", scaled" : "")
       << (model.query_temperature.acts()
               ? ", growing every " + std::to_string(model.query_temperature.floor)
               : "")
@@ -151,6 +177,11 @@ inline void showValue(const ModelOptions& model, std::ostream& out) {
         << (layer.feed_forward == FeedForward::none ? " alone" : "") << ", mask "
         << static_cast<int>(layer.mask.reach) << " of " << layer.mask.size
         << (layer.has_rotary ? "" : " without rotary") << (layer.has_sinks ? " with sinks" : "");
+    const HeadOptions& heads = layer.heads;
+    if (heads == HeadOptions{}) continue;
+    out << ", heads " << heads.num_attention_heads << " of which keys " << heads.num_query_groups
+        << " of " << heads.head_dim << ", values of " << heads.value_head_dim
+        << (heads.keys_are_values ? ", which are keys" : "");
   }
 }
 
