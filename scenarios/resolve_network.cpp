@@ -159,9 +159,13 @@ bool agrees(const TrainingSpec& training) {
   return training.max_grad_norm > 0.0 || training.loss_scaling != LossScaling::Mode::none;
 }
 
-std::vector<CollectiveKind> of_tensor_parallel(const ParallelismSpec& p) {
-  if (!p.sequence_parallel) return {collective::kAllReduce};
-  return {collective::kAllReduce, collective::kAllGather, collective::kReduceScatter};
+std::vector<CollectiveKind> of_tensor_parallel(const Scenario& s) {
+  std::vector<CollectiveKind> kinds = {collective::kAllReduce};
+  const bool gathers_matrices =
+      s.training.uses_muon() && s.training.muon.tensor_parallel == MuonTensorParallel::duplicated;
+  if (s.parallelism.sequence_parallel || gathers_matrices) kinds.push_back(collective::kAllGather);
+  if (s.parallelism.sequence_parallel) kinds.push_back(collective::kReduceScatter);
+  return kinds;
 }
 
 std::vector<CollectiveKind> of_context_parallel(const ParallelismSpec& p) {
@@ -208,14 +212,20 @@ void add_members(const ParallelismSpec& p, std::vector<GroupUse>& uses) {
   }
 }
 
-// Groups of ranks with copies of key and value heads. One head's are all tensor-parallel ranks.
+// Groups of ranks with copies of key and value heads, of each number of them that layers have. One
+// head's are all tensor-parallel ranks.
 void add_copies(const Scenario& s, const MeshColors& colors, std::vector<GroupUse>& uses) {
-  const std::int64_t groups = s.model.num_query_groups;
-  if (groups < 2 || groups >= s.parallelism.tp) return;
-  const int copies = static_cast<int>(s.parallelism.tp / groups);
-  uses.push_back({[=](int rank) { return colors.copies(rank, copies); }, {collective::kAllReduce}});
-  uses.push_back({[=](int rank) { return colors.parts(rank, copies); },
-                  if_so(s.training.uses_muon(), {collective::kAllReduce, collective::kAllGather})});
+  std::set<std::int64_t> numbers;
+  for (const HeadOptions& heads : s.model.kinds_of_heads()) numbers.insert(heads.num_query_groups);
+  for (const std::int64_t groups : numbers) {
+    if (groups < 2 || groups >= s.parallelism.tp) continue;
+    const int copies = static_cast<int>(s.parallelism.tp / groups);
+    uses.push_back(
+        {[=](int rank) { return colors.copies(rank, copies); }, {collective::kAllReduce}});
+    uses.push_back(
+        {[=](int rank) { return colors.parts(rank, copies); },
+         if_so(s.training.uses_muon(), {collective::kAllReduce, collective::kAllGather})});
+  }
 }
 
 std::vector<GroupUse> uses_of(const Scenario& s, const MeshShape& shape, const MeshColors& colors) {
@@ -223,7 +233,7 @@ std::vector<GroupUse> uses_of(const Scenario& s, const MeshShape& shape, const M
   const bool votes = agrees(s.training);
   std::vector<GroupUse> uses = {{[](int) { return 0; }, {collective::kSplit}}};
   uses.push_back(
-      {[=](int rank) { return colors.along(rank, &MeshPlace::tp); }, of_tensor_parallel(p)});
+      {[=](int rank) { return colors.along(rank, &MeshPlace::tp); }, of_tensor_parallel(s)});
   add_copies(s, colors, uses);
   uses.push_back(
       {[=](int rank) { return colors.along(rank, &MeshPlace::cp); }, of_context_parallel(p)});

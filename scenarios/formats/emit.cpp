@@ -199,8 +199,10 @@ void add_data_parallel(const ParallelismSpec& p, Config& config) {
 
 // Whether tensor-parallel ranks have copies of key and value heads.
 bool copies_heads(const Scenario& scenario) {
-  const std::int64_t groups = scenario.model.num_query_groups;
-  return groups > 0 && groups < scenario.parallelism.tp;
+  const std::vector<HeadOptions> kinds = scenario.model.kinds_of_heads();
+  return std::ranges::any_of(kinds, [&](const HeadOptions& heads) {
+    return heads.num_query_groups > 0 && heads.num_query_groups < scenario.parallelism.tp;
+  });
 }
 
 }  // namespace
@@ -216,9 +218,9 @@ std::string emit_megatron(const Scenario& scenario) {
   flags.flag(megatron::kTensor, p.tp);
   if (copies_heads(scenario)) {
     flags.note(fmt::format(
-        "Megatron-LM gathers queries, keys and values in each layer where tp ({}) is more than "
-        "num_query_groups ({}); the plan copies heads of keys and values to ranks",
-        p.tp, scenario.model.num_query_groups));
+        "Megatron-LM gathers queries, keys and values in each layer where tp ({}) is more than its "
+        "num_query_groups; the plan copies heads of keys and values to ranks",
+        p.tp));
   }
   if (p.tp > 1 && p.sequence_parallel) flags.flag(megatron::kSequence);
   const bool lettered = is_lettered(scenario.model);
