@@ -8,6 +8,7 @@
 #include "scenarios/load.hpp"
 
 #include "sim/programs/program_replay.hpp"
+#include "tests/app/command_fixture.hpp"
 #include "tests/sample.hpp"
 
 namespace shardsim::test {

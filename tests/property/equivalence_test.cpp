@@ -84,7 +84,7 @@ TEST_CASE("P15: 20 steps of Adam at its usual epsilon stay within the bound on 1
 
 TEST_CASE("P15: a mesh whose ranks outnumber the elements of a unit trains as one device") {
   for (int stage = 0; stage <= 3; ++stage) {
-    for (const MeshShape mesh : {MeshShape{9, 1}, MeshShape{7, 1}, MeshShape{4, 2}}) {
+    for (const MeshShape& mesh : {MeshShape{9, 1}, MeshShape{7, 1}, MeshShape{4, 2}}) {
       TrainingCase c;
       c.model.hidden_size = c.model.ffn_hidden_size = c.model.vocab_size = 1;
       c.zero_stage = stage;

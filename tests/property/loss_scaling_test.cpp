@@ -260,7 +260,7 @@ TEST_CASE("a run with a skipped step is bitwise one that never had its batch, no
 }
 
 TEST_CASE("gradients of fp16 overflow by themselves, and the scale comes down until none does") {
-  for (const MeshShape mesh :
+  for (const MeshShape& mesh :
        {MeshShape{}, MeshShape{.dp_shard = 2, .tp = 2}, MeshShape{.dp_replicate = 2, .pp = 2}}) {
     for (int stage = 0; stage <= 3; ++stage) {
       TrainingCase c;
@@ -349,7 +349,7 @@ TEST_CASE("an overflow that arises in the sums over tensor-parallel ranks or tie
 // One number of 4 bytes per axis that owns different gradients; on a ring of N ranks an all_reduce
 // of one element sends 2 (N-1) in all.
 TEST_CASE("P18: looking for overflows costs one scalar per axis, and only with loss scaling") {
-  for (const MeshShape mesh :
+  for (const MeshShape& mesh :
        {MeshShape{}, MeshShape{.dp_shard = 4, .dp_replicate = 2}, MeshShape{.dp_shard = 3, .tp = 2},
         MeshShape{.dp_shard = 2, .dp_replicate = 2, .tp = 4, .pp = 2}}) {
     for (int stage = 0; stage <= 3; ++stage) {

@@ -120,7 +120,7 @@ TrainingCase equal_layers(int stage, int shards) {
 
 TEST_CASE("P19: what stays in memory equals the formulas at 1, 2, 7, 8 and 64 ranks") {
   for (const char* name : kSmallModels) {
-    for (const MeshShape mesh :
+    for (const MeshShape& mesh :
          {MeshShape{1, 1}, MeshShape{2, 1}, MeshShape{7, 1}, MeshShape{8, 1}, MeshShape{64, 1},
           MeshShape{4, 2}, MeshShape{16, 4}, MeshShape{1, 7}}) {
       for (int stage = 0; stage <= 3; ++stage) {

@@ -114,7 +114,7 @@ TEST_CASE("P18: the sums are those of ZeRO's table") {
   const std::unique_ptr<Model> model = make_model(divisible_case(0, {}).model);
   const std::int64_t psi = num_parameters(*model);
   const std::int64_t bytes = size_of(DType::fp64);
-  for (const MeshShape mesh :
+  for (const MeshShape& mesh :
        {MeshShape{8, 1}, MeshShape{4, 2}, MeshShape{1, 8}, MeshShape{3, 2}}) {
     const int s = mesh.dp_shard;
     const int r = mesh.dp_replicate;
