@@ -16,9 +16,9 @@ inline ModelOptions with_unlike_heads(ModelOptions options) {
                      .rope_theta = 50.0,
                      .has_sinks = true,
                      .heads = {.num_attention_heads = 3 * options.num_query_groups,
-                               .head_dim = 4,
+                               .head_dim = 6,
                                .value_head_dim = 5,
-                               .rotary_dim = 2}},
+                               .rotary_dim = 4}},
                     {}};
   return options;
 }
