@@ -50,7 +50,12 @@ bool has_all_biases(const ModelSpec& model) {
 
 // Megatron-LM has biases of all linear layers, or of queries, keys and values, or none.
 void add_biases(const ModelSpec& model, Flags& flags) {
-  if (has_all_biases(model)) return;
+  if (has_all_biases(model)) {
+    if (model.moe_latent_size > 0) {
+      flags.note("Megatron-LM's projections of moe_latent_size have biases beside other biases");
+    }
+    return;
+  }
   flags.flag("disable-bias-linear");
   if (model.query_key_value_bias) flags.flag("add-qkv-bias");
   if (model.attention_out_bias) {

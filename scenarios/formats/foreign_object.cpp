@@ -97,6 +97,12 @@ std::optional<double> ForeignObject::number(const std::string& key) {
   refuse_type(key, *value, number ? "finite" : "a number");
 }
 
+std::optional<double> ForeignObject::share(const std::string& key) {
+  const std::optional<double> found = number(key);
+  if (found && (*found < 0.0 || *found > 1.0)) refuse_type(key, *find(key), "a number from 0 to 1");
+  return found;
+}
+
 std::optional<bool> ForeignObject::truth(const std::string& key) {
   const JsonValue* value = find(key);
   if (value == nullptr || is_auto(key)) return std::nullopt;
@@ -109,6 +115,34 @@ std::optional<std::string> ForeignObject::text(const std::string& key) {
   if (value == nullptr || is_auto(key)) return std::nullopt;
   if (!value->is_string()) refuse_type(key, *value, "a string");
   return value->string();
+}
+
+bool ForeignObject::has_list(const std::string& key) {
+  const JsonValue* value = find(key);
+  return value != nullptr && value->is_array();
+}
+
+const std::vector<JsonValue>* ForeignObject::list(const std::string& key) {
+  const JsonValue* value = find(key);
+  if (value == nullptr) return nullptr;
+  if (!value->is_array()) refuse_type(key, *value, "a list");
+  return &value->array();
+}
+
+std::vector<double> ForeignObject::numbers(const std::string& key) {
+  std::vector<double> numbers;
+  const std::vector<JsonValue>* values = list(key);
+  if (values == nullptr) return numbers;
+  for (std::size_t i = 0; i < values->size(); ++i) {
+    const JsonValue& value = (*values)[i];
+    const bool* const truth = std::get_if<bool>(&value.data);
+    const std::optional<double> number = truth != nullptr ? (*truth ? 1.0 : 0.0) : value.number();
+    if (!number || !std::isfinite(*number)) {
+      refuse_type(fmt::format("{}[{}]", key, i), value, "a number");
+    }
+    numbers.push_back(*number);
+  }
+  return numbers;
 }
 
 ForeignObject ForeignObject::inner(const std::string& key) {

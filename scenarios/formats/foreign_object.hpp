@@ -76,8 +76,16 @@ class ForeignObject {
   [[nodiscard]] std::optional<std::int64_t> integer_of_layers(const std::string& key,
                                                               const ForeignRange& range);
   [[nodiscard]] std::optional<double> number(const std::string& key);
+  /// From 0 to 1.
+  [[nodiscard]] std::optional<double> share(const std::string& key);
   [[nodiscard]] std::optional<bool> truth(const std::string& key);
   [[nodiscard]] std::optional<std::string> text(const std::string& key);
+  [[nodiscard]] bool has_list(const std::string& key);
+  /// Null where the key is missing or null. Throws ScenarioError E1353 for another type.
+  [[nodiscard]] const std::vector<JsonValue>* list(const std::string& key);
+  /// The numbers of a list, of which true is 1 and false 0; none where it is missing or null.
+  /// Throws ScenarioError E1353: it is no list, or has something else.
+  [[nodiscard]] std::vector<double> numbers(const std::string& key);
   /// An object of this one; without keys if it is missing.
   [[nodiscard]] ForeignObject inner(const std::string& key);
 

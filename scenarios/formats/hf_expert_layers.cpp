@@ -43,9 +43,10 @@ class ExpertLayers {
 };
 
 void read_frequency_key(ForeignObject& config, std::int64_t num_layers, ExpertLayers& experts) {
-  if (const auto* list = hf_list_of(config, "moe_layer_freq", num_layers)) {
-    for (std::int64_t i = 0; i < num_layers; ++i) {
-      if (list->at(static_cast<std::size_t>(i)).number() == 0.0) experts.drop(i);
+  if (config.has_list("moe_layer_freq")) {
+    const std::vector<double> list = hf_numbers_of(config, "moe_layer_freq", num_layers);
+    for (std::int64_t i = 0; i < num_layers && !list.empty(); ++i) {
+      if (list[static_cast<std::size_t>(i)] == 0.0) experts.drop(i);
     }
   } else if (const auto every = config.integer("moe_layer_freq", kForeignDegree)) {
     experts.keep_each(*every, 0);
@@ -65,13 +66,10 @@ ExpertLayers read_rules(ForeignObject& config, std::int64_t num_layers) {
   }
   const std::int64_t last = config.integer("moe_layer_end_index", kLastLayer).value_or(-1);
   if (last >= 0) experts.drop_after(last);
-  const JsonValue* dense = config.find("mlp_only_layers");
-  if (dense == nullptr || !dense->is_array()) return experts;
-  for (std::int64_t i = 0; i < num_layers; ++i) {
-    const auto is_i = [i](const JsonValue& layer) {
-      return layer.number() == static_cast<double>(i);
-    };
-    if (std::any_of(dense->array().begin(), dense->array().end(), is_i)) experts.drop(i);
+  for (const double layer : config.numbers("mlp_only_layers")) {
+    for (std::int64_t i = 0; i < num_layers; ++i) {
+      if (layer == static_cast<double>(i)) experts.drop(i);
+    }
   }
   return experts;
 }

@@ -111,7 +111,10 @@ void add_hf_expert_limits(ForeignObject& config, const HfModel& model,
   if (model.mlp_bias && model.shared_ffn > 0) {
     list.emplace_back("mlp_bias: biases of experts");
   } else if (model.mlp_bias && model.latent > 0) {
-    list.emplace_back("mlp_bias: biases of the projections of moe_latent_size");
+    list.push_back(fmt::format(
+        "mlp_bias: biases of the projections of moe_latent_size, {} parameters in each layer with "
+        "experts",
+        model.latent + model.hidden));
   }
 }
 

@@ -27,7 +27,7 @@ void read_gemma4(ForeignObject& config, HfModel& model) {
   model.value_norm = true;
   model.rope_theta = full.number("rope_theta").value_or(kFullBase);
   const double base = rope.inner("sliding_attention").number("rope_theta").value_or(kSlidingBase);
-  const double part = full.number("partial_rotary_factor").value_or(kTurnedPart);
+  const double part = full.share("partial_rotary_factor").value_or(kTurnedPart);
   HeadOptions wide = model.own_heads();
   wide.head_dim = config.integer("global_head_dim", kForeignSize).value_or(kWideHead);
   wide.value_head_dim = wide.head_dim;
@@ -38,7 +38,7 @@ void read_gemma4(ForeignObject& config, HfModel& model) {
   for (HfLayer& layer : model.layers) {
     const bool is_full = layer.attention == "full";
     layer.rope_theta = is_full || base == model.rope_theta ? 0.0 : base;
-    if (is_full) layer.heads = model.heads_of_layer(wide);
+    if (is_full) model.give_heads(wide, layer);
   }
 }
 
@@ -60,7 +60,13 @@ void add_gemma4_limits(ForeignObject& config, const HfModel& model,
   }
 }
 
-void write_gemma4(ForeignObject& /*config*/, const HfModel& /*model*/, Import& /*import*/) {}
+// Its frequencies are those of a whole head, of which the first so many turn.
+void write_gemma4(ForeignObject& config, const HfModel& /*model*/, Import& import) {
+  ForeignObject full = config.inner("rope_parameters").inner("full_attention");
+  if (full.text("rope_type").value_or("proportional") != "proportional") return;
+  import.ignore({full.name_of("rope_type"), "proportional"},
+                "angles of another scale than here, which cost nothing");
+}
 
 }  // namespace
 

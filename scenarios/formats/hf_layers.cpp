@@ -65,6 +65,26 @@ std::vector<std::string> names_of_letters(ForeignObject& config, const std::stri
   return names;
 }
 
+std::vector<std::string> names_of_list(const std::vector<JsonValue>& list) {
+  std::vector<std::string> names;
+  for (const JsonValue& kind : list) {
+    names.push_back(kind.is_string() ? kind.string() : describe(kind));
+  }
+  return names;
+}
+
+// NemotronHConfig's own are attention and experts (transformers, configuration_nemotron_h.py).
+HfKinds find_hf_prediction_kinds(ForeignObject& config, const HfFamily& family) {
+  if (!family.one_branch) return {};
+  if (const auto* list = config.list("mtp_layers_block_type")) {
+    return {"mtp_layers_block_type", names_of_list(*list)};
+  }
+  constexpr const char* kPattern = "mtp_hybrid_override_pattern";
+  const std::vector<std::string> names = names_of_letters(config, kPattern);
+  if (!names.empty()) return {kPattern, names};
+  return {"", {"attention", "moe"}};
+}
+
 void refuse_count(ForeignObject& config, const std::string& key, std::size_t entries,
                   std::int64_t num_layers) {
   const auto listed = static_cast<std::int64_t>(entries);
@@ -131,17 +151,16 @@ void read_kinds(ForeignObject& config, const HfFamily& family, std::vector<HfLay
 void read_rotary(ForeignObject& config, const HfFamily& family, std::vector<HfLayer>& layers) {
   const auto num_layers = static_cast<std::int64_t>(layers.size());
   const HfPattern pattern = read_hf_pattern(config, family.model_type);
-  if (const auto* bases = hf_list_of(config, "rope_theta", num_layers)) {
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      const double base = bases->at(i).number().value_or(0.0);
-      if (base != bases->front().number().value_or(0.0)) layers[i].rope_theta = base;
+  if (config.has_list("rope_theta")) {
+    const std::vector<double> bases = hf_numbers_of(config, "rope_theta", num_layers);
+    for (std::size_t i = 0; i < layers.size() && !bases.empty(); ++i) {
+      if (bases[i] != bases.front()) layers[i].rope_theta = bases[i];
     }
   }
   // Its ones are the layers that have rotary positions.
-  if (const auto* rotary = hf_list_of(config, "no_rope_layers", num_layers)) {
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      layers[i].rotary = rotary->at(i).number().value_or(1.0) != 0.0;
-    }
+  const std::vector<double> rotary = hf_numbers_of(config, "no_rope_layers", num_layers);
+  if (!rotary.empty()) {
+    for (std::size_t i = 0; i < layers.size(); ++i) layers[i].rotary = rotary[i] != 0.0;
     (void)config.integer("no_rope_layer_interval", kForeignDegree);  // The list was made from it.
   } else if (config.has("no_rope_layer_interval") || pattern.unturned_period > 0) {
     const std::int64_t every = config.integer("no_rope_layer_interval", kForeignDegree)
@@ -198,10 +217,16 @@ std::string cause_of(ForeignObject& config, const std::vector<HfLayer>& layers,
 
 const std::vector<JsonValue>* hf_list_of(ForeignObject& config, const std::string& key,
                                          std::int64_t num_layers) {
-  const JsonValue* list = config.find(key);
-  if (list == nullptr || !list->is_array() || list->array().empty()) return nullptr;
-  refuse_count(config, key, list->array().size(), num_layers);
-  return &list->array();
+  const auto* list = config.list(key);
+  if (list == nullptr || list->empty()) return nullptr;
+  refuse_count(config, key, list->size(), num_layers);
+  return list;
+}
+
+std::vector<double> hf_numbers_of(ForeignObject& config, const std::string& key,
+                                  std::int64_t num_layers) {
+  if (hf_list_of(config, key, num_layers) == nullptr) return {};
+  return config.numbers(key);
 }
 
 HfKinds find_hf_kinds(ForeignObject& config, const HfFamily& family) {
@@ -209,15 +234,25 @@ HfKinds find_hf_kinds(ForeignObject& config, const HfFamily& family) {
   const bool has_pattern = family.one_branch && config.has("hybrid_override_pattern");
   for (const char* key : {"layers_block_type", "layer_types"}) {
     const bool is_asked = family.linear != Mixer::none || std::string(key) == "layer_types";
-    const JsonValue* list = is_asked && kinds.key.empty() ? config.find(key) : nullptr;
-    if (list == nullptr || !list->is_array()) continue;
-    kinds.key = key;
-    for (const JsonValue& kind : list->array()) {
-      kinds.names.push_back(kind.is_string() ? kind.string() : describe(kind));
-    }
+    const auto* list = is_asked && kinds.key.empty() ? config.list(key) : nullptr;
+    if (list != nullptr) kinds = {key, names_of_list(*list)};
   }
   if (!kinds.key.empty() || !has_pattern) return kinds;
   return {"hybrid_override_pattern", names_of_letters(config, "hybrid_override_pattern")};
+}
+
+std::vector<HfLayer> read_hf_prediction(ForeignObject& config, const HfFamily& family,
+                                        const HfLayer& last) {
+  std::vector<HfLayer> blocks;
+  for (const std::string& kind : find_hf_prediction_kinds(config, family).names) {
+    HfLayer block = layer_of(kind, family).value_or(last);  // The others have been refused.
+    if (block.mixer == Mixer::attention) block.rotary = family.rotary;
+    blocks.push_back(block);
+  }
+  if (!blocks.empty() || family.linear != Mixer::delta_net) return blocks;
+  HfLayer block;
+  block.feed_forward = last.feed_forward;
+  return {block};
 }
 
 void add_hf_layer_limits(ForeignObject& config, const HfFamily& family,
@@ -229,11 +264,15 @@ void add_hf_layer_limits(ForeignObject& config, const HfFamily& family,
   for (const std::string& kind : others) {
     list.push_back("layers of " + kind + " (layers here attend to earlier positions)");
   }
-  const JsonValue* blocks = config.find("mlp_layer_types");
-  if (blocks == nullptr || !blocks->is_array()) return;
+  if (config.integer("num_nextn_predict_layers", kForeignCount).value_or(0) > 0) {
+    for (const std::string& kind : find_hf_prediction_kinds(config, family).names) {
+      if (!layer_of(kind, family)) list.push_back("multi-token prediction by layers of " + kind);
+    }
+  }
+  const auto* blocks = config.list("mlp_layer_types");
+  if (blocks == nullptr) return;
   std::set<std::string> unknown;
-  for (const JsonValue& block : blocks->array()) {
-    const std::string kind = block.is_string() ? block.string() : describe(block);
+  for (const std::string& kind : names_of_list(*blocks)) {
     if (kind != "dense" && kind != "sparse") unknown.insert(kind);
   }
   for (const std::string& kind : unknown) {

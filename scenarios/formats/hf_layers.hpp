@@ -34,6 +34,12 @@ struct HfKinds {
 /// ScenarioError E1346: a letter that is none.
 [[nodiscard]] HfKinds find_hf_kinds(ForeignObject& config, const HfFamily& family);
 
+/// The blocks of a depth of multi-token prediction, where they are not one as the `last` layer is:
+/// by `mtp_layers_block_type` or the letters of `mtp_hybrid_override_pattern` in families of one
+/// branch; attention in others that mix by more. Throws ScenarioError E1346: an unknown letter.
+[[nodiscard]] std::vector<HfLayer> read_hf_prediction(ForeignObject& config, const HfFamily& family,
+                                                      const HfLayer& last);
+
 /// Adds a sentence without a full stop for each kind of layer that model.layers cannot say.
 void add_hf_layer_limits(ForeignObject& config, const HfFamily& family,
                          std::vector<std::string>& list);
@@ -50,10 +56,15 @@ void add_hf_layer_limits(ForeignObject& config, const HfFamily& family,
 void write_hf_layers(ForeignObject& config, const std::vector<HfLayer>& layers,
                      const HfFamily& family, Import& import);
 
-/// The list under a key, one entry per layer; null if there is none. Throws ScenarioError E1346.
+/// The list under a key, one entry per layer; null if there is none, or it is empty. Throws
+/// ScenarioError E1346, and E1353: it is no list.
 [[nodiscard]] const std::vector<JsonValue>* hf_list_of(ForeignObject& config,
                                                        const std::string& key,
                                                        std::int64_t num_layers);
+
+/// The same of numbers, where true is 1; without a list none. Throws as above.
+[[nodiscard]] std::vector<double> hf_numbers_of(ForeignObject& config, const std::string& key,
+                                                std::int64_t num_layers);
 
 /// Gives experts to the layers that have them. Each key has a phase of its own: decoder_sparse_step
 /// and moe_layer_interval N mean each N-th layer, from layer N - 1 on, moe_layer_freq N from layer

@@ -139,19 +139,8 @@ void write_hf_linear(ForeignObject& config, const HfModel& model, Import& import
 
 void add_hf_linear_limits(ForeignObject& config, const HfFamily& family, const HfModel& model,
                           std::vector<std::string>& list) {
-  const bool predicts = config.integer("num_nextn_predict_layers", kForeignCount).value_or(0) > 0 ||
-                        config.integer("mtp_num_hidden_layers", kForeignCount).value_or(0) > 0;
   (void)config.has("mtp_layers_block_type");
   (void)config.has("mtp_hybrid_override_pattern");
-  if (predicts && family.one_branch) {
-    list.emplace_back(
-        "multi-token prediction by several layers of one branch each (here a depth has one block, "
-        "as the last layer is)");
-  } else if (predicts && model.layers.back().mixer != Mixer::attention) {
-    list.emplace_back(
-        "multi-token prediction by attention behind a last layer without it (here a depth has a "
-        "block as the last layer is)");
-  }
   if (family.linear != Mixer::mamba) return;
   for (const char* key : {"use_bias", "mamba_proj_bias"}) {
     if (config.truth(key).value_or(false)) {

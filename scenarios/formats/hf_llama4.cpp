@@ -30,10 +30,8 @@ bool is_on(ForeignObject& config, const char* key) {
 std::vector<bool> read_sparse(ForeignObject& config, std::int64_t num_layers) {
   std::vector<bool> sparse(static_cast<std::size_t>(num_layers));
   const std::int64_t step = config.integer("interleave_moe_layer_step", kForeignDegree).value_or(1);
-  const JsonValue* listed = config.find("moe_layers");
-  if (listed != nullptr && listed->is_array()) {
-    for (const JsonValue& each : listed->array()) {
-      const double layer = each.number().value_or(-1.0);
+  if (config.has("moe_layers")) {
+    for (const double layer : config.numbers("moe_layers")) {
       if (layer >= 0.0 && layer < static_cast<double>(num_layers)) {
         sparse[static_cast<std::size_t>(layer)] = true;
       }

@@ -99,8 +99,8 @@ void read_rope(ForeignObject& config, const HfFamily& family, HfModel& model) {
   model.rope_theta = is_list ? theta->array().front().number().value_or(otherwise)
                              : config.number("rope_theta").value_or(otherwise);
   const double part =
-      config.number("partial_rotary_factor")
-          .value_or(parameters.number("partial_rotary_factor").value_or(family.rotary_part));
+      config.share("partial_rotary_factor")
+          .value_or(parameters.share("partial_rotary_factor").value_or(family.rotary_part));
   if (!model.turns()) {
     model.rotary_dim = model.head_dim;
     return;
@@ -109,6 +109,11 @@ void read_rope(ForeignObject& config, const HfFamily& family, HfModel& model) {
   model.rotary_dim =
       config.integer("rotary_dim", kForeignSize)
           .value_or(static_cast<std::int64_t>(static_cast<double>(model.head_dim) * part));
+  if (model.rotary_dim > 0 || model.is_latent()) return;
+  model.rotary_dim = model.head_dim;  // A part of 0 turns nothing.
+  for (HfLayer& layer : model.layers) {
+    if (layer.mixer == Mixer::attention) layer.rotary = false;
+  }
 }
 
 std::int64_t latent_attention(const HfModel& m) {
@@ -149,6 +154,11 @@ std::int64_t HfModel::attention_parameters(const HfLayer& layer) const {
          hidden * gates;
 }
 
+void HfModel::give_heads(const HeadOptions& all, HfLayer& layer) const {
+  if (all.rotary_dim == 0) layer.rotary = false;
+  layer.heads = heads_of_layer(all);
+}
+
 HeadOptions HfModel::heads_of_layer(const HeadOptions& all) const {
   const HeadOptions model = own_heads();
   HeadOptions own{.keys_are_values = all.keys_are_values};
@@ -160,7 +170,7 @@ HeadOptions HfModel::heads_of_layer(const HeadOptions& all) const {
   // These follow from a head_dim of the layer's own.
   for (std::int64_t HeadOptions::*const size :
        {&HeadOptions::value_head_dim, &HeadOptions::rotary_dim}) {
-    if (own.beside(model).*size != all.*size) own.*size = all.*size;
+    if (all.*size > 0 && own.beside(model).*size != all.*size) own.*size = all.*size;
   }
   return own;
 }
@@ -198,12 +208,6 @@ std::int64_t HfModel::num_parameters() const {
   return sum;
 }
 
-std::int64_t HfModel::prediction_parameters() const {
-  HfLayer last = layers.back();
-  if (dense_prediction) last.feed_forward = FeedForward::dense;
-  return 2 * hidden * hidden + 3 * hidden + layer_parameters(last);
-}
-
 // Throws ScenarioError E1354: keys are missing, all of them at once.
 void read_sizes(ForeignObject& config, const HfFamily& family, const std::string& file,
                 HfModel& model) {
@@ -227,6 +231,7 @@ void read_sizes(ForeignObject& config, const HfFamily& family, const std::string
   require_all(config, required, file, family.model_type);
   if (family.only_experts) model.ffn = model.expert_ffn;
   model.layers = read_hf_layers(config, family, model.num_layers, with_experts);
+  model.prediction = read_hf_prediction(config, family, model.layers.back());
   if (!model.feeds_by(FeedForward::experts)) model.num_experts = 0;
 }
 

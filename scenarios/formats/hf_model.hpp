@@ -42,6 +42,8 @@ struct HfModel {
   double value_scale = 1.0;
   HfShape shape;
   std::vector<HfLayer> layers;
+  /// The blocks of a depth of multi-token prediction; empty: one as the last layer is.
+  std::vector<HfLayer> prediction;
   // The mixers that layers have.
   DeltaNetOptions delta_net;
   MambaOptions mamba;
@@ -52,11 +54,10 @@ struct HfModel {
   std::int64_t latent = 0;  ///< Width of what experts read; 0: hidden.
   std::int64_t shared_ffn = 0;
   bool shared_gate = false;
-  std::string shared_width;       ///< The key of the shared width; empty: the file counts experts.
-  bool expert_bias = false;       ///< On an expert's projections and on the router.
-  bool dense_prediction = false;  ///< Blocks of multi-token prediction have a dense MLP.
-  bool weight_on_input = false;   ///< An expert's weight is on its input.
-  bool reads_aux_loss = true;     ///< Its code in transformers reads router_aux_loss_coef.
+  std::string shared_width;      ///< The key of the shared width; empty: the file counts experts.
+  bool expert_bias = false;      ///< On an expert's projections and on the router.
+  bool weight_on_input = false;  ///< An expert's weight is on its input.
+  bool reads_aux_loss = true;    ///< Its code in transformers reads router_aux_loss_coef.
   const char* ffn_key = "intermediate_size";  ///< Name of the width of dense MLPs.
   RouterOptions router;  ///< Its bias_update_rate is 1 if there is a bias: no file has the rate.
   // Multi-head latent attention; 0 if there is none.
@@ -93,15 +94,19 @@ struct HfModel {
             .value_head_dim = value_dim > 0 ? value_dim : head_dim,
             .rotary_dim = rotary_dim};
   }
-  /// A layer's heads, given all their sizes, as what differs from the model's.
-  [[nodiscard]] HeadOptions heads_of_layer(const HeadOptions& all) const;
+  /// Gives a layer its heads, of which `all` has all sizes. A rotary_dim of 0 turns nothing.
+  void give_heads(const HeadOptions& all, HfLayer& layer) const;
   /// Trainable parameters, as transformers counts them, without those of multi-token prediction.
   [[nodiscard]] std::int64_t num_parameters() const;
+  /// The blocks of one depth of multi-token prediction, never none.
+  [[nodiscard]] std::vector<HfLayer> prediction_blocks() const;
   /// For each depth of multi-token prediction, beside num_parameters(): the projection of state and
-  /// embedding, three norms, and a layer of the last one's kind (arXiv 2412.19437, section 2.2).
+  /// embedding, three norms, and its blocks (arXiv 2412.19437, section 2.2).
   [[nodiscard]] std::int64_t prediction_parameters() const;
 
  private:
+  /// A layer's heads as what differs from the model's.
+  [[nodiscard]] HeadOptions heads_of_layer(const HeadOptions& all) const;
   [[nodiscard]] std::int64_t attention_parameters(const HfLayer& layer) const;
   [[nodiscard]] std::int64_t feed_forward_parameters(const HfLayer& layer) const;
   [[nodiscard]] std::int64_t layer_parameters(const HfLayer& layer) const;
@@ -115,6 +120,8 @@ struct HfModel {
 /// Writes a field under the first of the foreign names that the file has.
 void take_under(ForeignObject& config, const std::vector<std::string>& keys,
                 const std::string& path, const FieldValue& value, Import& import);
+/// Rows and fields of multi-token prediction; a row says the size of what is left out.
+void write_hf_prediction(ForeignObject& config, const HfModel& model, Import& import);
 /// Rows and fields of latent attention. REQUIRES: it is latent.
 void write_hf_latent(ForeignObject& config, const HfModel& model, Import& import);
 /// Adds what no scenario can express of it, in sentences without a full stop.

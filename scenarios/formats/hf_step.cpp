@@ -34,7 +34,7 @@ std::vector<bool> read_enumerated(ForeignObject& config, std::int64_t num_layers
     }
   };
   if (value->is_array()) {
-    for (const JsonValue& each : value->array()) take(each.number().value_or(-1.0));
+    for (const double each : config.numbers(kKey)) take(each);
     return sparse;
   }
   const std::string text = config.text(kKey).value_or("");
@@ -54,15 +54,13 @@ std::vector<bool> read_enumerated(ForeignObject& config, std::int64_t num_layers
   return sparse;
 }
 
-// One value of each layer. Null: it is not there, or empty.
-const std::vector<JsonValue>* list_at(ForeignObject& config, const char* key) {
-  const JsonValue* list = config.find(key);
-  return list == nullptr || !list->is_array() || list->array().empty() ? nullptr : &list->array();
-}
-
-// As transformers has it, the last value goes on, and those behind the layers are not read.
-double value_of_layer(const std::vector<JsonValue>& list, std::int64_t layer) {
-  return list[std::min(static_cast<std::size_t>(layer), list.size() - 1)].number().value_or(0.0);
+// transformers reads a value for each layer; those behind the layers are of multi-token prediction.
+void refuse_short_list(ForeignObject& config, const char* key, std::size_t entries,
+                       const HfModel& model) {
+  if (entries == 0 || entries >= model.layers.size()) return;
+  config.refuse("E1319", key,
+                fmt::format("{} has {} entries for {} layers", key, entries, model.layers.size()),
+                "write a number for each layer");
 }
 
 void read_step_router(ForeignObject& config, RouterOptions& router) {
@@ -82,15 +80,21 @@ bool says_layers(ForeignObject& config) {
 // heads. The model's are those of the first layer that sees everything.
 void read_heads(ForeignObject& config, HfModel& model) {
   ForeignObject other = config.inner("attention_other_setting");
-  const auto* parts = list_at(config, "partial_rotary_factors");
+  constexpr const char* kParts = "partial_rotary_factors";
+  const std::vector<double> parts = config.numbers(kParts);
+  refuse_short_list(config, kParts, parts.size(), model);
+  if (std::any_of(parts.begin(), parts.end(), [](double x) { return x < 0.0 || x > 1.0; })) {
+    config.refuse("E1319", kParts, "partial_rotary_factors has a number below 0 or above 1",
+                  "write for each layer the share of its heads that turns");
+  }
   const auto turned = [&](std::int64_t head_dim, std::size_t layer) {
-    if (parts == nullptr) return head_dim * model.rotary_dim / model.head_dim;
-    const double part = value_of_layer(*parts, static_cast<std::int64_t>(layer));
-    return static_cast<std::int64_t>(static_cast<double>(head_dim) * part);
+    if (parts.empty()) return head_dim * model.rotary_dim / model.head_dim;
+    return static_cast<std::int64_t>(static_cast<double>(head_dim) * parts[layer]);
   };
   std::size_t full = 0;
   while (full + 1 < model.layers.size() && model.layers[full].attention == "sliding") ++full;
-  model.rotary_dim = turned(model.head_dim, full);
+  const std::int64_t first_turned = turned(model.head_dim, full);
+  if (first_turned > 0) model.rotary_dim = first_turned;
   HeadOptions windowed = model.own_heads();
   const auto take = [&](const char* key, std::int64_t& size) {
     size = other.integer(key, kForeignSize).value_or(size);
@@ -102,7 +106,7 @@ void read_heads(ForeignObject& config, HfModel& model) {
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     HeadOptions heads = model.layers[i].attention == "sliding" ? windowed : model.own_heads();
     heads.rotary_dim = turned(heads.head_dim, i);
-    model.layers[i].heads = model.heads_of_layer(heads);
+    model.give_heads(heads, model.layers[i]);
   }
 }
 
@@ -120,9 +124,11 @@ void read_step(ForeignObject& config, HfModel& model) {
     }
   }
   read_step_router(config, model.router);
-  model.dense_prediction = true;
   model.head_gate = config.truth("use_head_wise_attn_gate").value_or(false);
   read_heads(config, model);
+  HfLayer block = model.layers.back();
+  block.feed_forward = FeedForward::dense;
+  model.prediction = {block};
 }
 
 std::int64_t sliding_layers(const HfModel& model) {
@@ -130,14 +136,41 @@ std::int64_t sliding_layers(const HfModel& model) {
                        [](const HfLayer& layer) { return layer.attention == "sliding"; });
 }
 
+// Windows have those heads; a key that says nothing, or the size of a head again, changes nothing.
+void add_limits_of_heads(ForeignObject& config, const HfModel& model,
+                         std::vector<std::string>& list) {
+  ForeignObject other = config.inner("attention_other_setting");
+  for (const char* key : {"num_attention_heads", "num_attention_groups", "head_dim"}) {
+    (void)other.has(key);
+  }
+  const auto size = other.integer("head_dim", kForeignSize).value_or(model.head_dim);
+  const auto true_size = other.integer("true_head_dim", kForeignSize).value_or(size);
+  if (true_size != size) {
+    list.push_back(
+        fmt::format("{} {} beside head_dim {}", other.name_of("true_head_dim"), true_size, size));
+  }
+  const std::string type = other.text("attention_type").value_or("sliding_attention");
+  if (type != "sliding_attention") {
+    list.push_back(
+        fmt::format("{} {} (here it is sliding_attention)", other.name_of("attention_type"), type));
+  }
+  for (const std::string& key : other.rest()) {
+    if (other.written(key) == "null") continue;
+    list.push_back(
+        fmt::format("{} {}: this key is not known here", other.name_of(key), other.written(key)));
+  }
+}
+
 void add_step_limits(ForeignObject& config, const HfModel& model, std::vector<std::string>& list) {
+  add_limits_of_heads(config, model, list);
   for (const char* key : {"swiglu_limits", "swiglu_limits_shared"}) {
-    const auto* limits = list_at(config, key);
+    const auto* limits = config.list(key);
     if (limits == nullptr) continue;
-    std::int64_t clamped = 0;
-    for (std::int64_t i = 0; i < model.num_layers; ++i) {
-      if (value_of_layer(*limits, i) != 0.0) ++clamped;
-    }
+    refuse_short_list(config, key, limits->size(), model);
+    const auto end = limits->begin() + std::min<std::ptrdiff_t>(limits->size(), model.num_layers);
+    const std::int64_t clamped = std::count_if(limits->begin(), end, [](const JsonValue& limit) {
+      return limit.number().value_or(0.0) != 0.0;
+    });
     if (clamped == 0) continue;
     list.push_back(fmt::format("{}: a clamped SwiGLU in {} of {} layers, which costs nothing", key,
                                clamped, model.num_layers));

@@ -124,26 +124,6 @@ void write_heads(ForeignObject& config, const HfModel& model, Import& import) {
   }
 }
 
-// Depths of multi-token prediction, under the names of DeepSeek-V3, Qwen3-Next and MiniMax-M2.
-void write_prediction(ForeignObject& config, const HfModel& model, Import& import) {
-  const bool is_off = !config.truth("use_mtp").value_or(true);
-  (void)config.integer("mtp_transformer_layers", kForeignCount);  // Each depth has one.
-  for (const char* key : {"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"}) {
-    const std::int64_t depths = config.integer(key, kForeignCount).value_or(0);
-    if (depths == 0 || is_off) continue;
-    if (model.dense_prediction && model.layers.back().feed_forward != FeedForward::dense) {
-      import.warn(config.at(key),
-                  fmt::format("left out: {} parameters beside the model's {}, in blocks with dense "
-                              "MLPs (here they are as the last layer is)",
-                              depths * model.prediction_parameters(), model.num_parameters()));
-      continue;
-    }
-    import.derive(config.at(key), "model.mtp_num_layers", depths,
-                  fmt::format("{} parameters beside the model's {}",
-                              depths * model.prediction_parameters(), model.num_parameters()));
-  }
-}
-
 // The parts of a Llama-like model that no scenario can express, in sentences without a full stop.
 std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily& family,
                                           const HfModel& model) {
@@ -231,7 +211,7 @@ void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel
   if (family.linear != Mixer::none) write_hf_linear(config, model, import);
   if (family.own != nullptr) family.own->write(config, model, import);
   write_hf_layers(config, model.layers, family, import);
-  write_prediction(config, model, import);
+  write_hf_prediction(config, model, import);
 }
 
 // Reads "dtype", or "torch_dtype" as it was before transformers 4.56, if the file has one.

@@ -295,6 +295,13 @@ std::vector<std::string> import_megatron_model(MegatronArguments& arguments, con
   import_megatron_layers(arguments, blocks, pattern, import, limits);
   if (blocks.is_llama() && blocks.biased && import.has("model.num_experts")) {
     import.derive({"disable_bias_linear", "False"}, "model.moe_expert_bias", true);
+    if (import.has(megatron::kExpertLatent.ours)) {
+      const std::int64_t latent = import.integer(megatron::kExpertLatent.ours);
+      limits.push_back(fmt::format(
+          "{} {} without disable_bias_linear: biases of its projections, {} parameters in each "
+          "layer with experts",
+          megatron::kExpertLatent.theirs, latent, latent + hidden));
+    }
   }
   return limits;
 }

@@ -50,6 +50,7 @@ TEST_CASE("Gemma 4 31B has wide layers whose keys are values", "[exchange]") {
                                                       .rotary_dim = 128,
                                                       .keys_are_values = true});
   CHECK(model.layers_cycle);
+  CHECK(contains(imported.printed.err, "angles of another scale than here, which cost nothing"));
 }
 
 TEST_CASE("MiMo-V2-Flash has more keys, sinks and another base in windows", "[exchange]") {

@@ -185,7 +185,7 @@ TEST_CASE("Step 3.7 Flash is imported, and its prediction is left out by size", 
   CHECK(model.layer(1).window_size == 512);
   CHECK(model.mtp_num_layers == 0);
   // For each of 3 depths a projection, three norms, attention with its norms, and a dense MLP.
-  CHECK(contains(imported.printed.err, "left out: 742454016 parameters beside the model's"));
+  CHECK(contains(imported.printed.err, "left out: 742454016 parameters and 4652531712 FLOPs"));
   CHECK(contains(imported.printed.err, "needs you  attention_other_setting"));
 }
 

@@ -152,6 +152,23 @@ TEST_CASE("A pattern's letters are layers of one branch", "[exchange]") {
   CHECK(s.model.delta_net.value_heads == 32);
 }
 
+TEST_CASE("Biases of the projections of latent experts are refused, and noted", "[exchange]") {
+  std::string biased = kRotary;
+  const std::string flag = "--disable-bias-linear";
+  biased.erase(biased.find(flag), flag.size());
+  const std::string experts = " --num-experts 4 --moe-router-topk 2 --moe-ffn-hidden-size 40";
+  CHECK(imported_from(biased + experts).model.moe_expert_bias);
+  CHECK(imported_from(kRotary + experts + " --moe-latent-size 16").model.moe_latent_size == 16);
+  CHECK(contains(refused(biased + experts + " --moe-latent-size 16").err,
+                 "moe_latent_size 16 without disable_bias_linear: biases of its projections, 80 "
+                 "parameters in each layer with experts"));
+  CHECK(contains(
+      emit_megatron(planned_with(kSomeExperts + R"(, "moe_latent_size": 24, "moe_expert_bias": true,
+                       "query_key_value_bias": true, "attention_out_bias": true)",
+                                 "")),
+      "# Megatron-LM's projections of moe_latent_size have biases"));
+}
+
 TEST_CASE("Layers and choices of attention go through Megatron-LM's flags and come back",
           "[exchange]") {
   const std::string dense = R"("ffn_hidden_size": 96, )";

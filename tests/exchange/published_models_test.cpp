@@ -25,8 +25,6 @@ struct ListedModel {
 // Refused for good: sparse indexers and lightning attention.
 constexpr const char* kIndexer = "a sparse indexer";
 constexpr const char* kLightning = "lightning attention";
-// Without it they are imported, see hybrid_import_test.cpp.
-constexpr const char* kPrediction = "multi-token prediction by several layers";
 
 const ListedModel kListedModels[] = {
     {"configs/qwen3-0.6b.json", 596049920},
@@ -87,8 +85,8 @@ const ListedModel kListedModels[] = {
     {"configs/nemotron-4-340b.json", 341029195776, kOnePercent},
     {"nemotron-h-56b.config.json", 56324350464},
     {"nemotron-3-nano.config.json", 31577940288},
-    {"nemotron-3-super.config.json", 120668707840, kExact, kPrediction},
-    {"configs/nemotron-3-ultra.json", 549308993536, kExact, kPrediction},
+    {"nemotron-3-super.config.json", 120668707840},
+    {"configs/nemotron-3-ultra.json", 549308993536},
     {"granite-4.0-h-small.config.json", 32207337984},
     {"configs/falcon-h1-34b.json", 33642221312, kOnePercent, "mamba_d_ssm"},
 };
