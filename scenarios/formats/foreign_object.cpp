@@ -22,16 +22,20 @@ std::string read_foreign_text(const std::string& path) {
   return read_regular_file(path, kMostBytes);
 }
 
-std::unique_ptr<ForeignFile> read_foreign_json(const std::string& path) {
-  auto file = std::make_unique<ForeignFile>();
-  file->source = {path, read_foreign_text(path)};
-  ProblemList problems;
+JsonLimits foreign_json_limits() {
   JsonLimits limits;
   // Tokenizers put whole dictionaries into a configuration.
   limits.max_string_bytes = std::size_t{1} << 20U;
   limits.max_members = limits.max_nodes;
   limits.has_infinity = true;  // In Nemotron-H's time_step_limit.
-  std::optional<JsonValue> root = parse_json(file->source, problems, limits);
+  return limits;
+}
+
+std::unique_ptr<ForeignFile> read_foreign_json(const std::string& path) {
+  auto file = std::make_unique<ForeignFile>();
+  file->source = {path, read_foreign_text(path)};
+  ProblemList problems;
+  std::optional<JsonValue> root = parse_json(file->source, problems, foreign_json_limits());
   problems.throw_if_any();
   if (!root->is_object()) {
     throw_problem("E1352", root->span, path + " holds " + describe(*root) + ", not an object",

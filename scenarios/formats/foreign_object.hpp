@@ -50,6 +50,9 @@ struct ForeignFile {
   JsonValue root;
 };
 
+/// What others write into JSON: long strings, many keys, Infinity.
+[[nodiscard]] JsonLimits foreign_json_limits();
+
 /// Throws ScenarioError: the file cannot be read (E0001 ...), or is not JSON with an object at the
 /// top (E1352).
 [[nodiscard]] std::unique_ptr<ForeignFile> read_foreign_json(const std::string& path);

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/formats/foreign_object.hpp"
 #include "scenarios/formats/import.hpp"
 #include "scenarios/hugging_face.hpp"
 #include "scenarios/json_value.hpp"
@@ -152,6 +153,13 @@ std::string sentence_of(const ImportRow& row) {
   return row.theirs.name + (written.empty() ? "" : " " + written) + ": " + row.ours;
 }
 
+// Whether it is a config.json, which may hold what a scenario may not.
+bool holds_config(const SourceText& source) {
+  ProblemList problems;
+  const std::optional<JsonValue> document = parse_json(source, problems, foreign_json_limits());
+  return document && is_hugging_face_config(*document);
+}
+
 // The scenario that an importer writes, and the fate of what it did not take over.
 SearchFile import_search_file(const std::string& path, bool approximate) {
   Import import;
@@ -176,12 +184,12 @@ SearchFile import_search_file(const std::string& path, bool approximate) {
 }  // namespace
 
 SearchFile read_search_file(const std::string& path, bool approximate) {
-  SearchFile file;
   const SourceText source{path, read_regular_file(path, JsonLimits{}.max_bytes)};
+  if (holds_config(source)) return import_search_file(path, approximate);
+  SearchFile file;
   ProblemList problems;
   const std::optional<JsonValue> document = parse_json(source, problems);
   problems.throw_if_any();
-  if (is_hugging_face_config(*document)) return import_search_file(path, approximate);
   if (!document->is_object() || document->find("model") == nullptr) {
     file.text = "{\"schema_version\": 1, \"model\": " + source.text + "}";
     return file;

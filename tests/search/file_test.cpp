@@ -1,7 +1,11 @@
+#include <filesystem>
+#include <string>
+
 #include <catch2/catch.hpp>
 
 #include "sim/kernel/error.hpp"
 
+#include "scenarios/formats/import.hpp"
 #include "scenarios/load.hpp"
 #include "sim/search/search_request.hpp"
 
@@ -192,6 +196,30 @@ TEST_CASE("a config.json is refused as import refuses it, and approximated with 
   CHECK(contains(refusal_of([&] { (void)prepare_search(request); }), "E1347"));
   write(file, R"({"model_type": "mamba"})");
   CHECK(contains(refusal_of([&] { (void)prepare_search(request); }), "E1358"));
+}
+
+TEST_CASE("a published config.json is planned where it is imported, and else refused alike") {
+  std::size_t planned = 0;
+  const auto is_config = [](const std::string& path) {
+    return path.ends_with(".config.json") || path.find("/configs/") != std::string::npos;
+  };
+  for (const auto& entry : std::filesystem::recursive_directory_iterator("tests/exchange/data")) {
+    const std::string file = entry.path().string();
+    if (!entry.is_regular_file() || !is_config(file)) continue;
+    INFO(file);
+    Import import;
+    const std::string imported = refusal_of([&] { import_hf_model(file, false, import); });
+    CHECK(refusal_of([&] { (void)prepare_search(request_for(file)); }) == imported);
+    planned += imported == "accepted" ? 1 : 0;
+  }
+  CHECK(planned >= 50);
+}
+
+TEST_CASE("what Python writes for a number without end is refused in a scenario's file") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "run.json";
+  write(file, R"({"schema_version": 1, "model": {"preset": "gpt2", "seq_len": Infinity}})");
+  CHECK(contains(refusal_of([&] { (void)prepare_search(request_for(file)); }), "E0002"));
 }
 
 TEST_CASE("plan prints a config.json's warnings, and run says where such a file is taken") {
