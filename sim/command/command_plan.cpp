@@ -49,8 +49,8 @@ void check_paths(const PlanArguments& arguments, const SearchBase& base) {
   add("--csv", arguments.csv);
   add("--report", arguments.report);
   std::vector<PathInUse> read = paths_read(base.scenario.files, base.model_file);
-  const std::string& against = arguments.request.against;
-  if (names_layout_file(against)) read.push_back({"--against", against});
+  const std::optional<std::string>& against = arguments.request.against;
+  if (against && names_layout_file(*against)) read.push_back({"--against", *against});
   require_outputs(read, written);
 }
 
@@ -98,7 +98,7 @@ std::string plan_command(const PlanArguments& arguments) {
   if (!r.precision.empty()) words += " --precision " + shell_word(r.precision);
   for (const std::string& override : r.overrides) words += " --set " + shell_word(override);
   for (const std::string& fixed : r.fixed) words += " --fix " + shell_word(fixed);
-  if (!r.against.empty()) words += " --against " + shell_word(r.against);
+  if (r.against) words += " --against " + shell_word(*r.against);
   if (r.approximate) words += " --approximate";
   if (r.objective != usual.objective) words += " --objective " + arguments.objective;
   if (r.top != usual.top) words += fmt::format(" --top {}", r.top);
@@ -208,8 +208,10 @@ void add_plan_options(CLI::App& app, PlanArguments& arguments) {
          "--fix", request.fixed,
          fmt::format("Fix a choice: tp=4,8 or schedule={}; repeatable", default_schedule().name))
       ->allow_extra_args(false);
-  app.add_option("--against", request.against,
-                 "Rank a layout, too: tp=2,pp=8,ep=32, or a scenario's file");
+  // Not bound as an optional: for those CLI11 takes an empty value for none.
+  app.add_option_function<std::string>(
+      "--against", [&request](const std::string& layout) { request.against = layout; },
+      "Rank a layout, too: tp=2,pp=8,ep=32, or a scenario's file");
   app.add_flag("--approximate", request.approximate,
                "Plan the nearest model if something in a config.json is not supported");
   app.add_option("--objective", arguments.objective, "What to minimize: time, memory or cost")

@@ -1,6 +1,8 @@
 #include "sim/search/given_layout.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,7 +11,10 @@
 
 #include "strategies/pipeline/schedule_row.hpp"
 
+#include "scenarios/json_value.hpp"
 #include "scenarios/load.hpp"
+#include "scenarios/read_file.hpp"
+#include "scenarios/scenario_error.hpp"
 #include "sim/search/search_request.hpp"
 
 namespace shardsim {
@@ -30,17 +35,67 @@ std::vector<std::string> overrides_of_axes(const FixedAxes& axes) {
   return overrides;
 }
 
-Scenario read_in(const SearchBase& base, const std::vector<std::string>& layout) {
-  std::vector<std::string> overrides = base.overrides;
-  overrides.push_back(
-      fmt::format("training.global_batch_size={}", base.scenario.training.global_batch_size));
-  overrides.insert(overrides.end(), layout.begin(), layout.end());
-  return load_scenario_text(base.text, base.file, overrides);
-}
+// Problems of a given layout name its words, not the overrides that stand for them here.
+class GivenReader {
+ public:
+  GivenReader(const SearchBase& base, const std::string& words) : base_(base), words_(words) {}
 
-Candidate read_candidate(const SearchBase& base, const std::vector<std::string>& layout) {
-  const Scenario scenario = read_in(base, layout);
-  return candidate_of(scenario.parallelism, scenario.training);
+  [[nodiscard]] Scenario read(const std::vector<std::string>& layout) const {
+    std::vector<std::string> overrides = {
+        fmt::format("training.global_batch_size={}", base_.scenario.training.global_batch_size)};
+    overrides.insert(overrides.end(), layout.begin(), layout.end());
+    std::vector<std::string> all = base_.overrides;
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    try {
+      return load_scenario_text(base_.text, base_.file, all);
+    } catch (const ScenarioError& error) {
+      std::vector<Problem> problems = error.problems();
+      for (Problem& problem : problems) place(problem, overrides);
+      throw ScenarioError(std::move(problems), error.num_dropped());
+    }
+  }
+  [[nodiscard]] Candidate read_candidate(const std::vector<std::string>& layout) const {
+    const Scenario scenario = read(layout);
+    return candidate_of(scenario.parallelism, scenario.training);
+  }
+
+ private:
+  void place(Problem& problem, const std::vector<std::string>& overrides) const {
+    const bool is_ours = std::ranges::any_of(overrides, [&problem](const std::string& override) {
+      return problem.file == "--set " + override;
+    });
+    if (is_ours || problem.file.empty()) problem.file = "--against " + words_;
+    problem.message = "in the given layout, " + problem.message;
+  }
+
+  const SearchBase& base_;
+  const std::string& words_;
+};
+
+// How a scenario's file wants layers on stages, where that is not the plan's way.
+std::vector<std::string> overrides_of_stages(const std::string& path, const Scenario& file,
+                                             const Scenario& plan) {
+  std::vector<std::string> overrides;
+  const auto add_rule = [&overrides](const char* field, bool theirs, bool ours) {
+    if (theirs != ours) overrides.push_back(fmt::format("parallelism.{}={}", field, theirs));
+  };
+  add_rule("account_for_embedding_in_pipeline_split",
+           file.parallelism.account_for_embedding_in_pipeline_split,
+           plan.parallelism.account_for_embedding_in_pipeline_split);
+  add_rule("account_for_loss_in_pipeline_split",
+           file.parallelism.account_for_loss_in_pipeline_split,
+           plan.parallelism.account_for_loss_in_pipeline_split);
+  // A derived list is of the file's model: one that the file gives counts.
+  const SourceText source{path, read_regular_file(path, JsonLimits{}.max_bytes)};
+  ProblemList problems;
+  const std::optional<JsonValue> document = parse_json(source, problems);
+  problems.throw_if_any();
+  const JsonValue* const parallelism = document->find("parallelism");
+  if (parallelism != nullptr && parallelism->find("stage_layers") != nullptr) {
+    overrides.push_back(fmt::format("parallelism.stage_layers=[{}]",
+                                    fmt::join(file.parallelism.stage_layers, ",")));
+  }
+  return overrides;
 }
 
 std::string none_has(const std::string& words) { return fmt::format("none of them has {}", words); }
@@ -75,21 +130,22 @@ Candidate candidate_of(const ParallelismSpec& p, const TrainingSpec& t) {
 }
 
 GivenLayout read_given_layout(const SearchBase& base, const std::string& words) {
+  const GivenReader reader(base, words);
   if (!names_layout_file(words)) {
     FixedAxes axes;
     for (const std::string_view part : split_at(words, ',')) fix_axis(std::string(part), axes);
-    return {read_candidate(base, overrides_of_axes(axes)), {}};
+    return {reader.read_candidate(overrides_of_axes(axes)), {}};
   }
   const Scenario file = load_scenario(words);
   std::vector<std::string> layout = overrides_of(candidate_of(file.parallelism, file.training));
-  const Scenario even = read_in(base, layout);
-  GivenLayout given{candidate_of(even.parallelism, even.training), {}};
-  const std::vector<std::int64_t>& layers = file.parallelism.stage_layers;
-  if (layers == even.parallelism.stage_layers) return given;
-  given.overrides.push_back(fmt::format("parallelism.stage_layers=[{}]", fmt::join(layers, ",")));
-  layout.push_back(given.overrides.front());
-  given.candidate = read_candidate(base, layout);
-  return given;
+  const std::vector<std::string> stages = overrides_of_stages(words, file, base.scenario);
+  const Scenario by_rule = reader.read(layout);
+  if (stages.empty()) return {candidate_of(by_rule.parallelism, by_rule.training), {}};
+  layout.insert(layout.end(), stages.begin(), stages.end());
+  const Scenario own = reader.read(layout);
+  const bool is_by_rule = own.parallelism.stage_layers == by_rule.parallelism.stage_layers;
+  return {candidate_of(own.parallelism, own.training),
+          is_by_rule ? std::vector<std::string>() : stages};
 }
 
 SearchBase base_of_given(const SearchBase& base, const GivenLayout& given) {

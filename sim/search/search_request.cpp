@@ -209,7 +209,7 @@ SearchBase prepare_search(const SearchRequest& request) {
         "cost ranks like time: with one kind and number of GPUs the fastest is the cheapest "
         "(--usd-per-gpu-hour sets the price)");
   }
-  if (!request.against.empty()) base.given = read_given_layout(base, request.against);
+  if (request.against) base.given = read_given_layout(base, *request.against);
   return base;
 }
 

@@ -24,7 +24,7 @@ struct SearchRequest {
   std::string precision;               ///< Empty: as in the model's file, else bf16.
   std::vector<std::string> overrides;  ///< "a.b=c"; those of a searched field fix it.
   std::vector<std::string> fixed;      ///< "tp=4,8"
-  std::string against;                 ///< A layout to rank, see read_given_layout(); empty: none.
+  std::optional<std::string> against;  ///< A layout to rank, see read_given_layout().
   bool approximate = false;  ///< The nearest model, where a config.json's cannot be expressed.
   Objective objective = Objective::time;
   int top = 10;

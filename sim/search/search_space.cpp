@@ -140,6 +140,14 @@ void fix_axis(const std::string& words, FixedAxes& fixed) {
   for (const std::string_view value : split_at(std::string_view(words).substr(equals + 1), ',')) {
     values.push_back(value_of_axis(axis, std::string(value)));
   }
+  if (const auto before = fixed.find(axis); before != fixed.end()) {
+    const std::string both =
+        fmt::format("{},{}", fmt::join(before->second, ","), fmt::join(values, ","));
+    throw UsageError("E1325",
+                     fmt::format("{} is given twice: {}, and then {}", axis,
+                                 fmt::join(before->second, ","), fmt::join(values, ",")),
+                     fmt::format("give it once; --fix {}={} searches all of them", axis, both));
+  }
   fixed[axis] = std::move(values);
 }
 

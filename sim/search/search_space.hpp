@@ -67,7 +67,8 @@ using FixedAxes = std::map<std::string, std::vector<std::string>>;
 /// sequence_parallel, schedule, recompute.
 [[nodiscard]] const std::vector<std::string>& axis_names();
 
-/// "tp=8", "tp=4,8", "parallelism.tp=8" -> an entry of `fixed`. Throws UsageError E1325.
+/// "tp=8", "tp=4,8", "parallelism.tp=8" -> an entry of `fixed`. Throws UsageError E1325,
+/// also for an axis that has one.
 void fix_axis(const std::string& words, FixedAxes& fixed);
 
 /// All candidates of a space that is small, in a fixed order. As LayoutSpace, which a search reads.

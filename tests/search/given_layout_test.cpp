@@ -219,6 +219,75 @@ TEST_CASE("a scenario's file gives its axes and the layers of its stages") {
   CHECK(contains(same.err, "E0910"));
 }
 
+TEST_CASE("a file of another model gives its degrees, and its stages as that file has them") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "today.json";
+  const auto write_layout = [&](const std::string& more) {
+    write(file, R"({"schema_version": 1, "name": "today", "model": {"preset": "gpt2-xl"},
+      "system": {"preset": "dgx-h100", "nodes": 1},
+      "parallelism": {"pp": 2, "dp_shard": 4, "zero_stage": 1)" +
+                    more + R"(},
+      "training": {"global_batch_size": 64, "micro_batch_size": 2}})");
+  };
+  write_layout("");  // 48 layers there and 12 here.
+  const Printed by_rule = shardsim(plan_with(file, {"--json"}));
+  INFO(by_rule.err);
+  REQUIRE(by_rule.exit_code == 0);
+  CHECK(nlohmann::json::parse(by_rule.out)["given"]["searched"] == true);
+  write_layout(R"(, "stage_layers": [25, 23])");
+  const Printed listed = shardsim(plan_with(file, {}));
+  CHECK(listed.exit_code == 2);
+  CHECK(contains(listed.err, "in the given layout, "));
+  CHECK(contains(listed.err, "--> --against " + file));
+  write_layout(R"(, "account_for_embedding_in_pipeline_split": true,
+    "account_for_loss_in_pipeline_split": true)");
+  const Printed accounted = shardsim(plan_with(file, {"--json"}));
+  REQUIRE(accounted.exit_code == 0);
+  CHECK(nlohmann::json::parse(accounted.out)["given"]["searched"] == true);  // 6 and 6 either way.
+  SearchRequest request;
+  request.model = "gpt2";
+  request.gpu = "h100";
+  request.num_gpus = 8;
+  request.against = file;
+  write(file, R"({"schema_version": 1, "name": "today", "model": {"preset": "gpt2-xl"},
+    "system": {"preset": "dgx-h100", "nodes": 1},
+    "parallelism": {"pp": 4, "dp_shard": 2, "account_for_embedding_in_pipeline_split": true,
+                    "account_for_loss_in_pipeline_split": true},
+    "training": {"global_batch_size": 64}})");
+  const GivenLayout given = prepare_search(request).given.value();
+  CHECK(given.overrides ==
+        std::vector<std::string>{"parallelism.account_for_embedding_in_pipeline_split=true",
+                                 "parallelism.account_for_loss_in_pipeline_split=true"});
+}
+
+TEST_CASE("a given layout that is refused is named as it was written") {
+  const char* const refused[] = {"ep=2", "tp=3", "pp=2,micro_batch_size=7",
+                                 "pp=2,vpp=2,schedule=gpipe"};
+  for (const std::string words : refused) {
+    const Printed printed = shardsim(plan_with(words, {}));
+    INFO(printed.err);
+    CHECK(printed.exit_code == 2);
+    CHECK(contains(printed.err, "]: in the given layout, "));
+    CHECK(contains(printed.err, "--> --against " + words + "   at "));
+    CHECK_FALSE(contains(printed.err, "--set"));
+  }
+}
+
+TEST_CASE("an axis is given once, and a layout is not empty") {
+  const Printed twice = shardsim(plan_with("tp=2,tp=4", {}));
+  CHECK(twice.exit_code == 2);
+  CHECK(contains(twice.err, "E1325]: tp is given twice: 2, and then 4"));
+  const Printed fixed = shardsim(plan_with("tp=2", {"--fix", "pp=4"}));
+  CHECK(fixed.exit_code == 2);
+  CHECK(contains(fixed.err, "E1325]: pp is given twice: 1,2, and then 4"));
+  CHECK(contains(fixed.err, "--fix pp=1,2,4"));
+  const Printed set = shardsim(plan_with("tp=2", {"--set", "parallelism.pp=1"}));
+  CHECK(contains(set.err, "pp is given twice"));
+  const Printed none = shardsim(plan_with("", {}));
+  CHECK(none.exit_code == 2);
+  CHECK(contains(none.err, "E1325]: \"\" is not an axis of the search"));
+}
+
 TEST_CASE("a plan shows the given layout beside the best, and asks for it again") {
   const TemporaryFolder folder;
   const std::string page = folder / "plan.html";
