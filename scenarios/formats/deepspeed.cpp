@@ -247,6 +247,13 @@ std::vector<std::string> notes_of(const Scenario& scenario) {
         "sequence_parallel was planned with tp; AutoTP does not split the tokens "
         "between regions");
   }
+  // get_shard_size() of deepspeed/module_inject/tp_shard.py.
+  if (const std::string heads = copied_heads(scenario); !heads.empty()) {
+    notes.push_back(
+        fmt::format("the plan copies key and value heads, which are {}; AutoTP gives each to one "
+                    "rank, and none to the others of tp {}",
+                    heads, p.tp));
+  }
   if (p.cp > 1) {
     notes.push_back(fmt::format("cp {} was planned as {}; DeepSpeed's sequence parallelism is {}",
                                 p.cp, to_string(p.cp_attention),

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -197,15 +200,20 @@ void add_data_parallel(const ParallelismSpec& p, Config& config) {
   }
 }
 
-// Whether tensor-parallel ranks have copies of key and value heads.
-bool copies_heads(const Scenario& scenario) {
-  const std::vector<HeadOptions> kinds = scenario.model.kinds_of_heads();
-  return std::ranges::any_of(kinds, [&](const HeadOptions& heads) {
-    return heads.num_query_groups > 0 && heads.num_query_groups < scenario.parallelism.tp;
-  });
-}
-
 }  // namespace
+
+std::string copied_heads(const Scenario& scenario) {
+  std::set<std::int64_t, std::greater<>> numbers;
+  const std::vector<HeadOptions> kinds = scenario.model.kinds_of_heads();
+  for (const HeadOptions& heads : kinds) {
+    if (heads.num_query_groups > 0 && heads.num_query_groups < scenario.parallelism.tp) {
+      numbers.insert(heads.num_query_groups);
+    }
+  }
+  if (numbers.empty()) return {};
+  return fmt::format("{}{}", fmt::join(numbers, " and "),
+                     kinds.size() > 1 ? " in some layers" : "");
+}
 
 std::string emit_megatron(const Scenario& scenario) {
   const ParallelismSpec& p = scenario.parallelism;
@@ -216,7 +224,7 @@ std::string emit_megatron(const Scenario& scenario) {
   add_experts(scenario.model, flags);
   add_layers(scenario, flags);
   flags.flag(megatron::kTensor, p.tp);
-  if (copies_heads(scenario)) {
+  if (!copied_heads(scenario).empty()) {
     flags.note(fmt::format(
         "Megatron-LM gathers queries, keys and values in each layer where tp ({}) is more than its "
         "num_query_groups; the plan copies heads of keys and values to ranks",
@@ -254,9 +262,9 @@ std::string emit_torchtitan(const Scenario& scenario) {
   config.begin("ParallelismConfig");
   add_data_parallel(p, config);
   config.set(torchtitan::kTensor.theirs, p.tp);
-  if (copies_heads(scenario)) {
-    config.note(fmt::format("torchtitan wants tp to divide key and value heads, which are {}",
-                            scenario.model.num_query_groups));
+  if (const std::string heads = copied_heads(scenario); !heads.empty()) {
+    config.note(
+        fmt::format("torchtitan wants tp to divide key and value heads, which are {}", heads));
   }
   if (p.tp > 1) config.set(torchtitan::kSequence.theirs, p.sequence_parallel ? "True" : "False");
   add_pipeline(scenario, config);

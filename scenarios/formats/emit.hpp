@@ -19,6 +19,10 @@ void require_framework(std::string_view name);
 /// Flags or a configuration file. REQUIRES: require_framework(framework).
 [[nodiscard]] std::string emit_for(std::string_view framework, const Scenario& scenario);
 
+/// The key and value heads of layers that have fewer than tensor-parallel ranks, which have copies
+/// of them: "4", or "4 in some layers". Empty: there are none.
+[[nodiscard]] std::string copied_heads(const Scenario& scenario);
+
 [[nodiscard]] std::string emit_megatron(const Scenario& scenario);
 [[nodiscard]] std::string emit_torchtitan(const Scenario& scenario);
 [[nodiscard]] std::string emit_deepspeed(const Scenario& scenario);

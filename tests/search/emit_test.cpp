@@ -161,6 +161,20 @@ TEST_CASE("more tensor-parallel ranks than key and value heads are read back, wi
   CHECK(imported.parallelism.tp == 8);
 }
 
+TEST_CASE("copied heads are counted where they are: in layers with heads of their own") {
+  const Scenario planned = load_scenario_text(
+      R"({"schema_version": 1, "model": "gemma-4-31b",
+          "system": {"preset": "dgx-h100", "nodes": 1},
+          "parallelism": {"tp": 8, "sequence_parallel": true, "zero_stage": 1},
+          "training": {"global_batch_size": 8}})",
+      "test.json");
+  REQUIRE(planned.model.num_query_groups == 16);
+  CHECK(contains(emit_torchtitan(planned), "key and value heads, which are 4 in some layers"));
+  CHECK(contains(emit_deepspeed(planned),
+                 "copies key and value heads, which are 4 in some layers; AutoTP"));
+  CHECK_FALSE(contains(emit_deepspeed(interleaved()), "copies key and value heads"));
+}
+
 TEST_CASE("flags of muon for Megatron-LM are read back as they were planned") {
   const std::string settings[] = {
       R"("muon_nesterov": false)",
