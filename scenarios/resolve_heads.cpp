@@ -56,12 +56,14 @@ void check_gates(Reading& r) {
             "leave it out, or attention_output_gate");
 }
 
-void refuse_split_of(Reading& r, std::size_t layer, std::int64_t heads, const char* what) {
+void refuse_split_of(Reading& r, std::size_t layer, std::int64_t heads, const char* what,
+                     bool may_copy) {
   const std::int64_t tp = r.scenario.parallelism.tp;
   r.problem("E0203", "parallelism.tp",
             "tp (" + text_of(tp) + ") does not divide the " + text_of(heads) + " " + what +
                 " of the layers at model.layers[" + std::to_string(layer) + "]",
-            "use a tp that divides them");
+            may_copy ? "use a tp that divides them, or a multiple of them"
+                     : "use a tp that divides them");
 }
 
 }  // namespace
@@ -121,9 +123,10 @@ void resolve_layer_heads_layout(Reading& r) {
     const HeadOptions heads = m.heads_of(m.layers[i]);
     const std::int64_t tp = r.scenario.parallelism.tp;
     if (heads.num_attention_heads % tp != 0) {
-      refuse_split_of(r, i, heads.num_attention_heads, "attention heads");
+      refuse_split_of(r, i, heads.num_attention_heads, "attention heads", false);
     } else if (!m.divides_groups(tp, heads.num_query_groups)) {
-      refuse_split_of(r, i, heads.num_query_groups, "key and value heads");
+      refuse_split_of(r, i, heads.num_query_groups, "key and value heads",
+                      m.family == ModelFamily::llama);
     }
   }
 }

@@ -112,6 +112,7 @@ TEST_CASE("heads of layers that do not fit are refused at their place") {
   CHECK(split.code == "E0203");
   CHECK(split.message.find("3 key and value heads of the layers at model.layers[1]") !=
         std::string::npos);
+  CHECK(split.help == "use a tp that divides them, or a multiple of them");
 }
 
 TEST_CASE("a list says which layers have experts, and counts them") {
