@@ -171,6 +171,9 @@ TEST_CASE("M1: the models have their published numbers of parameters") {
       {"qwen3-235b-a22b", 235'093'634'560},
       // Without the biases of the choice, which are not trained: one per expert and layer.
       {"ernie-4.5-21b-a3b", 21'825'437'888 - 27 * 64},
+      {"ernie-4.5-300b-a47b", 299'484'163'264 - 51 * 64},
+      {"ling-1t", 999'705'328'640 - 76 * 256},
+      {"hunyuan-a13b", 80'393'183'232},
       {"minimax-m2", 228'689'764'864 - 62 * 256},
       {"glm-4.5-air", 106'852'251'264 - 45 * 128},
       {"glm-4.5", 352'797'829'024 - 89 * 160},

@@ -60,10 +60,13 @@ TEST_CASE("every built-in preset loads, and each of its numbers has a source") {
   }
   std::istringstream expected(
       "command-a deepseek-v2 deepseek-v2-lite deepseek-v3 deepseek-v3-like devstral-2-123b "
-      "dgx-a100 dgx-b200 dgx-h100 dgx-h200 ernie-4.5-21b-a3b exaone-4.0-32b falcon-h1-34b "
+      "dgx-a100 dgx-b200 dgx-h100 dgx-h200 ernie-4.5-21b-a3b ernie-4.5-300b-a47b exaone-4.0-32b "
+      "falcon-h1-34b "
       "gemma-2-27b gemma-3-12b gemma-3-27b gemma-3-4b gemma-4-31b glm-4.5 glm-4.5-air "
       "gpt-oss-120b gpt-oss-20b gpt2 gpt2-large gpt2-medium gpt2-xl gpt3-175b granite-4.0-h-small "
-      "internevo-a100 jean-zay-a100 kimi-k2 llama-4-maverick llama-4-scout llama2-13b llama2-70b "
+      "hunyuan-a13b "
+      "internevo-a100 jean-zay-a100 kimi-k2 ling-1t llama-4-maverick llama-4-scout llama2-13b "
+      "llama2-70b "
       "llama2-7b llama3-405b llama3-70b llama3-8b llama3.2-3b megascale-a100 mimo-v2-flash "
       "minimax-m2 mistral-small-24b mixtral-8x22b mixtral-8x7b moonlight-16b-a3b mosaicml-a100 "
       "mosaicml-h100 nemotron-3-nano nemotron-3-super nemotron-3-ultra nemotron-4-340b "
