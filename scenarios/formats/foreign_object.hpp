@@ -50,7 +50,7 @@ struct ForeignFile {
   JsonValue root;
 };
 
-/// What others write into JSON: long strings, many keys, Infinity.
+/// Limits for what others write into JSON: long strings, many keys, Infinity.
 [[nodiscard]] JsonLimits foreign_json_limits();
 
 /// Throws ScenarioError: the file cannot be read (E0001 ...), or is not JSON with an object at the

@@ -73,18 +73,16 @@ class GivenReader {
 };
 
 // How a scenario's file wants layers on stages, where that is not the plan's way.
-std::vector<std::string> overrides_of_stages(const std::string& path, const Scenario& file,
-                                             const Scenario& plan) {
+std::vector<std::string> overrides_of_stages(const std::string& path, const ParallelismSpec& file,
+                                             const ParallelismSpec& plan) {
   std::vector<std::string> overrides;
   const auto add_rule = [&overrides](const char* field, bool theirs, bool ours) {
     if (theirs != ours) overrides.push_back(fmt::format("parallelism.{}={}", field, theirs));
   };
-  add_rule("account_for_embedding_in_pipeline_split",
-           file.parallelism.account_for_embedding_in_pipeline_split,
-           plan.parallelism.account_for_embedding_in_pipeline_split);
-  add_rule("account_for_loss_in_pipeline_split",
-           file.parallelism.account_for_loss_in_pipeline_split,
-           plan.parallelism.account_for_loss_in_pipeline_split);
+  add_rule("account_for_embedding_in_pipeline_split", file.account_for_embedding_in_pipeline_split,
+           plan.account_for_embedding_in_pipeline_split);
+  add_rule("account_for_loss_in_pipeline_split", file.account_for_loss_in_pipeline_split,
+           plan.account_for_loss_in_pipeline_split);
   // A derived list is of the file's model: one that the file gives counts.
   const SourceText source{path, read_regular_file(path, JsonLimits{}.max_bytes)};
   ProblemList problems;
@@ -92,8 +90,8 @@ std::vector<std::string> overrides_of_stages(const std::string& path, const Scen
   problems.throw_if_any();
   const JsonValue* const parallelism = document->find("parallelism");
   if (parallelism != nullptr && parallelism->find("stage_layers") != nullptr) {
-    overrides.push_back(fmt::format("parallelism.stage_layers=[{}]",
-                                    fmt::join(file.parallelism.stage_layers, ",")));
+    overrides.push_back(
+        fmt::format("parallelism.stage_layers=[{}]", fmt::join(file.stage_layers, ",")));
   }
   return overrides;
 }
@@ -138,7 +136,8 @@ GivenLayout read_given_layout(const SearchBase& base, const std::string& words) 
   }
   const Scenario file = load_scenario(words);
   std::vector<std::string> layout = overrides_of(candidate_of(file.parallelism, file.training));
-  const std::vector<std::string> stages = overrides_of_stages(words, file, base.scenario);
+  const std::vector<std::string> stages =
+      overrides_of_stages(words, file.parallelism, base.scenario.parallelism);
   const Scenario by_rule = reader.read(layout);
   if (stages.empty()) return {candidate_of(by_rule.parallelism, by_rule.training), {}};
   layout.insert(layout.end(), stages.begin(), stages.end());
