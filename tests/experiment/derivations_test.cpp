@@ -72,8 +72,7 @@ TEST_CASE("a run with real tensors derives each part once, and no ranks that are
 }
 
 TEST_CASE("a search compiles each simulated layout once, and one layout of each kind of weights") {
-  SmallSpace space = small_spaces().front();
-  space.fixed.emplace_back("micro_batch_size=1");
+  const SmallSpace space = small_spaces().front();
   int simulated = 0;
   const Derivations derived = derived_by([&] {
     const Searched found = searched(space, true, 1);
