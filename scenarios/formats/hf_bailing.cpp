@@ -11,13 +11,13 @@ namespace shardsim {
 
 namespace {
 
-constexpr std::int64_t kGroups = 8;
+constexpr std::int64_t kRouterGroups = 8;
 constexpr std::int64_t kChosenGroups = 4;
 
 void read_bailing(ForeignObject& config, HfModel& model) {
   model.query_bias = config.truth("use_qkv_bias").value_or(false);
   model.output_bias = config.truth("use_bias").value_or(false);
-  if (!config.has("n_group")) model.router.num_groups = kGroups;
+  if (!config.has("n_group")) model.router.num_groups = kRouterGroups;
   if (!config.has("topk_group")) model.router.group_topk = kChosenGroups;
   const bool has_bias = config.truth("moe_router_enable_expert_bias").value_or(true);
   model.router.bias_update_rate = has_bias ? 1.0 : 0.0;

@@ -24,7 +24,7 @@ struct Unmodelled {
 constexpr std::string_view kNumbers = "not modelled: it changes the numbers, not the cost";
 constexpr std::string_view kExpertOverlap =
     "not modelled: dispatch and combine of tokens are fully exposed";
-constexpr std::string_view kGroups = "not modelled: tokens go to the best of all experts";
+constexpr std::string_view kGroupLimited = "not modelled: tokens go to the best of all experts";
 constexpr std::string_view kFused = "not modelled: these kernels cost as the software row says";
 constexpr std::string_view kNarrow = "not modelled: products, weights and traffic stay as wide";
 constexpr std::string_view kCast = "not modelled: state is as wide as the precision says";
@@ -49,7 +49,7 @@ constexpr auto kUnmodelled = std::to_array<Unmodelled>({
     {"init_method_*", "0.02", "weights start from another distribution here"},
     {"fp32_residual_connection", "", "not modelled: residuals are as wide as the rest"},
     // Experts.
-    {"moe_router_topk_limited_devices", "", kGroups},
+    {"moe_router_topk_limited_devices", "", kGroupLimited},
     {"moe_router_load_balancing_type", "aux_loss|none",
      "not modelled: the loss that balances is that over a microbatch"},
     {"moe_router_force_*", "", "routing is model.moe_routing: uniform is nearest"},
