@@ -56,6 +56,11 @@ MISTAKES = {
 
 
 class VerifyTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        # The recorder's shared object is built now, once, so that no test's time has it.
+        verify(1, WRONG, "no_wait")
+
     def test_pt7_wrong_programs_are_named_with_rank_call_and_line(self):
         for mistake, (status, code, who) in MISTAKES.items():
             with self.subTest(mistake):
