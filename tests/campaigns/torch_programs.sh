@@ -7,6 +7,7 @@
 #
 # usage: torch_programs.sh SHARDSIM FOLDER [NAME...]   FOLDER: for their sources and what is printed
 set -euo pipefail
+
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 own=$root/tests/campaigns/torch_programs
 command=$(realpath "$1")
