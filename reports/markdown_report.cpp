@@ -80,7 +80,9 @@ std::string figures(const Result& result, const TextHeadline& headline) {
   std::string text;
   for (const Figure& figure : all) {
     const auto value = result.number(figure.metric);
-    if (value) text += row_of({figure.label, figure.format(*value)});
+    if (!value) continue;
+    text += row_of({figure.label, figure.format(*value)});
+    if (&figure.metric == &metric::kMfu) text += row_of({"MFU counts", plain(headline.mfu_counts)});
   }
   if (text.empty()) return {};
   const std::string cost = describe_cost(result, headline);

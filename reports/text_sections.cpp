@@ -90,6 +90,11 @@ Lines figures_section(const Result& result, const Page& page) {
   return wrap_to_width(fmt::format("  {}", fmt::join(parts, "   ")), page.width(), 2);
 }
 
+Lines mfu_section(const Result& result, const TextHeadline& headline, const Page& page) {
+  if (!result.number(metric::kMfu) || headline.mfu_counts.empty()) return {};
+  return page.row("MFU counts", escape_untrusted(headline.mfu_counts));
+}
+
 Lines time_section(const Result& result, const Page& page) {
   struct Part {
     const char* label;

@@ -41,6 +41,8 @@ class Page {
 
 [[nodiscard]] Lines headline_section(const TextHeadline& headline, const Page& page);
 [[nodiscard]] Lines figures_section(const Result& result, const Page& page);
+[[nodiscard]] Lines mfu_section(const Result& result, const TextHeadline& headline,
+                                const Page& page);
 [[nodiscard]] Lines time_section(const Result& result, const Page& page);
 [[nodiscard]] Lines memory_section(const Result& result, double device_memory_bytes,
                                    const Page& page);

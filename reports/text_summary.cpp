@@ -122,6 +122,7 @@ std::string to_text(const Result& result, const TextHeadline& headline,
   std::vector<Block> blocks = {
       {headline_section(headline, page)},
       {figures_section(result, page), 7, 1},
+      {mfu_section(result, headline, page)},
       {error_band_section(result, page), 10, 1},
       {time_section(result, page)},
       {goodput_section(result, page)},

@@ -24,6 +24,7 @@ struct TextHeadline {
   double device_memory_bytes = 0;  ///< Memory of one device; 0 if not known.
   std::int64_t steps = 0;          ///< Steps of the run.
   double tokens_total = 0;         ///< Tokens of the whole training; 0 if not given.
+  std::string mfu_counts;          ///< "3 x forward's matrix products, chosen experts".
 };
 
 /// The facts of the run, in the order of pages and without empty parts: model, system, ranks...

@@ -65,9 +65,9 @@ std::vector<Field> expert_fields() {
       expert_field("model.moe_latent_size", &M::moe_latent_size)
           .range(0, kTwoTo20)
           .or_else("0")
-          .doc("Above 0: experts read a projection of their token of so many elements, which is "
-               "what travels to them, and a second projection reads the sum of their outputs "
-               "(Nemotron 3 Super). Router and shared expert read the token itself."),
+          .doc("Above 0: experts read a projection of their token, of so many elements (Nemotron 3 "
+               "Super). It travels to them, and a second projection reads the sum of their "
+               "outputs. Router and shared expert read the token itself."),
       expert_field("model.moe_expert_bias", &M::moe_expert_bias)
           .or_else("false")
           .doc("Gate, up and down of each expert have biases (GPT-OSS)."),

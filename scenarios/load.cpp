@@ -222,21 +222,31 @@ void remove(JsonValue& document, const std::string& path) {
                 [key = path.substr(begin)](const JsonMember& member) { return member.key == key; });
 }
 
+void refuse_model_file(const SourceText& source, ProblemList& problems) {
+  problems.add("E0114", Span{&source, 0, 1}, "",
+               printable(source.name) + " is a model's config.json of Hugging Face, not a scenario",
+               "shardsim import hf makes a scenario of it, and shardsim plan finds a "
+               "layout for it");
+}
+
+// Whether this is a model's config.json with what Python writes for a limit that there is not. As a
+// scenario it would be an error of syntax.
+bool has_infinity_of_python(const SourceText& source) {
+  if (source.text.find("Infinity") == std::string::npos) return false;
+  ProblemList ignored;
+  const auto document = parse_json(source, ignored, {.has_infinity = true});
+  return document.has_value() && is_hugging_face_config(*document);
+}
+
 // Fills `reading`. The field `left_out` is read as if neither file nor flag had set it.
 void read(const Sources& sources, const std::string& left_out, SourceTexts& texts,
           Reading& reading) {
   reading.folder = std::filesystem::path(sources.file_name).parent_path().string();
   const SourceText& source = texts.emplace_back(SourceText{sources.file_name, sources.text, false});
+  if (has_infinity_of_python(source)) return refuse_model_file(source, reading.problems);
   std::optional<JsonValue> document = parse_json(source, reading.problems);
   if (!document.has_value()) return;
-  if (is_hugging_face_config(*document)) {
-    reading.problems.add(
-        "E0114", document->span, "",
-        printable(sources.file_name) + " is a model's config.json of Hugging Face, not a scenario",
-        "shardsim import hf makes a scenario of it, and shardsim plan finds a "
-        "layout for it");
-    return;
-  }
+  if (is_hugging_face_config(*document)) return refuse_model_file(source, reading.problems);
   if (document->is_object()) {
     apply_overrides(*document, sources.overrides, texts, reading.problems);
     leave_sweep_out(*document, reading.problems);

@@ -197,8 +197,7 @@ bool ModelSpec::divides_groups(std::int64_t tp) const {
 }
 
 bool ModelSpec::divides_groups(std::int64_t tp, std::int64_t groups) const {
-  if (groups % tp == 0) return true;
-  return family == ModelFamily::llama && groups < tp && tp % groups == 0;
+  return shardsim::divides_groups(groups, tp, family == ModelFamily::llama);
 }
 
 std::int64_t ModelSpec::groups_of_rank(std::int64_t tp) const {

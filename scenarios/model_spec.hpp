@@ -105,6 +105,7 @@ struct ModelSpec {
   std::int64_t mtp_num_layers = 0;     // llama: depths of multi-token prediction; 0: none
   double mtp_loss_scaling_factor = 0;  // weight of their losses together
   std::string source;                  // where the shape comes from
+  std::string not_modelled;            // what the published model has beside it
 
   /// Whether attention is latent.
   [[nodiscard]] bool is_latent() const { return kv_lora_rank > 0; }

@@ -317,6 +317,7 @@ void resolve_tensor_parallel(Reading& r) {
   if (!r.all_good({"parallelism.tp", "model.family"}) || p.tp == 1) return;
   if (m.family == ModelFamily::mlp) return resolve_split_perceptron(r);
   for (const Divisible& split : kSplit) {
+    if (split.size == &ModelSpec::ffn_hidden_size && m.layers_with_dense() == 0) continue;
     if (r.good(split.field) && m.*split.size % p.tp != 0) refuse_split(r, split);
   }
   if (r.good(kGroups.field) && !m.divides_groups(p.tp, m.num_query_groups)) {

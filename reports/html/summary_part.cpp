@@ -180,7 +180,9 @@ std::string tiles(const Input& input) {
   if (note.empty() && result.find(metric::kOraclePassed) == nullptr) note = "no error band";
   add(metric::kStepTimeS, "Step time", format_seconds, note);
   const auto percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
-  add(metric::kMfu, "MFU", percent, "model FLOPs utilization");
+  const std::string& counts = input.headline.mfu_counts;
+  add(metric::kMfu, "MFU", percent,
+      "model FLOPs utilization" + (counts.empty() ? counts : ": " + counts));
   const auto all = result.number(metric::kTokensPerS);
   add(metric::kTokensPerSPerGpu, "Tokens/s/GPU", format_number,
       all ? format_number(*all) + " tokens/s in all" : std::string());

@@ -237,6 +237,7 @@ std::string emit_megatron(const Scenario& scenario) {
   if (scenario.model.num_experts > 0) {
     flags.flag(megatron::kExpertParallel, p.ep);
     flags.flag("expert-tensor-parallel-size", 1);
+    flags.flag("moe-token-dispatcher-type", "alltoall");
   }
   add_sharding(p, flags);
   add_overlap(p, t.grad_reduce_dtype, flags);
@@ -244,6 +245,9 @@ std::string emit_megatron(const Scenario& scenario) {
   flags.flag(megatron::kGlobalBatch, t.global_batch_size);
   add_optimizer(scenario, flags);
   add_recompute(t, flags);
+  // Megatron-LM drops a tenth of both if it is not told otherwise.
+  flags.flag("hidden-dropout", t.hidden_dropout);
+  flags.flag("attention-dropout", 0.0);
   if (t.precision == DType::bf16) flags.flag("bf16");
   if (t.precision == DType::fp16) flags.flag("fp16");
   if (t.precision == DType::bf16 && t.grad_reduce_dtype == DType::bf16) {

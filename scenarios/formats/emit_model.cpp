@@ -145,6 +145,7 @@ void add_model(const ModelSpec& model, Flags& flags) {
     }
     add_biases(model, flags);
   }
+  flags.flag("norm-epsilon", model.norm_epsilon);
   if (!model.tied_embeddings) flags.flag(megatron::kUntied);
 }
 

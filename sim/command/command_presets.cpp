@@ -10,6 +10,7 @@
 #include "scenarios/field.hpp"
 #include "scenarios/presets.hpp"
 #include "scenarios/source_text.hpp"
+#include "sim/command/preset_page.hpp"
 #include "sim/command/verbs.hpp"
 
 namespace shardsim {
@@ -18,6 +19,7 @@ namespace {
 
 struct PresetsArguments {
   std::vector<std::string> words;
+  bool page = false;
 };
 
 struct SchemaArguments {
@@ -59,7 +61,9 @@ int command_presets(const PresetsArguments& arguments, const Console& console) {
     throw UsageError("E0915", "\"" + names.back() + "\" is one word too many",
                      "\"shardsim presets --help\" lists its options");
   }
-  if (names.empty()) {
+  if (arguments.page) {
+    console.out << preset_page();
+  } else if (names.empty()) {
     list_presets(console.out);
   } else {
     show_preset(names.front(), console.out);
@@ -75,11 +79,16 @@ Verb presets_verb() {
        .summary = "List models and systems, or show one",
        .group = VerbGroup::start,
        .examples = {{"shardsim presets", "all models and systems"},
-                    {"shardsim presets dgx-h100", "one, every number with its source"}}},
+                    {"shardsim presets dgx-h100", "one, every number with its source"},
+                    {"shardsim presets --page",
+                     "what of each model is modelled, and what is not"}}},
       [](CLI::App& app, PresetsArguments& arguments) {
         app.add_option(
             "name", arguments.words,
             "The preset to show, every number with its source; \"show NAME\" is the same");
+        app.add_flag("--page", arguments.page,
+                     "Print a table in Markdown: what of each model is modelled, and what is not")
+            ->excludes("name");
       },
       command_presets);
 }

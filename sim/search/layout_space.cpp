@@ -67,7 +67,7 @@ class Enumeration {
   // Whether tp divides every tensor that tensor parallelism splits.
   [[nodiscard]] bool splits_tensors(std::int64_t tp) const {
     const ModelSpec& m = base_.model;
-    return divides_heads(tp) && m.ffn_hidden_size % tp == 0 &&
+    return divides_heads(tp) && (m.layers_with_dense() == 0 || m.ffn_hidden_size % tp == 0) &&
            (m.num_experts == 0 || m.moe_shared_ffn_hidden_size % tp == 0) &&
            divides_mixers(m, tp, 1);
   }

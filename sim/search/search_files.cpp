@@ -131,6 +131,8 @@ std::string to_json(const SearchReport& report) {
   json["pareto_front"] = points_json(report, report.front);
   json["why_runner_up"] = report.why_runner_up;
   if (report.given) json["given"] = given_json(report);
+  json["mfu_counts"] = report.mfu_counts;
+  if (!report.not_modelled.empty()) json["not_modelled"] = report.not_modelled;
   json["assumptions"] = report.assumptions;
   json["ignored"] = report.ignored;
   if (!report.warnings.empty()) json["warnings"] = report.warnings;

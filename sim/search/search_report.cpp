@@ -11,6 +11,7 @@
 
 #include "reports/pages.hpp"
 #include "reports/units.hpp"
+#include "sim/experiment/model_words.hpp"
 
 namespace shardsim {
 namespace {
@@ -227,6 +228,8 @@ SearchReport report_of(const SearchBase& base, const SearchRequest& request,
   report.assumptions = base.assumptions;
   report.ignored = base.ignored;
   report.warnings = base.warnings;
+  report.mfu_counts = mfu_convention(s.model);
+  report.not_modelled = s.model.not_modelled;
   for (const NumberSource& source : s.sources) {
     if (source.field.rfind("system.", 0) != 0) continue;
     report.sources.push_back(source.field + ": " + source.source);
@@ -270,7 +273,10 @@ LayoutPage page_of(const SearchReport& report) {
   page.ranked = rows_of(report, report.ranked);
   page.front = rows_of(report, report.front);
   page.others = rows_of(report, report.others);
-  page.assumptions = report.warnings;
+  page.assumptions = {"MFU counts " + report.mfu_counts};
+  if (!report.not_modelled.empty())
+    page.assumptions.push_back("not modelled: " + report.not_modelled);
+  page.assumptions.insert(page.assumptions.end(), report.warnings.begin(), report.warnings.end());
   page.assumptions.insert(page.assumptions.end(), report.assumptions.begin(),
                           report.assumptions.end());
   page.assumptions.insert(page.assumptions.end(), report.ignored.begin(), report.ignored.end());

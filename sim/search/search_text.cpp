@@ -151,6 +151,10 @@ std::string heading(const SearchReport& report) {
   for (const std::string& words : report.ignored) {
     text += paragraph("ignored: " + escape_untrusted(words));
   }
+  if (!report.not_modelled.empty()) {
+    text += paragraph("not modelled: " + escape_untrusted(report.not_modelled));
+  }
+  if (!report.ranked.empty()) text += paragraph("MFU counts " + report.mfu_counts);
   return text;
 }
 

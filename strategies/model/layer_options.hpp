@@ -47,6 +47,18 @@ struct HeadOptions {
   friend bool operator==(const HeadOptions&, const HeadOptions&) = default;
 };
 
+/// How many of `tp` tensor-parallel ranks have a copy of the same key and value head. REQUIRES:
+/// both numbers are positive.
+[[nodiscard]] constexpr std::int64_t copies_of_groups(std::int64_t groups, std::int64_t tp) {
+  return groups < tp ? tp / groups : 1;
+}
+
+/// Whether as many of these heads, or copies of them, come to each of `tp` ranks. The llama family
+/// has copies. REQUIRES: the same.
+[[nodiscard]] constexpr bool divides_groups(std::int64_t groups, std::int64_t tp, bool has_copies) {
+  return groups % tp == 0 || (has_copies && groups < tp && tp % groups == 0);
+}
+
 struct LayerOptions {
   Mixer mixer = Mixer::attention;  ///< Others: llama. The rest is attention's.
   AttentionMask mask = {};

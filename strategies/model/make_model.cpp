@@ -67,8 +67,7 @@ void require_divisible(const char* code, const Size& size, const ModelOptions& o
 // Fewer heads of keys and values than ranks are copied to as many ranks each.
 void require_divisible_groups(const ModelOptions& options) {
   const std::int64_t groups = options.num_query_groups;
-  const bool are_copied = groups < options.tensor_parallel && options.tensor_parallel % groups == 0;
-  if (are_copied && options.family == "llama") return;
+  if (divides_groups(groups, options.tensor_parallel, options.family == "llama")) return;
   require_divisible("E0632", {"num_query_groups", groups}, options);
 }
 
@@ -84,7 +83,9 @@ void require_tensor_parallel(const ModelOptions& options) {
                      "but the degree of tensor parallelism is 1",
                      "raise tp, or switch sequence_parallel off");
   }
-  require_divisible("E0633", {"ffn_hidden_size", options.ffn_hidden_size}, options);
+  if (has_dense_mlp(options)) {
+    require_divisible("E0633", {"ffn_hidden_size", options.ffn_hidden_size}, options);
+  }
 }
 
 // Heads of a tensor-parallel rank among the ranks that exchange them for tokens.
@@ -229,7 +230,7 @@ int ModelOptions::most_group_copies(int t) const {
   for (int block = 0; block < num_blocks(); ++block) {
     const std::int64_t own = layer(block).heads.num_query_groups;
     const std::int64_t groups = own > 0 ? own : num_query_groups;
-    if (family == "llama" && groups < t) most = std::max(most, t / static_cast<int>(groups));
+    if (family == "llama") most = std::max(most, static_cast<int>(copies_of_groups(groups, t)));
   }
   return most;
 }

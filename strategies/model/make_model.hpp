@@ -130,8 +130,7 @@ struct ModelOptions {
   }
   /// How many of t tensor-parallel ranks have a copy of the same key and value head.
   [[nodiscard]] int group_copies(int t) const {
-    if (family != "llama" || num_query_groups >= t) return 1;
-    return t / static_cast<int>(num_query_groups);
+    return family == "llama" ? static_cast<int>(copies_of_groups(num_query_groups, t)) : 1;
   }
   /// The same, of the layer that has the fewest of these heads.
   [[nodiscard]] int most_group_copies(int t) const;

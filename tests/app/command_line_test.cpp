@@ -141,6 +141,13 @@ TEST_CASE("presets are listed, and each is shown as the file it is") {
   }
 }
 
+TEST_CASE("the page of presets says what of each model is modelled, and what is not") {
+  const Printed page = shardsim({"presets", "--page"});
+  CHECK(page.exit_code == 0);
+  require_approved_file("docs/guide/model-presets.md", page.out);
+  CHECK(shardsim({"presets", "--page", "gpt2"}).exit_code == 2);
+}
+
 TEST_CASE("both schemas are printed as the files that ship") {
   CHECK(shardsim({"schema"}).out == scenario_schema());
   CHECK(shardsim({"schema", "scenario"}).out == content_of("scenarios/scenario.schema.json"));

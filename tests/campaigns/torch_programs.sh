@@ -2,8 +2,8 @@
 # Runs training programs that others wrote, unmodified: plans them for many ranks, and trains them with
 # real numbers on 4. It wants PyTorch 2.6 and what they import (Debian 13: python3-torch, python3-tiktoken,
 # python3-hjson, python3-cpuinfo, python3-psutil, python3-pydantic, python3-tqdm, python3-msgpack,
-# python3-einops, python3-setuptools, python3-six, libopenblas0-pthread, make), git and the network, so
-# CI does not run it.
+# python3-einops, python3-setuptools, python3-six, python3-pybind11, libopenblas0-pthread, make), git and the
+# network, so CI does not run it.
 #
 # usage: torch_programs.sh SHARDSIM FOLDER [NAME...]   FOLDER: for their sources and what is printed
 set -euo pipefail

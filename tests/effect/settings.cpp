@@ -361,6 +361,7 @@ const std::vector<Exception>& exceptions() {
       {"system.nccl.intra_node.source", "tells where numbers come from, and changes none"},
       {"system.nccl.inter_node.source", "tells where numbers come from, and changes none"},
       {"model.source", "tells where numbers come from, and changes none"},
+      {"model.not_modelled", "tells readers what is left out, and changes no number"},
   };
   return kAll;
 }

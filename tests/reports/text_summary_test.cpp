@@ -104,6 +104,16 @@ TEST_CASE("an error band says what of its runs is like the plan, and where the s
   CHECK(line("70 % of runs").empty());
 }
 
+TEST_CASE("what MFU counts is said below it, and not without it") {
+  samples::Sample sample = samples::plan();
+  const std::string words = "  MFU counts    causal pairs, chosen experts\n";
+  CHECK(text_of(sample).find("MFU counts") == std::string::npos);
+  sample.headline.mfu_counts = "causal pairs, chosen experts";
+  CHECK(text_of(sample).find(words) != std::string::npos);
+  std::erase_if(sample.result.metrics, [](const Metric& row) { return row.name == "mfu"; });
+  CHECK(text_of(sample).find("MFU counts") == std::string::npos);
+}
+
 TEST_CASE("a verify run, whose times nobody asks for, shows no error band") {
   samples::Sample sample = samples::verified();
   sample.result.no_error_band = "a run with numbers is no plan";

@@ -59,6 +59,14 @@ TEST_CASE("experts that do not fit model or layout are refused by name") {
             {"parallelism.tp=2", "model.seq_len=8", "parallelism.sequence_parallel=true",
              "model.num_shared_experts=1", "model.moe_ffn_hidden_size=7"})) ==
         "E0203 /parallelism/tp");
+  // A width that no layer has need not be divided.
+  const auto odd_width = [](const char* dense) {
+    return with_experts({"parallelism.tp=2", "model.seq_len=8",
+                         "parallelism.sequence_parallel=true", "model.moe_ffn_hidden_size=8",
+                         "model.ffn_hidden_size=41", dense});
+  };
+  CHECK(loaded(valid_text(), odd_width("model.first_dense_layers=0")).parallelism.tp == 2);
+  CHECK(expert_refusal(odd_width("model.first_dense_layers=1")) == "E0203 /parallelism/tp");
   // Sizes that cannot be counted are refused by one limit or another.
   const std::vector<Problem> huge =
       problems_of(valid_text(), {"model.num_experts=16384", "model.moe_ffn_hidden_size=4194304",

@@ -256,6 +256,9 @@ TEST_CASE("plan prints a config.json's warnings, and run says where such a file 
   CHECK(run.exit_code == 2);
   CHECK(contains(run.err, "E0114"));
   CHECK(contains(run.err, "shardsim import hf"));
+  // Python's limit that there is not is no error of syntax there.
+  write(file, config_json(R"(, "time_step_limit": [0.0, Infinity])"));
+  CHECK(contains(shardsim({"run", file}).err, "E0114"));
 }
 
 }  // namespace shardsim::test

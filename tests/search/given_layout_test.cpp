@@ -127,25 +127,32 @@ TEST_CASE("a given layout changes nothing of what a complete search finds") {
   }
 }
 
-TEST_CASE("a search that is stopped at once still ranks what it was given") {
+TEST_CASE("a search that is stopped when it begins still ranks what it was given") {
   GivenSpace given(small_space("experts"));
   const Candidate candidate = simulated_in_full(given.space).outcome.simulated.back().candidate;
   given.base.given = GivenLayout{candidate, {}};
   SearchHooks hooks;
-  bool is_done = false;
-  hooks.on_progress = [&is_done](const SearchProgress&) { is_done = true; };
-  int asked = 0;
-  hooks.stop = [&asked] { return ++asked > 40 ? SearchStop::time_limit : SearchStop::none; };
+  bool has_begun = false;
+  hooks.on_begin = [&has_begun] { has_begun = true; };
+  hooks.stop = [&has_begun] { return has_begun ? SearchStop::time_limit : SearchStop::none; };
   const SearchOutcome outcome = search(given.base, given.request, hooks);
-  CHECK(is_done);
   REQUIRE(outcome.stop == SearchStop::time_limit);
   const GivenOutcome& found = outcome.given.value();
-  if (found.point) {
-    CHECK(found.num_ahead + 1 + found.num_undecided <= outcome.num_candidates);
-    CHECK(outcome.simulated.size() >= 1);  // It is a find.
-  } else {
-    CHECK(found.failure == "the search was stopped before its simulation ended");
-  }
+  REQUIRE(found.point);
+  CHECK(found.point->candidate == candidate);
+  CHECK(found.num_ahead + 1 + found.num_undecided <= outcome.num_candidates);
+  CHECK(outcome.simulated.size() == 1);  // It is the only find.
+}
+
+TEST_CASE("a given layout whose simulation is stopped says so") {
+  GivenSpace given(small_space("experts"));
+  given.base.given =
+      GivenLayout{simulated_in_full(given.space).outcome.simulated.back().candidate, {}};
+  SearchHooks hooks;
+  hooks.stop = [] { return SearchStop::time_limit; };
+  const SearchOutcome outcome = search(given.base, given.request, hooks);
+  CHECK_FALSE(outcome.given.value().point);
+  CHECK(outcome.given->failure == "the search was stopped before its simulation ended");
 }
 
 TEST_CASE("a given layout's axes are those of --fix, and the others are 1 or off") {

@@ -9,6 +9,7 @@
 #include "strategies/gradient_sync/compressors.hpp"
 
 #include "sim/experiment/assumptions.hpp"
+#include "sim/experiment/model_words.hpp"
 #include "sim/run/whole_training.hpp"
 
 namespace shardsim {
@@ -237,7 +238,8 @@ TextHeadline headline_of(const Experiment& experiment) {
           .ranks = scenario.system.ranks,
           .device_memory_bytes = static_cast<double>(scenario.system.device.memory_bytes),
           .steps = scenario.execution.steps,
-          .tokens_total = training.tokens_total};
+          .tokens_total = training.tokens_total,
+          .mfu_counts = mfu_convention(model)};
 }
 
 }  // namespace shardsim
