@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes golden_transformers.safetensors: losses and gradients in PyTorch of transformers' routers and
-attention (transformers_models.py), of models whose layers have heads of their own (transformers_heads.py) or two
-mixers, or experts on latents (transformers_hybrids.py), and of Megatron-Core's multi-token prediction
-(megatron_prediction.py), as golden.py makes its file.
+attention (transformers_models.py), of layers with heads of their own (transformers_heads.py), of experts on
+latents and of two mixers in a layer (transformers_hybrids.py), and of Megatron-Core's multi-token
+prediction (megatron_prediction.py), as golden.py makes its file.
 
 usage: golden_transformers.py SHARDSIM [FILE]
 
@@ -16,8 +16,8 @@ from dumped_run import DumpedRun
 import golden
 
 GOLDEN = golden.HERE / "golden_transformers.safetensors"
-CASES = ("deepseek_v3", "ernie4_5_moe", "falcon_h1", "gemma4", "gpt_oss", "llama4", "mimo_v2", "multi_token",
-         "nemotron_h", "step3p5")
+CASES = ("deepseek_v3", "ernie4_5_moe", "falcon_h1", "gemma4", "gpt_oss", "llama4", "mimo_v2",
+         "multi_token", "nemotron_h", "step3p5")
 
 
 def dumped(shardsim, case):

@@ -28,10 +28,10 @@ CHANGES = (
     ("falcon_h1", "model.rope_theta=100"),
     ("gemma4", "model.value_norm=false"),
     ("gemma4", "model.attention_scale=0"),
-    ("gemma4", 'model.layers=[{"attention": "sliding", "window_size": 5, "repeats": 2}, {"num_query_groups": 1,'
-               ' "head_dim": 12, "rotary_dim": 6, "keys_are_values": true}]'),
-    ("gemma4", 'model.layers=[{"attention": "sliding", "window_size": 5, "repeats": 2}, {"num_query_groups": 1,'
-               ' "head_dim": 12, "rope_theta": 1000, "keys_are_values": true}]'),
+    ("gemma4", 'model.layers=[{"attention": "sliding", "window_size": 5, "repeats": 2},'
+               ' {"num_query_groups": 1, "head_dim": 12, "rotary_dim": 6, "keys_are_values": true}]'),
+    ("gemma4", 'model.layers=[{"attention": "sliding", "window_size": 5, "repeats": 2},'
+               ' {"num_query_groups": 1, "head_dim": 12, "rope_theta": 1000, "keys_are_values": true}]'),
     ("gpt_oss", 'model.layers=[{"attention": "sliding", "window_size": 4, "sinks": true},'
                 ' {"sinks": true}]'),
     ("gpt_oss", 'model.layers=[{"sinks": true}]'),
@@ -42,9 +42,9 @@ CHANGES = (
     ("llama4", "model.query_temperature_floor=4"),
     ("mimo_v2", "model.value_scale=1"),
     ("mimo_v2", "model.rotary_dim=4"),
-    ("mimo_v2", 'model.layers=[{}, {"attention": "sliding", "window_size": 5, "sinks": true, "repeats": 2,'
-                ' "num_attention_heads": 6, "num_query_groups": 2, "head_dim": 12, "value_head_dim": 4,'
-                ' "rotary_dim": 4}]'),
+    ("mimo_v2", 'model.layers=[{}, {"attention": "sliding", "window_size": 5, "sinks": true,'
+                ' "repeats": 2, "num_attention_heads": 6, "num_query_groups": 2, "head_dim": 12,'
+                ' "value_head_dim": 4, "rotary_dim": 4}]'),
     ("mimo_v2", "model.moe_router_bias_update_rate=0.0001"),
     ("multi_token", "model.mtp_loss_scaling_factor=0.1"),
     ("nemotron_h", 'model.layers=[{"mixer": "none"}, {"feed_forward": "none"}]'),
@@ -54,8 +54,8 @@ CHANGES = (
     ("step3p5", "model.norm_zero_centred=false"),
     ("step3p5", 'model.layers=[{}, {"attention": "sliding", "window_size": 5, "rope_theta": 500,'
                 ' "num_attention_heads": 6, "repeats": 2}]'),
-    ("step3p5", 'model.layers=[{}, {"attention": "sliding", "window_size": 5, "num_attention_heads": 6,'
-                ' "rotary_dim": 8, "repeats": 2}]'),
+    ("step3p5", 'model.layers=[{}, {"attention": "sliding", "window_size": 5,'
+                ' "num_attention_heads": 6, "rotary_dim": 8, "repeats": 2}]'),
 )
 
 

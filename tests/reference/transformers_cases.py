@@ -1,4 +1,4 @@
-"""The cases of golden_transformers.py: losses and gradients in PyTorch, with weights and tokens of a state dump."""
+"""The cases of golden_transformers.py: losses and gradients in PyTorch, on weights of a state dump."""
 
 import torch.nn.functional as F
 

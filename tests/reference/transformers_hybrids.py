@@ -1,5 +1,5 @@
-"""Nemotron-H's experts on latents and Falcon-H1's attention beside Mamba-2, in PyTorch, followed line by line,
-on weights of a state dump.
+"""Nemotron-H's experts on latents and Falcon-H1's attention beside Mamba-2, in PyTorch, followed line by
+line, on weights of a state dump.
 
 The files of huggingface/transformers, each with the commit at which it was read:
   models/nemotron_h/modeling_nemotron_h.py  008d9e9577b0eb0149aa6bb0c44da582b10e0b6e
