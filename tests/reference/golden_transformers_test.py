@@ -47,7 +47,8 @@ CHANGES = (
                 ' "value_head_dim": 4, "rotary_dim": 4}]'),
     ("mimo_v2", "model.moe_router_bias_update_rate=0.0001"),
     ("multi_token", "model.mtp_loss_scaling_factor=0.1"),
-    ("nemotron_h", 'model.layers=[{"mixer": "none"}, {"feed_forward": "none"}]'),
+    ("nemotron_h", 'model.layers=[{"mixer": "mamba", "feed_forward": "none"}, {"mixer": "none"},'
+                   ' {"feed_forward": "none"}, {"mixer": "none"}]'),
     ("nemotron_h", "model.moe_router_scaling_factor=1"),
     ("nemotron_h", "model.moe_router_bias_update_rate=0.0001"),
     ("step3p5", "model.rotary_dim=8"),

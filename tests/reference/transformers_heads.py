@@ -4,8 +4,9 @@ line, on weights of a state dump.
 The files, each with the commit at which it was read:
   huggingface/transformers, src/transformers
     models/gemma4/modeling_gemma4.py                0246b4f3335464614ef1de66531f9131a44ec801
-    modeling_rope_utils.py, proportional            (a copy that names no commit)
     models/mimo_v2_flash/modeling_mimo_v2_flash.py  019770ddcfd6bd6c1089adebb7e6428b2155cf01
+  google-deepmind/gemma, gemma/gm/math
+    _positional_embeddings.py                       faba7e31f845b424ae6827e74b3e01b409fca382
   vllm-project/vllm, vllm/model_executor/models
     mimo_v2_flash.py                                01ed47b4166b26251895a9c298352fcdb2385149
   NVIDIA-NeMo/Automodel, nemo_automodel/components/models
@@ -52,7 +53,7 @@ def default_frequencies(base, dim):
 
 
 def proportional_frequencies(base, head_dim, rope_proportion):
-    """_compute_proportional_rope_parameters: a part of the frequencies of the whole head, and zeros."""
+    """apply_rope, _compute_proportional_rope_parameters: some frequencies of the whole head, and zeros."""
     rope_angles = int(rope_proportion * head_dim // 2)
     inv_freq_rotated = 1.0 / (base ** (
         torch.arange(0, 2 * rope_angles, 2, dtype=models.DTYPE) / head_dim))

@@ -1,11 +1,13 @@
-"""Nemotron-H's experts on latents and Falcon-H1's attention beside Mamba-2, in PyTorch, followed line by
-line, on weights of a state dump.
+"""Nemotron-H, with experts on latents, and Falcon-H1, with attention beside Mamba-2, in PyTorch, followed
+line by line, on weights of a state dump.
 
 The files of huggingface/transformers, each with the commit at which it was read:
   models/nemotron_h/modeling_nemotron_h.py  008d9e9577b0eb0149aa6bb0c44da582b10e0b6e
+  models/zamba2/modeling_zamba2.py          00511f5df3b63c48b31496072ec35d6ff3ffa6c6
   models/falcon_h1/modeling_falcon_h1.py    001f85b38fb432858ace93f18622f07cec46d874
-Falcon-H1's multipliers are all 1, and its limits of time steps (0, inf). Casts to fp32 are left out: all is
-fp64.
+Mamba-2 is FalconH1Mixer's; NemotronHMamba2Mixer has the same operations, with axes in another order, and
+Zamba2's norm. Falcon-H1's multipliers are all 1, and its limits of time steps (0, inf); Nemotron-H's
+time_step_min is 0. Casts to fp32 are left out: all is fp64.
 """
 
 import torch
@@ -18,65 +20,6 @@ import transformers_models
 
 def squared_relu(x):
     return torch.square(F.relu(x))
-
-
-class NemotronH(transformers_models.Biased, transformers_heads.Headed):
-    """NemotronHModel with blocks of the kinds attention and moe."""
-
-    def choice(self, hidden_states, weight, bias, config):
-        """NemotronHTopkRouter.forward and NemotronHMoE.route_tokens_to_experts, for one group."""
-        router_logits = F.linear(hidden_states, weight)
-        router_logits = router_logits.sigmoid()
-        router_logits_for_choice = router_logits + bias
-        topk_indices = torch.topk(router_logits_for_choice, k=config["num_experts_per_token"], dim=-1,
-                                  sorted=False)[1]
-        topk_weights = router_logits.gather(1, topk_indices)
-        denominator = topk_weights.sum(dim=-1, keepdim=True) + 1e-20
-        topk_weights = topk_weights / denominator
-        return topk_indices, topk_weights * config["moe_router_scaling_factor"]
-
-    def attention(self, name, x):
-        """NemotronHAttention.forward, which has no positions."""
-        query_states, key_states, value_states = (
-            models.heads_of(self.projected(name, part, x), self.head_size) for part in "qkv")
-        attn_output = transformers_heads.eager_attention_forward(
-            query_states, key_states, value_states, self.head_size**-0.5, self.mask(name, x))
-        return self.projected(name, "o", models.joined(attn_output))
-
-    def experts(self, name, x):
-        """NemotronHMoE.forward with NemotronHExperts.forward and NemotronHMLP.forward."""
-        residuals = x
-        topk_indices, topk_weights = self.router(name, x)
-        hidden_states = F.linear(x, self.w[name + ".latents.down"])  # fc1_latent_proj
-        number = self.options["num_experts"]
-        up_proj, down_proj = self.w[name + ".experts.up"], self.w[name + ".experts.down"]
-        final_hidden_states = torch.zeros_like(hidden_states)
-        expert_mask = torch.nn.functional.one_hot(topk_indices, num_classes=number).permute(2, 1, 0)
-        for expert_idx in range(number):
-            top_k_pos, token_idx = torch.where(expert_mask[expert_idx])
-            current_state = hidden_states[token_idx]
-            current_hidden_states = F.linear(current_state, up_proj[expert_idx])
-            current_hidden_states = squared_relu(current_hidden_states)
-            current_hidden_states = F.linear(current_hidden_states, down_proj[expert_idx])
-            current_hidden_states = current_hidden_states * topk_weights[token_idx, top_k_pos, None]
-            final_hidden_states = final_hidden_states.index_add(0, token_idx, current_hidden_states)
-        hidden_states = F.linear(final_hidden_states, self.w[name + ".latents.up"])  # fc2_latent_proj
-        shared_up, shared_down = (self.w[f"{name}.shared_experts.{part}"] for part in ("up", "down"))
-        return hidden_states + F.linear(squared_relu(F.linear(residuals, shared_up)), shared_down)
-
-    def logits(self, tokens):
-        """NemotronHBlock.forward: each has one norm."""
-        hidden_states = self.embedded(tokens)
-        for block in range(self.options["num_layers"]):
-            name = f"blocks.{block}"
-            residual = hidden_states
-            hidden_states = self.norm(f"{name}.norm1", hidden_states)
-            if self.layer(name)["mixer"] == "attention":
-                hidden_states = self.attention(name, hidden_states)
-            else:
-                hidden_states = self.mlp(block, hidden_states)
-            hidden_states = residual + hidden_states
-        return F.linear(self.norm("final_norm", hidden_states), self.w["head"])
 
 
 def pad_tensor_by_size(input_tensor, pad_size):
@@ -135,9 +78,11 @@ def chunked_scan(hidden_states, dt, A, B, C, chunk_size):
     return y[:, :seq_len, :, :]
 
 
-class FalconH1(transformers_heads.Headed):
+class Mamba2(transformers_heads.Headed):
+    """A model with layers of Mamba-2."""
+
     def mamba(self, name, input_states):
-        """FalconH1Mixer.torch_forward, with mamba_rms_norm false."""
+        """FalconH1Mixer.torch_forward."""
         w = {part: self.w[f"{name}.mamba.{part}"] for part in (
             "w_in", "convolution", "convolution_bias", "a_log", "dt_bias", "d_skip", "wo")}
         num_heads, head_dim, n_groups, ssm_state_size = (self.options["mamba_" + size] for size in (
@@ -163,8 +108,87 @@ class FalconH1(transformers_heads.Headed):
         y = chunked_scan(hidden_states, dt, A, B, C, self.options["mamba_chunk_size"])
         y = y + D_residual
         y = y.reshape(batch_size, seq_len, -1)
-        scan_output = y * F.silu(gate)
+        scan_output = self.gated_scan(name, y, gate)
         return F.linear(scan_output, w["wo"])
+
+
+class NemotronH(transformers_models.Biased, Mamba2):
+    """NemotronHModel with blocks of the kinds mamba, attention and moe."""
+
+    def gated_scan(self, name, hidden_states, gate):
+        """Zamba2RMSNormGated.forward."""
+        hidden_states = hidden_states * F.silu(gate)
+        *prefix_dims, last_dim = hidden_states.shape
+        group_count = self.options["mamba_num_groups"]
+        hidden_states_group = hidden_states.view(*prefix_dims, group_count, last_dim // group_count)
+        variance = hidden_states_group.pow(2).mean(-1, keepdim=True)
+        hidden_states_group = hidden_states_group * torch.rsqrt(variance + self.epsilon)
+        hidden_states = hidden_states_group.view(*prefix_dims, last_dim)
+        return self.w[name + ".mamba.norm"] * hidden_states
+
+    def choice(self, hidden_states, weight, bias, config):
+        """NemotronHTopkRouter.forward and NemotronHMoE.route_tokens_to_experts, for one group."""
+        router_logits = F.linear(hidden_states, weight)
+        router_logits = router_logits.sigmoid()
+        router_logits_for_choice = router_logits + bias
+        topk_indices = torch.topk(router_logits_for_choice, k=config["num_experts_per_token"], dim=-1,
+                                  sorted=False)[1]
+        topk_weights = router_logits.gather(1, topk_indices)
+        denominator = topk_weights.sum(dim=-1, keepdim=True) + 1e-20
+        topk_weights = topk_weights / denominator
+        return topk_indices, topk_weights * config["moe_router_scaling_factor"]
+
+    def attention(self, name, x):
+        """NemotronHAttention.forward, which has no positions."""
+        query_states, key_states, value_states = (
+            models.heads_of(self.projected(name, part, x), self.head_size) for part in "qkv")
+        attn_output = transformers_heads.eager_attention_forward(
+            query_states, key_states, value_states, self.head_size**-0.5, self.mask(name, x))
+        return self.projected(name, "o", models.joined(attn_output))
+
+    def experts(self, name, x):
+        """NemotronHMoE.forward with NemotronHExperts.forward and NemotronHMLP.forward."""
+        residuals = x
+        topk_indices, topk_weights = self.router(name, x)
+        hidden_states = F.linear(x, self.w[name + ".latents.down"])  # fc1_latent_proj
+        number = self.options["num_experts"]
+        up_proj, down_proj = self.w[name + ".experts.up"], self.w[name + ".experts.down"]
+        final_hidden_states = torch.zeros_like(hidden_states)
+        expert_mask = torch.nn.functional.one_hot(topk_indices, num_classes=number).permute(2, 1, 0)
+        for expert_idx in range(number):
+            top_k_pos, token_idx = torch.where(expert_mask[expert_idx])
+            current_state = hidden_states[token_idx]
+            current_hidden_states = F.linear(current_state, up_proj[expert_idx])
+            current_hidden_states = squared_relu(current_hidden_states)
+            current_hidden_states = F.linear(current_hidden_states, down_proj[expert_idx])
+            current_hidden_states = current_hidden_states * topk_weights[token_idx, top_k_pos, None]
+            final_hidden_states = final_hidden_states.index_add(0, token_idx, current_hidden_states)
+        hidden_states = F.linear(final_hidden_states, self.w[name + ".latents.up"])  # fc2_latent_proj
+        shared_up, shared_down = (self.w[f"{name}.shared_experts.{part}"] for part in ("up", "down"))
+        return hidden_states + F.linear(squared_relu(F.linear(residuals, shared_up)), shared_down)
+
+    def logits(self, tokens):
+        """NemotronHBlock.forward: each has one norm."""
+        hidden_states = self.embedded(tokens)
+        for block in range(self.options["num_layers"]):
+            name = f"blocks.{block}"
+            residual = hidden_states
+            hidden_states = self.norm(f"{name}.norm1", hidden_states)
+            mixer = self.layer(name)["mixer"]
+            if mixer == "mamba":
+                hidden_states = self.mamba(name, hidden_states)
+            elif mixer == "attention":
+                hidden_states = self.attention(name, hidden_states)
+            else:
+                hidden_states = self.mlp(block, hidden_states)
+            hidden_states = residual + hidden_states
+        return F.linear(self.norm("final_norm", hidden_states), self.w["head"])
+
+
+class FalconH1(Mamba2):
+    def gated_scan(self, _, y, gate):
+        """With mamba_rms_norm false."""
+        return y * F.silu(gate)
 
     def attention(self, name, x):
         """FalconH1Attention.forward."""
