@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -21,7 +21,7 @@ constexpr std::int64_t kWindow = 20;
 constexpr std::int64_t kFormulaHead = 2 * kFormulaTokens * kFormulaWidth * kFormulaVocab;
 
 // All sizes differ, so that no term can hide behind another.
-ModelOptions formula_model(std::vector<LayerOptions> layers) {
+ModelOptions formula_model(const std::vector<LayerOptions>& layers) {
   return {.family = "llama",
           .num_layers = static_cast<std::int64_t>(layers.size()),
           .hidden_size = kFormulaWidth,
@@ -33,7 +33,7 @@ ModelOptions formula_model(std::vector<LayerOptions> layers) {
           .vocab_size = kFormulaVocab,
           .seq_len = kFormulaLength,
           .rotary_dim = 12,
-          .layers = std::move(layers),
+          .layers = layers,
           .dtype = DType::bf16};
 }
 
@@ -58,11 +58,11 @@ struct Formula {
     recomputed += 2 * kFormulaWidth + 4;
   }
   // The second branch of a block, whose input is kept, too.
-  void add_mlp() {
+  void add_mlp(std::int64_t inner = kFormulaInner) {
     add_norm();
-    add_matrices(3 * kFormulaWidth * kFormulaInner);
-    kept += 2 * (kFormulaWidth + 3 * kFormulaInner);
-    recomputed += 2 * kFormulaInner;
+    add_matrices(3 * kFormulaWidth * inner);
+    kept += 2 * (kFormulaWidth + 3 * inner);
+    recomputed += 2 * inner;
   }
 };
 
@@ -84,11 +84,11 @@ void add_attention(Formula& formula, const FormulaHeads& heads) {
   formula.other_backward += pairs * (3 * d + 2 * v);
 }
 
-Formula attention_block(const FormulaHeads& heads) {
+Formula attention_block(const FormulaHeads& heads, std::int64_t inner = kFormulaInner) {
   Formula formula;
   formula.add_norm();
   add_attention(formula, heads);
-  formula.add_mlp();
+  formula.add_mlp(inner);
   return formula;
 }
 
@@ -253,6 +253,30 @@ TEST_CASE("M4: experts on latents compute and keep rows of their width, and two 
             3 * (formula.products + kFormulaHead));
     }
   }
+}
+
+TEST_CASE("M4: a tensor-parallel rank keeps and computes its heads' part, and whole norms") {
+  const std::int64_t inner = kFormulaInner / 2;
+  const HeadOptions own{
+      .num_attention_heads = 12, .num_query_groups = 2, .head_dim = 36, .value_head_dim = 28};
+  const HeadOptions keys{.num_query_groups = 2, .head_dim = 36, .keys_are_values = true};
+  ModelOptions options =
+      formula_model({{}, {.heads = own}, {.heads = {.num_query_groups = 1}}, {.heads = keys}});
+  options.tensor_parallel = 2;
+  options.attention_head_gate = true;
+  options.value_norm = true;
+  const auto of_rank = [&](const FormulaHeads& heads) {
+    Formula formula = attention_block(heads, inner);
+    formula.add_matrices(kFormulaWidth * heads.n);  // Gates, and norms of values.
+    formula.kept += 2 * heads.n + 4 * heads.k;
+    return formula;
+  };
+  check_formula(options, 0, of_rank({4, 2, 24, 40}));
+  check_formula(options, 1, of_rank({6, 1, 36, 28}));
+  check_formula(options, 2, of_rank({4, 1, 24, 40}));  // Both ranks have the one of its keys.
+  Formula of_keys = of_rank({4, 1, 36, 36});
+  of_keys.add_matrices(-kFormulaWidth * 36);
+  check_formula(options, 3, of_keys);
 }
 
 TEST_CASE("M4: attention beside Mamba-2 keeps and computes what both do, behind one norm") {
