@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes golden_transformers.safetensors: losses and gradients in PyTorch of transformers' routers and
-attention (transformers_models.py) and of Megatron-Core's multi-token prediction (megatron_prediction.py),
-as golden.py makes its file.
+attention (transformers_models.py), of layers with heads of their own (transformers_heads.py), of experts on
+latents and of two mixers in a layer (transformers_hybrids.py), and of Megatron-Core's multi-token
+prediction (megatron_prediction.py), as golden.py makes its file.
 
 usage: golden_transformers.py SHARDSIM [FILE]
 
@@ -15,7 +16,8 @@ from dumped_run import DumpedRun
 import golden
 
 GOLDEN = golden.HERE / "golden_transformers.safetensors"
-CASES = ("deepseek_v3", "ernie4_5_moe", "gpt_oss", "llama4", "multi_token")
+CASES = ("deepseek_v3", "ernie4_5_moe", "falcon_h1", "gemma4", "gpt_oss", "llama4", "mimo_v2",
+         "multi_token", "nemotron_h", "step3p5")
 
 
 def dumped(shardsim, case):
@@ -24,11 +26,11 @@ def dumped(shardsim, case):
 
 def computed(shardsim):
     """PyTorch's results for all cases: vectors by name."""
-    import transformers_models  # pylint: disable=import-outside-toplevel
+    import transformers_cases  # pylint: disable=import-outside-toplevel
     vectors = {}
     for case in CASES:
         run = dumped(shardsim, case)
-        losses, gradients = transformers_models.losses_and_gradients(case, run)
+        losses, gradients = transformers_cases.losses_and_gradients(case, run)
         vectors[f"{case}/losses"] = losses
         vectors[f"{case}/gradients"] = [
             value for name in sorted(gradients) for value in gradients[name].flatten().tolist()]

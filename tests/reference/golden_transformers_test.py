@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Losses and gradients on one device agree with transformers' routers and attention, and
+"""Losses and gradients on one device agree with transformers' routers, attention and mixers, and
 Megatron-Core's multi-token prediction, in PyTorch.
 
 usage: golden_transformers_test.py SHARDSIM [TEST...]
@@ -25,6 +25,13 @@ CHANGES = (
     ("deepseek_v3", "model.moe_router_bias_update_rate=0.0001"),
     ("ernie4_5_moe", "model.moe_router_bias_update_rate=0.0001"),
     ("ernie4_5_moe", "model.moe_router_normalised=false"),
+    ("falcon_h1", "model.rope_theta=100"),
+    ("gemma4", "model.value_norm=false"),
+    ("gemma4", "model.attention_scale=0"),
+    ("gemma4", 'model.layers=[{"attention": "sliding", "window_size": 5, "repeats": 2},'
+               ' {"num_query_groups": 1, "head_dim": 12, "rotary_dim": 6, "keys_are_values": true}]'),
+    ("gemma4", 'model.layers=[{"attention": "sliding", "window_size": 5, "repeats": 2},'
+               ' {"num_query_groups": 1, "head_dim": 12, "rope_theta": 1000, "keys_are_values": true}]'),
     ("gpt_oss", 'model.layers=[{"attention": "sliding", "window_size": 4, "sinks": true},'
                 ' {"sinks": true}]'),
     ("gpt_oss", 'model.layers=[{"sinks": true}]'),
@@ -33,7 +40,23 @@ CHANGES = (
     ("llama4", "model.query_key_norm=none"),
     ("llama4", "model.query_temperature_scale=0"),
     ("llama4", "model.query_temperature_floor=4"),
+    ("mimo_v2", "model.value_scale=1"),
+    ("mimo_v2", "model.rotary_dim=4"),
+    ("mimo_v2", 'model.layers=[{}, {"attention": "sliding", "window_size": 5, "sinks": true,'
+                ' "repeats": 2, "num_attention_heads": 6, "num_query_groups": 2, "head_dim": 12,'
+                ' "value_head_dim": 4, "rotary_dim": 4}]'),
+    ("mimo_v2", "model.moe_router_bias_update_rate=0.0001"),
     ("multi_token", "model.mtp_loss_scaling_factor=0.1"),
+    ("nemotron_h", 'model.layers=[{"mixer": "mamba", "feed_forward": "none"}, {"mixer": "none"},'
+                   ' {"feed_forward": "none"}, {"mixer": "none"}]'),
+    ("nemotron_h", "model.moe_router_scaling_factor=1"),
+    ("nemotron_h", "model.moe_router_bias_update_rate=0.0001"),
+    ("step3p5", "model.rotary_dim=8"),
+    ("step3p5", "model.norm_zero_centred=false"),
+    ("step3p5", 'model.layers=[{}, {"attention": "sliding", "window_size": 5, "rope_theta": 500,'
+                ' "num_attention_heads": 6, "repeats": 2}]'),
+    ("step3p5", 'model.layers=[{}, {"attention": "sliding", "window_size": 5,'
+                ' "num_attention_heads": 6, "rotary_dim": 8, "repeats": 2}]'),
 )
 
 

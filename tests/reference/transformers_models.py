@@ -16,7 +16,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import megatron_prediction
 import models
 
 
@@ -253,30 +252,3 @@ class Llama4(Layered):
         out = self.gated(x, *(self.w[f"{name}.shared_experts.{part}"]
                               for part in ("gate", "up", "down")))
         return out + routed_out.reshape(number, -1, hidden).sum(dim=0)
-
-
-CASES = {"deepseek_v3": DeepseekV3, "ernie4_5_moe": Ernie, "gpt_oss": GptOss, "llama4": Llama4,
-         "multi_token": megatron_prediction.MultiToken}
-
-
-def cross_entropy(model, inputs, targets):
-    logits = model.logits(inputs)
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1,
-                           reduction="sum") / (targets >= 0).sum()
-
-
-def losses_and_gradients(case, run):
-    """(the loss of every step, the gradients of the last by name), each with the weights that shardsim
-    has before the step."""
-    weights, losses = {}, []
-    model = CASES[case](run.scenario["model"], weights)
-    for step in range(1, run.steps + 1):
-        weights.update({name: models.tensor_of(each).requires_grad_() for name, each in
-                        run.of_kind(step - 1, "parameter").items()})
-        inputs, targets = (models.tensor_of(run.tensors(step)[name]) for name in ("inputs", "targets"))
-        has_own = hasattr(model, "loss")
-        loss = model.loss(inputs, targets) if has_own else cross_entropy(model, inputs, targets)
-        loss.backward()
-        losses.append(loss.item())
-        model.end_step()
-    return losses, {name: weight.grad for name, weight in weights.items()}

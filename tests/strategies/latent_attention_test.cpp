@@ -8,7 +8,7 @@
 #include "strategies/model/embedding.hpp"
 #include "strategies/model/latent_rows.hpp"
 
-#include "tests/strategies/recording_runtime.hpp"
+#include "tests/strategies/block_pass.hpp"
 #include "tests/strategies/tensor_parallel_fixture.hpp"
 
 // Latent attention against its closed formulas: parameters, memory kept, flops, bytes sent; and the
@@ -49,36 +49,8 @@ std::int64_t matrices_of(const ModelOptions& o) {
 }
 
 // One block, forward and backward, on shapes alone.
-struct BlockPass {
-  explicit BlockPass(const ModelOptions& options) : model(make_model(options)) {
-    WholeParameters parameters(*model, runtime, 0, options.dtype, options.dtype);
-    const Batch batch = model->make_batch(runtime, 0, 0, kLatentSamples, 0.0);
-    const Tensor x = runtime.allocate(MemoryCategory::activations,
-                                      model->activation_shape(kLatentSamples), options.dtype);
-    const Tensor dy = runtime.allocate(MemoryCategory::activations,
-                                       model->activation_shape(kLatentSamples), options.dtype);
-    const std::int64_t before = runtime.activation_bytes();
-    Saved saved;
-    Tensor y = model->forward(1, {runtime, parameters}, x, batch, saved);
-    y = {};
-    kept = runtime.activation_bytes() - before;
-    forward = runtime.ops().size();
-    static_cast<void>(model->backward(1, {runtime, parameters}, dy, batch, saved));
-    CHECK(runtime.activation_bytes() == before);
-  }
-  // The operations before the number `forward` count, or those from it on.
-  [[nodiscard]] std::int64_t flops(bool is_forward) const {
-    std::int64_t sum = 0;
-    for (std::size_t i = 0; i < runtime.ops().size(); ++i) {
-      if ((i < forward) == is_forward) sum += runtime.ops()[i].flops;
-    }
-    return sum;
-  }
-
-  RecordingRuntime runtime{false};
-  std::unique_ptr<Model> model;
-  std::int64_t kept = 0;
-  std::size_t forward = 0;
+struct LatentPass : BlockPass {
+  explicit LatentPass(const ModelOptions& options) : BlockPass(options, kLatentSamples) {}
 };
 
 // Bytes of a block's latent attention and MLP beside its input, which is kept in any case.
@@ -119,14 +91,14 @@ TEST_CASE("M4: a block of latent attention keeps what the formula says, in each 
   for (const std::int64_t query_rank : {0, 56}) {
     const ModelOptions o = latent_model(query_rank);
     CAPTURE(query_rank);
-    CHECK(BlockPass(o).kept == kept_bytes(o));
+    CHECK(LatentPass(o).kept == kept_bytes(o));
     // Without norms' outputs and statistics, of latents, too, and without SwiGLU's output.
     const std::int64_t norms = query_rank > 0 ? 4 : 3;
     const std::int64_t dropped =
         2 * (2 * o.hidden_size + o.ffn_hidden_size + query_rank + 72) + 4 * norms;
-    CHECK(BlockPass(latent_model(query_rank, Recompute::selective)).kept ==
+    CHECK(LatentPass(latent_model(query_rank, Recompute::selective)).kept ==
           kept_bytes(o) - kLatentSamples * o.seq_len * dropped);
-    CHECK(BlockPass(latent_model(query_rank, Recompute::full)).kept == 0);
+    CHECK(LatentPass(latent_model(query_rank, Recompute::full)).kept == 0);
   }
 }
 
@@ -139,12 +111,12 @@ TEST_CASE("M4: flops of latent attention are those of its matrices, scores and v
     const std::int64_t pairs = kLatentSamples * o.seq_len * o.seq_len * o.num_attention_heads;
     const std::int64_t d = 24 + 12;
     CAPTURE(query_rank);
-    const BlockPass none(o);
+    const LatentPass none(o);
     CHECK(none.flops(true) == products + pairs * (d + 40));
     CHECK(none.flops(false) == 2 * products + pairs * (3 * d + 2 * 40));
-    const BlockPass selective(latent_model(query_rank, Recompute::selective));
+    const LatentPass selective(latent_model(query_rank, Recompute::selective));
     CHECK(selective.flops(false) == none.flops(false));
-    const BlockPass full(latent_model(query_rank, Recompute::full));
+    const LatentPass full(latent_model(query_rank, Recompute::full));
     CHECK(full.flops(false) == none.flops(false) + none.flops(true));
     // For the model's own count scores are not computed again.
     const std::int64_t head = 2 * tokens * o.hidden_size * o.vocab_size;

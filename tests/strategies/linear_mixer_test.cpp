@@ -7,8 +7,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/strategies/block_pass.hpp"
 #include "tests/strategies/context_parallel_fixture.hpp"
-#include "tests/strategies/recording_runtime.hpp"
 #include "tests/strategies/tensor_parallel_fixture.hpp"
 
 // Gated DeltaNet and Mamba-2 as mixers: in parts they are what they are in one piece, and they have
@@ -193,36 +193,9 @@ constexpr std::int64_t kDeltaProjection = 2 * 24 + 2 * 80 + 2 * 8;
 constexpr std::int64_t kMambaProjection = 2 * 112 + 2 * 36 + 8;
 
 // The block's pass, on shapes alone or with data.
-struct MixerPass {
+struct MixerPass : BlockPass {
   explicit MixerPass(const ModelOptions& options, bool has_data = false)
-      : runtime(has_data), model(make_model(options)) {
-    WholeParameters parameters(*model, runtime, 0, options.dtype, options.dtype);
-    const Batch batch = model->make_batch(runtime, 0, 0, kAloneSamples, 0.0);
-    const Shape shape = model->activation_shape(kAloneSamples);
-    const Tensor x = runtime.allocate(MemoryCategory::activations, shape, options.dtype);
-    const Tensor dy = runtime.allocate(MemoryCategory::activations, shape, options.dtype);
-    const std::int64_t before = runtime.activation_bytes();
-    Saved saved;
-    Tensor y = model->forward(1, {runtime, parameters}, x, batch, saved);
-    y = {};
-    kept = runtime.activation_bytes() - before;
-    num_forward = runtime.ops().size();
-    static_cast<void>(model->backward(1, {runtime, parameters}, dy, batch, saved));
-    CHECK(runtime.activation_bytes() == before);
-  }
-  // In forward, or in backward.
-  [[nodiscard]] std::int64_t flops(bool is_forward) const {
-    std::int64_t sum = 0;
-    for (std::size_t i = 0; i < runtime.ops().size(); ++i) {
-      if ((i < num_forward) == is_forward) sum += runtime.ops()[i].flops;
-    }
-    return sum;
-  }
-
-  RecordingRuntime runtime;
-  std::unique_ptr<Model> model;
-  std::int64_t kept = 0;
-  std::size_t num_forward = 0;
+      : BlockPass(options, kAloneSamples, 0, has_data) {}
 };
 
 }  // namespace
