@@ -218,8 +218,8 @@ void add_copies(const Scenario& s, const MeshColors& colors, std::vector<GroupUs
   std::set<std::int64_t> numbers;
   for (const HeadOptions& heads : s.model.kinds_of_heads()) numbers.insert(heads.num_query_groups);
   for (const std::int64_t groups : numbers) {
+    if (groups < 2 || groups >= s.parallelism.tp) continue;
     const int copies = static_cast<int>(copies_of_groups(groups, s.parallelism.tp));
-    if (groups < 2 || copies < 2) continue;
     uses.push_back(
         {[=](int rank) { return colors.copies(rank, copies); }, {collective::kAllReduce}});
     uses.push_back(
