@@ -33,6 +33,7 @@ struct HfOwnKeys {
   /// Rows and fields, beside those of all families.
   void (*write)(ForeignObject& config, const HfModel& model, Import& import);
 };
+extern const HfOwnKeys kHfFalconKeys;
 extern const HfOwnKeys kHfGemma4Keys;
 extern const HfOwnKeys kHfLlama4Keys;
 extern const HfOwnKeys kHfMimoKeys;
@@ -59,6 +60,8 @@ struct HfFamily {
   bool rotary = true;          ///< Without position_embedding_type.
   bool output_gate = false;    ///< Without attn_output_gate.
   Mixer linear = Mixer::none;  ///< The mixer of layers that are called linear_attention.
+  bool both_mixers = false;    ///< Each layer attends, and has `linear` beside that.
+  bool one_norm = false;       ///< Mamba-2's norm is over all heads, whatever their groups.
   bool one_branch = false;     ///< A layer is a mixer or a feed-forward, by a pattern of letters.
   bool only_experts = false;   ///< No layer has a dense MLP, and the file no width of one.
   /// Its name for the width of the shared experts together.

@@ -26,7 +26,6 @@ namespace shardsim {
 /// Experts between two projections: gated ones of Kimi-K3, and those of Nemotron-H.
 [[nodiscard]] std::string projected_experts_size(ForeignObject& config);
 
-[[nodiscard]] std::string parallel_mamba_size(ForeignObject& config);
 [[nodiscard]] std::string lightning_size(ForeignObject& config);
 
 }  // namespace shardsim

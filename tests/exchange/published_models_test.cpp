@@ -88,7 +88,7 @@ const ListedModel kListedModels[] = {
     {"nemotron-3-super.config.json", 120668707840},
     {"configs/nemotron-3-ultra.json", 549308993536},
     {"granite-4.0-h-small.config.json", 32207337984},
-    {"configs/falcon-h1-34b.json", 33642221312, kOnePercent, "mamba_d_ssm"},
+    {"configs/falcon-h1-34b.json", 33642221312},
 };
 
 // Biases of the choice are no parameters of a scenario, but of a checkpoint.
