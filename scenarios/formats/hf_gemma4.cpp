@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/formats/foreign_object.hpp"
+#include "scenarios/formats/hf_feature_sizes.hpp"
 #include "scenarios/formats/hf_layers.hpp"
 #include "scenarios/formats/hf_model.hpp"
 #include "scenarios/formats/import.hpp"
@@ -45,12 +46,16 @@ void read_gemma4(ForeignObject& config, HfModel& model) {
 void add_gemma4_limits(ForeignObject& config, const HfModel& model,
                        std::vector<std::string>& list) {
   if (!config.has("hidden_size_per_layer_input")) {
-    list.emplace_back(
-        "hidden_size_per_layer_input, which is not there and then 256: embeddings for each layer");
+    list.push_back(
+        "hidden_size_per_layer_input, which is not there and then 256: embeddings for each layer "
+        "(" +
+        layer_embeddings_size(config) + ")");
   }
   (void)config.integer("vocab_size_per_layer_input", kForeignCount);  // Their rows.
-  if (config.truth("use_double_wide_mlp").value_or(false)) {
-    list.emplace_back("use_double_wide_mlp: MLPs of twice the width in layers that share keys");
+  const std::string wide = double_wide_size(config);
+  if (config.truth("use_double_wide_mlp").value_or(false) && !wide.empty()) {
+    list.push_back(fmt::format(
+        "use_double_wide_mlp: MLPs of twice the width in layers that share keys ({})", wide));
   }
   if (config.text("use_bidirectional_attention").value_or("") == "all") {
     list.emplace_back("use_bidirectional_attention all: attention to later positions");
