@@ -220,6 +220,13 @@ std::string cause_of(ForeignObject& config, const std::vector<HfLayer>& layers,
 
 }  // namespace
 
+void take_hf_heads(ForeignObject& object, std::initializer_list<HfHeadKey> keys,
+                   HeadOptions& heads) {
+  for (const HfHeadKey& each : keys) {
+    heads.*each.size = object.integer(each.key, kForeignSize).value_or(heads.*each.size);
+  }
+}
+
 const std::vector<JsonValue>* hf_list_of(ForeignObject& config, const std::string& key,
                                          std::int64_t num_layers) {
   const auto* list = config.list(key);
