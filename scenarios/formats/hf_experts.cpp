@@ -92,14 +92,23 @@ void write_hf_experts(ForeignObject& config, const HfModel& model, Import& impor
     take_under(config, {"moe_latent_size"}, "model.moe_latent_size", model.latent, import);
   }
   if (!model.shared_width.empty() && model.shared_ffn > 0) {
-    take_under(config, {model.shared_width}, "model.moe_shared_ffn_hidden_size", model.shared_ffn,
-               import);
+    const ForeignValue width = config.at(model.shared_width);
+    const bool is_all = width.written.empty() || width.written == std::to_string(model.shared_ffn);
+    if (is_all) {
+      take_under(config, {model.shared_width}, "model.moe_shared_ffn_hidden_size", model.shared_ffn,
+                 import);
+    } else {
+      import.derive(width, "model.moe_shared_ffn_hidden_size", model.shared_ffn,
+                    "of all shared experts together");
+    }
     if (model.shared_gate) {
       import.derive({"model_type", model.model_type}, "model.moe_shared_gate", true);
     }
   } else if (model.shared_ffn > 0) {
-    take_under(config, {"n_shared_experts", "moe_num_shared_experts", "num_shared_experts"},
-               "model.num_shared_experts", model.shared_ffn / model.expert_ffn, import);
+    take_under(
+        config,
+        {"n_shared_experts", "moe_num_shared_experts", "num_shared_experts", "num_shared_expert"},
+        "model.num_shared_experts", model.shared_ffn / model.expert_ffn, import);
   }
   if (model.expert_bias) {
     import.derive({"model_type", model.model_type}, "model.moe_expert_bias", true);

@@ -172,6 +172,8 @@ constexpr std::array kHfFamilies = {
                           .vocab = 202048,
                           .positions = 131072},
              .own = &kHfLlama4Keys},
+    HfFamily{
+        .model_type = "bailing_moe", .experts = true, .norm_epsilon = 1e-5, .own = &kHfLingKeys},
     // Defaults of inclusionAI's BailingMoeV2Config.
     HfFamily{.model_type = "bailing_moe_v2",
              .experts = true,

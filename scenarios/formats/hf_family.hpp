@@ -38,6 +38,7 @@ extern const HfOwnKeys kHfGemma4Keys;
 extern const HfOwnKeys kHfLlama4Keys;
 extern const HfOwnKeys kHfMimoKeys;
 extern const HfOwnKeys kHfStepKeys;
+extern const HfOwnKeys kHfLingKeys;
 extern const HfOwnKeys kHfBailingKeys;
 extern const HfOwnKeys kHfHunyuanKeys;
 
@@ -73,6 +74,9 @@ struct HfFamily {
   const HfOwnKeys* own = nullptr;
 };
 
+/// A file's model_type. Ling 2.0's files have the one of Ling, and tell by their architecture which
+/// they are: bailing_moe_v2 here.
+[[nodiscard]] std::string hf_family_name(ForeignObject& config);
 /// Null: an unknown model_type.
 [[nodiscard]] const HfFamily* find_hf_family(const std::string& model_type);
 [[nodiscard]] std::vector<std::string> hf_family_names();

@@ -200,8 +200,10 @@ std::int64_t HfModel::mixer_parameters(const HfLayer& layer) const {
 }
 
 std::int64_t HfModel::layer_parameters(const HfLayer& layer) const {
-  const std::int64_t branches =
-      shape.parallel ? 1 : (layer.mixer != Mixer::none ? 1 : 0) + (layer.feed_forward != FeedForward::none ? 1 : 0);
+  const std::int64_t branches = shape.parallel
+                                    ? 1
+                                    : (layer.mixer != Mixer::none ? 1 : 0) +
+                                          (layer.feed_forward != FeedForward::none ? 1 : 0);
   return mixer_parameters(layer) + feed_forward_parameters(layer) + branches * shape.norms(hidden);
 }
 
