@@ -24,8 +24,8 @@
 
 // Flags of Megatron-LM's pretrain_gpt.py, as megatron/training/arguments.py has them, and fields of
 // torchtitan's ParallelismConfig and TrainingConfig (torchtitan/config), which since 2026 are set
-// in Python. What its models have was read in pytorch/torchtitan, torchtitan/models @b5bcd76.
-// DeepSpeed's file is written beside its importer.
+// in Python. Its models are those of torchtitan/models in pytorch/torchtitan @b5bcd76. DeepSpeed's
+// file is written beside its importer.
 namespace shardsim {
 
 namespace {

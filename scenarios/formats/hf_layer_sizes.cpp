@@ -17,7 +17,7 @@ namespace shardsim {
 
 namespace {
 
-// Of Gemma4TextConfig.
+// Defaults of Gemma4TextConfig.
 constexpr std::int64_t kLayerVocab = 262144;
 constexpr std::int64_t kLayerInput = 256;
 constexpr std::int64_t kGlobalHead = 512;
