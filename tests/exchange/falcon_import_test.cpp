@@ -1,9 +1,9 @@
-#include <cmath>
 #include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
-#include "scenarios/presets.hpp"
+#include "scenarios/load.hpp"
 #include "scenarios/scenario.hpp"
 
 #include "tests/exchange/exchange_fixture.hpp"
