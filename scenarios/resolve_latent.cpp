@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <array>
 #include <string>
+#include <vector>
 
 #include "strategies/model/make_model.hpp"
 
@@ -62,16 +65,34 @@ void refuse_beside(Reading& r) {
                   beside.what,
               "leave it out, or kv_lora_rank");
   }
-  for (std::size_t i = 0; i < m.layers.size(); ++i) {
-    const bool has_own_heads = m.layers[i].heads != HeadOptions{};
-    const bool has_both = m.layers[i].mixer == Mixer::attention_mamba;
-    if (!m.layers[i].sinks && !has_own_heads && !has_both) continue;
-    const char* const key = m.layers[i].sinks ? "sinks" : has_both ? "mixer" : "";
-    const FieldState state = r.item("model.layers", i, key);
-    r.problems.add("E0243", state.span, state.pointer,
-                   m.layers[i].sinks ? "latent attention has no sinks"
-                   : has_both        ? "latent attention is not beside Mamba-2 in a layer"
-                                     : "latent attention has the same heads in all layers",
+}
+
+struct LayerBeside {
+  const char* key;
+  bool (*is_there)(const LayerSpec& layer);
+  const char* words;
+};
+
+constexpr std::array kLayersBeside = {
+    LayerBeside{"sinks", [](const LayerSpec& layer) { return layer.sinks; },
+                "latent attention has no sinks"},
+    LayerBeside{"mixer",
+                [](const LayerSpec& layer) { return layer.mixer == Mixer::attention_mamba; },
+                "latent attention is not beside Mamba-2 in a layer"},
+    LayerBeside{"", [](const LayerSpec& layer) { return layer.heads != HeadOptions{}; },
+                "latent attention has the same heads in all layers"},
+};
+
+// The first that a layer has.
+void refuse_in_layers(Reading& r) {
+  const std::vector<LayerSpec>& layers = r.scenario.model.layers;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const auto* const found =
+        std::find_if(kLayersBeside.begin(), kLayersBeside.end(),
+                     [&](const LayerBeside& each) { return each.is_there(layers[i]); });
+    if (found == kLayersBeside.end()) continue;
+    const FieldState state = r.item("model.layers", i, found->key);
+    r.problems.add("E0243", state.span, state.pointer, found->words,
                    "leave them out, or kv_lora_rank");
   }
 }
@@ -89,6 +110,7 @@ void resolve_latent_attention(Reading& r) {
   }
   resolve_sizes(r);
   refuse_beside(r);
+  refuse_in_layers(r);
 }
 
 }  // namespace shardsim

@@ -224,6 +224,33 @@ void write_ds_optimizer(ForeignObject& config, Import& import) {
   }
 }
 
+// The file names no model. AutoTP splits linear layers and nothing else, each in equal parts or by
+// one number of key and value heads: deepspeed/module_inject/auto_tp.py and tp_shard.py. A MoE
+// layer's input is what its gate reads and what it sends: deepspeed/moe/layer.py. Read in
+// deepspeedai/DeepSpeed @0ad32ca and @639460a.
+void add_model_notes(const Scenario& scenario, std::vector<std::string>& notes) {
+  const ModelSpec& model = scenario.model;
+  for (const std::string& part : parts_with_own_code(model)) {
+    notes.push_back("DeepSpeed has no models of its own: yours was planned with " + part);
+  }
+  if (scenario.parallelism.ep > 1 && model.moe_latent_size > 0) {
+    notes.emplace_back(
+        "DeepSpeed's MoE layer sends what its gate reads: hidden_size for each token, not "
+        "moe_latent_size");
+  }
+  if (scenario.parallelism.tp == 1) return;
+  if (has_unlike_heads(model)) {
+    notes.emplace_back(
+        "AutoTP splits by one number of key and value heads in all layers "
+        "(model.layers[].num_query_groups)");
+  }
+  if (mixes_by_mamba(model)) {
+    notes.emplace_back(
+        "AutoTP splits Mamba-2's projection into equal parts, not by heads, and its convolution "
+        "not at all");
+  }
+}
+
 // Settings that DeepSpeed cannot express. JSON has no comments: they are in a key that it does not
 // read.
 std::vector<std::string> notes_of(const Scenario& scenario) {
@@ -242,6 +269,7 @@ std::vector<std::string> notes_of(const Scenario& scenario) {
           "zero_stage=0,1");
     }
   }
+  add_model_notes(scenario, notes);
   if (p.tp > 1 && p.sequence_parallel) {
     notes.emplace_back(
         "sequence_parallel was planned with tp; AutoTP does not split the tokens "

@@ -24,7 +24,8 @@
 
 // Flags of Megatron-LM's pretrain_gpt.py, as megatron/training/arguments.py has them, and fields of
 // torchtitan's ParallelismConfig and TrainingConfig (torchtitan/config), which since 2026 are set
-// in Python. DeepSpeed's file is written beside its importer.
+// in Python. Its models are those of torchtitan/models in pytorch/torchtitan @b5bcd76. DeepSpeed's
+// file is written beside its importer.
 namespace shardsim {
 
 namespace {
@@ -263,6 +264,9 @@ std::string emit_torchtitan(const Scenario& scenario) {
   const TrainingSpec& t = scenario.training;
   Config config;
   config.note("torchtitan: layout only; put these into your training configuration");
+  for (const std::string& part : parts_with_own_code(scenario.model)) {
+    config.note("torchtitan's models have no " + part);
+  }
   config.begin("ParallelismConfig");
   add_data_parallel(p, config);
   config.set(torchtitan::kTensor.theirs, p.tp);

@@ -23,6 +23,13 @@ void require_framework(std::string_view name);
 /// of them: "4", or "4 in some layers". Empty: there are none.
 [[nodiscard]] std::string copied_heads(const Scenario& scenario);
 
+/// Parts of a model that a framework's own models do not have, with their fields.
+[[nodiscard]] std::vector<std::string> parts_with_own_code(const ModelSpec& model);
+/// Whether some layer has Mamba-2, alone or beside attention.
+[[nodiscard]] bool mixes_by_mamba(const ModelSpec& model);
+/// Whether some layer has heads of other numbers or sizes than the model's.
+[[nodiscard]] bool has_unlike_heads(const ModelSpec& model);
+
 [[nodiscard]] std::string emit_megatron(const Scenario& scenario);
 [[nodiscard]] std::string emit_torchtitan(const Scenario& scenario);
 [[nodiscard]] std::string emit_deepspeed(const Scenario& scenario);

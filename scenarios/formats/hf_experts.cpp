@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -44,6 +46,30 @@ void write_router(ForeignObject& config, const HfModel& model, Import& import) {
   }
 }
 
+// NemotronHMoE in huggingface/transformers, models/nemotron_h/modular_nemotron_h.py at
+// 008d9e9577b0: the shared expert and the projections to latents and back have them, routed experts
+// none.
+void add_bias_limit(const HfModel& model, std::vector<std::string>& list) {
+  std::vector<const char*> places;
+  std::int64_t biases = 0;
+  if (model.shared_ffn > 0) {
+    places.push_back("the shared expert");
+    biases += (model.shape.matrices() - 1) * model.shared_ffn + model.hidden;
+  }
+  if (model.latent > 0) {
+    places.push_back("the projections of moe_latent_size");
+    biases += model.latent + model.hidden;
+  }
+  if (places.empty()) return;
+  const std::int64_t layers = std::count_if(
+      model.layers.begin(), model.layers.end(),
+      [](const HfLayer& layer) { return layer.feed_forward == FeedForward::experts; });
+  list.push_back(
+      fmt::format("mlp_bias: biases of {} ({} parameters and 0 FLOPs per token forward in all {} "
+                  "layers with experts)",
+                  fmt::join(places, " and of "), layers * biases, layers));
+}
+
 }  // namespace
 
 void take_under(ForeignObject& config, const std::vector<std::string>& keys,
@@ -66,14 +92,23 @@ void write_hf_experts(ForeignObject& config, const HfModel& model, Import& impor
     take_under(config, {"moe_latent_size"}, "model.moe_latent_size", model.latent, import);
   }
   if (!model.shared_width.empty() && model.shared_ffn > 0) {
-    take_under(config, {model.shared_width}, "model.moe_shared_ffn_hidden_size", model.shared_ffn,
-               import);
+    const ForeignValue width = config.at(model.shared_width);
+    const bool is_all = width.written.empty() || width.written == std::to_string(model.shared_ffn);
+    if (is_all) {
+      take_under(config, {model.shared_width}, "model.moe_shared_ffn_hidden_size", model.shared_ffn,
+                 import);
+    } else {
+      import.derive(width, "model.moe_shared_ffn_hidden_size", model.shared_ffn,
+                    "of all shared experts together");
+    }
     if (model.shared_gate) {
       import.derive({"model_type", model.model_type}, "model.moe_shared_gate", true);
     }
   } else if (model.shared_ffn > 0) {
-    take_under(config, {"n_shared_experts", "moe_num_shared_experts", "num_shared_experts"},
-               "model.num_shared_experts", model.shared_ffn / model.expert_ffn, import);
+    take_under(
+        config,
+        {"n_shared_experts", "moe_num_shared_experts", "num_shared_experts", "num_shared_expert"},
+        "model.num_shared_experts", model.shared_ffn / model.expert_ffn, import);
   }
   if (model.expert_bias) {
     import.derive({"model_type", model.model_type}, "model.moe_expert_bias", true);
@@ -108,14 +143,7 @@ void add_hf_expert_limits(ForeignObject& config, const HfModel& model,
   if (score != "softmax" && score != "sigmoid") {
     list.push_back("scoring_func " + score + " (here it is softmax or sigmoid)");
   }
-  if (model.mlp_bias && model.shared_ffn > 0) {
-    list.emplace_back("mlp_bias: biases of experts");
-  } else if (model.mlp_bias && model.latent > 0) {
-    list.push_back(fmt::format(
-        "mlp_bias: biases of the projections of moe_latent_size, {} parameters in each layer with "
-        "experts",
-        model.latent + model.hidden));
-  }
+  if (model.mlp_bias) add_bias_limit(model, list);
 }
 
 }  // namespace shardsim

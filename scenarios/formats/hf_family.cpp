@@ -145,9 +145,18 @@ constexpr std::array kHfFamilies = {
              .experts = true,
              .rotary = false,
              .linear = Mixer::mamba,
+             .one_norm = true,
              .shared_width = "shared_intermediate_size",
              .shared_gate = false,
              .shared_alone = true},
+    // Defaults of FalconH1Config.
+    HfFamily{.model_type = "falcon_h1",
+             .rope_theta = 1e5,
+             .linear = Mixer::mamba,
+             .both_mixers = true,
+             .norm_epsilon = 1e-5,
+             .defaults = {.heads = 32, .key_value_heads = 8, .vocab = 128000, .positions = 8192},
+             .own = &kHfFalconKeys},
     // Defaults of Llama4TextConfig, transformers 5.
     HfFamily{.model_type = "llama4_text",
              .experts = true,
@@ -163,6 +172,8 @@ constexpr std::array kHfFamilies = {
                           .vocab = 202048,
                           .positions = 131072},
              .own = &kHfLlama4Keys},
+    HfFamily{
+        .model_type = "bailing_moe", .experts = true, .norm_epsilon = 1e-5, .own = &kHfLingKeys},
     // Defaults of inclusionAI's BailingMoeV2Config.
     HfFamily{.model_type = "bailing_moe_v2",
              .experts = true,

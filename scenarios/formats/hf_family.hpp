@@ -33,10 +33,12 @@ struct HfOwnKeys {
   /// Rows and fields, beside those of all families.
   void (*write)(ForeignObject& config, const HfModel& model, Import& import);
 };
+extern const HfOwnKeys kHfFalconKeys;
 extern const HfOwnKeys kHfGemma4Keys;
 extern const HfOwnKeys kHfLlama4Keys;
 extern const HfOwnKeys kHfMimoKeys;
 extern const HfOwnKeys kHfStepKeys;
+extern const HfOwnKeys kHfLingKeys;
 extern const HfOwnKeys kHfBailingKeys;
 extern const HfOwnKeys kHfHunyuanKeys;
 
@@ -59,6 +61,8 @@ struct HfFamily {
   bool rotary = true;          ///< Without position_embedding_type.
   bool output_gate = false;    ///< Without attn_output_gate.
   Mixer linear = Mixer::none;  ///< The mixer of layers that are called linear_attention.
+  bool both_mixers = false;    ///< Each layer attends, and has `linear` beside that.
+  bool one_norm = false;       ///< Mamba-2's norm is over all heads, whatever their groups.
   bool one_branch = false;     ///< A layer is a mixer or a feed-forward, by a pattern of letters.
   bool only_experts = false;   ///< No layer has a dense MLP, and the file no width of one.
   /// Its name for the width of the shared experts together.
@@ -70,6 +74,9 @@ struct HfFamily {
   const HfOwnKeys* own = nullptr;
 };
 
+/// A file's model_type. Ling 2.0's files have the one of Ling, and tell by their architecture which
+/// they are: bailing_moe_v2 here.
+[[nodiscard]] std::string hf_family_name(ForeignObject& config);
 /// Null: an unknown model_type.
 [[nodiscard]] const HfFamily* find_hf_family(const std::string& model_type);
 [[nodiscard]] std::vector<std::string> hf_family_names();

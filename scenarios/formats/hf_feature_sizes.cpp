@@ -10,60 +10,11 @@
 
 #include "scenarios/formats/hf_family.hpp"
 #include "scenarios/formats/hf_layers.hpp"
-#include "scenarios/linear_spec.hpp"
+#include "scenarios/formats/hf_size_count.hpp"
 
 namespace shardsim {
 
 namespace {
-
-// A count that knows whether it fits into 64 bits: a file may say anything.
-class SizeCount {
- public:
-  // A number is a count.
-  SizeCount(std::int64_t value) : value_(value) {}  // NOLINT(google-explicit-constructor)
-
-  friend SizeCount operator*(SizeCount a, SizeCount b) {
-    SizeCount product = 0;
-    product.fits_ = !__builtin_mul_overflow(a.value_, b.value_, &product.value_);
-    product.fits_ = product.fits_ && a.fits_ && b.fits_;
-    return product;
-  }
-  friend SizeCount operator+(SizeCount a, SizeCount b) {
-    SizeCount sum = 0;
-    sum.fits_ = !__builtin_add_overflow(a.value_, b.value_, &sum.value_);
-    sum.fits_ = sum.fits_ && a.fits_ && b.fits_;
-    return sum;
-  }
-  [[nodiscard]] std::string words() const {
-    return fits_ ? std::to_string(value_) : "more than 9223372036854775807";
-  }
-
- private:
-  std::int64_t value_;
-  bool fits_ = true;
-};
-
-std::string cost_words(SizeCount parameters, SizeCount flops) {
-  return fmt::format("{} parameters and {} FLOPs per token forward", parameters.words(),
-                     flops.words());
-}
-
-// Reads the sizes that a formula needs, and remembers those that the file does not have.
-class SizeKeys {
- public:
-  std::int64_t operator()(ForeignObject& object, const char* key) {
-    const std::int64_t value = object.integer(key, kForeignCount).value_or(0);
-    if (value == 0) missing_.push_back(object.name_of(key));
-    return value;
-  }
-  [[nodiscard]] bool are_there() const { return missing_.empty(); }
-  [[nodiscard]] std::string words() const {
-    return fmt::format("its size needs {}", fmt::join(missing_, ", "));
-  }
-
- private:
-  std::vector<std::string> missing_;
-};
 
 constexpr const char* kNoList = "its size needs a list of whole numbers";
 
@@ -315,28 +266,6 @@ std::string projected_experts_size(ForeignObject& config) {
   return experts_words(projections + (has_norm ? l : SizeCount(0)), experts * expert,
                        2 * (projections + chosen * expert),
                        layers_with_experts(config, num_layers));
-}
-
-// Falcon-H1's, whose inner width is mamba_d_ssm. Per head and token two products with a state.
-std::string parallel_mamba_size(ForeignObject& config) {
-  SizeKeys keys;
-  ModelSpec spec;
-  spec.hidden_size = keys(config, "hidden_size");
-  spec.mamba = {.num_heads = keys(config, "mamba_n_heads"),
-                .head_size = keys(config, "mamba_d_head"),
-                .num_groups = keys(config, "mamba_n_groups"),
-                .state_size = keys(config, "mamba_d_state"),
-                .conv_kernel = keys(config, "mamba_d_conv")};
-  const std::int64_t num_layers = keys(config, "num_hidden_layers");
-  if (!keys.are_there()) return keys.words();
-  const std::int64_t inner = output_of(spec, Mixer::mamba);
-  const bool has_norm = config.truth("mamba_rms_norm").value_or(false);
-  const SizeCount matrices =
-      SizeCount(spec.hidden_size) * (SizeCount(projection_of(spec, Mixer::mamba)) + inner);
-  const SizeCount products = matrices + 2 * SizeCount(inner) * spec.mamba.state_size;
-  return fmt::format("{} parameters of Mamba-2 and {} FLOPs per token forward in each of {} layers",
-                     mamba_parameters(spec) - (has_norm ? 0 : inner), (2 * products).words(),
-                     num_layers);
 }
 
 // MiniMaxLightningAttention in huggingface/transformers,

@@ -26,7 +26,15 @@ namespace shardsim {
 /// Experts between two projections: gated ones of Kimi-K3, and those of Nemotron-H.
 [[nodiscard]] std::string projected_experts_size(ForeignObject& config);
 
-[[nodiscard]] std::string parallel_mamba_size(ForeignObject& config);
 [[nodiscard]] std::string lightning_size(ForeignObject& config);
+
+/// Blocks of sizes of their own, as Nemotron-NAS has them: all of each.
+[[nodiscard]] std::string own_blocks_size(ForeignObject& config);
+// Gemma 4's: what they add to its other layers, or take from them.
+[[nodiscard]] std::string layer_embeddings_size(ForeignObject& config);
+[[nodiscard]] std::string shared_keys_size(ForeignObject& config);
+[[nodiscard]] std::string parallel_experts_size(ForeignObject& config);
+/// "": no layer shares keys, so none has such an MLP.
+[[nodiscard]] std::string double_wide_size(ForeignObject& config);
 
 }  // namespace shardsim

@@ -36,14 +36,11 @@ constexpr std::array kHfFeatures = {
               residual_attention_size},
     HfFeature{"routed_expert_hidden_size", "experts on a narrower, projected state",
               projected_experts_size},
-    HfFeature{"mamba_d_ssm",
-              "attention and Mamba-2 beside each other in a layer, with multipliers within",
-              parallel_mamba_size},
-    HfFeature{"block_configs", "blocks with sizes of their own"},
+    HfFeature{"block_configs", "blocks with sizes of their own", own_blocks_size},
     HfFeature{"attn_type_list", "lightning attention", lightning_size},
-    HfFeature{"hidden_size_per_layer_input", "embeddings for each layer"},
-    HfFeature{"num_kv_shared_layers", "layers that share keys and values"},
-    HfFeature{"enable_moe_block", "experts beside a dense MLP in one layer"},
+    HfFeature{"hidden_size_per_layer_input", "embeddings for each layer", layer_embeddings_size},
+    HfFeature{"num_kv_shared_layers", "layers that share keys and values", shared_keys_size},
+    HfFeature{"enable_moe_block", "experts beside a dense MLP in one layer", parallel_experts_size},
 };
 
 bool is_one(const JsonValue& value) { return value.number() == 1.0; }

@@ -7,20 +7,42 @@
 
 // Keys that Hunyuan's mixture of experts alone has. Names are those of HunYuanMoEV1Config, and the
 // meaning that of modular_hunyuan_v1_moe.py, in huggingface/transformers at 008cd60e348a and
-// 05bf8f6478e9: each layer has experts, and a shared MLP of intermediate_size.
+// 05bf8f6478e9: each layer has experts, and a shared MLP of intermediate_size. Published files say
+// how many experts wide that is, by num_shared_expert: HunYuanMLP in copies of Tencent's own
+// modeling_hunyuan.py, where a list has a number for each layer.
 namespace shardsim {
 
 namespace {
 
-void read_hunyuan(ForeignObject& /*config*/, HfModel& model) {
+constexpr const char* kSharedExperts = "num_shared_expert";
+
+void read_hunyuan(ForeignObject& config, HfModel& model) {
+  if (const auto shared = config.integer_of_layers(kSharedExperts, kForeignCount)) {
+    model.shared_ffn = *shared * model.expert_ffn;
+    return;
+  }
   model.shared_width = "intermediate_size";
   model.shared_ffn = model.ffn;
 }
 
-void add_hunyuan_limits(ForeignObject& /*config*/, const HfModel& /*model*/,
-                        std::vector<std::string>& /*list*/) {}
+void add_hunyuan_limits(ForeignObject& config, const HfModel& /*model*/,
+                        std::vector<std::string>& list) {
+  if (config.truth("use_mla").value_or(false)) {
+    list.emplace_back("use_mla: latent attention, which its code in transformers does not have");
+  }
+  if (config.truth("use_cla").value_or(false)) {
+    list.emplace_back("use_cla: layers that share keys and values");
+  }
+}
 
 void write_hunyuan(ForeignObject& config, const HfModel& model, Import& import) {
+  if (config.has("use_mla")) import.ignore(config.at("use_mla"), "attention has no latents");
+  if (config.has("cla_share_factor")) {
+    import.ignore(config.at("cla_share_factor"), "no layers share keys and values");
+  }
+  if (config.has("org_vocab_size")) {
+    import.ignore(config.at("org_vocab_size"), "the vocabulary ahead of filling it up");
+  }
   if (config.has("use_mixed_mlp_moe")) {
     import.ignore(config.at("use_mixed_mlp_moe"), "its code in transformers does not read it");
   }

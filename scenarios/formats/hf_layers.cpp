@@ -37,6 +37,10 @@ std::optional<HfLayer> layer_of(const std::string& kind, const HfFamily& family)
     layer.attention = found->second;
     return layer;
   }
+  if (family.both_mixers) {
+    layer.mixer = Mixer::attention_mamba;
+    return kind == "hybrid" ? std::optional(layer) : std::nullopt;
+  }
   if (family.linear == Mixer::none) return std::nullopt;
   if (kind == "attention") return layer;
   if (kind == "linear_attention" || (kind == "mamba" && family.linear == Mixer::mamba)) {
@@ -112,6 +116,7 @@ void read_windows(ForeignObject& config, const std::string& model_type,
 
 // As transformers fills in a list that is not there.
 std::string usual_kind(ForeignObject& config, const HfFamily& family, std::size_t layer) {
+  if (family.both_mixers) return "hybrid";
   if (family.linear != Mixer::delta_net) return "mamba";
   constexpr std::int64_t kInterval = 4;  // Qwen3NextConfig's own.
   const std::int64_t every =
@@ -215,6 +220,13 @@ std::string cause_of(ForeignObject& config, const std::vector<HfLayer>& layers,
 
 }  // namespace
 
+void take_hf_heads(ForeignObject& object, std::initializer_list<HfHeadKey> keys,
+                   HeadOptions& heads) {
+  for (const HfHeadKey& each : keys) {
+    heads.*each.size = object.integer(each.key, kForeignSize).value_or(heads.*each.size);
+  }
+}
+
 const std::vector<JsonValue>* hf_list_of(ForeignObject& config, const std::string& key,
                                          std::int64_t num_layers) {
   const auto* list = config.list(key);
@@ -286,7 +298,7 @@ std::vector<HfLayer> read_hf_layers(ForeignObject& config, const HfFamily& famil
   read_kinds(config, family, layers);
   read_rotary(config, family, layers);
   for (HfLayer& layer : layers) {
-    if (layer.mixer == Mixer::attention) {
+    if (has_mixer(layer.mixer, Mixer::attention)) {
       layer.sinks = family.gpt_oss;
     } else {
       layer.rotary = true;  // It has none, so there is nothing to say of them.

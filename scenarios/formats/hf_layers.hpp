@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,15 @@ struct HfLayer {
 
   friend bool operator==(const HfLayer&, const HfLayer&) = default;
 };
+
+/// A size of heads, and the key that a file has for it.
+struct HfHeadKey {
+  const char* key;
+  std::int64_t HeadOptions::*size;
+};
+/// Those sizes that the object has; the others stay.
+void take_hf_heads(ForeignObject& object, std::initializer_list<HfHeadKey> keys,
+                   HeadOptions& heads);
 
 /// Names of a file's layers in order, and the key that lists them. Without a list both are empty.
 struct HfKinds {

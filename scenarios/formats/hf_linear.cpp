@@ -11,12 +11,14 @@
 #include "scenarios/linear_spec.hpp"
 
 // Gated DeltaNet and Mamba-2 from Hugging Face's config.json: Qwen3-Next's and Qwen3.5's, and
-// Nemotron-H's and Granite 4's. Sources: their configuration and modeling files in transformers.
+// Nemotron-H's, Granite 4's and Falcon-H1's. Sources: their configuration and modeling files in
+// transformers.
 namespace shardsim {
 
 namespace {
 
-// A size under the names of NemotronHConfig and GraniteMoeHybridConfig, and here.
+// A size under the names of NemotronHConfig, and of GraniteMoeHybridConfig and FalconH1Config, and
+// here.
 struct MambaSize {
   std::array<const char*, 2> keys;
   const char* path;
@@ -124,7 +126,9 @@ void write_hf_linear(ForeignObject& config, const HfModel& model, Import& import
     const bool is_left = size.member == &MambaOptions::head_size && config.is_auto(size.keys[1]);
     if (is_left) {
       import.derive(config.at(size.keys[1]), size.path, model.mamba.*size.member,
-                    "mamba_expand x hidden_size / mamba_n_heads");
+                    config.written("mamba_d_ssm").empty()
+                        ? "mamba_expand x hidden_size / mamba_n_heads"
+                        : "mamba_d_ssm / mamba_n_heads");
     } else {
       take_under(config, names_of(size), size.path, model.mamba.*size.member, import);
     }
@@ -156,7 +160,7 @@ void add_hf_linear_limits(ForeignObject& config, const HfFamily& family, const H
   if (activation != "silu" && activation != "swish") {
     list.push_back(fmt::format("mamba_hidden_act {} (here it is silu)", activation));
   }
-  if (!family.one_branch && model.mamba.num_groups > 1) {
+  if (family.one_norm && model.mamba.num_groups > 1) {
     list.push_back(fmt::format(
         "mamba_n_groups {}: groups under one norm over all heads (here each has its own)",
         model.mamba.num_groups));

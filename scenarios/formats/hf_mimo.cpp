@@ -22,13 +22,12 @@ constexpr const char* kPattern = "hybrid_layer_pattern";
 // Heads of the layers with windows.
 HeadOptions windowed_heads(ForeignObject& config, const HfModel& model) {
   HeadOptions heads = model.own_heads();
-  const auto take = [&](const char* key, std::int64_t& size) {
-    size = config.integer(key, kForeignSize).value_or(size);
-  };
-  take("swa_num_attention_heads", heads.num_attention_heads);
-  take("swa_num_key_value_heads", heads.num_query_groups);
-  take("swa_head_dim", heads.head_dim);
-  take("swa_v_head_dim", heads.value_head_dim);
+  take_hf_heads(config,
+                {{"swa_num_attention_heads", &HeadOptions::num_attention_heads},
+                 {"swa_num_key_value_heads", &HeadOptions::num_query_groups},
+                 {"swa_head_dim", &HeadOptions::head_dim},
+                 {"swa_v_head_dim", &HeadOptions::value_head_dim}},
+                heads);
   if (heads.head_dim != model.head_dim) {
     const double part = config.share("partial_rotary_factor").value_or(1.0);
     heads.rotary_dim = static_cast<std::int64_t>(static_cast<double>(heads.head_dim) * part);

@@ -112,7 +112,7 @@ void read_rope(ForeignObject& config, const HfFamily& family, HfModel& model) {
   if (model.rotary_dim > 0 || model.is_latent()) return;
   model.rotary_dim = model.head_dim;  // A part of 0 turns nothing.
   for (HfLayer& layer : model.layers) {
-    if (layer.mixer == Mixer::attention) layer.rotary = false;
+    if (has_mixer(layer.mixer, Mixer::attention)) layer.rotary = false;
   }
 }
 
@@ -191,14 +191,20 @@ std::int64_t HfModel::feed_forward_parameters(const HfLayer& layer) const {
   return sparse;
 }
 
+std::int64_t HfModel::mixer_parameters(const HfLayer& layer) const {
+  std::int64_t sum = has_mixer(layer.mixer, Mixer::attention) ? attention_parameters(layer) : 0;
+  for (const Mixer linear : {Mixer::delta_net, Mixer::mamba}) {
+    if (has_mixer(layer.mixer, linear)) sum += hf_linear_parameters(*this, linear);
+  }
+  return sum;
+}
+
 std::int64_t HfModel::layer_parameters(const HfLayer& layer) const {
-  const bool has_mixer = layer.mixer != Mixer::none;
-  const std::int64_t branches =
-      shape.parallel ? 1 : (has_mixer ? 1 : 0) + (layer.feed_forward != FeedForward::none ? 1 : 0);
-  const std::int64_t mixer = layer.mixer == Mixer::attention ? attention_parameters(layer)
-                             : has_mixer ? hf_linear_parameters(*this, layer.mixer)
-                                         : 0;
-  return mixer + feed_forward_parameters(layer) + branches * shape.norms(hidden);
+  const std::int64_t branches = shape.parallel
+                                    ? 1
+                                    : (layer.mixer != Mixer::none ? 1 : 0) +
+                                          (layer.feed_forward != FeedForward::none ? 1 : 0);
+  return mixer_parameters(layer) + feed_forward_parameters(layer) + branches * shape.norms(hidden);
 }
 
 std::int64_t HfModel::num_parameters() const {

@@ -73,12 +73,12 @@ struct HfModel {
   [[nodiscard]] bool is_latent() const { return key_value_rank > 0; }
   [[nodiscard]] bool mixes_by(Mixer mixer) const {
     return std::any_of(layers.begin(), layers.end(),
-                       [mixer](const HfLayer& layer) { return layer.mixer == mixer; });
+                       [mixer](const HfLayer& layer) { return has_mixer(layer.mixer, mixer); });
   }
   /// Whether rotary positions turn queries and keys of some layer.
   [[nodiscard]] bool turns() const {
     return std::any_of(layers.begin(), layers.end(), [](const HfLayer& layer) {
-      return layer.mixer == Mixer::attention && layer.rotary;
+      return has_mixer(layer.mixer, Mixer::attention) && layer.rotary;
     });
   }
   /// Whether some layer has such a feed-forward.
@@ -108,6 +108,7 @@ struct HfModel {
   /// A layer's heads as what differs from the model's.
   [[nodiscard]] HeadOptions heads_of_layer(const HeadOptions& all) const;
   [[nodiscard]] std::int64_t attention_parameters(const HfLayer& layer) const;
+  [[nodiscard]] std::int64_t mixer_parameters(const HfLayer& layer) const;
   [[nodiscard]] std::int64_t feed_forward_parameters(const HfLayer& layer) const;
   [[nodiscard]] std::int64_t layer_parameters(const HfLayer& layer) const;
 };

@@ -96,12 +96,11 @@ void read_heads(ForeignObject& config, HfModel& model) {
   const std::int64_t first_turned = turned(model.head_dim, full);
   if (first_turned > 0) model.rotary_dim = first_turned;
   HeadOptions windowed = model.own_heads();
-  const auto take = [&](const char* key, std::int64_t& size) {
-    size = other.integer(key, kForeignSize).value_or(size);
-  };
-  take("num_attention_heads", windowed.num_attention_heads);
-  take("num_attention_groups", windowed.num_query_groups);
-  take("head_dim", windowed.head_dim);
+  take_hf_heads(other,
+                {{"num_attention_heads", &HeadOptions::num_attention_heads},
+                 {"num_attention_groups", &HeadOptions::num_query_groups},
+                 {"head_dim", &HeadOptions::head_dim}},
+                windowed);
   windowed.value_head_dim = windowed.head_dim;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     HeadOptions heads = model.layers[i].attention == "sliding" ? windowed : model.own_heads();

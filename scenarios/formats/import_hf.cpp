@@ -297,7 +297,7 @@ void import_llama_like(ForeignObject& config, const HfFamily& family, const HfSo
 
 void import_text_model(ForeignObject& config, const HfSource& source, HfReasons& reasons,
                        Import& import) {
-  const std::string model_type = config.text("model_type").value_or("");
+  const std::string model_type = hf_family_name(config);
   (void)config.has("architectures");
   const HfFamily* family = find_hf_family(model_type);
   if (model_type == "gpt2") {

@@ -222,8 +222,11 @@ TEST_CASE("M13: A feature without a size says what is missing", "[exchange]") {
              "(KDA) (its size needs linear_attn_config.head_dim, "
              "linear_attn_config.short_conv_kernel_size)");
   check_says(some,
-             "block_configs: blocks with sizes of their own (no formula for its size is "
-             "known here)");
+             "block_configs: blocks with sizes of their own (its size needs num_attention_heads)");
+  const std::string bare = hf_refusal(R"({"model_type": "minimax_m3",
+    "sparse_attention_config": {"block": 64}})");
+  check_says(bare,
+             "sparse_attention_config: sparse attention (no formula for its size is known here)");
   const std::string odd = hf_refusal(R"({"model_type": "deepseek_v4", "hidden_size": 64,
     "head_dim": 8, "num_attention_heads": 4, "num_hidden_layers": 2,
     "compress_ratios": [4, 1e300]})");

@@ -221,25 +221,6 @@ TEST_CASE("Nemotron 3 Super's experts read latents, and its prediction is left o
   CHECK(contains(imported.printed.err, "left out: "));
 }
 
-TEST_CASE("Falcon-H1's layers are refused with the size of Mamba-2 in them", "[exchange]") {
-  const TemporaryFolder folder;
-  const std::string file = folder / "config.json";
-  write(file, R"({"model_type": "falcon_h1", "hidden_size": 5120, "num_hidden_layers": 72,
-    "mamba_d_ssm": 4096, "mamba_n_heads": 32, "mamba_d_head": 128, "mamba_n_groups": 2,
-    "mamba_d_state": 256, "mamba_d_conv": 4, "mamba_rms_norm": false})");
-  const Printed printed = shardsim({"import", "hf", file});
-  INFO(printed.err);
-  CHECK(printed.exit_code == 2);
-  constexpr std::int64_t kProjections = 5120 * (2 * 4096 + 2 * 2 * 256 + 32 + 4096);
-  constexpr std::int64_t kRest = 5 * (4096 + 2 * 2 * 256) + 3 * 32;
-  CHECK(contains(printed.err,
-                 "mamba_d_ssm 4096: attention and Mamba-2 beside each other in a layer, with "
-                 "multipliers within (" +
-                     std::to_string(kProjections + kRest) + " parameters of Mamba-2 and " +
-                     std::to_string(2 * (kProjections + 2 * 4096 * 256)) +
-                     " FLOPs per token forward in each of 72 layers)"));
-}
-
 TEST_CASE("Granite's hybrids have experts or one MLP, and positions where they say so",
           "[exchange]") {
   const std::string experts = R"("num_local_experts": 4, "num_experts_per_tok": 2, )";

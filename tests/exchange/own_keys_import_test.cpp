@@ -85,6 +85,39 @@ TEST_CASE("A share of 0 turns nothing", "[exchange]") {
   CHECK(mimo.layer(1).window_size == 128);
 }
 
+TEST_CASE("Gemma 4's shares are read for proportional angles, of each kind of layer",
+          "[exchange]") {
+  const auto model_with = [](const std::string& old, const std::string& text) {
+    return import_of_text(changed_file("gemma-4-31b", old, text));
+  };
+  const std::string sliding = R"("rope_theta": 10000.0,
+        "rope_type": "default")";
+  const ModelSpec half = model_with(sliding, R"("rope_type": "proportional",
+        "partial_rotary_factor": 0.5)")
+                             .scenario.model;
+  CHECK(half.rotary_dim == 128);
+  CHECK(half.heads_of(half.layer(0)).rotary_dim == 128);
+  CHECK(half.heads_of(half.layer(5)).rotary_dim == 128);  // A quarter of 512.
+  const ModelSpec none = model_with(sliding, R"("rope_type": "proportional",
+        "partial_rotary_factor": 0)")
+                             .scenario.model;
+  CHECK_FALSE(none.layer(0).rotary);
+  CHECK(none.layer(5).rotary);
+  const Imported unread = model_with(sliding, R"("rope_type": "default",
+        "partial_rotary_factor": 0.5)");
+  CHECK(unread.scenario.model.rotary_dim == 256);
+  CHECK(contains(unread.printed.err, "its code reads it for proportional angles alone"));
+  // All of it without a share, and by angles of another kind.
+  const ModelSpec whole = model_with(R"("partial_rotary_factor": 0.25,)", "").scenario.model;
+  CHECK(whole.heads_of(whole.layer(5)).rotary_dim == 512);
+  const ModelSpec usual =
+      model_with(R"("rope_type": "proportional")", R"("rope_type": "default")").scenario.model;
+  CHECK(usual.heads_of(usual.layer(5)).rotary_dim == 512);
+  require_import_refused(changed_file("gemma-4-31b", sliding, R"("rope_type": "proportional",
+        "partial_rotary_factor": 1.5)"),
+                         "E1353");
+}
+
 TEST_CASE("A share below 0 or above 1 is refused", "[exchange]") {
   for (const char* wrong : {"-0.5", "1.5", "\"half\""}) {
     INFO(wrong);

@@ -1,6 +1,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include <catch2/catch.hpp>
 
@@ -88,7 +89,7 @@ const ListedModel kListedModels[] = {
     {"nemotron-3-super.config.json", 120668707840},
     {"configs/nemotron-3-ultra.json", 549308993536},
     {"granite-4.0-h-small.config.json", 32207337984},
-    {"configs/falcon-h1-34b.json", 33642221312, kOnePercent, "mamba_d_ssm"},
+    {"configs/falcon-h1-34b.json", 33642221312},
 };
 
 // Biases of the choice are no parameters of a scenario, but of a checkpoint.
@@ -160,6 +161,94 @@ TEST_CASE("Ling's switches change the model, and what its code has not is refuse
   CHECK(model.moe_router_num_groups == 8);  // Its class's own.
   write(file, keys + R"(, "score_function": "softmax"})");
   CHECK(contains(shardsim({"import", "hf", file}).err, "score_function softmax"));
+}
+
+TEST_CASE("Ling-lite's file is read, and Ling 2.0's of the same model_type by its architecture",
+          "[exchange]") {
+  const std::string lite = content_of(kData + "ling-lite-1.5.config.json");
+  const ModelSpec model = import_file({"hf", kData + "ling-lite-1.5.config.json"}).scenario.model;
+  CHECK(num_parameters(model) == 16'801'974'272);
+  CHECK(model.moe_router_score == RouterScore::softmax);
+  CHECK(model.moe_router_normalised);
+  CHECK(model.moe_router_num_groups == 1);
+  CHECK(model.moe_router_bias_update_rate == 0.0);
+  CHECK(model.query_key_norm == QueryKeyNorm::none);
+  CHECK(model.num_shared_experts == 2);
+  CHECK_FALSE(model.attention_out_bias);
+  const auto changed = [&lite](const std::string& old, const std::string& text) {
+    std::string file = lite;
+    return file.replace(file.find(old), old.size(), text);
+  };
+  const TemporaryFolder folder;
+  const auto imported = [&folder](const std::string& text) {
+    write(folder / "config.json", text);
+    return import_file({"hf", folder / "config.json"}).scenario.model;
+  };
+  // Eight experts of four groups, as Ling 2.0 chooses them.
+  std::string later = changed("BailingMoeForCausalLM", "BailingMoeV2ForCausalLM");
+  const std::string chosen = R"("num_experts_per_tok": 6)";
+  const ModelSpec second =
+      imported(later.replace(later.find(chosen), chosen.size(), R"("num_experts_per_tok": 8)"));
+  CHECK(second.moe_router_score == RouterScore::sigmoid);
+  CHECK(second.moe_router_num_groups == 8);
+  CHECK(second.query_key_norm == QueryKeyNorm::per_head);
+  CHECK(imported(changed(R"("use_bias": false,)", "")).attention_out_bias);  // Its class's own.
+  write(folder / "config.json", changed(R"("norm_head": false)", R"("score_function": "sigmoid")"));
+  CHECK(contains(shardsim({"import", "hf", folder / "config.json"}).err,
+                 "score_function sigmoid (its code has softmax)"));
+}
+
+TEST_CASE("Ling's shared experts may have a width of their own", "[exchange]") {
+  const std::string lite = content_of(kData + "ling-lite-1.5.config.json");
+  const TemporaryFolder folder;
+  for (const auto& [width, shared] : {std::pair{1408, 2816}, std::pair{512, 1024}}) {
+    std::string file = lite;
+    write(folder / "config.json",
+          file.replace(file.find(R"("norm_head")"), 0,
+                       R"("moe_shared_expert_intermediate_size": )" + std::to_string(width) + ","));
+    const Imported imported = import_file({"hf", folder / "config.json"});
+    INFO(imported.printed.err);
+    CHECK(imported.scenario.model.moe_shared_ffn_hidden_size == shared);
+    const bool is_own = width != 1408;
+    CHECK(contains(imported.printed.err, "of all shared experts together") == is_own);
+    CHECK(contains(imported.printed.err, "the width of other experts, times") == !is_own);
+    CHECK(num_parameters(imported.scenario.model) ==
+          16'801'974'272 - 28LL * 3 * 2048 * (2816 - shared));
+  }
+}
+
+TEST_CASE("Hunyuan's shared experts are counted, and what its code has not is refused",
+          "[exchange]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "config.json";
+  const std::string keys = R"({"model_type": "hunyuan_v1_moe", "hidden_size": 64,
+    "intermediate_size": 96, "vocab_size": 100, "num_attention_heads": 4, "num_hidden_layers": 3,
+    "max_position_embeddings": 64, "moe_topk": 2, "num_experts": 8, "cla_share_factor": 2,
+    "norm_type": "rms", "org_vocab_size": 100, "im_end_id": 5, "dense_list": [64, 0])";
+  const auto shared_width = [&](const std::string& more) {
+    write(file, keys + more + "}");
+    return import_file({"hf", file}).scenario.model.moe_shared_ffn_hidden_size;
+  };
+  CHECK(shared_width("") == 96);
+  CHECK(shared_width(R"(, "num_shared_expert": [1, 1, 1], "use_mla": false)") == 96);
+  CHECK(shared_width(R"(, "num_shared_expert": 2)") == 192);
+  CHECK(shared_width(R"(, "num_shared_expert": 0)") == 0);
+  for (const auto& [more, said] :
+       {std::pair{R"(, "num_shared_expert": [1, 2, 1])", "the same one for each layer"},
+        std::pair{R"(, "use_mla": true)", "use_mla: latent attention"},
+        std::pair{R"(, "use_cla": true)", "use_cla: layers that share keys and values"},
+        std::pair{R"(, "norm_type": "layer")", "\"norm_type\" is not known here"}}) {
+    INFO(more);
+    std::string text = keys;
+    const std::string norm = R"("norm_type": "rms", )";
+    if (std::string(more).find("norm_type") != std::string::npos) {
+      text.replace(text.find(norm), norm.size(), "");
+    }
+    write(file, text + more + "}");
+    const Printed printed = shardsim({"import", "hf", file});
+    CHECK(printed.exit_code == 2);
+    CHECK(contains(printed.err, said));
+  }
 }
 
 TEST_CASE("A number for each layer is one if all are the same", "[exchange]") {

@@ -56,6 +56,23 @@ TEST_CASE("latent attention refuses what it does not have, at its place") {
             .code == "E0243");
 }
 
+TEST_CASE("a layer's part that latent attention is not beside is told once, in its words") {
+  const auto said = [](const std::string& layer, const std::string& more) {
+    const Problem problem =
+        only_problem_of(with_latents(R"("layers": [{}, )" + layer + "]," + more));
+    return problem.pointer + " " + problem.message;
+  };
+  CHECK(said(R"({"sinks": true})", "") == "/model/layers/1/sinks latent attention has no sinks");
+  CHECK(said(R"({"num_attention_heads": 2})", "") ==
+        "/model/layers/1 latent attention has the same heads in all layers");
+  CHECK(said(R"({"sinks": true, "num_attention_heads": 2})", "") ==
+        "/model/layers/1/sinks latent attention has no sinks");
+  CHECK(said(R"({"mixer": "attention_mamba"})",
+             R"("mamba_num_heads": 4, "mamba_head_dim": 8, "mamba_num_groups": 2,
+                "mamba_state_size": 8,)") ==
+        "/model/layers/1/mixer latent attention is not beside Mamba-2 in a layer");
+}
+
 TEST_CASE("latent attention misses each size that is not given") {
   const auto problems = problems_of(valid_text_with(kHeads, R"("kv_lora_rank": 10,)"));
   REQUIRE(problems.size() == 3);

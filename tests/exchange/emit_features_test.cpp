@@ -1,0 +1,92 @@
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "scenarios/formats/emit.hpp"
+#include "scenarios/load.hpp"
+
+#include "tests/exchange/exchange_fixture.hpp"
+
+// Layouts for torchtitan and DeepSpeed name what a model has, and no model of theirs.
+namespace shardsim::test {
+
+namespace {
+
+Scenario planned_with(const std::string& model, const std::string& parallelism) {
+  return load_scenario_text(
+      R"({"schema_version": 1, "name": "parts", "model": {"family": "llama", "num_layers": 2,
+          "hidden_size": 32, "ffn_hidden_size": 64, "num_attention_heads": 4, "vocab_size": 64,
+          "num_query_groups": 4, "seq_len": 16)" +
+          model + R"(}, "system": {"preset": "dgx-h100", "nodes": 1},
+          "parallelism": {)" +
+          parallelism + R"(}, "training": {"global_batch_size": 8}})",
+      "test.json");
+}
+
+const std::string kExpertsOfLatents = R"(, "num_experts": 4, "num_experts_per_token": 2,
+    "moe_ffn_hidden_size": 16, "moe_latent_size": 8)";
+const std::string kBothMixers = R"(, "layers": [{"mixer": "attention_mamba", "repeats": 2}],
+    "mamba_num_heads": 4, "mamba_head_dim": 8, "mamba_num_groups": 2, "mamba_state_size": 8)";
+const std::string kUnlikeHeads = R"(, "layers": [{"num_query_groups": 2}, {}])";
+
+struct NamedPart {
+  std::string model;
+  std::string field;  // In the notes.
+};
+
+const std::vector<NamedPart> kParts = {
+    {kExpertsOfLatents, "experts on latents (moe_latent_size)"},
+    {R"(, "attention_head_gate": true)", "gates of whole heads (attention_head_gate)"},
+    {kUnlikeHeads, "heads of a layer's own (model.layers[].num_attention_heads"},
+    {R"(, "layers": [{"keys_are_values": true}, {}])", "keys that are values (model.layers[]"},
+    {kBothMixers, "attention beside Mamba-2 in a layer (mixer attention_mamba)"},
+    {R"(, "value_norm": true)", "normed values (value_norm)"},
+    {R"(, "value_scale": 0.5)", "scaled values (value_scale)"},
+};
+
+}  // namespace
+
+TEST_CASE("torchtitan and DeepSpeed name each part that their models do not have", "[exchange]") {
+  for (const NamedPart& planned : kParts) {
+    const Scenario scenario = planned_with(planned.model, "");
+    const std::string torchtitan = emit_torchtitan(scenario);
+    const std::string deepspeed = emit_deepspeed(scenario);
+    for (const NamedPart& part : kParts) {
+      INFO(part.field << " of a model with" << planned.model << torchtitan << deepspeed);
+      const bool has = part.field == planned.field;
+      CHECK(contains(torchtitan, "# torchtitan's models have no " + part.field) == has);
+      CHECK(contains(deepspeed, "yours was planned with " + part.field) == has);
+    }
+  }
+  const Scenario plain = planned_with("", R"("tp": 2)");
+  CHECK_FALSE(contains(emit_torchtitan(plain), "models have no"));
+  CHECK_FALSE(contains(emit_deepspeed(plain), "shardsim_notes"));
+}
+
+TEST_CASE("DeepSpeed's splits that a part does not bear are named where they split", "[exchange]") {
+  const char* const latents = "DeepSpeed's MoE layer sends what its gate reads";
+  const char* const heads = "AutoTP splits by one number of key and value heads";
+  const char* const mamba = "AutoTP splits Mamba-2's projection into equal parts";
+  const auto emitted = [](const std::string& model, const std::string& parallelism) {
+    return emit_deepspeed(planned_with(model, parallelism));
+  };
+  CHECK(contains(emitted(kExpertsOfLatents, R"("ep": 2)"), latents));
+  CHECK_FALSE(contains(emitted(kExpertsOfLatents, ""), latents));
+  CHECK(contains(emitted(kUnlikeHeads, R"("tp": 2)"), heads));
+  CHECK_FALSE(contains(emitted(kUnlikeHeads, ""), heads));
+  CHECK(contains(emitted(kBothMixers, R"("tp": 2)"), mamba));
+  CHECK_FALSE(contains(emitted(kBothMixers, ""), mamba));
+}
+
+TEST_CASE("A DeepSpeed file with notes on the model is still one that is read", "[exchange]") {
+  const TemporaryFolder folder;
+  write(folder / "ds.json", emit_deepspeed(planned_with(kBothMixers, R"("tp": 2)")));
+  const Printed printed = shardsim(
+      {"import", "deepspeed", folder / "ds.json", "--model", "falcon-h1-34b", "--gpus", "8"});
+  INFO(printed.err);
+  REQUIRE(printed.exit_code == 0);
+  CHECK(load_scenario_text(printed.out, "imported.json").parallelism.tp == 2);
+}
+
+}  // namespace shardsim::test
