@@ -264,14 +264,15 @@ std::vector<Field> plain_fields() {
 }  // namespace
 
 std::vector<Field> model_fields() {
-  return joined({plain_fields(),
-                 expert_fields(),
-                 {model_field("model.source", &ModelSpec::source)
-                      .or_else("\"\"")
-                      .doc("Source of this section's numbers, unless a number names its own."),
-                  model_field("model.not_modelled", &ModelSpec::not_modelled)
-                      .or_else("\"\"")
-                      .doc("What the published model has and this one has not. For readers only.")}});
+  return joined(
+      {plain_fields(),
+       expert_fields(),
+       {model_field("model.source", &ModelSpec::source)
+            .or_else("\"\"")
+            .doc("Source of this section's numbers, unless a number names its own."),
+        model_field("model.not_modelled", &ModelSpec::not_modelled)
+            .or_else("\"\"")
+            .doc("What the published model has and this one has not. For readers only.")}});
 }
 
 }  // namespace shardsim

@@ -7,8 +7,8 @@
 // Models in words, for reports and for the page of presets.
 namespace shardsim {
 
-/// What MFU counts of this model: "3 x forward's matrix products, causal pairs, chosen experts".
-/// docs/guide/models.md says each part in full.
+/// Says what MFU counts of this model: "3 x forward's matrix products, causal pairs, chosen
+/// experts". docs/guide/models.md says each part in full.
 [[nodiscard]] std::string mfu_convention(const ModelSpec& model);
 
 /// Mixers of all layers, with how many layers have each where not all do: "64 heads of 128, 8 of
