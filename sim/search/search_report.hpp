@@ -38,7 +38,7 @@ struct SearchReport : SearchCounts {
   std::vector<std::string> warnings;  ///< Parts of a config.json that this model lacks.
   std::vector<std::string> sources;
   std::string mfu_counts;              ///< As TextHeadline has it.
-  std::string not_modelled;            ///< Of a preset; may be empty.
+  std::string not_modelled;            ///< The preset says it; may be empty.
   std::vector<SimulatedPoint> ranked;  ///< Best first.
   std::vector<SimulatedPoint> front;   ///< Throughput against memory; the fastest first.
   double front_within = 0;  ///< Times the fastest step: slower layouts are not on the front.
