@@ -179,7 +179,7 @@ ProcessCommand command_with(std::vector<std::pair<std::string, std::string>> env
                             const RankLaunch& launch) {
   environment.insert(environment.end(), {{"SHARDSIM_RENDEZVOUS", launch.rendezvous},
                                          {"SHARDSIM_TOKEN", launch.token},
-                                         {"SHARDSIM_LAUNCHED", "1"}});
+                                         {"SHARDSIM_LAUNCHED", std::to_string(getpid())}});
   return {.argv = launch.argv, .environment = std::move(environment), .without = {kOtherToken}};
 }
 
@@ -370,6 +370,13 @@ void die_with_parent(int parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   // A parent that ended before sends no signal any more.
   if (getppid() != parent) raise(SIGKILL);
+}
+
+void die_with_launcher(int launcher) {
+  die_with_parent();
+  for (int pid = getpid(); pid != launcher; pid = parent_of("/proc/" + std::to_string(pid))) {
+    if (pid <= 1) raise(SIGKILL);
+  }
 }
 
 struct InterruptGuard::Previous {

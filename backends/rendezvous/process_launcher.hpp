@@ -81,6 +81,9 @@ class ProcessLauncher {
 /// For a process that a launcher of ours started through others (mpirun): from now on it is killed
 /// when its parent ends, and at once if that is not `parent` any more.
 void die_with_parent(int parent = getppid());
+/// The same, and at once if the process `launcher` is no ancestor any more: whoever stood between
+/// may have ended before this call.
+void die_with_launcher(int launcher);
 
 /// While it lives, SIGINT and SIGTERM do not end this process but are remembered. One at a time.
 class InterruptGuard {

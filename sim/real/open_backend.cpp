@@ -1,4 +1,3 @@
-#include "sim/real/open_backend.hpp"
 
 #include <numeric>
 #include <ostream>
@@ -8,6 +7,8 @@
 
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/hash.hpp"
+#include "sim/kernel/text.hpp"
+#include "sim/kernel/text.hpp"
 #include "sim/kernel/version.hpp"
 
 #include "backends/message/message_rank.hpp"
@@ -201,7 +202,8 @@ MeetingPoint meeting_point_of(const LaunchedRank& launched, const EnvironmentLoo
   meeting.local_rank = launched.local_rank.value_or(launched.rank);
   meeting.local_size = launched.local_size.value_or(launched.world_size);
   meeting.token = find_token(lookup).value_or("");
-  meeting.served_by_launcher = lookup("SHARDSIM_LAUNCHED").has_value();
+  const std::string launcher = lookup("SHARDSIM_LAUNCHED").value_or("");
+  meeting.launcher = parse_number<int>(launcher).value_or(0);
   if (launched.master_address && launched.master_port) {
     meeting.host = *launched.master_address;
     meeting.port = *launched.master_port;

@@ -29,8 +29,8 @@ struct MeetingPoint {
   std::string host;
   int port = 0;
   std::string token;
-  /// Whether the shardsim that started the ranks serves; else rank 0 does.
-  bool served_by_launcher = false;
+  /// The process of the shardsim that started the ranks and serves. 0: rank 0 serves.
+  int launcher = 0;
 };
 
 /// From the launcher's variables, and SHARDSIM_TOKEN or SHARDSIM_TOKEN_FILE. If Open MPI has

@@ -61,7 +61,7 @@ ExitCode give_up(RendezvousClient& client, const MeetingPoint& place, const Erro
   // A foreign launcher ends its whole job with the first process that fails. This process waits
   // until rank 0 has reported the verdict; then the launcher ends this one, too.
   constexpr int kForRank0 = 10'000;  // Milliseconds.
-  if (!place.served_by_launcher && place.rank != 0) ::poll(nullptr, 0, kForRank0);
+  if (place.launcher == 0 && place.rank != 0) ::poll(nullptr, 0, kForRank0);
   const std::optional<RunFailure> reason = client.reason();
   return reason ? reason->exit_code : error.exit_code();
 }
@@ -253,8 +253,8 @@ RanksOutcome run_ranks(const RanksJob& job, const ProcessOptions& options, std::
   }
   require_size(*launched, job.setting.ranks());
   const MeetingPoint meeting = meeting_point_of(*launched);
-  if (meeting.served_by_launcher) die_with_parent();
-  if (meeting.served_by_launcher || meeting.rank != 0) {
+  if (meeting.launcher > 0) die_with_launcher(meeting.launcher);
+  if (meeting.launcher > 0 || meeting.rank != 0) {
     outcome.exit_code = static_cast<int>(run_rank_process(job.setting, job.work, options, meeting));
   } else {
     serve_and_work(job, options, meeting, outcome);

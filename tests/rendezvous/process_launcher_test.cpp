@@ -151,6 +151,26 @@ TEST_CASE("a process whose parent has ended before it was told to follow ends at
   CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 7));
 }
 
+// As a rank below mpirun, which has ended before the rank asked to follow it.
+TEST_CASE("a process that is no descendant of its launcher any more ends at once") {
+  const auto end_of = [](int launcher) {
+    const int child = fork();
+    if (child == 0) {
+      die_with_launcher(launcher);
+      _exit(7);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status);
+  };
+  CHECK(end_of(getpid()) == -7);
+  CHECK(end_of(getppid()) == -7);
+  const int ended = fork();
+  if (ended == 0) _exit(0);
+  REQUIRE(waitpid(ended, nullptr, 0) == ended);
+  CHECK(end_of(ended) == SIGKILL);
+}
+
 TEST_CASE("an interrupt is remembered while it is guarded") {
   const InterruptGuard guard;
   CHECK(!InterruptGuard::interrupted());
