@@ -1,3 +1,4 @@
+#include "sim/real/open_backend.hpp"
 
 #include <numeric>
 #include <ostream>
@@ -7,7 +8,6 @@
 
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/hash.hpp"
-#include "sim/kernel/text.hpp"
 #include "sim/kernel/text.hpp"
 #include "sim/kernel/version.hpp"
 
