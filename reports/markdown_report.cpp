@@ -82,7 +82,8 @@ std::string figures(const Result& result, const TextHeadline& headline) {
     const auto value = result.number(figure.metric);
     if (!value) continue;
     text += row_of({figure.label, figure.format(*value)});
-    if (&figure.metric == &metric::kMfu) text += row_of({"MFU counts", plain(headline.mfu_counts)});
+    if (&figure.metric == &metric::kMfu && !headline.mfu_counts.empty())
+      text += row_of({"MFU counts", plain(headline.mfu_counts)});
   }
   if (text.empty()) return {};
   const std::string cost = describe_cost(result, headline);

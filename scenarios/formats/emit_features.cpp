@@ -3,10 +3,15 @@
 #include <string>
 #include <vector>
 
+#include "strategies/model/feed_forward_activation.hpp"
+#include "strategies/model/make_model.hpp"
+#include "strategies/model/model_norm.hpp"
+
 #include "scenarios/formats/emit.hpp"
 
 // Parts of a model that need code of their own: frameworks whose files say a layout alone have no
-// setting for them.
+// setting for them. torchtitan's models are those of torchtitan/models at pytorch/torchtitan
+// b5bcd76c66d0: Llama 3, Qwen3, Qwen3.5, DeepSeek-V3, Kimi-K2 and gpt-oss.
 namespace shardsim {
 
 namespace {
@@ -44,6 +49,53 @@ constexpr std::array kOwnCode = {
                 return layer.mixer == Mixer::attention_mamba;
               });
             }},
+    OwnCode{"layers of Mamba-2 (mixer mamba)",
+            [](const ModelSpec& model) {
+              return is_in_some_layer(
+                  model, [](const LayerSpec& layer) { return layer.mixer == Mixer::mamba; });
+            }},
+    OwnCode{"layers of one branch (mixer or feed_forward none)",
+            [](const ModelSpec& model) {
+              return is_in_some_layer(model, [](const LayerSpec& layer) {
+                return layer.mixer == Mixer::none || layer.feed_forward == FeedForward::none;
+              });
+            }},
+    OwnCode{"attention in chunks (model.layers[].chunk_size)",
+            [](const ModelSpec& model) {
+              return is_in_some_layer(model,
+                                      [](const LayerSpec& layer) { return layer.chunk_size > 0; });
+            }},
+    OwnCode{"norms behind branches (norm_placement)",
+            [](const ModelSpec& model) { return model.norm_placement != NormPlacement::pre; }},
+    OwnCode{"layer norms (norm_kind)",
+            [](const ModelSpec& model) {
+              return model.family == ModelFamily::llama && model.norm_kind != NormKind::rms;
+            }},
+    OwnCode{"attention and MLP beside each other (parallel_block)",
+            [](const ModelSpec& model) { return model.parallel_block; }},
+    OwnCode{"such an activation (activation)",
+            [](const ModelSpec& model) {
+              return model.family == ModelFamily::llama && model.activation != Activation::swiglu &&
+                     model.activation != Activation::clamped_swiglu;
+            }},
+    OwnCode{"capped scores or logits (attention_logit_cap, final_logit_cap)",
+            [](const ModelSpec& model) {
+              return model.attention_logit_cap > 0 || model.final_logit_cap > 0;
+            }},
+    OwnCode{"scaled embeddings, branches or logits (embedding_scale, residual_scale, logit_scale)",
+            [](const ModelSpec& model) {
+              return model.embedding_scale != 1 || model.residual_scale != 1 ||
+                     model.logit_scale != 1;
+            }},
+    OwnCode{"such norms of queries and keys (query_key_norm)",
+            [](const ModelSpec& model) {
+              return model.query_key_norm == QueryKeyNorm::whole ||
+                     model.query_key_norm == QueryKeyNorm::weightless;
+            }},
+    OwnCode{"queries that grow with their position (query_temperature_scale)",
+            [](const ModelSpec& model) { return model.query_temperature_scale > 0; }},
+    OwnCode{"weights on what experts read (moe_weight_on_input)",
+            [](const ModelSpec& model) { return model.moe_weight_on_input; }},
     OwnCode{"normed values (value_norm)", [](const ModelSpec& model) { return model.value_norm; }},
     OwnCode{"scaled values (value_scale)",
             [](const ModelSpec& model) { return model.value_scale != 1.0; }},

@@ -214,7 +214,10 @@ void add_layers(const Scenario& scenario, Flags& flags) {
     return layer.mixer == Mixer::attention_mamba;
   };
   if (are_some(layers, has_both)) {
-    flags.note("Megatron-LM has no attention beside Mamba-2 in a layer (mixer attention_mamba)");
+    flags.note(
+        "Megatron-LM has no attention beside Mamba-2 in a layer (mixer attention_mamba): its "
+        "pattern "
+        "has one behind the other, which is another model");
   }
   if (are_some(layers, [](const LayerSpec& layer) { return layer.rope_theta > 0; })) {
     flags.note("Megatron-LM has one rotary base for all layers (model.layers[].rope_theta)");

@@ -46,6 +46,9 @@ void write_hunyuan(ForeignObject& config, const HfModel& model, Import& import) 
   if (config.has("use_mixed_mlp_moe")) {
     import.ignore(config.at("use_mixed_mlp_moe"), "its code in transformers does not read it");
   }
+  for (const char* key : {"class_num", "dense_list", "pool_type"}) {
+    if (config.has(key)) import.ignore(config.at(key), "of a head that classifies");
+  }
   if (model.shape.query_key_norm == QueryKeyNorm::none) return;
   import.warn({"model_type", model.model_type},
               "norms of queries and keys come ahead of rotary positions here, and behind them "

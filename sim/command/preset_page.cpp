@@ -17,8 +17,8 @@ constexpr const char* kHead = R"(# Models of the presets
 Parameters are those of the text model, without multi-token prediction.
 Values and sources of one model: `shardsim presets NAME`.
 
-| Preset | Parameters | Layers | Width | Mixers | Feed-forwards | Not modelled |
-|---|---|---|---|---|---|---|
+| Preset | Parameters | Layers | Width | Mixers | Feed-forwards | Blocks | Not modelled |
+|---|---|---|---|---|---|---|---|
 )";
 
 ModelSpec model_of(const std::string& preset) {
@@ -35,10 +35,10 @@ std::string preset_page() {
   std::string page = kHead;
   for (const std::string& name : builtin_preset_names("models")) {
     const ModelSpec model = model_of(name);
-    page += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", name,
+    page += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", name,
                         format_amount(static_cast<double>(num_parameters(model)), Digits::three),
                         model.num_layers, format_count(model.hidden_size), mixers_in_words(model),
-                        feed_forwards_in_words(model), model.not_modelled);
+                        feed_forwards_in_words(model), blocks_in_words(model), model.not_modelled);
   }
   return page;
 }

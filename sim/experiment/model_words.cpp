@@ -114,7 +114,12 @@ void add_attention_options(const ModelSpec& model, Words& list) {
   const auto add = [&](bool has, const char* words) {
     if (has) list.emplace_back(words);
   };
-  add(model.query_key_norm != QueryKeyNorm::none, "norms of queries and keys");
+  add(model.family == ModelFamily::llama && !model.is_latent() && model.layers.empty() &&
+          model.rotary_dim < model.head_dim,
+      "positions in a part of each head");
+  add(model.query_key_norm == QueryKeyNorm::per_head, "norms of queries and keys");
+  add(model.query_key_norm == QueryKeyNorm::whole, "norms of whole queries and keys");
+  add(model.query_key_norm == QueryKeyNorm::weightless, "norms of queries and keys, no weights");
   add(model.value_norm, "norm of values");
   add(model.query_key_value_bias || model.attention_out_bias, "biases");
   add(model.attention_output_gate || model.attention_head_gate, "an output gate");
@@ -128,13 +133,15 @@ std::string dense_in_words(const ModelSpec& model) {
 }
 
 std::string experts_in_words(const ModelSpec& model) {
-  std::string words =
-      fmt::format("{} experts of {}, {} for a token{}", model.num_experts,
-                  format_count(model.moe_ffn_hidden_size), model.num_experts_per_token,
-                  share_of(model.layers_with_experts(), model.num_layers));
+  std::string words = fmt::format(
+      "{} {} experts of {}, {} for a token{}", model.num_experts, to_string(model.activation),
+      format_count(model.moe_ffn_hidden_size), model.num_experts_per_token,
+      share_of(model.layers_with_experts(), model.num_layers));
   if (model.moe_shared_ffn_hidden_size > 0) {
-    words += fmt::format("; a shared one of {}", format_count(model.moe_shared_ffn_hidden_size));
+    words += fmt::format("; a shared one of {}{}", format_count(model.moe_shared_ffn_hidden_size),
+                         model.moe_shared_gate ? " with a gate" : "");
   }
+  if (model.moe_expert_bias) words += "; biases";
   if (model.moe_latent_size > 0) {
     words += fmt::format("; on latents of {}", format_count(model.moe_latent_size));
   }
@@ -145,6 +152,18 @@ std::string experts_in_words(const ModelSpec& model) {
         fmt::format(", {} of {} groups", model.moe_router_group_topk, model.moe_router_num_groups);
   }
   return words;
+}
+
+const char* words_of(NormPlacement placement) {
+  switch (placement) {
+    case NormPlacement::pre:
+      return "";
+    case NormPlacement::post:
+      return " behind branches";
+    case NormPlacement::sandwich:
+      return " around branches";
+  }
+  return "";
 }
 
 }  // namespace
@@ -160,8 +179,8 @@ std::string mfu_convention(const ModelSpec& model) {
   add(attends && has_reach(model, AttentionReach::chunked), "pairs in chunks");
   add(model.is_latent(), "projections of latents");
   add(model.layers_with_experts() > 0, "chosen experts");
-  add(model.layers_mixed_by(Mixer::delta_net) > 0, "8 d^2 a head of DeltaNet");
-  add(model.layers_mixed_by(Mixer::mamba) > 0, "7 d N a head of Mamba-2");
+  add(model.layers_mixed_by(Mixer::delta_net) > 0, "8 d^2 per token and head of DeltaNet");
+  add(model.layers_mixed_by(Mixer::mamba) > 0, "7 d N per token and head of Mamba-2");
   add(model.mtp_num_layers > 0, "block and head of each prediction depth");
   return fmt::format("{}", fmt::join(parts, ", "));
 }
@@ -177,8 +196,35 @@ std::string mixers_in_words(const ModelSpec& model) {
   const auto mixes_by = [](Mixer mixer) {
     return [mixer](const LayerSpec& layer) { return has_mixer(layer.mixer, mixer); };
   };
-  add_layers(model, "Gated DeltaNet", mixes_by(Mixer::delta_net), list);
-  add_layers(model, "Mamba-2", mixes_by(Mixer::mamba), list);
+  const DeltaNetOptions& delta = model.delta_net;
+  add_layers(model,
+             fmt::format("Gated DeltaNet of {} key heads of {}, {} value heads of {}",
+                         delta.key_heads, delta.key_size, delta.value_heads, delta.value_size),
+             mixes_by(Mixer::delta_net), list);
+  const MambaOptions& mamba = model.mamba;
+  const char* const place =
+      model.layers_mixed_by(Mixer::attention_mamba) > 0 ? " beside attention" : "";
+  add_layers(model,
+             fmt::format("Mamba-2 of {} heads of {}, states of {}{}", mamba.num_heads,
+                         mamba.head_size, mamba.state_size, place),
+             mixes_by(Mixer::mamba), list);
+  return fmt::format("{}", fmt::join(list, "; "));
+}
+
+std::string blocks_in_words(const ModelSpec& model) {
+  if (model.family == ModelFamily::mlp) return {};
+  const bool is_rms = model.family == ModelFamily::llama && model.norm_kind == NormKind::rms;
+  const bool is_centred = model.norm_zero_centred;
+  Words list = {fmt::format("{}{} norms{}", is_centred ? "zero-centred " : "",
+                            is_rms ? "RMS" : "layer", words_of(model.norm_placement))};
+  const auto add = [&](bool has, const char* words) {
+    if (has) list.emplace_back(words);
+  };
+  add(model.parallel_block, "attention and MLP side by side");
+  add(model.embedding_scale != 1 || model.residual_scale != 1 || model.logit_scale != 1,
+      "multipliers");
+  add(model.final_logit_cap > 0, "capped logits");
+  add(model.tied_embeddings, "tied head");
   return fmt::format("{}", fmt::join(list, "; "));
 }
 

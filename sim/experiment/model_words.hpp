@@ -15,7 +15,11 @@ namespace shardsim {
 /// keys and values; windows of 1,024 in 40 of 48 layers". REQUIRES: a loaded scenario's model.
 [[nodiscard]] std::string mixers_in_words(const ModelSpec& model);
 
-/// Feed-forwards of all layers: "128 experts of 1,536, 8 for a token". REQUIRES: the same.
+/// Norms of blocks, and what else all have: "RMS norms around branches; tied head". REQUIRES: the
+/// same.
+[[nodiscard]] std::string blocks_in_words(const ModelSpec& model);
+
+/// Feed-forwards of all layers: "128 swiglu experts of 1,536, 8 for a token". REQUIRES: the same.
 [[nodiscard]] std::string feed_forwards_in_words(const ModelSpec& model);
 
 }  // namespace shardsim

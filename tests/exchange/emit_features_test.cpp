@@ -28,6 +28,12 @@ const std::string kExpertsOfLatents = R"(, "num_experts": 4, "num_experts_per_to
     "moe_ffn_hidden_size": 16, "moe_latent_size": 8)";
 const std::string kBothMixers = R"(, "layers": [{"mixer": "attention_mamba", "repeats": 2}],
     "mamba_num_heads": 4, "mamba_head_dim": 8, "mamba_num_groups": 2, "mamba_state_size": 8)";
+const std::string kMamba = R"(, "layers": [{"mixer": "mamba"}, {}],
+    "mamba_num_heads": 4, "mamba_head_dim": 8, "mamba_num_groups": 2, "mamba_state_size": 8)";
+const std::string kGrowing = R"(, "layers": [{"rotary": false}, {}],
+    "query_temperature_scale": 0.1, "query_temperature_floor": 8)";
+const std::string kWeightedInput = R"(, "num_experts": 4, "num_experts_per_token": 1,
+    "moe_ffn_hidden_size": 16, "moe_weight_on_input": true)";
 const std::string kUnlikeHeads = R"(, "layers": [{"num_query_groups": 2}, {}])";
 
 struct NamedPart {
@@ -41,6 +47,18 @@ const std::vector<NamedPart> kParts = {
     {kUnlikeHeads, "heads of a layer's own (model.layers[].num_attention_heads"},
     {R"(, "layers": [{"keys_are_values": true}, {}])", "keys that are values (model.layers[]"},
     {kBothMixers, "attention beside Mamba-2 in a layer (mixer attention_mamba)"},
+    {kMamba, "layers of Mamba-2 (mixer mamba)"},
+    {R"(, "layers": [{"feed_forward": "none"}, {}])", "layers of one branch (mixer or"},
+    {R"(, "layers": [{"attention": "chunked", "chunk_size": 8}, {}])", "attention in chunks ("},
+    {R"(, "norm_placement": "sandwich")", "norms behind branches (norm_placement)"},
+    {R"(, "norm_kind": "layer_norm")", "layer norms (norm_kind)"},
+    {R"(, "parallel_block": true)", "attention and MLP beside each other (parallel_block)"},
+    {R"(, "activation": "squared_relu")", "such an activation (activation)"},
+    {R"(, "final_logit_cap": 30)", "capped scores or logits (attention_logit_cap"},
+    {R"(, "logit_scale": 2)", "scaled embeddings, branches or logits (embedding_scale"},
+    {R"(, "query_key_norm": "whole")", "such norms of queries and keys (query_key_norm)"},
+    {kGrowing, "queries that grow with their position (query_temperature_scale)"},
+    {kWeightedInput, "weights on what experts read (moe_weight_on_input)"},
     {R"(, "value_norm": true)", "normed values (value_norm)"},
     {R"(, "value_scale": 0.5)", "scaled values (value_scale)"},
 };
