@@ -18,19 +18,19 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-bool has_reach(const ModelSpec& model, AttentionReach reach) {
-  bool found = false;
-  model.visit_layers([&](const LayerSpec& layer) {
-    found |= has_mixer(layer.mixer, Mixer::attention) && layer.attention == reach;
-  });
-  return found;
-}
+bool attends(const LayerSpec& layer) { return has_mixer(layer.mixer, Mixer::attention); }
 
 template <typename Predicate>
 std::int64_t count_layers(const ModelSpec& model, Predicate has) {
   std::int64_t count = 0;
   model.visit_layers([&](const LayerSpec& layer) { count += has(layer) ? 1 : 0; });
   return count;
+}
+
+bool has_reach(const ModelSpec& model, AttentionReach reach) {
+  return count_layers(model, [&](const LayerSpec& layer) {
+           return attends(layer) && layer.attention == reach;
+         }) > 0;
 }
 
 // " in 12 of 48 layers", or nothing where it is all of them.
@@ -68,9 +68,7 @@ void add_heads(const ModelSpec& model, Words& list) {
   for (const HeadOptions& kind : model.kinds_of_heads()) {
     add_layers(
         model, heads_in_words(kind),
-        [&](const LayerSpec& layer) {
-          return has_mixer(layer.mixer, Mixer::attention) && model.heads_of(layer) == kind;
-        },
+        [&](const LayerSpec& layer) { return attends(layer) && model.heads_of(layer) == kind; },
         list);
   }
 }
@@ -82,8 +80,7 @@ void add_reaches(const ModelSpec& model, Words& list) {
     const auto is_same = [&](const LayerSpec& kind) {
       return kind.window_size == layer.window_size && kind.chunk_size == layer.chunk_size;
     };
-    const bool is_bounded =
-        has_mixer(layer.mixer, Mixer::attention) && layer.attention != AttentionReach::causal;
+    const bool is_bounded = attends(layer) && layer.attention != AttentionReach::causal;
     if (is_bounded && std::none_of(kinds.begin(), kinds.end(), is_same)) kinds.push_back(layer);
   });
   for (const LayerSpec& kind : kinds) {
@@ -93,17 +90,14 @@ void add_reaches(const ModelSpec& model, Words& list) {
         fmt::format("{} of {}", slides ? "windows" : "chunks",
                     format_count(slides ? kind.window_size : kind.chunk_size)),
         [&](const LayerSpec& layer) {
-          return has_mixer(layer.mixer, Mixer::attention) &&
-                 layer.window_size == kind.window_size && layer.chunk_size == kind.chunk_size;
+          return attends(layer) && layer.window_size == kind.window_size &&
+                 layer.chunk_size == kind.chunk_size;
         },
         list);
   }
 }
 
 void add_attention_options(const ModelSpec& model, Words& list) {
-  const auto attends = [](const LayerSpec& layer) {
-    return has_mixer(layer.mixer, Mixer::attention);
-  };
   add_layers(
       model, "sinks", [&](const LayerSpec& layer) { return attends(layer) && layer.sinks; }, list);
   if (model.family == ModelFamily::llama) {
