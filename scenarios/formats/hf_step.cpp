@@ -19,7 +19,7 @@ namespace shardsim {
 
 namespace {
 
-constexpr std::int64_t kSharedWidth = 1280;
+constexpr std::int64_t kSharedFfn = 1280;
 constexpr std::int64_t kDenseLayers = 3;
 
 // "3,4,5", or a list of numbers. Empty: neither is there.
@@ -112,7 +112,7 @@ void read_heads(ForeignObject& config, HfModel& model) {
 void read_step(ForeignObject& config, HfModel& model) {
   model.key_value_heads =
       config.integer("num_attention_groups", kForeignDegree).value_or(model.key_value_heads);
-  if (model.shared_ffn == 0) model.shared_ffn = kSharedWidth;
+  if (model.shared_ffn == 0) model.shared_ffn = kSharedFfn;
   const std::vector<bool> sparse = read_enumerated(config, model.num_layers);
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const bool is_first = static_cast<std::int64_t>(i) < kDenseLayers;
