@@ -224,35 +224,34 @@ void write_ds_optimizer(ForeignObject& config, Import& import) {
   }
 }
 
-// The file names no model. AutoTP splits linear layers and nothing else, each in equal parts or by
-// one number of key and value heads: deepspeed/module_inject/auto_tp.py and tp_shard.py. A MoE
-// layer's input is what its gate reads and what it sends: deepspeed/moe/layer.py. Read in
-// deepspeedai/DeepSpeed @0ad32ca and @639460a.
-void add_model_notes(const Scenario& scenario, std::vector<std::string>& notes) {
+// Splits of a model that DeepSpeed's code does not bear. AutoTP splits linear layers and nothing
+// else, each in equal parts or by one number of key and value heads:
+// deepspeed/module_inject/auto_tp.py and tp_shard.py. A MoE layer's input is what its gate reads
+// and what it sends: deepspeed/moe/layer.py. Read in deepspeedai/DeepSpeed @0ad32ca and @639460a.
+std::vector<std::string> unsaid_splits(const Scenario& scenario) {
   const ModelSpec& model = scenario.model;
-  for (const std::string& part : parts_with_own_code(model)) {
-    notes.push_back("DeepSpeed has no models of its own: yours was planned with " + part);
-  }
+  std::vector<std::string> unsaid;
   if (scenario.parallelism.ep > 1 && model.moe_latent_size > 0) {
-    notes.emplace_back(
+    unsaid.emplace_back(
         "DeepSpeed's MoE layer sends what its gate reads: hidden_size for each token, not "
         "moe_latent_size");
   }
-  if (scenario.parallelism.tp == 1) return;
+  if (scenario.parallelism.tp == 1) return unsaid;
   if (has_unlike_heads(model)) {
-    notes.emplace_back(
+    unsaid.emplace_back(
         "AutoTP splits by one number of key and value heads in all layers "
         "(model.layers[].num_query_groups)");
   }
   if (mixes_by_mamba(model)) {
-    notes.emplace_back(
+    unsaid.emplace_back(
         "AutoTP splits Mamba-2's projection into equal parts, not by heads, and its convolution "
         "not at all");
   }
+  return unsaid;
 }
 
-// Settings that DeepSpeed cannot express. JSON has no comments: they are in a key that it does not
-// read.
+// Settings that DeepSpeed cannot express, and parts of the model, which the file does not name.
+// JSON has no comments: they are in a key that it does not read.
 std::vector<std::string> notes_of(const Scenario& scenario) {
   const ParallelismSpec& p = scenario.parallelism;
   std::vector<std::string> notes;
@@ -269,7 +268,9 @@ std::vector<std::string> notes_of(const Scenario& scenario) {
           "zero_stage=0,1");
     }
   }
-  add_model_notes(scenario, notes);
+  for (const std::string& part : parts_with_own_code(scenario.model)) {
+    notes.push_back("DeepSpeed has no models of its own: yours was planned with " + part);
+  }
   if (p.tp > 1 && p.sequence_parallel) {
     notes.emplace_back(
         "sequence_parallel was planned with tp; AutoTP does not split the tokens "
@@ -336,11 +337,13 @@ void import_deepspeed(const ImportRequest& request, Import& import) {
   import.ignore_rest(config, "says nothing about cost, or is not modelled");
 }
 
-std::string emit_deepspeed(const Scenario& scenario) {
+Emission emit_deepspeed(const Scenario& scenario) {
   const ParallelismSpec& p = scenario.parallelism;
   const TrainingSpec& t = scenario.training;
   std::string text = "{\n";
-  const std::vector<std::string> notes = notes_of(scenario);
+  const std::vector<std::string> unsaid = unsaid_splits(scenario);
+  std::vector<std::string> notes = notes_of(scenario);
+  notes.insert(notes.end(), unsaid.begin(), unsaid.end());
   if (!notes.empty()) {
     text +=
         fmt::format("  \"shardsim_notes\": [\n    \"{}\"\n  ],\n", fmt::join(notes, "\",\n    \""));
@@ -358,8 +361,9 @@ std::string emit_deepspeed(const Scenario& scenario) {
     text += fmt::format("  \"{}\": {{\"{}\": {}}},\n", kDsTensorTable, kDsTensor.theirs, p.tp);
   }
   if (p.cp > 1) number(kDsContext.theirs, p.cp);
-  return text + fmt::format("  \"{}\": {}\n}}\n", kDsZeroTable,
-                            zero_section(p, size_of(t.grad_reduce_dtype)));
+  text += fmt::format("  \"{}\": {}\n}}\n", kDsZeroTable,
+                      zero_section(p, size_of(t.grad_reduce_dtype)));
+  return {text, unsaid};
 }
 
 }  // namespace shardsim

@@ -148,6 +148,10 @@ void add_recompute(const TrainingSpec& training, Flags& flags) {
 class Config {
  public:
   void note(const std::string& words) { notes_ += "# " + words + "\n"; }
+  void lacks(const std::string& words) {
+    note(words);
+    unsaid_.push_back(words);
+  }
   void begin(const char* name) { body_ += fmt::format("{}(\n", name); }
   template <class Value>
   void set(const char* name, const Value& value) {
@@ -157,9 +161,10 @@ class Config {
     body_ += fmt::format("    {}=\"{}\",\n", name, value);
   }
   void end() { body_ += ")\n"; }
-  [[nodiscard]] std::string all() const { return notes_ + body_; }
+  [[nodiscard]] Emission all() const { return {notes_ + body_, unsaid_}; }
 
  private:
+  std::vector<std::string> unsaid_;
   std::string notes_;
   std::string body_;
 };
@@ -216,7 +221,7 @@ std::string copied_heads(const Scenario& scenario) {
                      kinds.size() > 1 ? " in some layers" : "");
 }
 
-std::string emit_megatron(const Scenario& scenario) {
+Emission emit_megatron(const Scenario& scenario) {
   const ParallelismSpec& p = scenario.parallelism;
   const TrainingSpec& t = scenario.training;
   Flags flags;
@@ -255,17 +260,17 @@ std::string emit_megatron(const Scenario& scenario) {
     flags.flag("grad-reduce-in-bf16");
   }
   const std::int64_t nodes = scenario.system.nodes;
-  return flags.text(fmt::format("torchrun --nnodes {} --nproc-per-node {} pretrain_{}.py", nodes,
-                                scenario.system.gpus_per_node, lettered ? "hybrid" : "gpt"));
+  return flags.all(fmt::format("torchrun --nnodes {} --nproc-per-node {} pretrain_{}.py", nodes,
+                               scenario.system.gpus_per_node, lettered ? "hybrid" : "gpt"));
 }
 
-std::string emit_torchtitan(const Scenario& scenario) {
+Emission emit_torchtitan(const Scenario& scenario) {
   const ParallelismSpec& p = scenario.parallelism;
   const TrainingSpec& t = scenario.training;
   Config config;
   config.note("torchtitan: layout only; put these into your training configuration");
   for (const std::string& part : parts_with_own_code(scenario.model)) {
-    config.note("torchtitan's models have no " + part);
+    config.lacks("torchtitan's models have no " + part);
   }
   config.begin("ParallelismConfig");
   add_data_parallel(p, config);
@@ -313,9 +318,18 @@ void require_framework(std::string_view name) {
                        ("there are " + one_of_list(names)));
 }
 
-std::string emit_for(std::string_view framework, const Scenario& scenario) {
+Emission emit_for(std::string_view framework, const Scenario& scenario) {
   if (framework == "megatron") return emit_megatron(scenario);
   return framework == "torchtitan" ? emit_torchtitan(scenario) : emit_deepspeed(scenario);
+}
+
+const std::string& require_said(const Emission& emission, std::string_view framework,
+                                bool approximate) {
+  if (emission.unsaid.empty() || approximate) return emission.text;
+  throw UsageError(
+      "E1328", fmt::format("{} cannot say: {}", framework, fmt::join(emission.unsaid, "; ")),
+      "--approximate prints the nearest settings, with these as notes: give the parts code of your "
+      "own there, or they train another model");
 }
 
 }  // namespace shardsim

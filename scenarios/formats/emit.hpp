@@ -10,14 +10,22 @@
 // express, and its defaults that apply.
 namespace shardsim {
 
+struct Emission {
+  std::string text;                 ///< Flags or a configuration file, with notes.
+  std::vector<std::string> unsaid;  ///< Parts that would make another model or fail: sentences.
+};
+
 /// "megatron", "torchtitan", "deepspeed".
 [[nodiscard]] const std::vector<std::string>& emitted_frameworks();
 
 /// Throws UsageError E1327 for any other name.
 void require_framework(std::string_view name);
 
-/// Flags or a configuration file. REQUIRES: require_framework(framework).
-[[nodiscard]] std::string emit_for(std::string_view framework, const Scenario& scenario);
+/// REQUIRES: require_framework(framework).
+[[nodiscard]] Emission emit_for(std::string_view framework, const Scenario& scenario);
+/// The text. Throws UsageError E1328, which names each unsaid part, unless `approximate`.
+[[nodiscard]] const std::string& require_said(const Emission& emission, std::string_view framework,
+                                              bool approximate);
 
 /// The key and value heads of layers that have fewer than tensor-parallel ranks, which have copies
 /// of them: "4", or "4 in some layers". Empty: there are none.
@@ -30,8 +38,8 @@ void require_framework(std::string_view name);
 /// Whether some layer has heads of other numbers or sizes than the model's.
 [[nodiscard]] bool has_unlike_heads(const ModelSpec& model);
 
-[[nodiscard]] std::string emit_megatron(const Scenario& scenario);
-[[nodiscard]] std::string emit_torchtitan(const Scenario& scenario);
-[[nodiscard]] std::string emit_deepspeed(const Scenario& scenario);
+[[nodiscard]] Emission emit_megatron(const Scenario& scenario);
+[[nodiscard]] Emission emit_torchtitan(const Scenario& scenario);
+[[nodiscard]] Emission emit_deepspeed(const Scenario& scenario);
 
 }  // namespace shardsim

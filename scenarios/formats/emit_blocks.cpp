@@ -22,7 +22,7 @@ void add_activation(const ModelSpec& model, Flags& flags) {
       flags.flag("glu-linear-offset", "1.0");
       return flags.flag("activation-func-clamp-value", fmt::format("{}", model.swiglu_limit));
     case Activation::geglu_tanh:
-      return flags.note("Megatron-LM has no flag for a gate with a GELU (activation geglu_tanh)");
+      return flags.lacks("Megatron-LM has no flag for a gate with a GELU (activation geglu_tanh)");
     default:
       return;
   }
@@ -31,12 +31,12 @@ void add_activation(const ModelSpec& model, Flags& flags) {
 void add_norms(const ModelSpec& model, Flags& flags) {
   flags.flag("normalization", model.norm_kind == NormKind::rms ? "RMSNorm" : "LayerNorm");
   if (model.norm_kind == NormKind::layer_without_bias) {
-    flags.note("Megatron-LM's layer norms have biases (norm_kind layer_norm_without_bias)");
+    flags.lacks("Megatron-LM's layer norms have biases (norm_kind layer_norm_without_bias)");
   }
   if (model.norm_zero_centred) flags.flag("apply-layernorm-1p");
   if (model.norm_placement != NormPlacement::pre) {
-    flags.note(fmt::format("Megatron-LM has norms in front of branches alone (norm_placement {})",
-                           to_string(model.norm_placement)));
+    flags.lacks(fmt::format("Megatron-LM has norms in front of branches alone (norm_placement {})",
+                            to_string(model.norm_placement)));
   }
 }
 
@@ -52,17 +52,17 @@ bool has_all_biases(const ModelSpec& model) {
 void add_biases(const ModelSpec& model, Flags& flags) {
   if (has_all_biases(model)) {
     if (model.moe_latent_size > 0) {
-      flags.note("Megatron-LM's projections of moe_latent_size have biases beside other biases");
+      flags.lacks("Megatron-LM's projections of moe_latent_size have biases beside other biases");
     }
     return;
   }
   flags.flag("disable-bias-linear");
   if (model.query_key_value_bias) flags.flag("add-qkv-bias");
   if (model.attention_out_bias) {
-    flags.note("Megatron-LM has no bias of attention's output (attention_out_bias) alone");
+    flags.lacks("Megatron-LM has no bias of attention's output (attention_out_bias) alone");
   }
   if (model.mlp_bias && model.layers_with_dense() > 0) {
-    flags.note("Megatron-LM has no biases of MLPs (mlp_bias) beside layers without biases");
+    flags.lacks("Megatron-LM has no biases of MLPs (mlp_bias) beside layers without biases");
   }
 }
 
@@ -70,10 +70,10 @@ void add_block_shape(const ModelSpec& model, Flags& flags) {
   add_activation(model, flags);
   add_norms(model, flags);
   if (model.parallel_block) {
-    flags.note("Megatron-LM has no branches beside each other (parallel_block)");
+    flags.lacks("Megatron-LM has no branches beside each other (parallel_block)");
   }
   if (model.embedding_scale != 1.0 || model.residual_scale != 1.0 || model.logit_scale != 1.0) {
-    flags.note("Megatron-LM has no such factors (embedding_scale, residual_scale, logit_scale)");
+    flags.lacks("Megatron-LM has no such factors (embedding_scale, residual_scale, logit_scale)");
   }
 }
 

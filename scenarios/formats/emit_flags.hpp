@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/formats/emit.hpp"
 #include "scenarios/formats/megatron.hpp"
 #include "scenarios/model_spec.hpp"
 #include "scenarios/scenario.hpp"
@@ -12,10 +13,14 @@
 // The command line of Megatron-LM, while it is being written.
 namespace shardsim {
 
-/// Flags, and notes on what they cannot say.
+/// Flags, notes beside them, and what of the model they cannot say, which is a note, too.
 class Flags {
  public:
   void note(const std::string& words) { notes_ += "# " + words + "\n"; }
+  void lacks(const std::string& words) {
+    note(words);
+    unsaid_.push_back(words);
+  }
   void flag(const std::string& name) { lines_.push_back(megatron::flag_of(name)); }
   void flag(const NamePair& pair) { flag(std::string(pair.theirs)); }
   template <class Value>
@@ -26,15 +31,16 @@ class Flags {
   void flag(const NamePair& pair, const Value& value) {
     flag(std::string(pair.theirs), value);
   }
-  [[nodiscard]] std::string text(const std::string& start) const {
+  [[nodiscard]] Emission all(const std::string& start) const {
     std::string text = notes_ + start;
     for (const std::string& line : lines_) text += " \\\n  " + line;
-    return text + "\n";
+    return {text + "\n", unsaid_};
   }
 
  private:
   std::string notes_;
   std::vector<std::string> lines_;
+  std::vector<std::string> unsaid_;
 };
 
 /// The flags of a model with its experts.

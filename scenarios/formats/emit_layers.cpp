@@ -109,10 +109,10 @@ void add_mamba(const MambaOptions& mamba, Flags& flags) {
   for (const auto& size : megatron::kMambaSizes) flags.flag(size.names, mamba.*size.member);
   const MambaOptions usual;
   if (mamba.conv_kernel != usual.conv_kernel) {
-    flags.note(fmt::format("Megatron-LM's Mamba-2 reads {} positions (mamba_conv_kernel {})",
-                           usual.conv_kernel, mamba.conv_kernel));
+    flags.lacks(fmt::format("Megatron-LM's Mamba-2 reads {} positions (mamba_conv_kernel {})",
+                            usual.conv_kernel, mamba.conv_kernel));
   }
-  if (!mamba.has_norm) flags.note("Megatron-LM's Mamba-2 has a norm (mamba_norm)");
+  if (!mamba.has_norm) flags.lacks("Megatron-LM's Mamba-2 has a norm (mamba_norm)");
   if (mamba.chunk_size != usual.chunk_size) {
     flags.note(fmt::format("Megatron-LM's Mamba-2 has chunks of {} (mamba_chunk_size {})",
                            usual.chunk_size, mamba.chunk_size));
@@ -142,7 +142,7 @@ void add_windows(const Layers& layers, Flags& flags) {
   const bool some_see_all = windows.erase(0) > 0;
   if (windows.empty()) return;
   if (windows.size() > 1) {
-    flags.note("Megatron-LM has one window for all layers (model.layers[].window_size)");
+    flags.lacks("Megatron-LM has one window for all layers (model.layers[].window_size)");
     return;
   }
   flags.flag(megatron::kWindow, fmt::format("'({},0)'", *windows.begin() - 1));
@@ -155,7 +155,7 @@ void add_positions(const ModelSpec& model, const Layers& layers, Flags& flags) {
   const auto is_unturned = [](const LayerSpec& layer) { return attends(layer) && !layer.rotary; };
   if (!are_some(layers, is_unturned)) return;
   if (model.is_latent()) {
-    flags.note("Megatron-LM turns keys of latent attention in all layers (model.layers[].rotary)");
+    flags.lacks("Megatron-LM turns keys of latent attention in all layers (model.layers[].rotary)");
   } else if (turns_in_some_layer(model)) {
     flags.flag(megatron::kNoRotaryFrequency, list_of(layers, is_unturned));
   }
@@ -166,7 +166,7 @@ void add_sinks(const Layers& layers, Flags& flags) {
   const auto has_none = [](const LayerSpec& layer) { return attends(layer) && !layer.sinks; };
   if (!are_some(layers, has_sinks)) return;
   if (are_some(layers, has_none)) {
-    flags.note("Megatron-LM has sinks in all layers or none (model.layers[].sinks)");
+    flags.lacks("Megatron-LM has sinks in all layers or none (model.layers[].sinks)");
   } else {
     flags.flag(megatron::kSoftmax, "learnable");
   }
@@ -205,22 +205,23 @@ void add_layers(const Scenario& scenario, Flags& flags) {
   add_positions(model, written, flags);
   add_sinks(written, flags);
   if (are_some(layers, [](const LayerSpec& layer) { return layer.chunk_size > 0; })) {
-    flags.note("Megatron-LM has no chunked attention (model.layers[].chunk_size)");
+    flags.lacks("Megatron-LM has no chunked attention (model.layers[].chunk_size)");
   }
   if (are_some(layers, [](const LayerSpec& layer) { return layer.heads != HeadOptions{}; })) {
-    flags.note("Megatron-LM has the same heads in all layers (model.layers[].head_dim and others)");
+    flags.lacks(
+        "Megatron-LM has the same heads in all layers (model.layers[].head_dim and others)");
   }
   const auto has_both = [](const LayerSpec& layer) {
     return layer.mixer == Mixer::attention_mamba;
   };
   if (are_some(layers, has_both)) {
-    flags.note(
+    flags.lacks(
         "Megatron-LM has no attention beside Mamba-2 in a layer (mixer attention_mamba): its "
         "pattern "
         "has one behind the other, which is another model");
   }
   if (are_some(layers, [](const LayerSpec& layer) { return layer.rope_theta > 0; })) {
-    flags.note("Megatron-LM has one rotary base for all layers (model.layers[].rope_theta)");
+    flags.lacks("Megatron-LM has one rotary base for all layers (model.layers[].rope_theta)");
   }
 }
 

@@ -22,7 +22,7 @@ void add_latent_scale(const ModelSpec& model, Flags& flags) {
   const double mscale =
       std::sqrt(model.attention_scale * std::sqrt(static_cast<double>(model.head_dim)));
   if (mscale < 1.0) {
-    flags.note(
+    flags.lacks(
         "Megatron-LM makes scores of latent attention no smaller than 1 / sqrt(head) times "
         "their size (attention_scale)");
     return;
@@ -47,27 +47,29 @@ void add_attention(const ModelSpec& model, Flags& flags) {
   if (model.is_latent()) {
     add_latents(model, flags);
   } else if (model.value_head_dim != model.head_dim) {
-    flags.note("Megatron-LM has values of another size for latent attention only (value_head_dim)");
+    flags.lacks(
+        "Megatron-LM has values of another size for latent attention only (value_head_dim)");
   }
   if (model.query_key_norm == QueryKeyNorm::per_head) flags.flag("qk-layernorm");
   if (model.query_key_norm == QueryKeyNorm::weightless) flags.flag("qk-l2-norm");
   if (model.query_key_norm == QueryKeyNorm::whole) {
-    flags.note("Megatron-LM norms each head alone (query_key_norm whole)");
+    flags.lacks("Megatron-LM norms each head alone (query_key_norm whole)");
   }
   if (model.query_temperature_scale > 0) {
-    flags.note("Megatron-LM does not scale queries by position (query_temperature_scale)");
+    flags.lacks("Megatron-LM does not scale queries by position (query_temperature_scale)");
   }
   if (model.attention_output_gate) flags.flag("attention-output-gate");
   if (model.attention_head_gate) {
-    flags.note("Megatron-LM gates attention element by element (attention_head_gate)");
+    flags.lacks("Megatron-LM gates attention element by element (attention_head_gate)");
   }
   if (model.value_norm || model.value_scale != 1.0) {
-    flags.note("Megatron-LM neither norms nor scales values (value_norm, value_scale)");
+    flags.lacks("Megatron-LM neither norms nor scales values (value_norm, value_scale)");
   }
   if (model.attention_scale > 0 && !model.is_latent())
     flags.flag("softmax-scale", fmt::format("{}", model.attention_scale));
   if (model.attention_logit_cap > 0 || model.final_logit_cap > 0) {
-    flags.note("Megatron-LM caps neither scores nor logits (attention_logit_cap, final_logit_cap)");
+    flags.lacks(
+        "Megatron-LM caps neither scores nor logits (attention_logit_cap, final_logit_cap)");
   }
   if (model.mtp_num_layers > 0) {
     flags.flag("mtp-num-layers", model.mtp_num_layers);
@@ -84,7 +86,7 @@ void add_router(const ModelSpec& model, Flags& flags) {
   if (!is_sigmoid && !model.moe_router_normalised) flags.flag("moe-router-pre-softmax");
   if (is_sigmoid ? model.moe_router_normalised == is_alone
                  : model.moe_router_normalised && is_alone) {
-    flags.note(
+    flags.lacks(
         fmt::format("Megatron-LM has no moe_router_normalised {} of {} with {} expert{} per "
                     "token",
                     model.moe_router_normalised, to_string(model.moe_router_score),
@@ -97,7 +99,7 @@ void add_router(const ModelSpec& model, Flags& flags) {
     flags.flag("moe-router-enable-expert-bias");
     flags.flag("moe-router-bias-update-rate", model.moe_router_bias_update_rate);
   } else if (model.moe_router_bias_update_rate > 0.0) {
-    flags.note(
+    flags.lacks(
         "Megatron-LM has biases of the choice (moe_router_bias_update_rate) for sigmoids only");
   }
   if (model.moe_router_num_groups > 1) {
@@ -105,14 +107,14 @@ void add_router(const ModelSpec& model, Flags& flags) {
     flags.flag("moe-router-group-topk", model.moe_router_group_topk);
     if (model.moe_router_group_score == GroupScore::maximum &&
         model.num_experts_per_token > model.moe_router_group_topk) {
-      flags.note(
+      flags.lacks(
           "Megatron-LM has no moe_router_group_score maximum: it adds a group's best experts");
     }
   }
   if (model.moe_weight_on_input) flags.flag("moe-apply-probs-on-input");
   if (model.moe_z_loss_coeff > 0.0) flags.flag("moe-z-loss-coeff", model.moe_z_loss_coeff);
   if (model.moe_router_logit_bias) {
-    flags.note("Megatron-LM has no trained bias of the router (moe_router_logit_bias)");
+    flags.lacks("Megatron-LM has no trained bias of the router (moe_router_logit_bias)");
   }
 }
 
@@ -161,7 +163,7 @@ void add_experts(const ModelSpec& model, Flags& flags) {
     if (model.moe_shared_gate) flags.flag("moe-shared-expert-gate");
   }
   if (model.moe_expert_bias && !has_all_biases(model)) {
-    flags.note(
+    flags.lacks(
         "Megatron-LM has no biases of experts (moe_expert_bias) beside layers without biases");
   }
   add_router(model, flags);

@@ -82,11 +82,6 @@ void require_in_range(const PlanArguments& arguments) {
   }
 }
 
-std::string next_command(const PlanArguments& arguments, const std::string& words) {
-  if (!arguments.out.empty()) return "shardsim " + shell_word(arguments.out);
-  return words + (arguments.emit.empty() ? " --emit megatron" : "") + " --out best.json";
-}
-
 // The command line without the options that have their default.
 std::string plan_command(const PlanArguments& arguments) {
   const SearchRequest& r = arguments.request;
@@ -112,6 +107,18 @@ std::string plan_command(const PlanArguments& arguments) {
     words += fmt::format(" --time-limit {}", r.time_limit_s);
   }
   return words;
+}
+
+// Megatron-LM is proposed where it can say the model.
+std::string next_command(const PlanArguments& arguments, const SearchBase& base,
+                         const SearchReport& report) {
+  if (!arguments.out.empty()) return "shardsim " + shell_word(arguments.out);
+  std::string words = plan_command(arguments);
+  if (arguments.emit.empty() && !report.ranked.empty()) {
+    const Scenario best = scenario_of(base, report.ranked.front().candidate);
+    if (emit_megatron(best).unsaid.empty()) words += " --emit megatron";
+  }
+  return words + " --out best.json";
 }
 
 std::string words_of(const SearchProgress& progress, Objective objective) {
@@ -162,7 +169,8 @@ void write_best(const PlanArguments& arguments, const SearchBase& base, const Se
   const Scenario best = scenario_of(base, report.ranked.front().candidate);
   if (!arguments.out.empty()) write(arguments.out, best.resolved_json);
   if (!arguments.emit.empty()) {
-    out << (arguments.json ? "" : "\n") << emit_for(arguments.emit, best);
+    const Emission emission = emit_for(arguments.emit, best);
+    out << "\n" + require_said(emission, arguments.emit, arguments.request.approximate);
   }
 }
 
@@ -179,7 +187,7 @@ int command_plan(PlanArguments& arguments, const Console& console) {
   tell_warnings(base.warnings, console.err);
   const SearchOutcome outcome = search_with_progress(arguments, base, console.err);
   const SearchReport report = report_of(base, arguments.request, outcome);
-  const std::string command = next_command(arguments, plan_command(arguments));
+  const std::string command = next_command(arguments, base, report);
   if (arguments.json) {
     console.out << to_json(report);
   } else {
@@ -212,8 +220,10 @@ void add_plan_options(CLI::App& app, PlanArguments& arguments) {
   app.add_option_function<std::string>(
       "--against", [&request](const std::string& layout) { request.against = layout; },
       "Rank a layout, too: tp=2,pp=8,ep=32, or a scenario's file");
-  app.add_flag("--approximate", request.approximate,
-               "Plan the nearest model if something in a config.json is not supported");
+  app.add_flag(
+      "--approximate", request.approximate,
+      "Take the nearest model where a config.json has what is not supported, and the nearest "
+      "settings where --emit cannot say the model");
   app.add_option("--objective", arguments.objective, "What to minimize: time, memory or cost")
       ->check(CLI::IsMember({"time", "memory", "cost"}));
   app.add_option("--top", request.top, "Number of layouts to list");

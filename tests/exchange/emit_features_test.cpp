@@ -2,6 +2,9 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
 
 #include "scenarios/formats/emit.hpp"
 #include "scenarios/load.hpp"
@@ -68,18 +71,20 @@ const std::vector<NamedPart> kParts = {
 TEST_CASE("torchtitan and DeepSpeed name each part that their models do not have", "[exchange]") {
   for (const NamedPart& planned : kParts) {
     const Scenario scenario = planned_with(planned.model, "");
-    const std::string torchtitan = emit_torchtitan(scenario);
-    const std::string deepspeed = emit_deepspeed(scenario);
+    const std::string torchtitan = emit_torchtitan(scenario).text;
+    const std::string deepspeed = emit_deepspeed(scenario).text;
     for (const NamedPart& part : kParts) {
       INFO(part.field << " of a model with" << planned.model << torchtitan << deepspeed);
       const bool has = part.field == planned.field;
       CHECK(contains(torchtitan, "# torchtitan's models have no " + part.field) == has);
+      CHECK(contains(fmt::format("{}", fmt::join(emit_torchtitan(scenario).unsaid, ";")),
+                     part.field) == has);
       CHECK(contains(deepspeed, "yours was planned with " + part.field) == has);
     }
   }
   const Scenario plain = planned_with("", R"("tp": 2)");
-  CHECK_FALSE(contains(emit_torchtitan(plain), "models have no"));
-  CHECK_FALSE(contains(emit_deepspeed(plain), "shardsim_notes"));
+  CHECK_FALSE(contains(emit_torchtitan(plain).text, "models have no"));
+  CHECK_FALSE(contains(emit_deepspeed(plain).text, "shardsim_notes"));
 }
 
 TEST_CASE("DeepSpeed's splits that a part does not bear are named where they split", "[exchange]") {
@@ -87,7 +92,9 @@ TEST_CASE("DeepSpeed's splits that a part does not bear are named where they spl
   const char* const heads = "AutoTP splits by one number of key and value heads";
   const char* const mamba = "AutoTP splits Mamba-2's projection into equal parts";
   const auto emitted = [](const std::string& model, const std::string& parallelism) {
-    return emit_deepspeed(planned_with(model, parallelism));
+    const Emission emission = emit_deepspeed(planned_with(model, parallelism));
+    for (const std::string& part : emission.unsaid) CHECK(contains(emission.text, part));
+    return fmt::format("{}", fmt::join(emission.unsaid, ";"));
   };
   CHECK(contains(emitted(kExpertsOfLatents, R"("ep": 2)"), latents));
   CHECK_FALSE(contains(emitted(kExpertsOfLatents, ""), latents));
@@ -97,9 +104,41 @@ TEST_CASE("DeepSpeed's splits that a part does not bear are named where they spl
   CHECK_FALSE(contains(emitted(kBothMixers, ""), mamba));
 }
 
+TEST_CASE("what a framework cannot say is refused by name, and a note with --approximate",
+          "[exchange]") {
+  struct Refused {
+    std::string framework;
+    std::string model;
+    std::string parallelism;
+    std::string words;
+  };
+  const Refused all[] = {
+      {"torchtitan", kUnlikeHeads, "", "torchtitan's models have no heads of a layer's own"},
+      {"deepspeed", kMamba, R"("tp": 2)", "AutoTP splits Mamba-2's projection"},
+      {"megatron", kBothMixers, "", "Megatron-LM has no attention beside Mamba-2 in a layer"}};
+  for (const Refused& each : all) {
+    const Emission emission = emit_for(each.framework, planned_with(each.model, each.parallelism));
+    INFO(emission.text);
+    CHECK(require_said(emission, each.framework, true) == emission.text);
+    CHECK(contains(emission.text, each.words));
+    try {
+      (void)require_said(emission, each.framework, false);
+      FAIL("it must be refused");
+    } catch (const UsageError& error) {
+      CHECK(error.code() == "E1328");
+      CHECK(contains(error.what(), each.words));
+      CHECK(contains(error.fix(), "--approximate"));
+    }
+  }
+  // A layout that another schedule runs is a note: it trains the same model.
+  const Emission plain = emit_for("megatron", planned_with("", R"("pp": 2, "schedule": "zb_h1")"));
+  CHECK(contains(plain.text, "has no schedule zb_h1"));
+  CHECK(require_said(plain, "megatron", false) == plain.text);
+}
+
 TEST_CASE("A DeepSpeed file with notes on the model is still one that is read", "[exchange]") {
   const TemporaryFolder folder;
-  write(folder / "ds.json", emit_deepspeed(planned_with(kBothMixers, R"("tp": 2)")));
+  write(folder / "ds.json", emit_deepspeed(planned_with(kBothMixers, R"("tp": 2)")).text);
   const Printed printed = shardsim(
       {"import", "deepspeed", folder / "ds.json", "--model", "falcon-h1-34b", "--gpus", "8"});
   INFO(printed.err);

@@ -44,7 +44,7 @@ Scenario latent_scenario(const std::string& more) {
 
 void require_flags_return(const std::string& more) {
   const Scenario planned = latent_scenario(more);
-  const std::string flags = emit_megatron(planned);
+  const std::string flags = emit_megatron(planned).text;
   const TemporaryFolder folder;
   write(folder / "run.sh", flags + " --padded-vocab-size 128");
   const Scenario back = import_file({"megatron", folder / "run.sh", "--gpus", "8"}).scenario;
@@ -125,11 +125,14 @@ TEST_CASE("Latents go through Megatron-LM's flags and come back", "[exchange]") 
     "qk_rope_head_dim": 8, "value_head_dim": 20)");
   require_flags_return(R"("kv_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8,
     "value_head_dim": 20, "attention_scale": 0.4)");
-  const std::string wide = emit_megatron(latent_scenario(R"("value_head_dim": 20)"));
+  const std::string wide = emit_megatron(latent_scenario(R"("value_head_dim": 20)")).text;
   CHECK(contains(wide, "# Megatron-LM has values of another size"));
-  const std::string small = emit_megatron(latent_scenario(
-      R"("kv_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "value_head_dim": 20,
-         "attention_scale": 0.01)"));
+  const std::string small =
+      emit_megatron(
+          latent_scenario(
+              R"("kv_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "value_head_dim": 20,
+         "attention_scale": 0.01)"))
+          .text;
   CHECK(contains(small, "# Megatron-LM makes scores of latent attention no smaller"));
 }
 

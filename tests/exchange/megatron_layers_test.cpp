@@ -56,7 +56,7 @@ Scenario imported_from(const std::string& text) {
 // The scenario comes back from its flags, which have no note but on the layout.
 void require_return(const std::string& model, const std::string& parallelism = "") {
   const Scenario planned = planned_with(model, parallelism);
-  const std::string flags = emit_megatron(planned);
+  const std::string flags = emit_megatron(planned).text;
   INFO(flags);
   CHECK(flags.find("# ") == flags.rfind("# "));
   const Scenario back = imported_from(flags + " --padded-vocab-size 128");
@@ -165,7 +165,8 @@ TEST_CASE("Biases of the projections of latent experts are refused, and noted", 
   CHECK(contains(
       emit_megatron(planned_with(kSomeExperts + R"(, "moe_latent_size": 24, "moe_expert_bias": true,
                        "query_key_value_bias": true, "attention_out_bias": true)",
-                                 "")),
+                                 ""))
+          .text,
       "# Megatron-LM's projections of moe_latent_size have biases"));
 }
 
@@ -206,8 +207,9 @@ TEST_CASE("Layers of one branch go through a pattern and come back", "[exchange]
   require_return(R"("kv_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8,
     "value_head_dim": 20, "ffn_hidden_size": 96, "layers": [{"feed_forward": "none"}, {"mixer": "none", "repeats": 2},
     {"feed_forward": "none"}, {"mixer": "none", "repeats": 3}])");
-  const std::string flags = emit_megatron(
-      planned_with(kNemotron + R"(, "mtp_num_layers": 1)", R"("pp": 2, "stage_layers": [5, 2])"));
+  const std::string flags = emit_megatron(planned_with(kNemotron + R"(, "mtp_num_layers": 1)",
+                                                       R"("pp": 2, "stage_layers": [5, 2])"))
+                                .text;
   CHECK(contains(flags, "--hybrid-layer-pattern='MEE*M|EM/M'"));
   CHECK(contains(flags, "pretrain_hybrid.py"));
   CHECK(contains(flags, "--position-embedding-type none"));
@@ -223,7 +225,7 @@ TEST_CASE("What Megatron-LM's layers cannot be is said once", "[exchange]") {
     "mamba_chunk_size": 64, "layers": [{"mixer": "mamba", "repeats": 6}, {}], )" +
                             kMamba;
   const Scenario planned = planned_with(mamba, "");
-  const std::string flags = emit_megatron(planned);
+  const std::string flags = emit_megatron(planned).text;
   CHECK(contains(flags, "--hybrid-layer-pattern='M-M-M-M-M-M-*-'"));
   for (const char* note :
        {"7 layers are written as 14", "mamba_conv_kernel 3", "mamba_chunk_size 64"}) {
@@ -244,9 +246,13 @@ TEST_CASE("What Megatron-LM's layers cannot be is said once", "[exchange]") {
           {"attention": "sliding", "window_size": 8})",
        "has one window for all layers"}};
   for (const auto& [layers, note] : others) {
-    const std::string text = emit_megatron(planned_with(
-        fmt::format(R"("ffn_hidden_size": 96, "layers": [{}, {{}}], "layers_cycle": true)", layers),
-        ""));
+    const std::string text =
+        emit_megatron(
+            planned_with(
+                fmt::format(R"("ffn_hidden_size": 96, "layers": [{}, {{}}], "layers_cycle": true)",
+                            layers),
+                ""))
+            .text;
     INFO(text);
     CHECK(text.find(note) != std::string::npos);
     CHECK(text.find(note) == text.rfind(note));

@@ -43,7 +43,7 @@ Exported exported(const std::string& experts) {
                     "num_experts": 8, )" +
           experts + "}}",
       "test.json");
-  result.flags = emit_megatron(result.planned);
+  result.flags = emit_megatron(result.planned).text;
   const TemporaryFolder folder;
   write(folder / "run.sh", result.flags + " --padded-vocab-size 128");
   result.imported = import_file({"megatron", folder / "run.sh", "--gpus", "8"}).scenario;

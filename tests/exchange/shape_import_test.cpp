@@ -60,7 +60,7 @@ ShapeExported exported_shape(const std::string& shape, bool approximate = false)
           shape + "}}",
       "test.json");
   result.planned = planned.model;
-  result.flags = emit_megatron(planned);
+  result.flags = emit_megatron(planned).text;
   const TemporaryFolder folder;
   write(folder / "run.sh", result.flags + " --padded-vocab-size 128");
   std::vector<std::string> arguments = {"megatron", folder / "run.sh", "--gpus", "8"};

@@ -50,7 +50,7 @@ void check_round_trip(const std::string& parallelism, const std::string& trainin
       "system": {"preset": "dgx-h100", "nodes": 2}, "parallelism": )" +
           parallelism + R"(, "training": )" + training + "}",
       "before.json");
-  const std::string json = json_of_python(emit_torchtitan(before));
+  const std::string json = json_of_python(emit_torchtitan(before).text);
   INFO(json);
   const Printed printed = import_titan(json, {"--gpus", "16"});
   INFO(printed.err);

@@ -115,6 +115,22 @@ TEST_CASE("the next command is the one that was run, as a shell reads it") {
       "--emit megatron --out best.json\n"));
   const Printed plain = shardsim(plan("gpt2"));
   CHECK(contains(plain.out, " --fix micro_batch_size=1 --time-limit 0 --emit megatron"));
+  // Megatron-LM has no such block.
+  const std::vector<std::string> parallel = {"--set", "model.parallel_block=true"};
+  const Printed other = shardsim(plan("llama3-8b", parallel));
+  REQUIRE(other.exit_code == 0);
+  CHECK(contains(other.out, " --time-limit 0 --out best.json"));
+  std::vector<std::string> emitted = parallel;
+  emitted.insert(emitted.end(), {"--emit", "megatron"});
+  const Printed refused = shardsim(plan("llama3-8b", emitted));
+  CHECK(refused.exit_code == 2);
+  CHECK(
+      contains(refused.err, "megatron cannot say: Megatron-LM has no branches beside each other"));
+  CHECK(contains(refused.out, "fastest first"));
+  emitted.emplace_back("--approximate");
+  const Printed nearest = shardsim(plan("llama3-8b", emitted));
+  CHECK(nearest.exit_code == 0);
+  CHECK(contains(nearest.out, "# Megatron-LM has no branches beside each other"));
 }
 
 TEST_CASE("a plan says what is wrong and how to go on") {

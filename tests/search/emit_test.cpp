@@ -39,15 +39,15 @@ Scenario experts() {
 TEST_CASE("layouts in the words of frameworks") {
   for (const std::string& framework : emitted_frameworks()) {
     require_approved_file("tests/search/golden/interleaved." + framework,
-                          emit_for(framework, interleaved()));
+                          emit_for(framework, interleaved()).text);
     require_approved_file("tests/search/golden/experts." + framework,
-                          emit_for(framework, experts()));
+                          emit_for(framework, experts()).text);
   }
 }
 
 TEST_CASE("what is emitted for DeepSpeed is JSON, and its batch adds up") {
   for (const Scenario& scenario : {interleaved(), experts()}) {
-    const auto json = nlohmann::json::parse(emit_deepspeed(scenario));
+    const auto json = nlohmann::json::parse(emit_deepspeed(scenario).text);
     const auto ranks = scenario.parallelism.data_parallel_size();
     CHECK(json["train_batch_size"].get<std::int64_t>() ==
           json["train_micro_batch_size_per_gpu"].get<std::int64_t>() *
@@ -62,7 +62,7 @@ TEST_CASE("stages of several sizes are a layout of letters for Megatron-LM, and 
           "parallelism": {"tp": 2, "pp": 8, "vpp": 4, "ep": 32, "sequence_parallel": true},
           "training": {"global_batch_size": 128}})",
       "test.json");
-  const std::string flags = emit_megatron(planned);
+  const std::string flags = emit_megatron(planned).text;
   CHECK(flags.find("--pipeline-model-parallel-layout 'Et*3|t*3|") != std::string::npos);
   CHECK(flags.find("--num-virtual-stages-per-pipeline-rank") == std::string::npos);
   const TemporaryFolder folder;
@@ -120,7 +120,7 @@ TEST_CASE("flags for Megatron-LM are read back as the layout that they were made
             parallelism + R"(}, "training": {"global_batch_size": 128, )" + training + "}}",
         "test.json");
     const TemporaryFolder folder;
-    write(folder / "run.sh", emit_megatron(planned));
+    write(folder / "run.sh", emit_megatron(planned).text);
     const Printed printed =
         shardsim({"import", "megatron", folder / "run.sh", "--model", "llama3-70b"});
     INFO(parallelism << printed.err);
@@ -146,10 +146,11 @@ TEST_CASE("more tensor-parallel ranks than key and value heads are read back, wi
           "training": {"global_batch_size": 8}})",
       "test.json");
   REQUIRE(planned.model.num_query_groups == 4);
-  const std::string flags = emit_megatron(planned);
+  const std::string flags = emit_megatron(planned).text;
   CHECK(flags.find("Megatron-LM gathers queries, keys and values") != std::string::npos);
-  CHECK(emit_for("torchtitan", planned).find("tp to divide key and value heads, which are 4") !=
-        std::string::npos);
+  CHECK(
+      emit_for("torchtitan", planned).text.find("tp to divide key and value heads, which are 4") !=
+      std::string::npos);
   const TemporaryFolder folder;
   write(folder / "run.sh", flags);
   const Printed printed = shardsim({"import", "megatron", folder / "run.sh"});
@@ -169,10 +170,10 @@ TEST_CASE("copied heads are counted where they are: in layers with heads of thei
           "training": {"global_batch_size": 8}})",
       "test.json");
   REQUIRE(planned.model.num_query_groups == 16);
-  CHECK(contains(emit_torchtitan(planned), "key and value heads, which are 4 in some layers"));
-  CHECK(contains(emit_deepspeed(planned),
+  CHECK(contains(emit_torchtitan(planned).text, "key and value heads, which are 4 in some layers"));
+  CHECK(contains(emit_deepspeed(planned).text,
                  "copies key and value heads, which are 4 in some layers; AutoTP"));
-  CHECK_FALSE(contains(emit_deepspeed(interleaved()), "copies key and value heads"));
+  CHECK_FALSE(contains(emit_deepspeed(interleaved()).text, "copies key and value heads"));
 }
 
 TEST_CASE("flags of muon for Megatron-LM are read back as they were planned") {
@@ -190,7 +191,7 @@ TEST_CASE("flags of muon for Megatron-LM are read back as they were planned") {
             of_muon + "}}",
         "test.json");
     const TemporaryFolder folder;
-    write(folder / "run.sh", emit_megatron(planned));
+    write(folder / "run.sh", emit_megatron(planned).text);
     const Printed printed =
         shardsim({"import", "megatron", folder / "run.sh", "--model", "llama3-70b"});
     INFO(printed.err);
@@ -212,7 +213,7 @@ TEST_CASE("flags of muon for Megatron-LM are read back as they were planned") {
           "system": {"preset": "dgx-h100", "nodes": 16}, "parallelism": {"zero_stage": 1},
           "training": {"global_batch_size": 128, "optimizer": "muon", "muon_dp_mode": "slices"}})",
       "test.json");
-  CHECK(emit_megatron(slices).find("Megatron-LM's muon has no slices") != std::string::npos);
+  CHECK(emit_megatron(slices).text.find("Megatron-LM's muon has no slices") != std::string::npos);
 }
 
 TEST_CASE("an unknown framework is explained") {
