@@ -15,18 +15,18 @@ bool import_megatron_latents(MegatronArguments& arguments, const MegatronPattern
   struct Size {
     NamePair names;
     std::int64_t otherwise;
+    bool is_of_scores;  // Queries and keys have these elements.
   };
   double width = 0.0;
-  for (const Size& size : {Size{megatron::kKeyLatent, 32}, Size{megatron::kOwnHead, 128},
-                           Size{megatron::kTurnedHead, 64}, Size{megatron::kValueHead, 128}}) {
+  for (const Size& size :
+       {Size{megatron::kKeyLatent, 32, false}, Size{megatron::kOwnHead, 128, true},
+        Size{megatron::kTurnedHead, 64, true}, Size{megatron::kValueHead, 128, false}}) {
     const auto given = take_integer(arguments, size.names, kForeignSize, import);
     if (!given) {
       import.derive({size.names.theirs, "(not there)"}, size.names.ours, size.otherwise,
                     "Megatron-LM's default");
     }
-    const bool is_of_keys = size.names.theirs == megatron::kOwnHead.theirs ||
-                            size.names.theirs == megatron::kTurnedHead.theirs;
-    if (is_of_keys) width += static_cast<double>(given.value_or(size.otherwise));
+    if (size.is_of_scores) width += static_cast<double>(given.value_or(size.otherwise));
   }
   take_integer(arguments, megatron::kQueryLatent, kForeignSize, import);
   if (!arguments.truth("qk_layernorm")) {
