@@ -1,8 +1,12 @@
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "scenarios/formats/foreign_object.hpp"
 #include "scenarios/formats/hf_model.hpp"
+#include "scenarios/formats/hf_size_count.hpp"
 #include "scenarios/formats/import.hpp"
 
 // Keys that Hunyuan's mixture of experts alone has. Names are those of HunYuanMoEV1Config, and the
@@ -25,13 +29,30 @@ void read_hunyuan(ForeignObject& config, HfModel& model) {
   model.shared_ffn = model.ffn;
 }
 
-void add_hunyuan_limits(ForeignObject& config, const HfModel& /*model*/,
+// One layer of each cla_share_factor makes keys and values, and those up to the next read them: so
+// modeling_hunyuan.py of Tencent's own models.
+std::string shared_keys_words(ForeignObject& config, const HfModel& model) {
+  SizeKeys keys;
+  const std::int64_t factor = keys(config, "cla_share_factor");
+  if (!keys.are_there()) return keys.words();
+  const std::int64_t makers = (model.num_layers - 1) / factor + 1;
+  const std::int64_t sharing = model.num_layers - makers;
+  const SizeCount matrices =
+      2 * SizeCount(sharing) * model.hidden * model.key_value_heads * model.head_dim;
+  return fmt::format("{} of {} layers lack {} of keys and values", sharing, model.num_layers,
+                     cost_words(matrices, 2 * matrices));
+}
+
+void add_hunyuan_limits(ForeignObject& config, const HfModel& model,
                         std::vector<std::string>& list) {
   if (config.truth("use_mla").value_or(false)) {
-    list.emplace_back("use_mla: latent attention, which its code in transformers does not have");
+    list.emplace_back(
+        "use_mla: latent attention, which its code in transformers does not have (no formula for "
+        "its size is known here)");
   }
   if (config.truth("use_cla").value_or(false)) {
-    list.emplace_back("use_cla: layers that share keys and values");
+    list.push_back(fmt::format("use_cla: layers that share keys and values ({})",
+                               shared_keys_words(config, model)));
   }
 }
 

@@ -236,7 +236,8 @@ TEST_CASE("Hunyuan's shared experts are counted, and what its code has not is re
   for (const auto& [more, said] :
        {std::pair{R"(, "num_shared_expert": [1, 2, 1])", "the same one for each layer"},
         std::pair{R"(, "use_mla": true)", "use_mla: latent attention"},
-        std::pair{R"(, "use_cla": true)", "use_cla: layers that share keys and values"},
+        std::pair{R"(, "use_cla": true)",
+                  "share keys and values (1 of 3 layers lack 8192 parameters and 16384 FLOPs"},
         std::pair{R"(, "norm_type": "layer")", "\"norm_type\" is not known here"}}) {
     INFO(more);
     std::string text = keys;
