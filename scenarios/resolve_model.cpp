@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include "strategies/model/make_model.hpp"
@@ -121,10 +120,8 @@ constexpr Divisible kHidden = {"model.ffn_hidden_size", &ModelSpec::ffn_hidden_s
                                "elements of the hidden layer"};
 constexpr Divisible kGroups = {"model.num_query_groups", &ModelSpec::num_query_groups,
                                "key and value heads"};
-constexpr std::array<Divisible, 2> kSplit = {{
-    {"model.num_attention_heads", &ModelSpec::num_attention_heads, "attention heads"},
-    kHidden,
-}};
+constexpr Divisible kHeads = {"model.num_attention_heads", &ModelSpec::num_attention_heads,
+                              "attention heads"};
 
 void refuse_split(Reading& r, const Divisible& split) {
   const ModelSpec& m = r.scenario.model;
@@ -316,9 +313,10 @@ void resolve_tensor_parallel(Reading& r) {
   const ModelSpec& m = r.scenario.model;
   if (!r.all_good({"parallelism.tp", "model.family"}) || p.tp == 1) return;
   if (m.family == ModelFamily::mlp) return resolve_split_perceptron(r);
-  for (const Divisible& split : kSplit) {
-    if (split.size == &ModelSpec::ffn_hidden_size && m.layers_with_dense() == 0) continue;
-    if (r.good(split.field) && m.*split.size % p.tp != 0) refuse_split(r, split);
+  if (r.good(kHeads.field) && m.num_attention_heads % p.tp != 0) refuse_split(r, kHeads);
+  const bool has_dense = m.layers_with_dense() > 0;
+  if (has_dense && r.good(kHidden.field) && m.ffn_hidden_size % p.tp != 0) {
+    refuse_split(r, kHidden);
   }
   if (r.good(kGroups.field) && !m.divides_groups(p.tp, m.num_query_groups)) {
     refuse_split(r, kGroups);
