@@ -1,9 +1,15 @@
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "scenarios/load.hpp"
+#include "scenarios/presets.hpp"
 
 #include "tests/exchange/exchange_fixture.hpp"
 
@@ -102,6 +108,29 @@ std::int64_t choice_biases(const ModelSpec& model) {
   return biases;
 }
 
+// Files whose preset has another name: the same sizes, of another release.
+const std::map<std::string, std::string> kPresetsOfFiles = {{"llama3.1-405b", "llama3-405b"},
+                                                            {"llama3.3-70b", "llama3-70b"}};
+
+ModelSpec model_of_preset(const std::string& preset) {
+  return load_scenario_text(
+             R"({"schema_version": 1, "system": {"preset": "dgx-h100", "nodes": 1},
+                 "training": {"global_batch_size": 8}, "model": ")" +
+                 preset + "\"}",
+             "test.json")
+      .model;
+}
+
+// The preset of a listed file; empty for a file whose model has none.
+std::string preset_of(std::string file) {
+  file = file.substr(file.rfind('/') + 1);
+  file = file.substr(0, std::min(file.find(".config.json"), file.find(".json")));
+  const auto found = kPresetsOfFiles.find(file);
+  if (found != kPresetsOfFiles.end()) file = found->second;
+  const std::vector<std::string> names = builtin_preset_names("models");
+  return std::find(names.begin(), names.end(), file) == names.end() ? "" : file;
+}
+
 }  // namespace
 
 TEST_CASE("M1, M13: Each listed model is imported with its count, or refused by name",
@@ -124,6 +153,27 @@ TEST_CASE("M1, M13: Each listed model is imported with its count, or refused by 
     CHECK(static_cast<double>(std::abs(counted - listed.parameters)) <= most);
     CHECK(contains(imported.printed.err, std::to_string(counted)));
   }
+}
+
+TEST_CASE("A preset names what its model's file has and an import leaves out", "[exchange]") {
+  int num_compared = 0;
+  for (const ListedModel& listed : kListedModels) {
+    const std::string preset = preset_of(listed.file);
+    if (*listed.refused != '\0' || preset.empty()) continue;
+    const Imported imported = import_file({"hf", kData + listed.file});
+    const ModelSpec published = model_of_preset(preset);
+    INFO(listed.file << ", " << preset << ": " << published.not_modelled << imported.printed.err);
+    const bool is_predicting = contains(imported.printed.err, "num_nextn_predict_layers  ");
+    const bool adds = imported.scenario.model.mtp_num_layers > 0;
+    const bool is_named = contains(published.not_modelled, "multi-token prediction");
+    CHECK(contains(published.not_modelled, "(mtp_num_layers adds it)") == adds);
+    if (adds || is_predicting) CHECK(is_named);
+    if (contains(imported.printed.err, "vision_config")) {
+      CHECK(contains(published.not_modelled, "the vision tower"));
+    }
+    ++num_compared;
+  }
+  CHECK(num_compared > 50);
 }
 
 TEST_CASE("Ling's and Hunyuan's own keys are read as their code reads them", "[exchange]") {
