@@ -13,6 +13,7 @@ Field shape_field(const char* path, Member member) {
 
 }  // namespace
 
+// A table with a row per field, not a function to follow. NOLINTNEXTLINE(readability-function-size)
 std::vector<Field> block_shape_fields() {
   using M = ModelSpec;
   return {
@@ -41,6 +42,23 @@ std::vector<Field> block_shape_fields() {
           .acts_when("some block has a dense MLP",
                      [](const Scenario& s) { return s.model.layers_with_dense() > 0; })
           .doc("The matrices of dense MLPs have biases; see moe_expert_bias for those of experts."),
+      shape_field("model.mlp_gate_scale", &M::mlp_gate_scale)
+          .above(0, 1e6)
+          .or_else("1")
+          .foreign({{"Hugging Face", "mlp_multipliers"}})
+          .acts_when("some block has a dense MLP with a gate",
+                     [](const Scenario& s) {
+                       return s.model.layers_with_dense() > 0 &&
+                              ActivationForm{s.model.activation}.is_gated();
+                     })
+          .doc("Llama only. Factor of the gate of dense MLPs, ahead of the activation "
+               "(Falcon-H1)."),
+      shape_field("model.mlp_output_scale", &M::mlp_output_scale)
+          .above(0, 1e6)
+          .or_else("1")
+          .acts_when("some block has a dense MLP",
+                     [](const Scenario& s) { return s.model.layers_with_dense() > 0; })
+          .doc("Llama only. Factor of the output of dense MLPs, with its bias (Falcon-H1)."),
       shape_field("model.norm_kind", &M::norm_kind)
           .derived("layer_norm for gpt2, else rms_norm")
           .foreign({{"Megatron-LM", "normalization"}})

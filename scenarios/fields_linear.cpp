@@ -101,6 +101,33 @@ std::vector<Field> linear_fields() {
           .same_as({{"Hugging Face", "mamba_rms_norm"}})
           .doc("An RMS norm of each group stands behind the gate of what its scan returns. "
                "Falcon-H1 has none."),
+      mamba_field("model.mamba_z_scale", &M::z_scale)
+          .above(0, 1e6)
+          .or_else("1")
+          .foreign({{"Hugging Face", "ssm_multipliers"}})
+          .doc("Factor of the gate z that its projection makes (Falcon-H1, whose list has all "
+               "five)."),
+      mamba_field("model.mamba_x_scale", &M::x_scale)
+          .above(0, 1e6)
+          .or_else("1")
+          .doc("The same of x, ahead of the convolution."),
+      mamba_field("model.mamba_b_scale", &M::b_scale)
+          .above(0, 1e6)
+          .or_else("1")
+          .doc("The same of B, ahead of the convolution."),
+      mamba_field("model.mamba_c_scale", &M::c_scale)
+          .above(0, 1e6)
+          .or_else("1")
+          .doc("The same of C, ahead of the convolution."),
+      mamba_field("model.mamba_dt_scale", &M::dt_scale)
+          .above(0, 1e6)
+          .or_else("1")
+          .doc("The same of the time steps dt, ahead of their bias."),
+      mamba_field("model.mamba_output_scale", &M::output_scale)
+          .above(0, 1e6)
+          .or_else("1")
+          .same_as({{"Hugging Face", "ssm_out_multiplier"}})
+          .doc("Factor of what it returns (Falcon-H1)."),
   };
 }
 

@@ -68,6 +68,8 @@ struct ModelSpec {
   Activation activation{};         // relu; of the family
   double swiglu_limit = 0;         // clamped_swiglu
   bool mlp_bias = false;           // of dense MLPs
+  double mlp_gate_scale = 1;       // of these, too: what their activation reads of the gate,
+  double mlp_output_scale = 1;     // and what they return
   NormKind norm_kind{};            // rms_norm
   NormPlacement norm_placement{};  // pre
   bool norm_zero_centred = false;

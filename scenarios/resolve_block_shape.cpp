@@ -27,9 +27,11 @@ void refuse_shapes(Reading& r) {
   const ModelSpec& m = r.scenario.model;
   const bool has_layer_norm = m.family == ModelFamily::gpt2;
   const NormKind usual = has_layer_norm ? NormKind::layer : NormKind::rms;
-  const std::array<ShapeChoice, 9> choices = {{
+  const std::array<ShapeChoice, 11> choices = {{
       {"model.activation", m.activation != usual_activation(m.family), "choice of an activation"},
       {"model.mlp_bias", !m.mlp_bias, "MLPs without biases"},
+      {"model.mlp_gate_scale", m.mlp_gate_scale != 1.0, "gates of MLPs to scale"},
+      {"model.mlp_output_scale", m.mlp_output_scale != 1.0, "factor of its MLPs"},
       {"model.norm_kind", m.norm_kind != usual, "choice of its norms"},
       {"model.norm_placement", m.norm_placement != NormPlacement::pre, "choice of its norms"},
       {"model.norm_zero_centred", m.norm_zero_centred, "weights of norms that are centred on 0"},

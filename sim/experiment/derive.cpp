@@ -182,6 +182,8 @@ ModelOptions model_options_of(const Scenario& scenario, const Software* software
   options.final_logit_cap = model.final_logit_cap;
   options.activation = {model.activation, model.swiglu_limit};
   options.mlp_bias = model.mlp_bias;
+  options.mlp_gate_scale = model.mlp_gate_scale;
+  options.mlp_output_scale = model.mlp_output_scale;
   options.norm = model.norm_kind;
   options.norm_placement = model.norm_placement;
   options.norm_zero_centred = model.norm_zero_centred;

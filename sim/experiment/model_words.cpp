@@ -215,7 +215,10 @@ std::string blocks_in_words(const ModelSpec& model) {
     if (has) list.emplace_back(words);
   };
   add(model.parallel_block, "attention and MLP side by side");
-  add(model.embedding_scale != 1 || model.residual_scale != 1 || model.logit_scale != 1,
+  const bool scales_mlp = model.mlp_gate_scale != 1 || model.mlp_output_scale != 1;
+  const bool scales_mamba = model.mamba.scales_projection() || model.mamba.output_scale != 1;
+  add(model.embedding_scale != 1 || model.residual_scale != 1 || model.logit_scale != 1 ||
+          scales_mlp || scales_mamba,
       "multipliers");
   add(model.final_logit_cap > 0, "capped logits");
   add(model.tied_embeddings, "tied head");

@@ -31,6 +31,7 @@ Tensor RegionBranch::forward(const Pass& pass, BranchInput& x, std::span<Tensor>
   const Tensor z = forward_inside(pass, enter(pass, x, kept), x, kept);
   const Row out = row(pass);
   Tensor y = apply_row_linear(pass, out.k, out.has_bias, z, out.name);  // (b, s, h)
+  if (out.scale != 1.0) scale_in_place(pass.runtime, y, out.scale);
   drop_row_input(kept);
   return y;
 }
@@ -38,6 +39,7 @@ Tensor RegionBranch::forward(const Pass& pass, BranchInput& x, std::span<Tensor>
 Tensor RegionBranch::backward(const Pass& pass, Tensor dy, BranchInput& x,
                               std::span<Tensor> kept) const {
   const Row out = row(pass);
+  if (out.scale != 1.0) dy = scaled(pass.runtime, dy, out.scale);  // The stream may have it, too.
   Tensor d = backward_row_linear(pass, out.k, out.has_bias, dy, row_input(pass, kept), out.name);
   dy = {};
   ColumnLinears readers = backward_inside(pass, std::move(d), kept);

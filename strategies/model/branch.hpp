@@ -84,7 +84,8 @@ class RegionBranch : public Branch {
   struct Row {
     int k;  ///< Number of its weight; a bias follows it.
     bool has_bias;
-    const char* name;  ///< In errors.
+    const char* name;    ///< In errors.
+    double scale = 1.0;  ///< Factor of its output, with its bias.
   };
   /// The names of the column-parallel layers, in errors.
   [[nodiscard]] virtual const char* columns() const = 0;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "strategies/model/layer.hpp"
 
@@ -47,6 +48,29 @@ inline void copy_columns(const Columns& from, const Columns& to) {
   runtime.compute(memory_op("copy_columns", from.dtype(), 2 * to.num_bytes()),
                   [&] { copy_columns(from, all_columns(to)); });
   return to;
+}
+
+/// Neighbouring columns with one factor.
+struct ScaledColumns {
+  std::int64_t count = 0;
+  double factor = 1.0;
+};
+
+/// In place: each row's parts, one behind the other, times their factors. REQUIRES: the parts are
+/// all columns.
+inline void scale_columns(Runtime& runtime, const Tensor& x, std::span<const ScaledColumns> parts) {
+  runtime.compute(memory_op("scale_columns", x.dtype(), 2 * x.num_bytes()), [&] {
+    for (std::int64_t row = 0; row < num_rows(x); ++row) {
+      Columns columns{x, 0, 0};
+      for (const ScaledColumns& part : parts) {
+        columns.first += columns.count;
+        columns.count = part.count;
+        for (std::int64_t i = 0; i < part.count; ++i) {
+          columns.set(row, i, part.factor * columns.get(row, i));
+        }
+      }
+    }
+  });
 }
 
 /// Throws as require_size does, unless there are so many rows and columns.

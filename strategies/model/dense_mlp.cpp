@@ -40,8 +40,11 @@ Tensor DenseMlp::apply_column(const Pass& pass, int weight, const Tensor& x) con
 
 Tensor DenseMlp::forward_inside(const Pass& pass, Tensor entered, BranchInput& x,
                                 std::span<Tensor> kept) const {
-  if (activation_.is_gated()) kept[gate] = apply_column(pass, 0, entered);  // (b, s, f)
-  kept[up] = apply_column(pass, w_up_, entered);                            // (b, s, f)
+  if (activation_.is_gated()) {
+    kept[gate] = apply_column(pass, 0, entered);  // (b, s, f)
+    if (own_.gate_scale != 1.0) scale_in_place(pass.runtime, kept[gate], own_.gate_scale);
+  }
+  kept[up] = apply_column(pass, w_up_, entered);  // (b, s, f)
   entered = {};
   x.drop_recomputed();
   kept[activated] = activation_forward(pass.runtime, activation_, kept[gate], kept[up]);
@@ -65,6 +68,7 @@ ColumnLinears DenseMlp::backward_inside(const Pass& pass, Tensor d, std::span<Te
   kept[up] = {};
   ColumnLinears readers;
   if (d_gate.defined()) {
+    if (own_.gate_scale != 1.0) scale_in_place(pass.runtime, d_gate, own_.gate_scale);
     readers.add({.k = 0, .has_bias = own_.has_bias, .dy = std::move(d_gate)});
   }
   readers.add({.k = w_up_, .has_bias = own_.has_bias, .dy = std::move(d)});  // That of up.

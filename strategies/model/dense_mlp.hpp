@@ -9,9 +9,9 @@
 #include "strategies/model/branch.hpp"
 #include "strategies/model/make_model.hpp"
 
-// down(silu(gate(x)) * up(x)), or another activation of ActivationForm, without a gate
-// down(activation(up(x))): the feed-forward of a llama's block, and its shared experts. Source:
-// Shazeer, "GLU Variants Improve Transformer" (2020).
+// s_d down(silu(s_g gate(x)) * up(x)) with factors s_d and s_g, or another activation of
+// ActivationForm, without a gate down(activation(up(x))): the feed-forward of a llama's block, and
+// its shared experts. Source: Shazeer, "GLU Variants Improve Transformer" (2020).
 namespace shardsim {
 
 class DenseMlp final : public RegionBranch {
@@ -20,6 +20,8 @@ class DenseMlp final : public RegionBranch {
     std::string name;                  ///< Parameters have it behind the block's.
     std::int64_t ffn_hidden_size = 0;  ///< f, of all ranks together.
     bool has_bias = false;
+    double gate_scale = 1.0;  ///< Ahead of the activation; without a gate it does nothing.
+    double output_scale = 1.0;
   };
   DenseMlp(const ModelOptions& options, Options own);
 
@@ -32,7 +34,7 @@ class DenseMlp final : public RegionBranch {
     return activation_.is_gated() ? "mlp.gate, up" : "mlp.up";
   }
   [[nodiscard]] Row row(const Pass& /*pass*/) const override {
-    return {w_down_, own_.has_bias, "mlp.down"};
+    return {w_down_, own_.has_bias, "mlp.down", own_.output_scale};
   }
   [[nodiscard]] Tensor forward_inside(const Pass& pass, Tensor entered, BranchInput& x,
                                       std::span<Tensor> kept) const override;

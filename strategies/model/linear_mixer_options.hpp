@@ -25,6 +25,17 @@ struct MambaOptions {
   std::int64_t conv_kernel = 4;   ///< Positions that the convolution reads.
   std::int64_t chunk_size = 128;  ///< C; what is computed does not depend on it.
   bool has_norm = true;           ///< Behind the gate of what the scan returns.
+  /// Factors of what the projection makes, part by part: the gate z, x, B, C and dt'.
+  double z_scale = 1.0;
+  double x_scale = 1.0;
+  double b_scale = 1.0;
+  double c_scale = 1.0;
+  double dt_scale = 1.0;
+  double output_scale = 1.0;  ///< Factor of its output.
+
+  [[nodiscard]] bool scales_projection() const {
+    return z_scale != 1.0 || x_scale != 1.0 || b_scale != 1.0 || c_scale != 1.0 || dt_scale != 1.0;
+  }
 
   friend bool operator==(const MambaOptions&, const MambaOptions&) = default;
 };

@@ -157,7 +157,8 @@ std::unique_ptr<Model> make_llama(const ModelOptions& options) {
   const auto delta_net = std::make_shared<GatedDeltaNet>(options);
   const auto mamba = std::make_shared<MambaMixer>(options);
   const auto dense = std::make_shared<DenseMlp>(
-      options, DenseMlp::Options{"mlp", options.ffn_hidden_size, options.mlp_bias});
+      options, DenseMlp::Options{"mlp", options.ffn_hidden_size, options.mlp_bias,
+                                 options.mlp_gate_scale, options.mlp_output_scale});
   const auto experts = std::make_shared<ExpertFeedForward>(options);
   TransformerParts parts{.norm = {options.hidden_size, options.norm_epsilon, norm_form(options)}};
   for (int block = 0; block < options.num_blocks(); ++block) {

@@ -1,6 +1,7 @@
 #include "strategies/model/mamba_mixer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "strategies/sharding/context_parallel.hpp"
@@ -90,6 +91,16 @@ void MambaMixer::add_parameters(ParameterTable& table, const std::string& name,
   table.add_split(full + ".wo", {h, inner}, init, 1, t);
 }
 
+void MambaMixer::scale_parts(const Heads& heads, const Pass& pass, const Tensor& whole) const {
+  if (!sizes_.scales_projection()) return;
+  const std::array<ScaledColumns, 5> parts = {{{heads.inner, sizes_.z_scale},
+                                               {heads.inner, sizes_.x_scale},
+                                               {heads.b_row, sizes_.b_scale},
+                                               {heads.b_row, sizes_.c_scale},
+                                               {heads.count, sizes_.dt_scale}}};
+  scale_columns(pass.runtime, whole, parts);
+}
+
 Tensor MambaMixer::convolve(const Heads& heads, const Pass& pass, const Tensor& in) const {
   const Tensor weight = heads.of_convolution.of(pass.runtime, pass.weight(convolution));
   const Tensor bias = heads.of_convolution.of(pass.runtime, pass.weight(convolution_bias));
@@ -137,6 +148,7 @@ Tensor MambaMixer::forward_inside(const Pass& pass, Tensor entered, BranchInput&
                                   std::span<Tensor> kept) const {
   const Heads heads(options_, pass);
   kept[projected] = apply_linear(pass, w_in, entered);  // (b, s / c, 2 D + 2 G N + n_m)
+  scale_parts(heads, pass, kept[projected]);
   const Shape tokens = with_last(entered.shape(), heads.inner);
   entered = {};
   x.drop_recomputed();
@@ -241,6 +253,7 @@ ColumnLinears MambaMixer::backward_inside(const Pass& pass, Tensor d,
     heads.exchange(pass, heads.of_projection)
         .to_positions(d_in, heads.behind_gate(d_own), "mamba input gradient");
   }
+  scale_parts(heads, pass, d_own);
   ColumnLinears readers;
   readers.add({.k = w_in, .dy = std::move(d_own)});
   return readers;

@@ -13,9 +13,9 @@
 #include "strategies/model/make_model.hpp"
 #include "strategies/model/state_space.hpp"
 
-// Mamba-2, a mixer in place of attention. One projection makes the gate z, x, B, C and dt'. x, B
-// and C pass a causal convolution, the selective scan reads all but z, and its output is gated by z
-// and normed, by groups of D / G channels, D = n_m p.
+// Mamba-2, a mixer in place of attention. One projection makes the gate z, x, B, C and dt', each
+// perhaps times a factor. x, B and C pass a causal convolution, the selective scan reads all but z,
+// and its output is gated by z and normed, by groups of D / G channels, D = n_m p.
 //
 // Over t tensor-parallel ranks heads and groups are cut, with the messages of attention. Over c
 // context-parallel ranks positions are exchanged for heads ahead of the convolution and back behind
@@ -37,7 +37,7 @@ class MambaMixer final : public RegionBranch {
   void add_parameters(ParameterTable& table, const std::string& name, int block) const override;
   [[nodiscard]] const char* columns() const override { return "mamba.w_in"; }
   [[nodiscard]] Row row(const Pass& /*pass*/) const override {
-    return {sizes_.has_norm ? wo : norm, false, "mamba.wo"};
+    return {sizes_.has_norm ? wo : norm, false, "mamba.wo", sizes_.output_scale};
   }
   [[nodiscard]] Tensor forward_inside(const Pass& pass, Tensor entered, BranchInput& x,
                                       std::span<Tensor> kept) const override;
@@ -73,6 +73,8 @@ class MambaMixer final : public RegionBranch {
   // The heads of a rank in a pass: n_m / (t c).
   struct Heads;
 
+  // In place: the parts of a whole projection, or of its gradient, times their factors.
+  void scale_parts(const Heads& heads, const Pass& pass, const Tensor& whole) const;
   [[nodiscard]] Tensor convolve(const Heads& heads, const Pass& pass, const Tensor& in) const;
   [[nodiscard]] StateSpaceInput scan_input(const Heads& heads, const Tensor& in,
                                            const Tensor& made) const;

@@ -4,6 +4,15 @@
 
 namespace shardsim {
 
+namespace {
+
+// The same tensor where the factor is 1.
+Tensor with_scale(const Pass& pass, double factor, const Tensor& x) {
+  return factor == 1.0 ? x : scaled(pass.runtime, x, factor);
+}
+
+}  // namespace
+
 SharedRegion::SharedRegion(const char* name, Members members, int block)
     : name_(name), members_(std::move(members)) {
   ParameterTable counted;
@@ -36,7 +45,9 @@ Tensor SharedRegion::forward(const Pass& pass, BranchInput& x, std::span<Tensor>
     const bool is_last = i + 1 == members_.size();
     Tensor read = is_last ? std::exchange(entered, Tensor()) : entered;
     Tensor own = at.branch.forward_inside(at.pass, std::move(read), x, at.kept);
-    own = apply_linear(at.pass, at.branch.row(at.pass).k, own);
+    const RegionBranch::Row row = at.branch.row(at.pass);
+    own = apply_linear(at.pass, row.k, own);
+    if (row.scale != 1.0) scale_in_place(pass.runtime, own, row.scale);
     at.branch.drop_row_input(at.kept);
     if (y.defined()) add_in_place(pass.runtime, y, own);
     y = std::move(own);
@@ -45,7 +56,8 @@ Tensor SharedRegion::forward(const Pass& pass, BranchInput& x, std::span<Tensor>
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const Place at = place_of(i, pass, kept);
     const RegionBranch::Row row = at.branch.row(at.pass);
-    if (row.has_bias) add_bias(pass.runtime, at.pass.weight(row.k + 1), y);
+    if (!row.has_bias) continue;
+    add_bias(pass.runtime, with_scale(pass, row.scale, at.pass.weight(row.k + 1)), y);
   }
   return y;
 }
@@ -58,8 +70,11 @@ Tensor SharedRegion::backward(const Pass& pass, Tensor dy, BranchInput& x,
     for (std::size_t i = members_.size(); i-- > 0;) {
       const Place at = place_of(i, pass, kept);
       const RegionBranch::Row row = at.branch.row(at.pass);
-      if (row.has_bias) finish_bias(at.pass, row.k + 1, dy);  // For this rank's tokens.
-      Tensor d = backward_row(at.pass, row.k, all_dy, at.branch.row_input(at.pass, at.kept));
+      if (row.has_bias) {  // For this rank's tokens.
+        finish_bias(at.pass, row.k + 1, with_scale(pass, row.scale, dy));
+      }
+      Tensor d = backward_row(at.pass, row.k, with_scale(pass, row.scale, all_dy),
+                              at.branch.row_input(at.pass, at.kept));
       ColumnLinears own = at.branch.backward_inside(at.pass, std::move(d), at.kept);
       for (ColumnLinear& each : own.all()) each.k += first_[i];
       readers.add_before(std::move(own));

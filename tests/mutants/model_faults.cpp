@@ -32,21 +32,26 @@ class ForgetfulRuntime final : public Runtime {
 
 class ForgetfulModel final : public ModelWrapper {
  public:
-  ForgetfulModel(const Model& model, std::string left_out, std::set<std::string>* names)
-      : ModelWrapper(model), left_out_(std::move(left_out)), names_(names) {}
+  // `forward` and `backward`: what is left out in each.
+  ForgetfulModel(const Model& model, std::string forward, std::string backward,
+                 std::set<std::string>* names)
+      : ModelWrapper(model),
+        forward_(std::move(forward)),
+        backward_(std::move(backward)),
+        names_(names) {}
   Tensor forward(int module, const ModelContext& context, const Tensor& input, const Batch& batch,
                  Saved& saved) const override {
-    ForgetfulRuntime runtime(context.runtime, left_out_, names_);
+    ForgetfulRuntime runtime(context.runtime, forward_, names_);
     return inner_.forward(module, on(runtime, context), input, batch, saved);
   }
   Tensor backward(int module, const ModelContext& context, const Tensor& output_gradient,
                   const Batch& batch, Saved& saved) const override {
-    ForgetfulRuntime runtime(context.runtime, left_out_, names_);
+    ForgetfulRuntime runtime(context.runtime, backward_, names_);
     return inner_.backward(module, on(runtime, context), output_gradient, batch, saved);
   }
   void run_weight_gradients(WeightGradientQueue& queue,
                             const ModelContext& context) const override {
-    ForgetfulRuntime runtime(context.runtime, left_out_, names_);
+    ForgetfulRuntime runtime(context.runtime, backward_, names_);
     inner_.run_weight_gradients(queue, on(runtime, context));
   }
 
@@ -56,7 +61,8 @@ class ForgetfulModel final : public ModelWrapper {
             context.is_last_microbatch};
   }
 
-  std::string left_out_;
+  std::string forward_;
+  std::string backward_;
   std::set<std::string>* names_;
 };
 
@@ -110,12 +116,16 @@ class BentModel final : public ModelWrapper {
 
 }  // namespace
 
-std::unique_ptr<Model> without_operation(const Model& model, std::string name) {
-  return std::make_unique<ForgetfulModel>(model, std::move(name), nullptr);
+std::unique_ptr<Model> without_operation(const Model& model, const std::string& name) {
+  return std::make_unique<ForgetfulModel>(model, name, name, nullptr);
+}
+
+std::unique_ptr<Model> without_operation_backward(const Model& model, std::string name) {
+  return std::make_unique<ForgetfulModel>(model, "", std::move(name), nullptr);
 }
 
 std::unique_ptr<Model> watched(const Model& model, std::set<std::string>& names) {
-  return std::make_unique<ForgetfulModel>(model, "", &names);
+  return std::make_unique<ForgetfulModel>(model, "", "", &names);
 }
 
 std::unique_ptr<Model> with_bent_weight(const Model& model, std::string name, double factor,

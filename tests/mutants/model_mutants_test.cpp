@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -38,8 +39,9 @@ std::map<std::string, ModelOptions> models_of_today() {
   for (const char* name : with_block_shapes(
            {"llama of today", "llama without norm weights", "latent llama",
             "llama with a latent of keys", "llama of wide values", "delta hybrid", "mamba hybrid",
-            "predicting llama", "parallel hybrid", "llama of unlike heads",
-            "llama of keys as values", "llama of normed values", "llama with gates of heads"})) {
+            "predicting llama", "parallel hybrid", "scaled hybrid", "scaled parallel llama",
+            "llama of unlike heads", "llama of keys as values", "llama of normed values",
+            "llama with gates of heads"})) {
     models[name] = small_model(name);
   }
   models["experts"] = with_experts();
@@ -107,6 +109,40 @@ TEST_CASE("M8, P56: every operation of a model of today is missed where it is le
   }
 }
 
+TEST_CASE("M8, P56: a factor that is missing in the backward pass is found") {
+  struct Alone {
+    const char* bug;
+    const char* model;
+    void (*give)(ModelOptions&);  // The one factor that the model has.
+    const char* operation;
+  };
+  for (const Alone& alone :
+       std::vector<Alone>{{"of the gate", "parallel hybrid",
+                           [](ModelOptions& o) { o.mlp_gate_scale = 0.7; }, "scale"},
+                          {"of the MLP", "parallel hybrid",
+                           [](ModelOptions& o) { o.mlp_output_scale = 0.7; }, "scale"},
+                          {"of the MLP beside attention", "gpt-j",
+                           [](ModelOptions& o) {
+                             o.residual_scale = 1.0;
+                             o.mlp_output_scale = 0.7;
+                           },
+                           "scale"},
+                          {"of the time steps", "parallel hybrid",
+                           [](ModelOptions& o) { o.mamba.dt_scale = 0.7; }, "scale_columns"},
+                          {"of Mamba-2", "parallel hybrid",
+                           [](ModelOptions& o) { o.mamba.output_scale = 0.7; }, "scale"}}) {
+    INFO(alone.bug);
+    ModelOptions options = models_of_today().at(alone.model);
+    alone.give(options);
+    const TrainingCase c = case_of(alone.model, options);
+    CHECK(operations_of(c).count(alone.operation) == 1);
+    const auto change = [&](const ModelPart& part) {
+      return without_operation_backward(*part.model, alone.operation);
+    };
+    count_mutant(Detector::oracle, finder_in_training(c, change, steps_of(c)));
+  }
+}
+
 TEST_CASE("M8, P56: weights that are read wrong are found") {
   struct Bent {
     const char* bug;
@@ -148,6 +184,20 @@ TEST_CASE("M8, P56: a model with another option than the scenario's is found") {
             [](ModelOptions& o) { o.layers[1].has_rotary = true; }},
            {"rotary positions with another layer's base", "llama of unlike heads",
             [](ModelOptions& o) { o.layers[0].rope_theta = 0.0; }},
+           {"a gate that is not scaled", "scaled hybrid",
+            [](ModelOptions& o) { o.mlp_gate_scale = 1.0; }},
+           {"an MLP whose output is not scaled", "scaled hybrid",
+            [](ModelOptions& o) { o.mlp_output_scale = 1.0; }},
+           {"the gate's factor on the MLP's output", "scaled parallel llama",
+            [](ModelOptions& o) { std::swap(o.mlp_gate_scale, o.mlp_output_scale); }},
+           {"the factor of z on x", "scaled hybrid",
+            [](ModelOptions& o) { std::swap(o.mamba.z_scale, o.mamba.x_scale); }},
+           {"the factor of B on C", "scaled hybrid",
+            [](ModelOptions& o) { std::swap(o.mamba.b_scale, o.mamba.c_scale); }},
+           {"time steps that are not scaled", "scaled hybrid",
+            [](ModelOptions& o) { o.mamba.dt_scale = 1.0; }},
+           {"Mamba's output's factor on its gate", "scaled hybrid",
+            [](ModelOptions& o) { std::swap(o.mamba.z_scale, o.mamba.output_scale); }},
            {"values that are not scaled", "llama of unlike heads",
             [](ModelOptions& o) { o.value_scale = 1.0; }},
            {"values that are not normed", "llama of normed values",

@@ -74,7 +74,7 @@ std::vector<Case> cases() {
   const std::string unturned = R"(model.layers=[{"rotary": false, "repeats": 2}])";
   std::vector<std::string> unturned_latents = latent_attention();
   unturned_latents.push_back(unturned);
-  return {
+  std::vector<Case> all = {
       {"parallelism.bucket_bytes=2000000", stage("3"), stage("2")},
       {"parallelism.first_bucket_bytes=4096", stage("3"), stage("0")},
       {"parallelism.prefetch_units=2", stage("2"), stage("3")},
@@ -144,6 +144,11 @@ std::vector<Case> cases() {
        {"model.num_experts=4", "model.moe_ffn_hidden_size=8"},
        {"name=x"},
        text_without_width},
+      {"model.mlp_output_scale=0.5",
+       {"model.num_experts=4", "model.moe_ffn_hidden_size=8"},
+       {"name=x"},
+       text_without_width},
+      {"model.mlp_gate_scale=0.5", {"model.activation=squared_relu"}, {"name=x"}},
       {"cost.usd_per_gpu_hour=2", {}, {"training.tokens_total=1e9"}},
       {"output.trace_ranks=[0]", {}, {"output.trace=x.pftrace"}},
       {"model.rope_theta=5", {}, {"name=x"}, gpt_text, valid_text},
@@ -159,18 +164,6 @@ std::vector<Case> cases() {
       {"model.qk_nope_head_dim=3", {}, latent_attention()},
       {"model.qk_rope_head_dim=4", {}, latent_attention()},
       {"model.mtp_loss_scaling_factor=0.2", {}, {"model.mtp_num_layers=1"}},
-      {"model.linear_num_key_heads=2", {}, recurrent_layers()},
-      {"model.linear_num_value_heads=8", {}, recurrent_layers()},
-      {"model.linear_key_head_dim=3", {}, recurrent_layers()},
-      {"model.linear_value_head_dim=3", {}, recurrent_layers()},
-      {"model.linear_conv_kernel=3", {}, recurrent_layers()},
-      {"model.mamba_num_heads=8", {}, recurrent_layers()},
-      {"model.mamba_head_dim=3", {}, recurrent_layers()},
-      {"model.mamba_num_groups=2", {}, recurrent_layers()},
-      {"model.mamba_state_size=3", {}, recurrent_layers()},
-      {"model.mamba_conv_kernel=3", {}, recurrent_layers()},
-      {"model.mamba_chunk_size=3", {}, recurrent_layers()},
-      {"model.mamba_norm=false", {}, recurrent_layers()},
       {"model.num_experts_per_token=3", {}, {"model.num_experts=4"}},
       {"model.moe_ffn_hidden_size=8", {}, {"model.num_experts=4", "model.first_dense_layers=1"}},
       {"model.moe_latent_size=8", {}, {"model.num_experts=4"}},
@@ -234,6 +227,10 @@ std::vector<Case> cases() {
        {"parallelism.cp=2", "model.seq_len=8", "parallelism.cp_attention=all_gather"},
        {"parallelism.cp=2", "model.seq_len=8"}},
   };
+  for (const std::string& choice : recurrent_choices()) {
+    all.push_back({choice, {}, recurrent_layers()});
+  }
+  return all;
 }
 
 }  // namespace

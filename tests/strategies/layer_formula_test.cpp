@@ -318,6 +318,14 @@ TEST_CASE("M4: attention beside Mamba-2 keeps and computes what both do, behind 
     // For the model's own count: the convolution, and 7 D N.
     const std::int64_t counted = kFormulaTokens * (2 * kTaps * kConvolved + 7 * kScanned * kState);
     check_model(options, {formula}, scan - counted);
+    // Factors are no products, and keep nothing.
+    options.mlp_gate_scale = options.mlp_output_scale = 0.7;
+    for (double* const scale :
+         {&options.mamba.z_scale, &options.mamba.x_scale, &options.mamba.b_scale,
+          &options.mamba.c_scale, &options.mamba.dt_scale, &options.mamba.output_scale}) {
+      *scale = 0.7;
+    }
+    check_model(options, {formula}, scan - counted);
   }
 }
 

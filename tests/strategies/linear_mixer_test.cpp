@@ -130,7 +130,7 @@ void check_context_parallel(ModelOptions options, int ranks, bool later) {
 }  // namespace
 
 TEST_CASE("mixers cut by heads are those of one device, in every recomputation") {
-  for (const char* name : {"delta hybrid", "mamba hybrid", "parallel hybrid"}) {
+  for (const char* name : {"delta hybrid", "mamba hybrid", "parallel hybrid", "scaled hybrid"}) {
     for (const bool sequence_parallel : {false, true}) {
       for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
         CAPTURE(name, sequence_parallel, static_cast<int>(recompute));
@@ -144,7 +144,7 @@ TEST_CASE("mixers cut by heads are those of one device, in every recomputation")
 }
 
 TEST_CASE("mixers that exchange positions for heads are those of one device") {
-  for (const char* name : {"delta hybrid", "mamba hybrid", "parallel hybrid"}) {
+  for (const char* name : {"delta hybrid", "mamba hybrid", "parallel hybrid", "scaled hybrid"}) {
     for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
       for (const bool later : {false, true}) {
         CAPTURE(name, static_cast<int>(recompute), later);

@@ -10,6 +10,7 @@
 
 #include "tests/strategies/block_shapes.hpp"
 #include "tests/strategies/heads_of_layers.hpp"
+#include "tests/strategies/mixer_models.hpp"
 
 // One device that owns whole parameters and gradients, and runs a model's modules in order.
 namespace shardsim::test {
@@ -88,40 +89,6 @@ inline ModelOptions with_attention_of_today(ModelOptions options, QueryKeyNorm n
   return options;
 }
 
-/// Latent attention with heads of 3 + 2 elements and values of 4; all sizes differ.
-inline ModelOptions with_latents(ModelOptions options, std::int64_t query_rank) {
-  options.num_query_groups = options.num_attention_heads;
-  options.q_lora_rank = query_rank;
-  options.kv_lora_rank = 6;
-  options.qk_nope_head_dim = 3;
-  options.qk_rope_head_dim = 2;
-  options.value_head_dim = 4;
-  return options;
-}
-
-/// Gated DeltaNet in front of attention, or Mamba-2 among blocks of one branch. All sizes differ
-/// where they can; 2 divides what ranks cut.
-inline ModelOptions with_mixers(ModelOptions options, bool has_mamba) {
-  options.norm_epsilon = 0.01;  // Rows are of few small elements; else they bend too much.
-  options.delta_net = {
-      .key_heads = 2, .value_heads = 4, .key_size = 3, .value_size = 2, .conv_kernel = 3};
-  options.mamba = {.num_heads = 4,
-                   .head_size = 2,
-                   .num_groups = 2,
-                   .state_size = 3,
-                   .conv_kernel = 3,
-                   .chunk_size = 2};
-  if (has_mamba) {
-    options.num_layers = 3;
-    options.layers = {{.mixer = Mixer::mamba, .feed_forward = FeedForward::none},
-                      {.mixer = Mixer::none},
-                      {.feed_forward = FeedForward::none}};
-  } else {
-    options.layers = {{.mixer = Mixer::delta_net}, {.mask = {AttentionReach::sliding, 2}}};
-  }
-  return options;
-}
-
 inline ModelOptions small_model(std::string_view name, DType dtype = DType::fp64) {
   ModelOptions options{.family = "llama",
                        .num_layers = 2,
@@ -159,6 +126,16 @@ inline ModelOptions small_model(std::string_view name, DType dtype = DType::fp64
     options.mamba.has_norm = false;
     options.layers = {{.mixer = Mixer::attention_mamba}, {.mixer = Mixer::mamba}};
     return options;
+  }
+  if (name == "scaled hybrid") {  // As Falcon-H1, with biases of MLPs.
+    options = with_mixers(options, false);
+    options.mamba.has_norm = false;
+    options.layers = {{.mixer = Mixer::attention_mamba}, {.mixer = Mixer::mamba}};
+    return with_factors(options);
+  }
+  if (name == "scaled parallel llama") {
+    options.parallel_block = true;
+    return with_factors(options);
   }
   if (name.find(" of ") != std::string_view::npos) return with_heads_of_layers(options, name);
   if (name == "mlp" || name == "integer mlp") {

@@ -67,7 +67,8 @@ TEST_CASE("whatever is recomputed, losses, gradients and their order are bitwise
   for (const char* latent : {"latent llama", "llama with a latent of keys"}) {
     names.push_back(latent);  // Its memory and operations: latent_attention_test.cpp.
   }
-  names.insert(names.end(), {"delta hybrid", "mamba hybrid", "parallel hybrid"});
+  names.insert(names.end(), {"delta hybrid", "mamba hybrid", "parallel hybrid", "scaled hybrid",
+                             "scaled parallel llama"});
   names.insert(names.end(), kHeadsOfLayers.begin(), kHeadsOfLayers.end());
   for (const char* name : names) {
     for (const DType dtype : {DType::fp64, DType::bf16}) {

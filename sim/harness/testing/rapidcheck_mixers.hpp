@@ -37,6 +37,13 @@ namespace shardsim::gen {
                      .conv_kernel = *rc::gen::inRange<std::int64_t>(1, 5),
                      .chunk_size = *rc::gen::inRange<std::int64_t>(1, 5),
                      .has_norm = *rc::gen::arbitrary<bool>()};
+    if (*rc::gen::arbitrary<bool>()) {
+      for (double* const scale :
+           {&options.mamba.z_scale, &options.mamba.x_scale, &options.mamba.b_scale,
+            &options.mamba.c_scale, &options.mamba.dt_scale, &options.mamba.output_scale}) {
+        *scale = *rc::gen::element(0.5, 1.0, 1.5);
+      }
+    }
     options.mamba.num_heads = options.mamba.num_groups * *rc::gen::inRange<std::int64_t>(1, 3);
     return true;
   });

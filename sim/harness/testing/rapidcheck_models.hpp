@@ -93,6 +93,8 @@ inline void draw_block_shape(ModelOptions& options) {
       static_cast<int>(Activation::gelu_tanh), static_cast<int>(Activation::clamped_swiglu) + 1));
   options.activation.limit = 0.5;
   options.mlp_bias = flips();
+  options.mlp_gate_scale = flips() ? 0.8 : 1.0;
+  options.mlp_output_scale = flips() ? 1.5 : 1.0;
   options.norm = static_cast<NormKind>(*rc::gen::inRange(0, 3));
   options.norm_zero_centred = flips();
   options.parallel_block = flips();
@@ -167,11 +169,14 @@ inline void showValue(const ModelOptions& model, std::ostream& out) {
       << (model.query_key_value_bias ? ", q, k and v biased" : "")
       << (model.attention_out_bias ? ", output biased" : "") << ", activation "
       << static_cast<int>(model.activation.kind) << (model.mlp_bias ? ", MLP biased" : "")
-      << ", norm " << static_cast<int>(model.norm) << " at "
-      << static_cast<int>(model.norm_placement) << (model.norm_zero_centred ? " around 0" : "")
-      << (model.parallel_block ? ", parallel" : "") << ", scales " << model.embedding_scale << " "
-      << model.residual_scale << " " << model.logit_scale << ", vocabulary " << model.vocab_size
-      << ", positions " << model.seq_len;
+      << ", MLP scaled " << model.mlp_gate_scale << " " << model.mlp_output_scale
+      << (model.mamba.scales_projection() ? ", Mamba's projection scaled" : "")
+      << (model.mamba.output_scale != 1.0 ? ", Mamba's output scaled" : "") << ", norm "
+      << static_cast<int>(model.norm) << " at " << static_cast<int>(model.norm_placement)
+      << (model.norm_zero_centred ? " around 0" : "") << (model.parallel_block ? ", parallel" : "")
+      << ", scales " << model.embedding_scale << " " << model.residual_scale << " "
+      << model.logit_scale << ", vocabulary " << model.vocab_size << ", positions "
+      << model.seq_len;
   for (const LayerOptions& layer : model.layers) {
     out << "; mixer " << static_cast<int>(layer.mixer)
         << (layer.feed_forward == FeedForward::none ? " alone" : "") << ", mask "
