@@ -99,6 +99,16 @@ constexpr std::array kOwnCode = {
     OwnCode{"normed values (value_norm)", [](const ModelSpec& model) { return model.value_norm; }},
     OwnCode{"scaled values (value_scale)",
             [](const ModelSpec& model) { return model.value_scale != 1.0; }},
+    OwnCode{"scaled MLPs (mlp_gate_scale, mlp_output_scale)",
+            [](const ModelSpec& model) {
+              return model.layers_with_dense() > 0 &&
+                     (model.mlp_gate_scale != 1.0 || model.mlp_output_scale != 1.0);
+            }},
+    OwnCode{"factors within Mamba-2 (mamba_z_scale and others)",
+            [](const ModelSpec& model) {
+              return mixes_by_mamba(model) &&
+                     (model.mamba.scales_projection() || model.mamba.output_scale != 1.0);
+            }},
 };
 
 }  // namespace

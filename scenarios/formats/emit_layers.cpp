@@ -113,6 +113,9 @@ void add_mamba(const MambaOptions& mamba, Flags& flags) {
                             usual.conv_kernel, mamba.conv_kernel));
   }
   if (!mamba.has_norm) flags.lacks("Megatron-LM's Mamba-2 has a norm (mamba_norm)");
+  if (mamba.scales_projection() || mamba.output_scale != 1.0) {
+    flags.lacks("Megatron-LM's Mamba-2 has no such factors (mamba_z_scale and others)");
+  }
   if (mamba.chunk_size != usual.chunk_size) {
     flags.note(fmt::format("Megatron-LM's Mamba-2 has chunks of {} (mamba_chunk_size {})",
                            usual.chunk_size, mamba.chunk_size));

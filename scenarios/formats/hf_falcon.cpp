@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -41,22 +42,64 @@ double factor_of(ForeignObject& config, const char* key) {
 // Those around attention, which factors of scores and of values can say. Queries and keys read the
 // factor of attention's input, and so do values, whose output is scaled by another.
 struct AttentionFactors {
-  double scores = 1.0;
-  double values = 1.0;
+  double in = 1.0;
+  double keys = 1.0;
+  double out = 1.0;
 
-  // A bias comes behind the input's factor.
+  [[nodiscard]] double scores() const { return in * in * keys; }
+  [[nodiscard]] double values() const { return in * out; }
+  // Biases of queries, keys and values come behind the input's factor, and that of the output ahead
+  // of the output's.
   [[nodiscard]] bool are_sayable(const HfModel& model) const {
-    return scores > 0.0 && values > 0.0 && (values == 1.0 || !model.query_bias);
+    const bool spares_biases = in == 1.0 && out == 1.0;
+    return scores() > 0.0 && values() > 0.0 && (spares_biases || !model.query_bias);
   }
 };
 
 AttentionFactors attention_factors(ForeignObject& config) {
-  const double in = factor_of(config, "attention_in_multiplier");
-  return {.scores = in * in * factor_of(config, "key_multiplier"),
-          .values = in * factor_of(config, "attention_out_multiplier")};
+  return {.in = factor_of(config, "attention_in_multiplier"),
+          .keys = factor_of(config, "key_multiplier"),
+          .out = factor_of(config, "attention_out_multiplier")};
 }
 
-// "ssm_in_multiplier 1.25", of each that changes something and that no field can say.
+// A list of factors, and the field that says each.
+struct FactorList {
+  const char* key;
+  std::vector<const char*> paths;
+  const char* common;  // One of all fields, beside their own; null: none.
+};
+
+// FalconH1MLP and compute_mup_vector. Mamba-2's input is scaled ahead of a projection without
+// biases, so its factor is one of all parts.
+const std::vector<FactorList>& factor_lists() {
+  static const std::vector<FactorList> kLists = {
+      {"mlp_multipliers", {"model.mlp_gate_scale", "model.mlp_output_scale"}, nullptr},
+      {"ssm_multipliers",
+       {"model.mamba_z_scale", "model.mamba_x_scale", "model.mamba_b_scale", "model.mamba_c_scale",
+        "model.mamba_dt_scale"},
+       "ssm_in_multiplier"}};
+  return kLists;
+}
+
+// Without the common one; all are 1 where the file has no list.
+std::vector<double> factors_of(ForeignObject& config, const FactorList& list) {
+  if (!config.has(list.key)) return std::vector<double>(list.paths.size(), 1.0);
+  return config.numbers(list.key);
+}
+
+double common_of(ForeignObject& config, const FactorList& list) {
+  return list.common == nullptr ? 1.0 : factor_of(config, list.common);
+}
+
+// As many as its code reads, and above 0, as fields are.
+bool is_sayable(ForeignObject& config, const FactorList& list) {
+  const std::vector<double> factors = factors_of(config, list);
+  const bool are_above =
+      std::all_of(factors.begin(), factors.end(), [](double each) { return each > 0.0; });
+  return factors.size() == list.paths.size() && are_above && common_of(config, list) > 0.0;
+}
+
+// "ssm_in_multiplier -1", of each that changes something and that no field can say.
 std::vector<std::string> unsaid_factors(ForeignObject& config, const HfModel& model) {
   std::vector<std::string> unsaid;
   const auto add_number = [&](const char* key) {
@@ -69,15 +112,13 @@ std::vector<std::string> unsaid_factors(ForeignObject& config, const HfModel& mo
       add_number(key);
     }
   }
-  for (const char* key : {"mlp_multipliers", "ssm_multipliers"}) {
-    const std::vector<double> factors = config.numbers(key);
-    if (std::all_of(factors.begin(), factors.end(), [](double each) { return each == 1.0; })) {
-      continue;
-    }
-    unsaid.push_back(fmt::format("{} [{}]", config.name_of(key), fmt::join(factors, ", ")));
+  for (const FactorList& list : factor_lists()) {
+    if (is_sayable(config, list)) continue;
+    unsaid.push_back(fmt::format("{} [{}]", config.name_of(list.key),
+                                 fmt::join(factors_of(config, list), ", ")));
+    if (list.common != nullptr) add_number(list.common);
   }
-  add_number("ssm_in_multiplier");
-  add_number("ssm_out_multiplier");
+  if (factor_of(config, "ssm_out_multiplier") <= 0.0) add_number("ssm_out_multiplier");
   return unsaid;
 }
 
@@ -111,6 +152,46 @@ void add_falcon_limits(ForeignObject& config, const HfModel& model,
   }
 }
 
+void write_attention_factors(ForeignObject& config, const HfModel& model, Import& import) {
+  const AttentionFactors factors = attention_factors(config);
+  if (!factors.are_sayable(model)) return;
+  const auto cause_of = [&config](const char* key) {
+    return config.at(config.has(key) ? key : "attention_in_multiplier");
+  };
+  if (const double scores = factors.scores(); scores != 1.0) {
+    import.derive(cause_of("key_multiplier"), "model.attention_scale",
+                  scores / std::sqrt(static_cast<double>(model.head_dim)),
+                  "key_multiplier x attention_in_multiplier^2 / sqrt(elements of a head)");
+  }
+  if (const double values = factors.values(); values != 1.0) {
+    import.derive(cause_of("attention_out_multiplier"), "model.value_scale", values,
+                  "attention_in_multiplier x attention_out_multiplier");
+  }
+}
+
+void write_factors(ForeignObject& config, Import& import) {
+  for (const FactorList& list : factor_lists()) {
+    if (!is_sayable(config, list)) continue;
+    const std::vector<double> factors = factors_of(config, list);
+    const double common = common_of(config, list);
+    for (std::size_t i = 0; i < factors.size(); ++i) {
+      const double factor = common * factors[i];
+      if (factor == 1.0) continue;
+      const ForeignValue own = {fmt::format("{}[{}]", config.name_of(list.key), i),
+                                fmt::format("{}", factors[i])};
+      if (list.common == nullptr) {
+        import.take(own, list.paths[i], factor);
+      } else {
+        import.derive(config.has(list.key) ? own : config.at(list.common), list.paths[i], factor,
+                      fmt::format("{} x {}", list.common, own.name));
+      }
+    }
+  }
+  const double out = factor_of(config, "ssm_out_multiplier");
+  if (out == 1.0 || out <= 0.0) return;
+  import.take(config.at("ssm_out_multiplier"), "model.mamba_output_scale", out);
+}
+
 void write_falcon(ForeignObject& config, const HfModel& model, Import& import) {
   if (!model.mamba.has_norm) {
     take_under(config, {"mamba_rms_norm"}, "model.mamba_norm", false, import);
@@ -121,20 +202,8 @@ void write_falcon(ForeignObject& config, const HfModel& model, Import& import) {
   if (config.has("mamba_use_mlp")) {
     import.ignore(config.at("mamba_use_mlp"), "its code in transformers does not read it");
   }
-  const AttentionFactors factors = attention_factors(config);
-  if (!factors.are_sayable(model)) return;
-  const auto cause_of = [&config](const char* key) {
-    return config.at(config.has(key) ? key : "attention_in_multiplier");
-  };
-  if (factors.scores != 1.0) {
-    import.derive(cause_of("key_multiplier"), "model.attention_scale",
-                  factors.scores / std::sqrt(static_cast<double>(model.head_dim)),
-                  "key_multiplier x attention_in_multiplier^2 / sqrt(elements of a head)");
-  }
-  if (factors.values != 1.0) {
-    import.derive(cause_of("attention_out_multiplier"), "model.value_scale", factors.values,
-                  "attention_in_multiplier x attention_out_multiplier");
-  }
+  write_attention_factors(config, model, import);
+  write_factors(config, import);
 }
 
 }  // namespace

@@ -64,6 +64,7 @@ const std::vector<NamedPart> kParts = {
     {kWeightedInput, "weights on what experts read (moe_weight_on_input)"},
     {R"(, "value_norm": true)", "normed values (value_norm)"},
     {R"(, "value_scale": 0.5)", "scaled values (value_scale)"},
+    {R"(, "mlp_gate_scale": 0.5)", "scaled MLPs (mlp_gate_scale, mlp_output_scale)"},
 };
 
 }  // namespace
@@ -85,6 +86,18 @@ TEST_CASE("torchtitan and DeepSpeed name each part that their models do not have
   const Scenario plain = planned_with("", R"("tp": 2)");
   CHECK_FALSE(contains(emit_torchtitan(plain).text, "models have no"));
   CHECK_FALSE(contains(emit_deepspeed(plain).text, "shardsim_notes"));
+}
+
+TEST_CASE("Factors within Mamba-2 are named beside its layers, and without them not",
+          "[exchange]") {
+  const char* const part = "factors within Mamba-2 (mamba_z_scale and others)";
+  for (const char* field : {"z", "x", "b", "c", "dt", "output"}) {
+    const std::string scale = std::string(R"(, "mamba_)") + field + R"(_scale": 0.5)";
+    CHECK(contains(emit_torchtitan(planned_with(kMamba + scale, "")).text, part));
+    CHECK(contains(emit_deepspeed(planned_with(kBothMixers + scale, "")).text, part));
+    CHECK_FALSE(contains(emit_torchtitan(planned_with(scale, "")).text, part));
+  }
+  CHECK_FALSE(contains(emit_torchtitan(planned_with(kMamba, "")).text, part));
 }
 
 TEST_CASE("DeepSpeed's splits that a part does not bear are named where they split", "[exchange]") {

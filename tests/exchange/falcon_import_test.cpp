@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "scenarios/formats/emit.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/scenario.hpp"
 
@@ -22,12 +23,10 @@ std::string falcon_with(const std::string& old, const std::string& text) {
   return file.replace(at, old.size(), text);
 }
 
-Printed import_falcon(const std::string& text, bool approximate = false) {
+Printed import_falcon(const std::string& text) {
   const TemporaryFolder folder;
   write(folder / "config.json", text);
-  std::vector<std::string> words = {"import", "hf", folder / "config.json"};
-  if (approximate) words.push_back("--approximate");
-  return shardsim(words);
+  return shardsim({"import", "hf", folder / "config.json"});
 }
 
 void check_refused(const std::string& old, const std::string& text, const std::string& said) {
@@ -37,20 +36,19 @@ void check_refused(const std::string& old, const std::string& text, const std::s
   CHECK(contains(printed.err, said));
 }
 
-// Its factors within branches are 1, so a scenario can say all of it.
-std::string sayable_falcon() {
+// With another list.
+std::string falcon_with_list(const std::string& key, const std::string& text) {
   std::string file = content_of(kData + kHalfBillion);
-  for (const char* key : {"mlp_multipliers", "ssm_multipliers"}) {
-    const std::size_t begin = file.find('[', file.find(key));
-    file.replace(begin, file.find(']', begin) + 1 - begin, "null");
-  }
-  for (const char* each : {R"("ssm_in_multiplier": 1.25)", R"("ssm_out_multiplier": 0.2357022)"}) {
-    const std::string line = each;
-    const std::size_t begin = file.find(line);
-    REQUIRE(begin != std::string::npos);
-    file.replace(begin, file.find(',', begin) - begin, line.substr(0, line.find(':')) + ": 1.0");
-  }
-  return file;
+  const std::size_t begin = file.find('[', file.find(key));
+  REQUIRE(begin != std::string::npos);
+  return file.replace(begin, file.find(']', begin) + 1 - begin, text);
+}
+
+ModelSpec model_of(const std::string& text) {
+  const Printed printed = import_falcon(text);
+  INFO(printed.err);
+  REQUIRE(printed.exit_code == 0);
+  return load_scenario_text(printed.out, "imported.json").model;
 }
 
 }  // namespace
@@ -71,36 +69,74 @@ TEST_CASE("Falcon-H1 is imported with both mixers in each layer, as its preset",
   CHECK(model.layer(0).rotary);
 }
 
-TEST_CASE("Falcon-H1's factors around branches are said, those within are named", "[exchange]") {
-  const Printed refused = shardsim({"import", "hf", kData + kHalfBillion});
-  CHECK(refused.exit_code == 2);
-  CHECK(contains(refused.err,
-                 "not supported: mlp_multipliers [0.8838834764831844, 0.5859375], ssm_multipliers "
-                 "[0.3535533905932738, 0.25, 0.3535533905932738, 0.5, 0.3535533905932738], "
-                 "ssm_in_multiplier 1.25, ssm_out_multiplier 0.23570226039551587: fixed factors "
-                 "within branches (0 parameters and 0 FLOPs per token forward; they change "
-                 "values)"));
-  const Imported imported = import_file({"hf", kData + kHalfBillion, "--approximate"});
+TEST_CASE("Falcon-H1's factors around branches and within them are said", "[exchange]") {
+  const Imported imported = import_file({"hf", kData + kHalfBillion});
   const ModelSpec& model = imported.scenario.model;
   INFO(imported.printed.err);
-  CHECK(contains(imported.printed.err, "fixed factors within branches"));
   CHECK(contains(imported.printed.err, "521411104 parameters"));
   CHECK(num_parameters(model) == 521'411'104);
   CHECK(model.embedding_scale == 5.656854249492381);
   CHECK(model.logit_scale == 0.0390625);
   CHECK(model.attention_scale == Approx(0.390625 / 8.0));
   CHECK(model.value_scale == 0.9375);
-  CHECK(import_falcon(sayable_falcon()).exit_code == 0);
+  CHECK(model.mlp_gate_scale == 0.8838834764831844);
+  CHECK(model.mlp_output_scale == 0.5859375);
+  // That of Mamba-2's input is one of each part of its projection.
+  CHECK(model.mamba.z_scale == 1.25 * 0.3535533905932738);
+  CHECK(model.mamba.x_scale == 1.25 * 0.25);
+  CHECK(model.mamba.b_scale == 1.25 * 0.3535533905932738);
+  CHECK(model.mamba.c_scale == 1.25 * 0.5);
+  CHECK(model.mamba.dt_scale == 1.25 * 0.3535533905932738);
+  CHECK(model.mamba.output_scale == 0.23570226039551587);
+  CHECK(contains(imported.printed.err,
+                 "model.mamba_c_scale = 0.625: ssm_in_multiplier x ssm_multipliers[3]"));
+  CHECK(contains(imported.printed.err, "mlp_multipliers[1]"));
+}
+
+TEST_CASE("Falcon-H1's lists of factors are those that its code reads", "[exchange]") {
+  const ModelSpec one_input = model_of(falcon_with_list("ssm_multipliers", "null"));
+  CHECK(one_input.mamba.z_scale == 1.25);
+  CHECK(one_input.mamba.dt_scale == 1.25);
+  const ModelSpec no_list = model_of(falcon_with_list("mlp_multipliers", "null"));
+  CHECK(no_list.mlp_gate_scale == 1.0);
+  CHECK(no_list.mlp_output_scale == 1.0);
+  const auto refusal_of = [](const std::string& key, const std::string& list) {
+    const Printed printed = import_falcon(falcon_with_list(key, list));
+    CHECK(printed.exit_code == 2);
+    return printed.err;
+  };
+  CHECK(contains(refusal_of("mlp_multipliers", "[0.5, 0.5, 0.5]"),
+                 "not supported: mlp_multipliers [0.5, 0.5, 0.5]: fixed factors within branches (0 "
+                 "parameters and 0 FLOPs per token forward; they change values)"));
+  CHECK(contains(refusal_of("ssm_multipliers", "[1, 2, 3, 4]"),
+                 "not supported: ssm_multipliers [1, 2, 3, 4], ssm_in_multiplier 1.25: fixed"));
+  CHECK(contains(refusal_of("ssm_multipliers", "[1, 2, 3, 4, 0]"),
+                 "ssm_multipliers [1, 2, 3, 4, 0]"));
+  CHECK(contains(refusal_of("ssm_multipliers", "2"), "ssm_multipliers"));
+  check_refused(R"("ssm_out_multiplier": 0.23570226039551587)", R"("ssm_out_multiplier": -1)",
+                "not supported: ssm_out_multiplier -1: fixed factors");
+}
+
+TEST_CASE("A scenario of Falcon-H1 says its factors where it is written out", "[exchange]") {
+  const Imported imported = import_file({"hf", kData + kHalfBillion});
+  const ModelSpec& model = imported.scenario.model;
+  const ModelSpec again =
+      load_scenario_text(write_resolved(imported.scenario), "resolved.json").model;
+  CHECK(again.mamba == model.mamba);
+  CHECK(again.mlp_gate_scale == model.mlp_gate_scale);
+  CHECK(again.mlp_output_scale == model.mlp_output_scale);
+  const std::string flags = emit_megatron(imported.scenario).text;
+  CHECK(contains(flags, "does not scale MLPs (mlp_gate_scale, mlp_output_scale)"));
+  CHECK(contains(flags, "has no such factors (mamba_z_scale and others)"));
+  const std::string layout = emit_torchtitan(imported.scenario).text;
+  CHECK(contains(layout, "scaled MLPs (mlp_gate_scale"));
+  CHECK(contains(layout, "factors within Mamba-2 (mamba_z_scale"));
 }
 
 TEST_CASE("The factor of attention's input scales scores twice and values once", "[exchange]") {
-  std::string file = sayable_falcon();
-  const std::string in = R"("attention_in_multiplier": 1.0)";
-  file.replace(file.find(in), in.size(), R"("attention_in_multiplier": 0.5)");
-  const Printed printed = import_falcon(file);
-  INFO(printed.err);
-  REQUIRE(printed.exit_code == 0);
-  const ModelSpec model = load_scenario_text(printed.out, "imported.json").model;
+  std::string file =
+      falcon_with(R"("attention_in_multiplier": 1.0)", R"("attention_in_multiplier": 0.5)");
+  const ModelSpec model = model_of(file);
   CHECK(model.attention_scale == Approx(0.390625 * 0.25 / 8.0));
   CHECK(model.value_scale == 0.5 * 0.9375);
   // A bias of values comes behind that factor, so no field says it.
@@ -111,10 +147,16 @@ TEST_CASE("The factor of attention's input scales scores twice and values once",
   CHECK(contains(biased.err,
                  "key_multiplier 0.39062499999999994, attention_in_multiplier 0.5, "
                  "attention_out_multiplier 0.9375: fixed factors"));
+  // Nor where the output's factor undoes it: that one scales the bias of values, too.
+  const std::string out = R"("attention_out_multiplier": 0.9375)";
+  file.replace(file.find(out), out.size(), R"("attention_out_multiplier": 2.0)");
+  const Printed undone = import_falcon(file);
+  CHECK(undone.exit_code == 2);
+  CHECK(contains(undone.err, "attention_in_multiplier 0.5, attention_out_multiplier 2: fixed"));
 }
 
 TEST_CASE("Falcon-H1's Mamba-2 has a norm by groups, and heads of its inner width", "[exchange]") {
-  std::string file = sayable_falcon();
+  std::string file = content_of(kData + kHalfBillion);
   const std::string norm = R"("mamba_rms_norm": false)";
   file.replace(file.find(norm), norm.size(), R"("mamba_rms_norm": true)");
   const std::string size = R"("mamba_d_head": 64)";
