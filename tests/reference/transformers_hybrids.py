@@ -6,8 +6,8 @@ The files of huggingface/transformers, each with the commit at which it was read
   models/zamba2/modeling_zamba2.py          00511f5df3b63c48b31496072ec35d6ff3ffa6c6
   models/falcon_h1/modeling_falcon_h1.py    001f85b38fb432858ace93f18622f07cec46d874
 Mamba-2 is FalconH1Mixer's; NemotronHMamba2Mixer has the same operations, with axes in another order, and
-Zamba2's norm. Falcon-H1's multipliers are all 1, and its limits of time steps (0, inf); Nemotron-H's
-time_step_min is 0. Casts to fp32 are left out: all is fp64.
+Zamba2's norm. Falcon-H1's multipliers come from the case, those of Mamba-2's input and of attention's as the
+fields that they are part of; its limits of time steps are (0, inf), and Nemotron-H's time_step_min is 0. Casts to fp32 are left out: all is fp64.
 """
 
 import torch
@@ -91,6 +91,7 @@ class Mamba2(transformers_heads.Headed):
         conv_dim = intermediate_size + 2 * groups_state
         batch_size, seq_len, _ = input_states.shape
         projected_states = F.linear(input_states, w["w_in"])
+        projected_states = projected_states * self.mup_vector()
         gate, hidden_states_B_C, dt = projected_states.split(
             [intermediate_size, conv_dim, num_heads], dim=-1)
         conv1d = F.conv1d(hidden_states_B_C.transpose(1, 2), w["convolution"][:, None, :],
@@ -110,6 +111,23 @@ class Mamba2(transformers_heads.Headed):
         y = y.reshape(batch_size, seq_len, -1)
         scan_output = self.gated_scan(name, y, gate)
         return F.linear(scan_output, w["wo"])
+
+    def mup_vector(self):
+        """compute_mup_vector of Falcon-H1."""
+        num_heads, head_dim, n_groups, ssm_state_size = (self.options["mamba_" + size] for size in (
+            "num_heads", "head_dim", "num_groups", "state_size"))
+        intermediate_size, groups_time_state_size = num_heads * head_dim, n_groups * ssm_state_size
+        zxbcdt_multipliers = [self.options[f"mamba_{part}_scale"] for part in ("z", "x", "b", "c", "dt")]
+        vector_shape = 2 * intermediate_size + 2 * groups_time_state_size + num_heads
+        mup_vector = torch.ones(1, 1, vector_shape, dtype=models.DTYPE)
+        mup_vector[:, :, :intermediate_size] *= zxbcdt_multipliers[0]
+        mup_vector[:, :, intermediate_size:2 * intermediate_size] *= zxbcdt_multipliers[1]
+        mup_vector[:, :, 2 * intermediate_size:2 * intermediate_size + groups_time_state_size] *= (
+            zxbcdt_multipliers[2])
+        mup_vector[:, :, 2 * intermediate_size + groups_time_state_size:
+                   2 * intermediate_size + 2 * groups_time_state_size] *= zxbcdt_multipliers[3]
+        mup_vector[:, :, 2 * intermediate_size + 2 * groups_time_state_size:] *= zxbcdt_multipliers[4]
+        return mup_vector
 
 
 class NemotronH(transformers_models.Biased, Mamba2):
@@ -194,6 +212,8 @@ class FalconH1(Mamba2):
         """FalconH1Attention.forward."""
         query_states, key_states, value_states = (
             models.heads_of(self.projected(name, part, x), self.head_size) for part in "qkv")
+        key_multiplier = self.options["attention_scale"] * self.head_size**0.5
+        key_states = key_states * key_multiplier
         inv_freq = transformers_heads.default_frequencies(self.options["rope_theta"], self.head_size)
         query_states, key_states = (
             transformers_heads.apply_rotary_pos_emb(self.to_halves(states, self.head_size), inv_freq)
@@ -205,22 +225,30 @@ class FalconH1(Mamba2):
     def mlp(self, block, x):
         """FalconH1MLP.forward."""
         gate, up, down = (self.w[f"blocks.{block}.mlp.{part}"] for part in ("gate", "up", "down"))
-        y = F.linear(x, up) * F.silu(F.linear(x, gate))
-        return F.linear(y, down)
+        gate_bias, up_bias, down_bias = (
+            self.w[f"blocks.{block}.mlp.{part}.bias"] for part in ("gate", "up", "down"))
+        gate_multiplier, down_multiplier = (
+            self.options[f"mlp_{part}_scale"] for part in ("gate", "output"))
+        y = F.linear(x, up, up_bias) * F.silu(F.linear(x, gate, gate_bias) * gate_multiplier)
+        return F.linear(y, down, down_bias) * down_multiplier
 
     def logits(self, tokens):
-        """FalconH1DecoderLayer.forward."""
-        hidden_states = self.embedded(tokens)
+        """FalconH1Model.forward and FalconH1DecoderLayer.forward."""
+        hidden_states = self.embedded(tokens) * self.options["embedding_scale"]
         for block in range(self.options["num_layers"]):
             name = f"blocks.{block}"
             residual = hidden_states
             hidden_states = self.norm(f"{name}.norm1", hidden_states)
             mamba_hidden_states = self.mamba(name, hidden_states)
+            mamba_hidden_states = mamba_hidden_states * self.options["mamba_output_scale"]
             attention_hidden_states = self.attention(name, hidden_states)
+            # attn_out_multiplier; attention_in_multiplier is 1.
+            attention_hidden_states = attention_hidden_states * self.options["value_scale"]
             hidden_states = mamba_hidden_states + attention_hidden_states
             hidden_states = residual + hidden_states
             residual = hidden_states
             hidden_states = self.norm(f"{name}.norm2", hidden_states)
             hidden_states = self.mlp(block, hidden_states)
             hidden_states = residual + hidden_states
-        return F.linear(self.norm("final_norm", hidden_states), self.w["head"])
+        logits = F.linear(self.norm("final_norm", hidden_states), self.w["head"])
+        return logits * self.options["logit_scale"]  # lm_head_multiplier
