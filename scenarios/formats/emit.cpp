@@ -328,8 +328,8 @@ const std::string& require_said(const Emission& emission, std::string_view frame
   if (emission.unsaid.empty() || approximate) return emission.text;
   throw UsageError(
       "E1328", fmt::format("{} cannot say: {}", framework, fmt::join(emission.unsaid, "; ")),
-      "--approximate prints the nearest settings, with these as notes: give the parts code of your "
-      "own there, or they train another model");
+      "--approximate prints the nearest settings, with these as notes: they train another model "
+      "unless you write code for each");
 }
 
 }  // namespace shardsim

@@ -11,7 +11,7 @@
 
 // Parts of a model that need code of their own: frameworks whose files say a layout alone have no
 // setting for them. torchtitan's models are those of torchtitan/models at pytorch/torchtitan
-// b5bcd76c66d0: Llama 3, Qwen3, Qwen3.5, DeepSeek-V3, Kimi-K2 and gpt-oss.
+// b5bcd76c66d0: Llama 3, Qwen3, Qwen3.5, DeepSeek-V3, Kimi-K2, gpt-oss and muse_glimmer.
 namespace shardsim {
 
 namespace {
@@ -73,7 +73,7 @@ constexpr std::array kOwnCode = {
             }},
     OwnCode{"attention and MLP beside each other (parallel_block)",
             [](const ModelSpec& model) { return model.parallel_block; }},
-    OwnCode{"such an activation (activation)",
+    OwnCode{"activations without a SwiGLU (activation)",
             [](const ModelSpec& model) {
               return model.family == ModelFamily::llama && model.activation != Activation::swiglu &&
                      model.activation != Activation::clamped_swiglu;
@@ -87,7 +87,7 @@ constexpr std::array kOwnCode = {
               return model.embedding_scale != 1 || model.residual_scale != 1 ||
                      model.logit_scale != 1;
             }},
-    OwnCode{"such norms of queries and keys (query_key_norm)",
+    OwnCode{"norms of whole queries and keys, or norms without weights (query_key_norm)",
             [](const ModelSpec& model) {
               return model.query_key_norm == QueryKeyNorm::whole ||
                      model.query_key_norm == QueryKeyNorm::weightless;
@@ -96,6 +96,20 @@ constexpr std::array kOwnCode = {
             [](const ModelSpec& model) { return model.query_temperature_scale > 0; }},
     OwnCode{"weights on what experts read (moe_weight_on_input)",
             [](const ModelSpec& model) { return model.moe_weight_on_input; }},
+    OwnCode{"biases of MLPs (mlp_bias)",
+            [](const ModelSpec& model) {
+              return model.family == ModelFamily::llama && model.mlp_bias &&
+                     model.layers_with_dense() > 0;
+            }},
+    OwnCode{"multi-token prediction without latent attention (mtp_num_layers)",
+            [](const ModelSpec& model) { return model.mtp_num_layers > 0 && !model.is_latent(); }},
+    OwnCode{"values of another size than keys without latent attention (value_head_dim)",
+            [](const ModelSpec& model) {
+              return model.family == ModelFamily::llama && !model.is_latent() &&
+                     model.value_head_dim != model.head_dim;
+            }},
+    OwnCode{"scores of another scale without latent attention (attention_scale)",
+            [](const ModelSpec& model) { return model.attention_scale > 0 && !model.is_latent(); }},
     OwnCode{"normed values (value_norm)", [](const ModelSpec& model) { return model.value_norm; }},
     OwnCode{"scaled values (value_scale)",
             [](const ModelSpec& model) { return model.value_scale != 1.0; }},

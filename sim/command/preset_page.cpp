@@ -15,7 +15,8 @@ constexpr const char* kHead = R"(# Models of the presets
 
 `shardsim presets --page` prints this page. [Models](models.md) says how each feature is split, and what MFU counts.
 Parameters are those of the text model, without multi-token prediction.
-No model has scaled angles (Llama 3's, YaRN's), which cost nothing. A run's precision is `training.precision`.
+No model has scaled angles (Llama 3's, YaRN's) or YaRN's scale of scores, which cost nothing. A run's precision is `training.precision`.
+Auxiliary losses of single sequences are not modelled.
 Values and sources of one model: `shardsim presets NAME`.
 
 | Preset | Parameters | Layers | Width | Mixers | Feed-forwards | Blocks | Not modelled |
