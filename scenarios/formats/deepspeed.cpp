@@ -234,18 +234,18 @@ std::vector<std::string> unsaid_splits(const Scenario& scenario) {
   if (scenario.parallelism.ep > 1 && model.moe_latent_size > 0) {
     unsaid.emplace_back(
         "DeepSpeed's MoE layer sends what its gate reads: hidden_size for each token, not "
-        "moe_latent_size");
+        "moe_latent_size: plan again with --fix ep=1");
   }
   if (scenario.parallelism.tp == 1) return unsaid;
   if (has_unlike_heads(model)) {
     unsaid.emplace_back(
         "AutoTP splits by one number of key and value heads in all layers "
-        "(model.layers[].num_query_groups)");
+        "(model.layers[].num_query_groups): plan again with --fix tp=1");
   }
   if (mixes_by_mamba(model)) {
     unsaid.emplace_back(
         "AutoTP splits Mamba-2's projection into equal parts, not by heads, and its convolution "
-        "not at all");
+        "not at all: plan again with --fix tp=1");
   }
   return unsaid;
 }

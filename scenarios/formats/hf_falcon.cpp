@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::int64_t kInnerWidth = 1024;
 constexpr std::int64_t kExpand = 2;
+constexpr double kLargestFactor = 1e6;
 
 // Mamba-2's heads together: null is mamba_expand times the stream's width.
 std::int64_t inner_width(ForeignObject& config, const HfModel& model) {
@@ -91,12 +92,14 @@ double common_of(ForeignObject& config, const FactorList& list) {
   return list.common == nullptr ? 1.0 : factor_of(config, list.common);
 }
 
-// As many as its code reads, and above 0, as fields are.
+// As many as its code reads, above 0 and up to the most that fields take.
 bool is_sayable(ForeignObject& config, const FactorList& list) {
   const std::vector<double> factors = factors_of(config, list);
-  const bool are_above =
-      std::all_of(factors.begin(), factors.end(), [](double each) { return each > 0.0; });
-  return factors.size() == list.paths.size() && are_above && common_of(config, list) > 0.0;
+  const double common = common_of(config, list);
+  const bool are_within = std::all_of(factors.begin(), factors.end(), [common](double each) {
+    return each > 0.0 && each * common <= kLargestFactor;
+  });
+  return factors.size() == list.paths.size() && are_within && common > 0.0;
 }
 
 // "ssm_in_multiplier -1", of each that changes something and that no field can say.
@@ -118,7 +121,10 @@ std::vector<std::string> unsaid_factors(ForeignObject& config, const HfModel& mo
                                  fmt::join(factors_of(config, list), ", ")));
     if (list.common != nullptr) add_number(list.common);
   }
-  if (factor_of(config, "ssm_out_multiplier") <= 0.0) add_number("ssm_out_multiplier");
+  for (const char* key : {"ssm_out_multiplier", "lm_head_multiplier", "embedding_multiplier"}) {
+    const double factor = factor_of(config, key);
+    if (!(factor > 0.0 && factor <= kLargestFactor)) add_number(key);
+  }
   return unsaid;
 }
 

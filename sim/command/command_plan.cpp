@@ -184,6 +184,10 @@ int command_plan(PlanArguments& arguments, const Console& console) {
   if (!arguments.emit.empty()) require_framework(arguments.emit);
   const SearchBase base = prepare_search(arguments.request);
   check_paths(arguments, base);
+  if (!arguments.emit.empty()) {  // What the model decides is known ahead of the search.
+    (void)require_said(emit_for(arguments.emit, base.scenario), arguments.emit,
+                       arguments.request.approximate);
+  }
   tell_warnings(base.warnings, console.err);
   const SearchOutcome outcome = search_with_progress(arguments, base, console.err);
   const SearchReport report = report_of(base, arguments.request, outcome);

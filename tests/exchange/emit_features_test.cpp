@@ -132,7 +132,7 @@ TEST_CASE("what a framework cannot say is refused by name, and a note with --app
   };
   const Refused all[] = {
       {"torchtitan", kUnlikeHeads, "", "torchtitan's models have no heads of a layer's own"},
-      {"deepspeed", kMamba, R"("tp": 2)", "AutoTP splits Mamba-2's projection"},
+      {"deepspeed", kMamba, R"("tp": 2)", "not at all: plan again with --fix tp=1"},
       {"megatron", kBothMixers, "", "Megatron-LM has no attention beside Mamba-2 in a layer"}};
   for (const Refused& each : all) {
     const Emission emission = emit_for(each.framework, planned_with(each.model, each.parallelism));

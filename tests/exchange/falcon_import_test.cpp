@@ -115,6 +115,11 @@ TEST_CASE("Falcon-H1's lists of factors are those that its code reads", "[exchan
   CHECK(contains(refusal_of("ssm_multipliers", "2"), "ssm_multipliers"));
   check_refused(R"("ssm_out_multiplier": 0.23570226039551587)", R"("ssm_out_multiplier": -1)",
                 "not supported: ssm_out_multiplier -1: fixed factors");
+  check_refused(R"("lm_head_multiplier": 0.0390625)", R"("lm_head_multiplier": 0)",
+                "not supported: lm_head_multiplier 0: fixed factors");
+  check_refused(R"("embedding_multiplier": 5.656854249492381)", R"("embedding_multiplier": -2)",
+                "not supported: embedding_multiplier -2: fixed factors");
+  CHECK(contains(refusal_of("ssm_multipliers", "[2e9, 1, 1, 1, 1]"), "ssm_multipliers [2"));
 }
 
 TEST_CASE("A scenario of Falcon-H1 says its factors where it is written out", "[exchange]") {

@@ -126,7 +126,7 @@ TEST_CASE("the next command is the one that was run, as a shell reads it") {
   CHECK(refused.exit_code == 2);
   CHECK(
       contains(refused.err, "megatron cannot say: Megatron-LM has no branches beside each other"));
-  CHECK(contains(refused.out, "fastest first"));
+  CHECK(refused.out.empty());
   emitted.emplace_back("--approximate");
   const Printed nearest = shardsim(plan("llama3-8b", emitted));
   CHECK(nearest.exit_code == 0);
