@@ -184,7 +184,7 @@ int command_plan(PlanArguments& arguments, const Console& console) {
   if (!arguments.emit.empty()) require_framework(arguments.emit);
   const SearchBase base = prepare_search(arguments.request);
   check_paths(arguments, base);
-  if (!arguments.emit.empty()) {  // What the model decides is known ahead of the search.
+  if (!arguments.emit.empty()) {  // The model alone decides most of it.
     (void)require_said(emit_for(arguments.emit, base.scenario), arguments.emit,
                        arguments.request.approximate);
   }
