@@ -145,13 +145,8 @@ void add_recompute(const TrainingSpec& training, Flags& flags) {
       "Megatron-LM has no module for the latter alone (mlp recomputes all of it)");
 }
 
-class Config {
+class Config : public Remarks {
  public:
-  void note(const std::string& words) { notes_ += "# " + words + "\n"; }
-  void lacks(const std::string& words) {
-    note(words);
-    unsaid_.push_back(words);
-  }
   void begin(const char* name) { body_ += fmt::format("{}(\n", name); }
   template <class Value>
   void set(const char* name, const Value& value) {
@@ -161,11 +156,9 @@ class Config {
     body_ += fmt::format("    {}=\"{}\",\n", name, value);
   }
   void end() { body_ += ")\n"; }
-  [[nodiscard]] Emission all() const { return {notes_ + body_, unsaid_}; }
+  [[nodiscard]] Emission all() const { return ahead_of(body_); }
 
  private:
-  std::vector<std::string> unsaid_;
-  std::string notes_;
   std::string body_;
 };
 

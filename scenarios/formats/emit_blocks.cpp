@@ -73,7 +73,9 @@ void add_block_shape(const ModelSpec& model, Flags& flags) {
     flags.lacks("Megatron-LM has no branches beside each other (parallel_block)");
   }
   if (model.embedding_scale != 1.0 || model.residual_scale != 1.0 || model.logit_scale != 1.0) {
-    flags.lacks("Megatron-LM has no such factors (embedding_scale, residual_scale, logit_scale)");
+    flags.lacks(
+        "Megatron-LM does not scale embeddings, branches or logits (embedding_scale, "
+        "residual_scale, logit_scale)");
   }
   const bool scales_mlp = model.mlp_gate_scale != 1.0 || model.mlp_output_scale != 1.0;
   if (scales_mlp && model.layers_with_dense() > 0) {

@@ -13,14 +13,25 @@
 // The command line of Megatron-LM, while it is being written.
 namespace shardsim {
 
-/// Flags, notes beside them, and what of the model they cannot say, which is a note, too.
-class Flags {
+/// Notes ahead of settings, and parts of the model that those cannot say, which are notes, too.
+class Remarks {
  public:
   void note(const std::string& words) { notes_ += "# " + words + "\n"; }
   void lacks(const std::string& words) {
     note(words);
     unsaid_.push_back(words);
   }
+  [[nodiscard]] Emission ahead_of(const std::string& settings) const {
+    return {notes_ + settings, unsaid_};
+  }
+
+ private:
+  std::string notes_;
+  std::vector<std::string> unsaid_;
+};
+
+class Flags : public Remarks {
+ public:
   void flag(const std::string& name) { lines_.push_back(megatron::flag_of(name)); }
   void flag(const NamePair& pair) { flag(std::string(pair.theirs)); }
   template <class Value>
@@ -32,15 +43,13 @@ class Flags {
     flag(std::string(pair.theirs), value);
   }
   [[nodiscard]] Emission all(const std::string& start) const {
-    std::string text = notes_ + start;
+    std::string text = start;
     for (const std::string& line : lines_) text += " \\\n  " + line;
-    return {text + "\n", unsaid_};
+    return ahead_of(text + "\n");
   }
 
  private:
-  std::string notes_;
   std::vector<std::string> lines_;
-  std::vector<std::string> unsaid_;
 };
 
 /// The flags of a model with its experts.

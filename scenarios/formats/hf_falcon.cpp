@@ -22,6 +22,9 @@ constexpr std::int64_t kInnerWidth = 1024;
 constexpr std::int64_t kExpand = 2;
 constexpr double kLargestFactor = 1e6;
 
+// Whether a field can say it.
+bool is_sayable(double factor) { return factor > 0.0 && factor <= kLargestFactor; }
+
 // Mamba-2's heads together: null is mamba_expand times the stream's width.
 std::int64_t inner_width(ForeignObject& config, const HfModel& model) {
   const std::int64_t expand = config.integer("mamba_expand", kForeignDegree).value_or(kExpand);
@@ -31,6 +34,7 @@ std::int64_t inner_width(ForeignObject& config, const HfModel& model) {
 
 void read_falcon(ForeignObject& config, HfModel& model) {
   model.mamba.has_norm = config.truth("mamba_rms_norm").value_or(false);
+  if (!is_sayable(model.shape.embedding_scale)) model.shape.embedding_scale = 1.0;  // It is named.
   if (config.integer("mamba_d_head", kForeignDegree)) return;
   model.mamba.head_size =
       std::max<std::int64_t>(inner_width(config, model) / model.mamba.num_heads, 1);
@@ -97,7 +101,7 @@ bool is_sayable(ForeignObject& config, const FactorList& list) {
   const std::vector<double> factors = factors_of(config, list);
   const double common = common_of(config, list);
   const bool are_within = std::all_of(factors.begin(), factors.end(), [common](double each) {
-    return each > 0.0 && each * common <= kLargestFactor;
+    return each > 0.0 && is_sayable(each * common);
   });
   return factors.size() == list.paths.size() && are_within && common > 0.0;
 }
@@ -122,8 +126,7 @@ std::vector<std::string> unsaid_factors(ForeignObject& config, const HfModel& mo
     if (list.common != nullptr) add_number(list.common);
   }
   for (const char* key : {"ssm_out_multiplier", "lm_head_multiplier", "embedding_multiplier"}) {
-    const double factor = factor_of(config, key);
-    if (!(factor > 0.0 && factor <= kLargestFactor)) add_number(key);
+    if (!is_sayable(factor_of(config, key))) add_number(key);
   }
   return unsaid;
 }
@@ -175,6 +178,11 @@ void write_attention_factors(ForeignObject& config, const HfModel& model, Import
   }
 }
 
+void take_factor(ForeignObject& config, const char* key, const char* path, Import& import) {
+  const double factor = factor_of(config, key);
+  if (factor != 1.0 && is_sayable(factor)) import.take(config.at(key), path, factor);
+}
+
 void write_factors(ForeignObject& config, Import& import) {
   for (const FactorList& list : factor_lists()) {
     if (!is_sayable(config, list)) continue;
@@ -193,18 +201,14 @@ void write_factors(ForeignObject& config, Import& import) {
       }
     }
   }
-  const double out = factor_of(config, "ssm_out_multiplier");
-  if (out == 1.0 || out <= 0.0) return;
-  import.take(config.at("ssm_out_multiplier"), "model.mamba_output_scale", out);
+  take_factor(config, "ssm_out_multiplier", "model.mamba_output_scale", import);
 }
 
 void write_falcon(ForeignObject& config, const HfModel& model, Import& import) {
   if (!model.mamba.has_norm) {
     take_under(config, {"mamba_rms_norm"}, "model.mamba_norm", false, import);
   }
-  if (const double factor = factor_of(config, "lm_head_multiplier"); factor != 1.0) {
-    import.take(config.at("lm_head_multiplier"), "model.logit_scale", factor);
-  }
+  take_factor(config, "lm_head_multiplier", "model.logit_scale", import);
   if (config.has("mamba_use_mlp")) {
     import.ignore(config.at("mamba_use_mlp"), "its code in transformers does not read it");
   }

@@ -184,19 +184,19 @@ int command_plan(PlanArguments& arguments, const Console& console) {
   if (!arguments.emit.empty()) require_framework(arguments.emit);
   const SearchBase base = prepare_search(arguments.request);
   check_paths(arguments, base);
-  if (!arguments.emit.empty()) {  // The model alone decides most of it.
+  if (!arguments.emit.empty()) {  // Most refusals follow from the model, ahead of a search.
     (void)require_said(emit_for(arguments.emit, base.scenario), arguments.emit,
                        arguments.request.approximate);
   }
   tell_warnings(base.warnings, console.err);
   const SearchOutcome outcome = search_with_progress(arguments, base, console.err);
   const SearchReport report = report_of(base, arguments.request, outcome);
-  const std::string command = next_command(arguments, base, report);
   if (arguments.json) {
     console.out << to_json(report);
   } else {
-    console.out << to_text(report,
-                           {.wide = arguments.wide, .ascii = arguments.ascii, .command = command});
+    console.out << to_text(report, {.wide = arguments.wide,
+                                    .ascii = arguments.ascii,
+                                    .command = next_command(arguments, base, report)});
   }
   write_best(arguments, base, report, console.out);
   if (report.stop == SearchStop::interrupt) return static_cast<int>(ExitCode::interrupted);

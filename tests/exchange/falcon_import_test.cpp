@@ -122,6 +122,28 @@ TEST_CASE("Falcon-H1's lists of factors are those that its code reads", "[exchan
   CHECK(contains(refusal_of("ssm_multipliers", "[2e9, 1, 1, 1, 1]"), "ssm_multipliers [2"));
 }
 
+TEST_CASE("The nearest model leaves out each factor that no field can say", "[exchange]") {
+  const TemporaryFolder folder;
+  for (const char* key : {"lm_head_multiplier", "embedding_multiplier", "ssm_out_multiplier"}) {
+    for (const char* value : {"0", "-2", "2000000"}) {
+      std::string text = content_of(kData + kHalfBillion);
+      const std::string name = "\"" + std::string(key) + "\": ";
+      const std::size_t begin = text.find(name) + name.size();
+      text.replace(begin, text.find(',', begin) - begin, value);
+      write(folder / "config.json", text);
+      const Imported imported = import_file({"hf", folder / "config.json", "--approximate"});
+      INFO(key << " " << value << imported.printed.err);
+      CHECK(contains(imported.printed.err, std::string(key) + " " + value));
+      const ModelSpec& model = imported.scenario.model;
+      const bool is_head = std::string(key) == "lm_head_multiplier";
+      const bool is_table = std::string(key) == "embedding_multiplier";
+      CHECK((model.logit_scale == 1.0) == is_head);
+      CHECK((model.embedding_scale == 1.0) == is_table);
+      CHECK((model.mamba.output_scale == 1.0) == !(is_head || is_table));
+    }
+  }
+}
+
 TEST_CASE("A scenario of Falcon-H1 says its factors where it is written out", "[exchange]") {
   const Imported imported = import_file({"hf", kData + kHalfBillion});
   const ModelSpec& model = imported.scenario.model;
