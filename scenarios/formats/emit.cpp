@@ -262,16 +262,10 @@ Emission emit_torchtitan(const Scenario& scenario) {
   const TrainingSpec& t = scenario.training;
   Config config;
   config.note("torchtitan: layout only; put these into your training configuration");
-  for (const std::string& part : parts_with_own_code(scenario.model)) {
-    config.lacks("torchtitan's models have no " + part);
-  }
+  for (const std::string& words : unlike_torchtitan(scenario)) config.lacks(words);
   config.begin("ParallelismConfig");
   add_data_parallel(p, config);
   config.set(torchtitan::kTensor.theirs, p.tp);
-  if (const std::string heads = copied_heads(scenario); !heads.empty()) {
-    config.note(
-        fmt::format("torchtitan wants tp to divide key and value heads, which are {}", heads));
-  }
   if (p.tp > 1) config.set(torchtitan::kSequence.theirs, p.sequence_parallel ? "True" : "False");
   add_pipeline(scenario, config);
   if (p.cp > 1) {

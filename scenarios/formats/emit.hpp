@@ -33,6 +33,9 @@ void require_framework(std::string_view name);
 
 /// Parts of a model that a framework's own models do not have, with their fields.
 [[nodiscard]] std::vector<std::string> parts_with_own_code(const ModelSpec& model);
+/// Sentences: parts of the model that torchtitan's models do not have, or not together, and splits
+/// that torchtitan refuses for it.
+[[nodiscard]] std::vector<std::string> unlike_torchtitan(const Scenario& scenario);
 /// Whether some layer has Mamba-2, alone or beside attention.
 [[nodiscard]] bool mixes_by_mamba(const ModelSpec& model);
 /// Whether some layer has heads of other numbers or sizes than the model's.

@@ -10,8 +10,9 @@
 #include "scenarios/formats/emit.hpp"
 
 // Parts of a model that need code of their own: frameworks whose files say a layout alone have no
-// setting for them. torchtitan's models are those of torchtitan/models at pytorch/torchtitan
-// b5bcd76c66d0: Llama 3, Qwen3, Qwen3.5, DeepSeek-V3, Kimi-K2, gpt-oss and muse_glimmer.
+// setting for them. No model of torchtitan/models at pytorch/torchtitan b5bcd76c66d0 has one, but
+// for muse_glimmer, which also norms its embeddings as no model of ours does. Which of torchtitan's
+// models has which of the other parts: torchtitan_models.cpp.
 namespace shardsim {
 
 namespace {
@@ -96,11 +97,6 @@ constexpr std::array kOwnCode = {
             [](const ModelSpec& model) { return model.query_temperature_scale > 0; }},
     OwnCode{"weights on what experts read (moe_weight_on_input)",
             [](const ModelSpec& model) { return model.moe_weight_on_input; }},
-    OwnCode{"biases of MLPs (mlp_bias)",
-            [](const ModelSpec& model) {
-              return model.family == ModelFamily::llama && model.mlp_bias &&
-                     model.layers_with_dense() > 0;
-            }},
     OwnCode{"multi-token prediction without latent attention (mtp_num_layers)",
             [](const ModelSpec& model) { return model.mtp_num_layers > 0 && !model.is_latent(); }},
     OwnCode{"values of another size than keys without latent attention (value_head_dim)",
@@ -122,6 +118,23 @@ constexpr std::array kOwnCode = {
             [](const ModelSpec& model) {
               return mixes_by_mamba(model) &&
                      (model.mamba.scales_projection() || model.mamba.output_scale != 1.0);
+            }},
+    OwnCode{"layers without positions (model.layers[].rotary)",
+            [](const ModelSpec& model) {
+              return is_in_some_layer(model, [](const LayerSpec& layer) {
+                return has_mixer(layer.mixer, Mixer::attention) && !layer.rotary;
+              });
+            }},
+    OwnCode{"groups of experts that are scored by their best one (moe_router_group_score)",
+            [](const ModelSpec& model) {
+              return model.moe_router_num_groups > 1 &&
+                     model.moe_router_group_score == GroupScore::maximum;
+            }},
+    OwnCode{"experts that drop tokens (moe_capacity_factor)",
+            [](const ModelSpec& model) { return model.moe_capacity_factor > 0; }},
+    OwnCode{"losses of the router (moe_aux_loss_coeff, moe_z_loss_coeff)",
+            [](const ModelSpec& model) {
+              return model.moe_aux_loss_coeff > 0 || model.moe_z_loss_coeff > 0;
             }},
 };
 

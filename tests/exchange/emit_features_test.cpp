@@ -33,8 +33,7 @@ const std::string kBothMixers = R"(, "layers": [{"mixer": "attention_mamba", "re
     "mamba_num_heads": 4, "mamba_head_dim": 8, "mamba_num_groups": 2, "mamba_state_size": 8)";
 const std::string kMamba = R"(, "layers": [{"mixer": "mamba"}, {}],
     "mamba_num_heads": 4, "mamba_head_dim": 8, "mamba_num_groups": 2, "mamba_state_size": 8)";
-const std::string kGrowing = R"(, "layers": [{"rotary": false}, {}],
-    "query_temperature_scale": 0.1, "query_temperature_floor": 8)";
+const std::string kGrowing = R"(, "query_temperature_scale": 0.1, "query_temperature_floor": 8)";
 const std::string kWeightedInput = R"(, "num_experts": 4, "num_experts_per_token": 1,
     "moe_ffn_hidden_size": 16, "moe_weight_on_input": true)";
 const std::string kUnlikeHeads = R"(, "layers": [{"num_query_groups": 2}, {}])";
@@ -63,7 +62,16 @@ const std::vector<NamedPart> kParts = {
      "norms of whole queries and keys, or norms without weights (query_key_norm)"},
     {kGrowing, "queries that grow with their position (query_temperature_scale)"},
     {kWeightedInput, "weights on what experts read (moe_weight_on_input)"},
-    {R"(, "mlp_bias": true)", "biases of MLPs (mlp_bias)"},
+    {R"(, "layers": [{"rotary": false}, {}])", "layers without positions (model.layers[].rotary)"},
+    {R"(, "num_experts": 4, "num_experts_per_token": 2, "moe_ffn_hidden_size": 16,
+         "moe_router_num_groups": 2, "moe_router_group_score": "maximum")",
+     "groups of experts that are scored by their best one (moe_router_group_score)"},
+    {R"(, "num_experts": 4, "num_experts_per_token": 2, "moe_ffn_hidden_size": 16,
+         "moe_capacity_factor": 2)",
+     "experts that drop tokens (moe_capacity_factor)"},
+    {R"(, "num_experts": 4, "num_experts_per_token": 2, "moe_ffn_hidden_size": 16,
+         "moe_aux_loss_coeff": 0.1)",
+     "losses of the router (moe_aux_loss_coeff, moe_z_loss_coeff)"},
     {R"(, "mtp_num_layers": 1)", "multi-token prediction without latent attention"},
     {R"(, "value_head_dim": 16)", "values of another size than keys without latent attention"},
     {R"(, "attention_scale": 0.3)", "scores of another scale without latent attention"},
