@@ -264,7 +264,7 @@ TEST_CASE("families, dropout and splits that torchtitan refuses are named", "[ex
   CHECK(contains(joined_words(trained_by(R"("preset": "gpt2")")), "no models of family gpt2"));
   CHECK(contains(joined_words(trained_by(kPlainLlama, "", R"(, "hidden_dropout": 0.1)")),
                  "no dropout"));
-  const std::string kFewGroups = R"("family": "llama", "num_layers": 2, "hidden_size": 32,
+  const std::string few_groups = R"("family": "llama", "num_layers": 2, "hidden_size": 32,
       "ffn_hidden_size": 64, "num_attention_heads": 4, "num_query_groups": 2, "vocab_size": 64,
       "seq_len": 16)";
   const std::string tied = kPlainLlama + R"(, "tied_embeddings": true)";
@@ -274,7 +274,7 @@ TEST_CASE("families, dropout and splits that torchtitan refuses are named", "[ex
   CHECK(joined_words(trained_by(depths, R"("tp": 2)")).empty());
   CHECK(contains(joined_words(trained_by(depths, R"("pp": 2)")), "refuses mtp_num_layers"));
   CHECK(contains(joined_words(trained_by(depths, R"("cp": 2)")), "refuses mtp_num_layers"));
-  CHECK(contains(joined_words(trained_by(kFewGroups, R"("tp": 4)")),
+  CHECK(contains(joined_words(trained_by(few_groups, R"("tp": 4)")),
                  "tp to divide key and value heads, which are 2"));
 }
 
