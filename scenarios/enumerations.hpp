@@ -33,7 +33,7 @@ enum class NormKind : std::uint8_t;            // strategies/model/model_norm.hp
 enum class NormPlacement : std::uint8_t;       // strategies/model/model_norm.hpp
 enum class NormType;                           // strategies/gradient_sync/gradient_sync.hpp
 enum class QueryKeyNorm : std::uint8_t;        // strategies/model/make_model.hpp
-enum class Recompute : std::uint8_t;           // strategies/model/make_model.hpp
+enum class Recompute : std::uint8_t;           // strategies/model/recompute.hpp
 
 enum class ModelFamily { mlp, gpt2, llama };
 enum class TensorMode { meta, real };  // meta: shapes only (plan); real: numbers (verify)

@@ -217,8 +217,18 @@ std::vector<Field> other_training_fields() {
                     {"DeepSpeed", "activation_checkpointing"},
                     {"torchtitan", "activation_checkpoint"}})
           .doc("Activations of blocks that are computed again in backward instead of "
-               "kept. selective: outputs of norms and activation functions; full: all "
-               "but a block's input."),
+               "kept. selective: those of recompute_modules; full: all but a block's input."),
+      training("training.recompute_modules", &T::recompute_modules)
+          .or_else("\"" + to_string(kDefaultRecomputeModules) + "\"")
+          .acts_when("recompute is selective",
+                     [](const Scenario& s) { return s.training.recompute == Recompute::selective; })
+          .foreign({{"Megatron-LM", "recompute_modules"}})
+          .doc("Parts of blocks that selective recomputation takes, with commas between them. "
+               "layernorm, activation, moe_act: outputs of norms, of activation functions and of "
+               "those of routed experts. core_attn: what attention keeps beside queries, keys, "
+               "values and its output. mla_up_proj: queries, keys and values made of latents. mlp, "
+               "moe, shared_experts: all but the input of a dense MLP, of experts, of shared "
+               "experts; their messages go again."),
       training("training.hidden_dropout", &T::hidden_dropout)
           .below(0, 1)
           .or_else("0")

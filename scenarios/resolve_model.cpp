@@ -334,7 +334,26 @@ void resolve_tensor_parallel(Reading& r) {
   }
 }
 
+void resolve_recomputed_modules(Reading& r) {
+  const char* const path = "training.recompute_modules";
+  if (!r.all_good({path, "training.recompute"})) return;
+  const TrainingSpec& t = r.scenario.training;
+  try {
+    const RecomputeModules modules = recompute_modules_of(t.recompute_modules);
+    if (t.recompute == Recompute::selective && modules.has(RecomputeModule::mlp) &&
+        r.good("model.parallel_block") && r.scenario.model.parallel_block) {
+      r.problem(
+          "E0206", path,
+          "parallel_block has attention and MLP in one region: the MLP alone cannot run again",
+          "leave mlp out, or switch parallel_block off");
+    }
+  } catch (const UsageError& error) {
+    r.problem(error.code(), path, error.what(), error.fix());
+  }
+}
+
 void resolve_blocks(Reading& r) {
+  resolve_recomputed_modules(r);
   if (!r.good("model.family") || r.scenario.model.family != ModelFamily::mlp) return;
   const TrainingSpec& t = r.scenario.training;
   if (r.good("training.recompute") && t.recompute != Recompute::none) {

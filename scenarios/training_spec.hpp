@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "strategies/gradient_sync/data_parallel.hpp"
+#include "strategies/model/recompute.hpp"
 #include "strategies/optimizer/muon.hpp"
 #include "strategies/optimizer/optimizer.hpp"
 
@@ -99,7 +100,8 @@ struct TrainingSpec : OptimizerOptions {
   double loss_scale = 1;  // at the start, and always if it is constant
   std::int64_t loss_scale_growth_interval = 1;
   std::int64_t loss_scale_hysteresis = 1;
-  Recompute recompute{};       // none
+  Recompute recompute{};                                                // none
+  std::string recompute_modules = to_string(kDefaultRecomputeModules);  // if it is selective
   double hidden_dropout = 0;   // [0, 1): of embedding and branch outputs
   double ignore_fraction = 0;  // [0, 1): targets the loss leaves out, drawn from the seed
   double tokens_total = 0;     // of the whole training, for its days and cost; 0: not said

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -131,18 +132,51 @@ void add_optimizer(const Scenario& scenario, Flags& flags) {
   }
 }
 
-void add_recompute(const TrainingSpec& training, Flags& flags) {
-  if (training.recompute == Recompute::none) return;
-  flags.flag(megatron::kRecompute, to_string(training.recompute));
-  if (training.recompute == Recompute::full) {
-    flags.flag("recompute-method", "uniform");
-    flags.flag("recompute-num-layers", 1);
+// Whether a model has what a module of theirs recomputes; Megatron-LM refuses some that it has not.
+bool has_module(const ModelSpec& model, RecomputeModule module) {
+  switch (module) {
+    case RecomputeModule::activation:  // No word of theirs.
+      return false;
+    case RecomputeModule::mla_up_proj:
+      return model.is_latent();
+    case RecomputeModule::moe_act:
+    case RecomputeModule::moe:
+      return model.layers_with_experts() > 0;
+    case RecomputeModule::shared_experts:
+      return model.layers_with_experts() > 0 && model.num_shared_experts > 0;
+    default:
+      return true;
+  }
+}
+
+void add_modules(const Scenario& scenario, Flags& flags) {
+  const RecomputeModules modules = recompute_modules_of(scenario.training.recompute_modules);
+  std::vector<std::string> theirs;
+  const std::span<const char* const> names = recompute_module_names();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto module = static_cast<RecomputeModule>(i);
+    if (modules.has(module) && has_module(scenario.model, module)) theirs.emplace_back(names[i]);
+  }
+  if (modules.has(RecomputeModule::activation)) {
+    flags.note(
+        "selective recomputing was planned with outputs of activation functions; Megatron-LM has "
+        "no module for those of dense MLPs alone (mlp recomputes all of it)");
+  }
+  if (theirs.empty()) return;
+  flags.flag(megatron::kRecompute, to_string(Recompute::selective));
+  flags.flag(megatron::kModules, fmt::format("{}", fmt::join(theirs, " ")));
+}
+
+void add_recompute(const Scenario& scenario, Flags& flags) {
+  const Recompute recompute = scenario.training.recompute;
+  if (recompute == Recompute::none) return;
+  if (recompute == Recompute::selective) {
+    add_modules(scenario, flags);
     return;
   }
-  flags.flag("recompute-modules", "layernorm");
-  flags.note(
-      "selective recomputing was planned with outputs of norms and activation functions; "
-      "Megatron-LM has no module for the latter alone (mlp recomputes all of it)");
+  flags.flag(megatron::kRecompute, to_string(recompute));
+  flags.flag("recompute-method", "uniform");
+  flags.flag("recompute-num-layers", 1);
 }
 
 class Config : public Remarks {
@@ -243,7 +277,7 @@ Emission emit_megatron(const Scenario& scenario) {
   flags.flag(megatron::kMicroBatch, t.micro_batch_size);
   flags.flag(megatron::kGlobalBatch, t.global_batch_size);
   add_optimizer(scenario, flags);
-  add_recompute(t, flags);
+  add_recompute(scenario, flags);
   // Megatron-LM drops a tenth of both if it is not told otherwise.
   flags.flag("hidden-dropout", t.hidden_dropout);
   flags.flag("attention-dropout", 0.0);

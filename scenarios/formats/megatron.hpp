@@ -60,6 +60,7 @@ inline constexpr NamePair kBuckets = {"ddp_bucket_size", "parallelism.bucket_byt
 inline constexpr NamePair kMicroBatch = {"micro_batch_size", "training.micro_batch_size"};
 inline constexpr NamePair kGlobalBatch = {"global_batch_size", "training.global_batch_size"};
 inline constexpr NamePair kRecompute = {"recompute_granularity", "training.recompute"};
+inline constexpr NamePair kModules = {"recompute_modules", "training.recompute_modules"};
 
 inline constexpr NamePair kMuonScalar = {"muon_scalar_optimizer", "training.muon_scalar_optimizer"};
 inline constexpr NamePair kMuonMomentum = {"muon_momentum", "training.muon_momentum"};

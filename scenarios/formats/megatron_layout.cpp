@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -8,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "strategies/model/recompute.hpp"
 #include "strategies/optimizer/rules.hpp"
 
 #include "scenarios/formats/megatron.hpp"
@@ -242,26 +245,65 @@ void import_optimizer(MegatronArguments& arguments, Import& import) {
   }
 }
 
+// Words of a list, as a flag or a checkpoint has it: "mlp moe" or "['mlp', 'moe']".
+std::vector<std::string> words_of_list(const std::string& list) {
+  std::vector<std::string> words(1);
+  for (const char c : list) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_') {
+      words.back() += c;
+    } else if (!words.back().empty()) {
+      words.emplace_back();
+    }
+  }
+  if (words.back().empty()) words.pop_back();
+  return words;
+}
+
+// Our `activation` is no word of theirs.
+void import_modules(const std::string& list, Import& import) {
+  const std::span<const char* const> names = recompute_module_names();
+  RecomputeModules modules;
+  std::vector<std::string> others;
+  for (const std::string& word : words_of_list(list)) {
+    const auto found = std::find(names.begin(), names.end(), word);
+    const auto module = static_cast<RecomputeModule>(found - names.begin());
+    if (found == names.end() || module == RecomputeModule::activation) {
+      others.push_back(word);
+    } else {
+      modules.add(module);
+    }
+  }
+  if (!others.empty()) {
+    import.warn({megatron::kModules.theirs, fmt::format("{}", fmt::join(others, " "))},
+                "not modelled: these modules keep their activations here");
+  }
+  if (modules == RecomputeModules()) {
+    import.derive({megatron::kModules.theirs, list}, megatron::kRecompute.ours,
+                  std::string("none"));
+    return;
+  }
+  import.take({megatron::kRecompute.theirs, "selective"}, megatron::kRecompute.ours,
+              std::string("selective"));
+  import.take({megatron::kModules.theirs, list}, megatron::kModules.ours, to_string(modules));
+}
+
 void import_recompute(MegatronArguments& arguments, Import& import) {
   const char* name = megatron::kRecompute.theirs;
-  const char* path = megatron::kRecompute.ours;
   std::string granularity = arguments.text(name).value_or("none");
   if (arguments.truth("recompute_activations")) granularity = "selective";
   const auto layers = arguments.integer("recompute_num_layers", kForeignCount);
   const std::string method = arguments.text("recompute_method").value_or("");
+  const auto modules = arguments.text(megatron::kModules.theirs);
+  const bool repeats_experts = arguments.truth("moe_layer_recompute");  // An old flag.
   if (granularity == "selective") {
-    // With a fused attention, as here, no scores are kept, so there is nothing to recompute.
-    import.derive({name, granularity}, path, std::string("none"),
-                  "it repeats core attention, whose scores are not kept here in any case");
-    const std::string modules = arguments.text("recompute_modules").value_or("['core_attn']");
-    if (modules.find(',') != std::string::npos || modules.find("core_attn") == std::string::npos) {
-      import.warn({"recompute_modules", modules},
-                  "only core_attn is as here: for layernorm and moe_act, recompute selective is "
-                  "nearest");
-    }
+    import_modules(modules.value_or("core_attn") + (repeats_experts ? " moe" : ""), import);
     return;
   }
-  import.derive({name, granularity}, path, granularity);
+  if (granularity == "none" && repeats_experts) {
+    import_modules("moe", import);
+    return;
+  }
+  import.derive({name, granularity}, megatron::kRecompute.ours, granularity);
   if (granularity == "full" && (method == "block" || layers.value_or(1) > 1)) {
     import.warn({"recompute_method, recompute_num_layers",
                  fmt::format("{}, {}", method, layers.value_or(1))},

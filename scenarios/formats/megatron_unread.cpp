@@ -62,7 +62,6 @@ constexpr auto kUnmodelled = std::to_array<Unmodelled>({
     {"moe_shared_expert_overlap", "", "not modelled: shared experts run beside nothing"},
     {"moe_router_padding_for_*", "", "not modelled: experts get the tokens they have"},
     {"moe_token_drop_policy", "probs", kNumbers},
-    {"moe_layer_recompute", "", "not modelled: set training.recompute to selective"},
     {"moe_permute_fusion|moe_router_fusion", "", kFused},
     {"moe_dispatch_fwd_dtype|moe_combine_bwd_dtype", "bf16", kNarrow},
     {"moe_paged_stash", "", kOffload},

@@ -203,10 +203,10 @@ void add_memory_saving(const Scenario& scenario, Assumptions& assumptions) {
          "modelling choice; DeepSpeed updates on the host, and hides part of it"});
   }
   if (scenario.training.recompute == Recompute::selective) {
-    assumptions.push_back(
-        {"Selective recomputation is that of norms and activation functions; attention's scores "
-         "are computed again in any case, by a fused kernel",
-         "modelling choice; in Megatron-LM the word means the attention core"});
+    assumptions.push_back({"Selective recomputation is that of the modules " +
+                               scenario.training.recompute_modules +
+                               "; a fused kernel computes attention's scores again in any case",
+                           "modelling choice; Megatron-LM's default is core_attn alone"});
   }
   if (parallelism.zero_stage == 3 && parallelism.reshard_after_forward) {
     assumptions.push_back({"Every unit is gathered again for backward, the last one, too",

@@ -65,7 +65,12 @@ std::size_t ExpertTokens::num_decisions(int rank) const {
       with_experts += scenario_.model.mtp_num_layers;
     }
   }
-  const std::int64_t forwards = scenario_.training.recompute == Recompute::full ? 2 : 1;
+  const TrainingSpec& training = scenario_.training;
+  const bool goes_again =
+      training.recompute == Recompute::full ||
+      (training.recompute == Recompute::selective &&
+       recompute_modules_of(training.recompute_modules).has(RecomputeModule::moe));
+  const std::int64_t forwards = goes_again ? 2 : 1;
   return static_cast<std::size_t>(with_experts * forwards * scenario_.training.num_microbatches *
                                   scenario_.execution.steps);
 }

@@ -309,7 +309,9 @@ ModuleCost probe_experts(const Experiment& base, NetworkModel& network, const La
   Probe(base, network, alone, with_dense_mlp(options, options.tensor_parallel)).run(probe);
   ModuleCost block = probe.block;
   block.stands_for_another = true;
-  const double again = key.recompute == Recompute::full ? 1.0 : 0.0;
+  const bool goes_again =
+      options.recompute == Recompute::full || options.recomputes(RecomputeModule::moe);
+  const double again = goes_again ? 1.0 : 0.0;
   block.forward += expert_floor(base, key, 1.0);
   block.backward += expert_floor(base, key, 2.0 + again);
   block.backward_input += expert_floor(base, key, 1.0 + again);

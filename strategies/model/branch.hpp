@@ -22,10 +22,12 @@ namespace shardsim {
   return pass;
 }
 
+void drop_all(std::span<Tensor> kept);
+
 /// The input of a branch, x [b, s, h], or with sequence parallelism this rank's tokens [b s / t,
 /// h]; with context parallelism s is this rank's share. It is a norm of the stream, or the stream
-/// itself. Where recomputation is selective a norm is dropped after its use in forward and made
-/// again in backward.
+/// itself. A norm that is recomputed is dropped after its use in forward and made again in
+/// backward.
 class BranchInput {
  public:
   struct Norm {
@@ -42,6 +44,10 @@ class BranchInput {
   const Tensor& value();
   /// Forward has used it.
   void drop_recomputed();
+  /// Whether that drops it.
+  [[nodiscard]] bool is_dropped() const { return is_dropped_; }
+  /// It is not dropped from here on: backward is about to read it.
+  void keep() { is_dropped_ = false; }
   /// For the last that reads it in backward.
   [[nodiscard]] Tensor take() {
     static_cast<void>(value());
@@ -97,10 +103,14 @@ class RegionBranch : public Branch {
   /// after its use, and then x.
   [[nodiscard]] virtual Tensor forward_inside(const Pass& pass, Tensor entered, BranchInput& x,
                                               std::span<Tensor> kept) const = 0;
+  /// Whether nothing but x is kept: backward then runs forward again.
+  [[nodiscard]] virtual bool runs_again() const { return false; }
   /// Forward has used what the row-parallel layer reads.
   virtual void drop_row_input(std::span<Tensor> /*kept*/) const {}
   /// The tensor that the row-parallel layer read; made again if it was dropped.
   [[nodiscard]] virtual Tensor row_input(const Pass& pass, std::span<Tensor> kept) const = 0;
+  /// Makes again what forward_inside dropped and backward_inside reads.
+  virtual void remake(const Pass& /*pass*/, BranchInput& /*x*/, std::span<Tensor> /*kept*/) const {}
   /// From its gradient to those of the column-parallel layers' outputs, in their order. Adds and
   /// reports the gradients of parameters in between.
   [[nodiscard]] virtual ColumnLinears backward_inside(const Pass& pass, Tensor d,
@@ -114,6 +124,9 @@ class RegionBranch : public Branch {
                                std::span<Tensor> kept) const final;
   [[nodiscard]] Tensor backward(const Pass& pass, Tensor dy, BranchInput& x,
                                 std::span<Tensor> kept) const final;
+
+ private:
+  [[nodiscard]] Tensor run_forward(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const;
 };
 
 }  // namespace shardsim

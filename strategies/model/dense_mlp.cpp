@@ -10,8 +10,7 @@ DenseMlp::DenseMlp(const ModelOptions& options, Options own)
     : own_(std::move(own)),
       activation_(options.activation),
       hidden_size_(options.hidden_size),
-      tensor_parallel_(options.tensor_parallel),
-      recomputes_some_(options.recompute == Recompute::selective) {
+      tensor_parallel_(options.tensor_parallel) {
   const int each = own_.has_bias ? 2 : 1;
   w_up_ = activation_.is_gated() ? each : 0;
   w_down_ = w_up_ + each;
@@ -52,11 +51,11 @@ Tensor DenseMlp::forward_inside(const Pass& pass, Tensor entered, BranchInput& x
 }
 
 void DenseMlp::drop_row_input(std::span<Tensor> kept) const {
-  if (recomputes_some_) kept[activated] = {};
+  if (own_.drops_activation) kept[activated] = {};
 }
 
 Tensor DenseMlp::row_input(const Pass& pass, std::span<Tensor> kept) const {
-  if (recomputes_some_) {
+  if (!kept[activated].defined()) {
     return activation_forward(pass.runtime, activation_, kept[gate], kept[up]);
   }
   return std::move(kept[activated]);

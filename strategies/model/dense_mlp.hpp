@@ -22,6 +22,8 @@ class DenseMlp final : public RegionBranch {
     bool has_bias = false;
     double gate_scale = 1.0;  ///< Ahead of the activation; without a gate it does nothing.
     double output_scale = 1.0;
+    bool drops_activation = false;  ///< See RecomputeModule: of its activation function the output,
+    bool runs_again = false;        ///< or all but its input.
   };
   DenseMlp(const ModelOptions& options, Options own);
 
@@ -38,6 +40,7 @@ class DenseMlp final : public RegionBranch {
   }
   [[nodiscard]] Tensor forward_inside(const Pass& pass, Tensor entered, BranchInput& x,
                                       std::span<Tensor> kept) const override;
+  [[nodiscard]] bool runs_again() const override { return own_.runs_again; }
   void drop_row_input(std::span<Tensor> kept) const override;
   [[nodiscard]] Tensor row_input(const Pass& pass, std::span<Tensor> kept) const override;
   [[nodiscard]] ColumnLinears backward_inside(const Pass& pass, Tensor d,
@@ -51,7 +54,6 @@ class DenseMlp final : public RegionBranch {
   ActivationForm activation_;
   std::int64_t hidden_size_;
   int tensor_parallel_;
-  bool recomputes_some_;
   int w_up_;  // Behind the gate, if there is one, which is 0. Biases stand behind their weights.
   int w_down_;
   int num_parameters_;

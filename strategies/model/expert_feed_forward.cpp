@@ -7,14 +7,27 @@
 
 namespace shardsim {
 
+namespace {
+
+// Nothing is dropped beside what runs again anyway.
+DenseMlp::Options shared_options(const ModelOptions& options) {
+  const bool is_within = options.recomputes(RecomputeModule::moe);
+  return {.name = "shared_experts",
+          .ffn_hidden_size = options.moe.shared_ffn_hidden_size,
+          .drops_activation = !is_within && options.recomputes(RecomputeModule::activation),
+          .runs_again = !is_within && options.recomputes(RecomputeModule::shared_experts)};
+}
+
+}  // namespace
+
 ExpertFeedForward::ExpertFeedForward(const ModelOptions& options)
     : experts_(options),
-      shared_(options,
-              {.name = "shared_experts", .ffn_hidden_size = options.moe.shared_ffn_hidden_size}),
+      shared_(options, shared_options(options)),
       hidden_size_(options.hidden_size),
       has_shared_(options.moe.has_shared_experts()),
       has_gate_(options.moe.has_shared_gate),
-      recomputes_all_(options.recompute == Recompute::full) {
+      recomputes_all_(options.recompute == Recompute::full),
+      runs_again_(options.recomputes(RecomputeModule::moe)) {
   const int shared = has_shared_ ? shared_.num_parameters() : 0;
   places_ = {.router = 0, .experts = first_shared() + shared + (has_gate_ ? 1 : 0)};
 }
@@ -31,8 +44,15 @@ void ExpertFeedForward::add_parameters(ParameterTable& table, const std::string&
   experts_.add_experts(table, name + ".experts");
 }
 
-// The shared experts work while rows travel to the routed ones.
 Tensor ExpertFeedForward::forward(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const {
+  Tensor y = run_forward(pass, x, kept);
+  if (runs_again_) drop_all(kept);
+  return y;
+}
+
+// The shared experts work while rows travel to the routed ones.
+Tensor ExpertFeedForward::run_forward(const Pass& pass, BranchInput& x,
+                                      std::span<Tensor> kept) const {
   const Shape shape = x.value().shape();
   ExpertLayer::Dispatched dispatched = experts_.dispatch(pass, places_, x.value(), of_layer(kept));
   Tensor shared;
@@ -57,6 +77,10 @@ Tensor ExpertFeedForward::forward_shared(const Pass& pass, BranchInput& x,
 
 Tensor ExpertFeedForward::backward(const Pass& pass, Tensor dy, BranchInput& x,
                                    std::span<Tensor> kept) const {
+  if (runs_again_) {
+    x.keep();
+    static_cast<void>(run_forward(pass, x, kept));
+  }
   Tensor d = experts_.backward(pass, places_, dy, x.value(), of_layer(kept));
   if (!has_shared_) {
     static_cast<void>(x.take());

@@ -27,8 +27,8 @@ class ExpertFeedForward final : public Branch {
                                std::span<Tensor> kept) const override;
   [[nodiscard]] Tensor backward(const Pass& pass, Tensor dy, BranchInput& x,
                                 std::span<Tensor> kept) const override;
-  /// How many tokens went where; recomputed, backward counts itself.
-  [[nodiscard]] bool keeps_state() const override { return !recomputes_all_; }
+  /// How many tokens went where; where forward runs again, backward counts itself.
+  [[nodiscard]] bool keeps_state() const override { return !recomputes_all_ && !runs_again_; }
 
  private:
   // Tensors kept behind those of the shared experts and of ExpertLayer.
@@ -38,6 +38,7 @@ class ExpertFeedForward final : public Branch {
     num_own_kept,
   };
 
+  [[nodiscard]] Tensor run_forward(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const;
   [[nodiscard]] Tensor forward_shared(const Pass& pass, BranchInput& x,
                                       std::span<Tensor> kept) const;
   // In place of dy stands the gradient of the shared experts' output. Adds to d, the gradient of x.
@@ -57,7 +58,8 @@ class ExpertFeedForward final : public Branch {
   std::int64_t hidden_size_;
   bool has_shared_;
   bool has_gate_;
-  bool recomputes_all_;
+  bool recomputes_all_;  // The whole block,
+  bool runs_again_;      // or this branch: see RecomputeModule.
   ExpertLayer::Places places_;
 };
 

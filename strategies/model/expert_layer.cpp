@@ -51,7 +51,8 @@ ExpertLayer::ExpertLayer(const ModelOptions& options)
       activation_(options.activation),
       hidden_size_(options.hidden_size),
       seq_len_(options.seq_len),
-      recomputes_(options.recompute == Recompute::selective),
+      drops_activation_(options.recomputes(RecomputeModule::moe_act) &&
+                        !options.recomputes(RecomputeModule::moe)),
       planner_(options.moe, options.seq_len) {
   int layers = 0;
   for (int block = 0; block < options.num_blocks(); ++block) {
@@ -148,7 +149,7 @@ Tensor ExpertLayer::finish(const Pass& pass, const Places& places, Dispatched di
   kept[up] = apply(w_up, kept[input]);
   kept[activated] = activation_forward(runtime, activation_, kept[gate], kept[up]);
   Tensor made = apply(w_down, kept[activated]);
-  if (recomputes_) kept[activated] = {};
+  if (drops_activation_) kept[activated] = {};
   if (is_shared(pass)) {
     made = regroup_rows(runtime, made, counts.received, group_of(pass).size, false);
     made = pass.parallel.expert->combine(runtime, std::move(made), counts, "expert outputs").take();
@@ -219,7 +220,9 @@ Tensor ExpertLayer::backward(const Pass& pass, const Places& places, const Tenso
 Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Tensor rows,
                                      std::span<Tensor> kept) const {
   Runtime& runtime = pass.runtime;
-  if (recomputes_) kept[activated] = activation_forward(runtime, activation_, kept[gate], kept[up]);
+  if (drops_activation_) {
+    kept[activated] = activation_forward(runtime, activation_, kept[gate], kept[up]);
+  }
   const auto backward = [&](int k, const Tensor& dy) {
     return grouped_backward_input(runtime, dy, pass.weight(places.experts + place_of(k)),
                                   kept[sizes]);

@@ -145,7 +145,7 @@ class ExpertLayer {
   std::vector<int> layer_of_block_;
   std::int64_t hidden_size_;
   std::int64_t seq_len_;
-  bool recomputes_;
+  bool drops_activation_;
   ExpertCountsPlanner planner_;
 };
 

@@ -134,7 +134,7 @@ Tensor GatedDeltaNet::forward_inside(const Pass& pass, Tensor entered, BranchInp
   }
   kept[convolved] = convolve(heads, pass, kept[projected]);
   forward_rule(heads, pass, kept);
-  if (options_.recompute == Recompute::selective) kept[convolved] = {};
+  if (options_.recomputes(RecomputeModule::activation)) kept[convolved] = {};
   kept[y] = forward_norm(heads, pass, kept);
   if (heads.are_exchanged()) {
     const Shape tokens{kept[y].shape()[0], pass.seq_len, heads.v_row};
@@ -148,7 +148,8 @@ Tensor GatedDeltaNet::forward_inside(const Pass& pass, Tensor entered, BranchInp
 
 // An output that came by messages stays.
 void GatedDeltaNet::drop_row_input(std::span<Tensor> kept) const {
-  if (options_.recompute == Recompute::selective && options_.context_parallel == 1) kept[y] = {};
+  if (options_.recomputes(RecomputeModule::activation) && options_.context_parallel == 1)
+    kept[y] = {};
 }
 
 Tensor GatedDeltaNet::row_input(const Pass& pass, std::span<Tensor> kept) const {

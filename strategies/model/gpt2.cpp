@@ -83,7 +83,9 @@ class FusedAttention final : public SelfAttention {
 class GeluMlp final : public RegionBranch {
  public:
   explicit GeluMlp(const ModelOptions& options)
-      : options_(options), recomputes_some_(options.recompute == Recompute::selective) {}
+      : options_(options),
+        drops_activation_(options.recomputes(RecomputeModule::activation)),
+        runs_again_(options.recomputes(RecomputeModule::mlp)) {}
 
   [[nodiscard]] const char* dropout_stream() const override { return "mlp"; }
   void add_parameters(ParameterTable& table, const std::string& name,
@@ -104,11 +106,12 @@ class GeluMlp final : public RegionBranch {
     kept[activated] = gelu_forward(pass.runtime, kept[up]);
     return kept[activated];
   }
+  [[nodiscard]] bool runs_again() const override { return runs_again_; }
   void drop_row_input(std::span<Tensor> kept) const override {
-    if (recomputes_some_) kept[activated] = {};
+    if (drops_activation_) kept[activated] = {};
   }
   [[nodiscard]] Tensor row_input(const Pass& pass, std::span<Tensor> kept) const override {
-    if (recomputes_some_) return gelu_forward(pass.runtime, kept[up]);
+    if (!kept[activated].defined()) return gelu_forward(pass.runtime, kept[up]);
     return std::move(kept[activated]);
   }
   [[nodiscard]] ColumnLinears backward_inside(const Pass& pass, Tensor d,
@@ -124,7 +127,8 @@ class GeluMlp final : public RegionBranch {
   enum Kept : std::size_t { up, activated, num_saved };
 
   ModelOptions options_;
-  bool recomputes_some_;
+  bool drops_activation_;
+  bool runs_again_;
 };
 
 }  // namespace

@@ -59,8 +59,19 @@ Tensor LatentAttention::enter(const Pass& pass, BranchInput& x, std::span<Tensor
   if (has_query_latent()) kept[raw_q] = apply_linear(pass, wq_down_, x.value());
   kept[raw_k] = apply_linear(pass, wkv_down_, x.value());
   if (has_query_latent()) x.drop_recomputed();
+  return enter_heads(pass, x, kept, RegionInput::enters);
+}
+
+Tensor LatentAttention::enter_heads(const Pass& pass, BranchInput& x, std::span<Tensor> kept,
+                                    RegionInput how) const {
   make_latents(pass, kept);
-  return enter_region(pass, has_query_latent() ? kept[latent_q] : x.value(), columns());
+  return enter_region(pass, has_query_latent() ? kept[latent_q] : x.value(), columns(), how);
+}
+
+// Backward is in the region.
+void LatentAttention::remake_heads(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const {
+  x.keep();
+  forward_qkv(pass, enter_heads(pass, x, kept, RegionInput::joins), x, kept);
 }
 
 void LatentAttention::make_latents(const Pass& pass, std::span<Tensor> kept) const {
@@ -93,7 +104,7 @@ void LatentAttention::forward_qkv(const Pass& pass, Tensor entered, BranchInput&
   LatentKeys keys = spread_keys(pass.runtime, kv, shared, head_);
   kept[k] = std::move(keys.k);
   kept[v] = std::move(keys.v);
-  if (options_.recompute != Recompute::selective) return;
+  if (!x.is_dropped()) return;  // Nor are norms of latents.
   for (const std::size_t made : {std::size_t{latent_q}, std::size_t{raw_q + 1},
                                  std::size_t{latent_kv}, std::size_t{raw_k + 1}}) {
     kept[made] = {};

@@ -120,7 +120,9 @@ void require_shape(const ModelOptions& options) {
         concat("a clamped SwiGLU with limit ", options.activation.limit, " has no values left"),
         "choose a swiglu_limit above 0");
   }
-  if (!options.parallel_block) return;
+}
+
+void require_parallel_block(const ModelOptions& options) {
   if (options.moe.num_experts > 0) {
     throw UsageError("E0629",
                      "a parallel block leaves attention and MLP in one sum over tensor-parallel "
@@ -132,6 +134,12 @@ void require_shape(const ModelOptions& options) {
                      "a parallel block enters and leaves one region with attention and MLP, but "
                      "latent attention works outside of it, too",
                      "switch parallel_block off, or set kv_lora_rank to 0");
+  }
+  if (options.recomputes(RecomputeModule::mlp)) {
+    throw UsageError("E0629",
+                     "a parallel block has attention and MLP in one region of tensor parallelism: "
+                     "the MLP alone cannot run again",
+                     "leave mlp out of the recomputed modules, or switch parallel_block off");
   }
   const auto is_other = [](const LayerOptions& layer) {
     return layer.mixer != Mixer::attention || layer.feed_forward == FeedForward::none;
@@ -153,12 +161,19 @@ std::unique_ptr<Model> make_llama(const ModelOptions& options) {
   if (options.is_latent()) require_latent(options);
   require_linear_mixers(options);
   require_shape(options);
+  if (options.parallel_block) require_parallel_block(options);
   Attentions attentions(options);
   const auto delta_net = std::make_shared<GatedDeltaNet>(options);
   const auto mamba = std::make_shared<MambaMixer>(options);
   const auto dense = std::make_shared<DenseMlp>(
-      options, DenseMlp::Options{"mlp", options.ffn_hidden_size, options.mlp_bias,
-                                 options.mlp_gate_scale, options.mlp_output_scale});
+      options,
+      DenseMlp::Options{.name = "mlp",
+                        .ffn_hidden_size = options.ffn_hidden_size,
+                        .has_bias = options.mlp_bias,
+                        .gate_scale = options.mlp_gate_scale,
+                        .output_scale = options.mlp_output_scale,
+                        .drops_activation = options.recomputes(RecomputeModule::activation),
+                        .runs_again = options.recomputes(RecomputeModule::mlp)});
   const auto experts = std::make_shared<ExpertFeedForward>(options);
   TransformerParts parts{.norm = {options.hidden_size, options.norm_epsilon, norm_form(options)}};
   for (int block = 0; block < options.num_blocks(); ++block) {

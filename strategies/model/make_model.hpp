@@ -16,19 +16,11 @@
 #include "strategies/model/model.hpp"
 #include "strategies/model/model_norm.hpp"
 #include "strategies/model/query_temperature.hpp"
+#include "strategies/model/recompute.hpp"
 #include "strategies/model/routing.hpp"
 
 // The families of models, by name. A new family is one file and one row in make_model.cpp.
 namespace shardsim {
-
-/// Which activations of a block backward computes again instead of finding them kept.
-enum class Recompute : std::uint8_t {
-  none,
-  /// Outputs of norms and activation functions: much memory for little arithmetic, no products.
-  selective,
-  /// All but the block's input: forward runs again, with its messages, before backward.
-  full,
-};
 
 /// The norm of queries and keys: RMS norm, in front of rotary positions unless it says otherwise.
 enum class QueryKeyNorm : std::uint8_t {
@@ -96,6 +88,7 @@ struct ModelOptions {
   /// residual.
   double hidden_dropout = 0.0;
   Recompute recompute = Recompute::none;
+  RecomputeModules recompute_modules = kDefaultRecomputeModules;  ///< Read where it is selective.
   /// Parts that every layer is cut into, t. The model is then that of one tensor-parallel rank.
   int tensor_parallel = 1;
   /// Outside of cut regions, each rank has 1/t of the tokens.
@@ -118,6 +111,10 @@ struct ModelOptions {
   [[nodiscard]] ModelOptions with_heads_of(int block) const;
   /// Whether some block mixes so.
   [[nodiscard]] bool mixes_by(Mixer mixer) const;
+  /// Whether recomputation is selective and takes this part.
+  [[nodiscard]] bool recomputes(RecomputeModule module) const {
+    return recompute == Recompute::selective && recompute_modules.has(module);
+  }
   /// Whether the feed-forward of a block is experts.
   [[nodiscard]] bool has_experts(int block) const;
   [[nodiscard]] std::int64_t layers_with_experts() const;

@@ -159,7 +159,7 @@ Tensor MambaMixer::forward_inside(const Pass& pass, Tensor entered, BranchInput&
   }
   kept[convolved] = convolve(heads, pass, kept[projected]);
   kept[o] = forward_scan(heads, pass, kept);
-  if (options_.recompute == Recompute::selective) kept[convolved] = {};
+  if (options_.recomputes(RecomputeModule::activation)) kept[convolved] = {};
   if (heads.are_exchanged()) {
     Tensor own = new_activation(pass.runtime, tokens, kept[o].dtype());
     heads.exchange(pass, heads.of_output).to_positions(kept[o], all_columns(own), "mamba output");
@@ -170,7 +170,7 @@ Tensor MambaMixer::forward_inside(const Pass& pass, Tensor entered, BranchInput&
 }
 
 void MambaMixer::drop_row_input(std::span<Tensor> kept) const {
-  if (options_.recompute == Recompute::selective) kept[y] = {};
+  if (options_.recomputes(RecomputeModule::activation)) kept[y] = {};
 }
 
 Tensor MambaMixer::row_input(const Pass& pass, std::span<Tensor> kept) const {

@@ -11,11 +11,26 @@ Tensor SelfAttention::forward_inside(const Pass& pass, Tensor entered, BranchInp
                                      std::span<Tensor> kept) const {
   forward_qkv(pass, std::move(entered), x, kept);
   attend_to_tokens(pass, kept);
-  if (kept[exchanged_qkv].defined()) {
-    if (!keeps_values()) kept[v] = {};
-    if (!keeps_queries_and_keys()) kept[q] = kept[k] = {};
+  if (options_.recomputes(RecomputeModule::core_attn)) {
+    for (const Kept dropped : {log_sum_exp, exchanged_qkv, exchanged_y, scores}) kept[dropped] = {};
   }
+  drop_exchanged(kept);
+  if (drops_heads()) kept[q] = kept[k] = kept[v] = {};
   return row_input(pass, kept);
+}
+
+void SelfAttention::drop_exchanged(std::span<Tensor> kept) const {
+  if (!kept[exchanged_qkv].defined()) return;
+  if (!keeps_values()) kept[v] = {};
+  if (!keeps_queries_and_keys()) kept[q] = kept[k] = {};
+}
+
+void SelfAttention::remake(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const {
+  if (drops_heads() && !kept[exchanged_qkv].defined()) remake_heads(pass, x, kept);
+  if (!options_.recomputes(RecomputeModule::core_attn)) return;
+  kept[attended] = {};
+  attend_to_tokens(pass, kept);
+  drop_exchanged(kept);
 }
 
 // y, or y times its gate.

@@ -21,6 +21,8 @@ class SelfAttention : public RegionBranch {
   [[nodiscard]] Tensor forward_inside(const Pass& pass, Tensor entered, BranchInput& x,
                                       std::span<Tensor> kept) const final;
   [[nodiscard]] Tensor row_input(const Pass& pass, std::span<Tensor> kept) const final;
+  /// Queries, keys and values, and what attention keeps beside them.
+  void remake(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const final;
   [[nodiscard]] ColumnLinears backward_inside(const Pass& pass, Tensor d,
                                               std::span<Tensor> kept) const final;
   /// Scores, and probabilities times values: 2 a d and 2 a d_v flops for a pair that the mask
@@ -62,6 +64,11 @@ class SelfAttention : public RegionBranch {
   /// Makes q, k and v, and the gate.
   virtual void forward_qkv(const Pass& pass, Tensor entered, BranchInput& x,
                            std::span<Tensor> kept) const = 0;
+  /// Makes q, k and v again, if forward drops them: see drops_heads.
+  virtual void remake_heads(const Pass& /*pass*/, BranchInput& /*x*/,
+                            std::span<Tensor> /*kept*/) const {}
+  /// Whether q, k and v are dropped once forward has attended.
+  [[nodiscard]] virtual bool drops_heads() const { return false; }
   /// From the gradients of q, k and v to those of the column-parallel layers' outputs. Drops q and
   /// k if it reads them.
   [[nodiscard]] virtual ColumnLinears backward_qkv(const Pass& pass, Qkv gradients,
@@ -81,6 +88,8 @@ class SelfAttention : public RegionBranch {
 
  private:
   void attend_to_tokens(const Pass& pass, std::span<Tensor> kept) const;
+  // Once all that exchanged tokens for heads is there, q, k and v are not needed.
+  void drop_exchanged(std::span<Tensor> kept) const;
   // `queries` [b, s, ...]: of this rank's heads and positions.
   [[nodiscard]] AttentionShape attention_shape(const Pass& pass, const Tensor& queries) const;
   // Gradients of q, k and v of the tokens that `d` has.

@@ -75,6 +75,7 @@ Tensor SharedRegion::backward(const Pass& pass, Tensor dy, BranchInput& x,
       }
       Tensor d = backward_row(at.pass, row.k, with_scale(pass, row.scale, all_dy),
                               at.branch.row_input(at.pass, at.kept));
+      at.branch.remake(at.pass, x, at.kept);
       ColumnLinears own = at.branch.backward_inside(at.pass, std::move(d), at.kept);
       for (ColumnLinear& each : own.all()) each.k += first_[i];
       readers.add_before(std::move(own));
@@ -82,7 +83,7 @@ Tensor SharedRegion::backward(const Pass& pass, Tensor dy, BranchInput& x,
     dy = {};
   }
   Tensor dx = backward_columns(pass, readers.all(), x.take(), name_);  // (b, s, h)
-  for (Tensor& each : kept) each = {};
+  drop_all(kept);
   return dx;
 }
 

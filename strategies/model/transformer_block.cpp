@@ -13,7 +13,8 @@ TransformerBlock::TransformerBlock(const ModelOptions& options, const ModelNorm&
       placement_(options.norm_placement),
       residual_scale_(options.residual_scale),
       block_(id.number),
-      recompute_(options.recompute),
+      recomputes_all_(options.recompute == Recompute::full),
+      recomputes_norms_(options.recomputes(RecomputeModule::layernorm)),
       mask_bytes_(options.hidden_dropout > 0.0 ? options.memory.mask_bytes : 0.0) {
   const auto first = static_cast<int>(table.specs().size());
   const auto next = [&] { return static_cast<int>(table.specs().size()) - first; };
@@ -35,12 +36,12 @@ BranchInput TransformerBlock::input_of(const Pass& pass, const Place& at, Saved&
   return {pass,
           {has_input_norm() ? &norm_ : nullptr, at.norm, here[input], here[norm_output],
            here[norm_statistics]},
-          recompute_ == Recompute::selective};
+          recomputes_norms_};
 }
 
 Tensor TransformerBlock::forward(const Pass& pass, const Tensor& x, Saved& saved) const {
   Tensor y = run_forward(pass, x, saved);
-  if (recompute_ == Recompute::full) saved.resize(1);  // The input.
+  if (recomputes_all_) saved.resize(1);  // The input.
   return y;
 }
 
@@ -64,7 +65,7 @@ Tensor TransformerBlock::run_forward(const Pass& pass, const Tensor& x, Saved& s
 }
 
 Tensor TransformerBlock::backward(const Pass& pass, const Tensor& dy, Saved& saved) const {
-  if (recompute_ == Recompute::full) {
+  if (recomputes_all_) {
     const Tensor x = saved[input];
     (void)run_forward(pass, x, saved);
   }

@@ -34,9 +34,7 @@ class TransformerBlock {
   [[nodiscard]] Tensor forward(const Pass& pass, const Tensor& x, Saved& saved) const;
   [[nodiscard]] Tensor backward(const Pass& pass, const Tensor& dy, Saved& saved) const;
   /// Tensors kept for backward.
-  [[nodiscard]] std::size_t num_kept() const {
-    return recompute_ == Recompute::full ? 1 : num_saved_;
-  }
+  [[nodiscard]] std::size_t num_kept() const { return recomputes_all_ ? 1 : num_saved_; }
   /// Flops of forward for one whole sample, beside those of the products with matrices.
   [[nodiscard]] std::int64_t forward_flops_per_sample() const;
   /// Whether forward leaves more to backward than tensors.
@@ -78,7 +76,8 @@ class TransformerBlock {
   NormPlacement placement_;
   double residual_scale_;
   int block_;
-  Recompute recompute_;
+  bool recomputes_all_;
+  bool recomputes_norms_;
   double mask_bytes_;  // For each element of a branch's output.
 };
 

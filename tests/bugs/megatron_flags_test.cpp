@@ -54,7 +54,7 @@ TEST_CASE("flags of Megatron-LM that change cost, memory or numbers need somebod
                                "--moe-permute-fusion",
                                "--moe-flex-dispatcher-backend deepep",
                                "--moe-router-load-balancing-type seq_aux_loss",
-                               "--moe-layer-recompute",
+                               "--recompute-granularity selective --recompute-modules mlp mhc",
                                "--delay-wgrad-compute",
                                "--fp8-param-gather",
                                "--fp4-format e2m1",

@@ -45,6 +45,7 @@ std::vector<Setting> special_settings(const std::string& path) {
       // Kernels that take longer hide less.
       {"system.host_us_per_kernel", {{}, "", "1000"}},
       {"system.nccl.protocols", {{}, "", "simple"}},
+      {"training.recompute_modules", {{"training.recompute=selective"}, "", "core_attn"}},
       {"system.preset", {{}, "", "dgx-h200"}},
       {"system.ranks", {{}, "", "32"}},
       {"system.nodes", {{}, "", "4"}},

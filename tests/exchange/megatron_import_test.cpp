@@ -1,5 +1,8 @@
+#include <string>
+
 #include <catch2/catch.hpp>
 
+#include "scenarios/formats/emit.hpp"
 #include "scenarios/scenario.hpp"
 
 #include "tests/exchange/exchange_fixture.hpp"
@@ -96,6 +99,46 @@ TEST_CASE("Flags mean what Megatron-LM means", "[exchange]") {
   CHECK(s.parallelism.bucket_bytes == 160000000);  // 40 million of four bytes.
   CHECK(s.training.recompute == Recompute::full);
   CHECK(s.training.hidden_dropout == 0.0);
+}
+
+TEST_CASE("Recomputed modules are Megatron-LM's, there and back", "[exchange]") {
+  const auto imported = [](const std::string& flags) {
+    return import_megatron_text(kGptFlags + "--micro-batch-size 1 --bf16 " + flags, {"--gpus", "2"})
+        .scenario;
+  };
+  const std::string selective = "--recompute-granularity selective ";
+  struct Case {
+    std::string flags;
+    std::string modules;
+  };
+  const Case cases[] = {
+      {selective, "core_attn"},
+      {"--recompute-activations", "core_attn"},
+      {selective + "--recompute-modules moe layernorm mlp", "layernorm,mlp,moe"},
+      {selective + "--recompute-modules mla_up_proj", "mla_up_proj"},
+      {selective + "--recompute-modules core_attn mhc", "core_attn"},
+      {selective + "--moe-layer-recompute", "core_attn,moe"},
+      {"--moe-layer-recompute", "moe"},
+  };
+  for (const Case& each : cases) {
+    INFO(each.flags);
+    const Scenario scenario = imported(each.flags);
+    CHECK(scenario.training.recompute == Recompute::selective);
+    CHECK(scenario.training.recompute_modules == each.modules);
+  }
+  CHECK(imported(selective + "--recompute-modules mhc").training.recompute == Recompute::none);
+  const std::string emitted = emit_megatron(imported(cases[2].flags)).text;
+  INFO(emitted);
+  CHECK(contains(emitted, "--recompute-modules layernorm mlp"));  // There are no experts.
+  CHECK(imported(selective + "--recompute-modules layernorm mlp").training.recompute_modules ==
+        "layernorm,mlp");
+  Scenario all = imported(selective);
+  all.training.recompute_modules = "layernorm,activation,moe_act,core_attn,mla_up_proj,mlp";
+  const std::string some = emit_megatron(all).text;
+  CHECK(contains(some, "--recompute-modules layernorm core_attn mlp \\"));
+  CHECK(contains(some, "no module for those of dense MLPs alone"));
+  all.training.recompute_modules = "activation";
+  CHECK_FALSE(contains(emit_megatron(all).text, "--recompute"));
 }
 
 TEST_CASE("Muon and Lion are Megatron-LM's, with its defaults", "[exchange]") {
