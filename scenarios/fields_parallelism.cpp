@@ -141,6 +141,15 @@ std::vector<Field> parallelism_fields() {
           .doc(
               "Expert-parallel degree: ranks that have some of a layer's experts each. It regroups "
               "dp_shard x cp x tp ranks and does not multiply them."),
+      parallelism("parallelism.etp", &P::etp)
+          .range(1, kTwoTo14)
+          .or_else("1")
+          .same_as({{"Megatron-LM", "expert_tensor_parallel_size"},
+                    {"torchtitan", "expert_tensor_parallel_degree"}})
+          .doc(
+              "Expert-tensor-parallel degree: ranks that have slices of the same experts. ep x etp "
+              "regroups dp_shard x cp x tp ranks, slices of the same experts on neighbours. "
+              "Megatron-LM's own default is tp."),
       parallelism("parallelism.vpp", &P::vpp)
           .range(1, kTwoTo14)
           .derived("2 with schedules of two chunks (" + schedules_that(goes_down_and_up, ", ") +

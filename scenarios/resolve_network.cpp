@@ -127,7 +127,7 @@ class MeshColors {
   [[nodiscard]] int owners(int rank, WeightKind kind) const {
     const MeshPlace place = shape_.place_of(rank);
     if (kind == WeightKind::dense) return place.pp * shape_.tp + place.tp;
-    return place.pp * shape_.ep + shape_.ep_of(place);
+    return place.pp * shape_.expert_parts() + shape_.expert_part_of(place);
   }
   [[nodiscard]] int shards(int rank, WeightKind kind) const {
     return owners(rank, kind) * shape_.dp_replicate + shape_.place_of(rank).dp_replicate;
@@ -136,10 +136,14 @@ class MeshColors {
     return owners(rank, kind) * shape_.num_shards(kind) +
            shape_.shard_of(shape_.place_of(rank), kind);
   }
+  // All parts of a layer's experts; of these, slices of the same experts.
   [[nodiscard]] int experts(int rank) const {
     const MeshPlace place = shape_.place_of(rank);
     return place.pp * shape_.num_owners(WeightKind::expert) +
            shape_.owner_of(place, WeightKind::expert);
+  }
+  [[nodiscard]] int slices(int rank) const {
+    return experts(rank) * shape_.ep + shape_.ep_of(shape_.place_of(rank));
   }
   [[nodiscard]] int ends(int rank) const {
     const int stage = shape_.place_of(rank).pp;
@@ -242,6 +246,14 @@ std::vector<GroupUse> uses_of(const Scenario& s, const MeshShape& shape, const M
     add_weights(s, colors, WeightKind::expert, uses);
     uses.push_back(
         {[=](int rank) { return colors.experts(rank); }, if_so(votes, {collective::kAllReduce})});
+    if (shape.etp > 1) {
+      uses.push_back(
+          {[=](int rank) { return colors.slices(rank); },
+           s.model.moe_capacity_factor > 0.0
+               ? std::vector<CollectiveKind>{collective::kAllGather, collective::kReduceScatter}
+               : std::vector<CollectiveKind>{collective::kAllGather, collective::kBroadcast,
+                                             collective::kReduce}});
+    }
   }
   if (p.is_elastic()) add_members(p, uses);
   if (p.pp == 1) return uses;

@@ -52,7 +52,7 @@ constexpr const char* kChoice = "parallelism.data_parallel";
 constexpr const char* kCompression = "parallelism.gradient_compression";
 
 bool is_data_parallel_only(const ParallelismSpec& p) {
-  return p.tp == 1 && p.pp == 1 && p.cp == 1 && p.ep == 1;
+  return p.tp == 1 && p.pp == 1 && p.cp == 1 && p.ep == 1 && p.etp == 1;
 }
 
 // Reports a problem of either choice: the value of `path`. REQUIRES: that of kCompression is not
@@ -248,8 +248,8 @@ void resolve_training(Reading& r) {
 void resolve_data_parallel(Reading& r) {
   ParallelismSpec& p = r.scenario.parallelism;
   if (!r.all_good({"parallelism.tp", "parallelism.pp", "parallelism.cp", "parallelism.ep",
-                   "parallelism.dp_replicate", "parallelism.dp_shard", "parallelism.zero_stage",
-                   kChoice, kCompression})) {
+                   "parallelism.etp", "parallelism.dp_replicate", "parallelism.dp_shard",
+                   "parallelism.zero_stage", kChoice, kCompression})) {
     return;
   }
   derive(r, "parallelism.elastic_members", p.elastic_members, {p.data_parallel_size()});

@@ -17,6 +17,7 @@ namespace shardsim {
       .pp = static_cast<int>(parallelism.pp),
       .cp = static_cast<int>(parallelism.cp),
       .ep = static_cast<int>(parallelism.ep),
+      .etp = static_cast<int>(parallelism.etp),
       .order = parallelism.rank_order == "dp-tp-pp" ? RankOrder::dp_tp_pp : RankOrder::tp_dp_pp};
 }
 

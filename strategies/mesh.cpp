@@ -34,12 +34,12 @@ int MeshShape::rank_of(const MeshPlace& place) const {
 
 int MeshShape::num_shards(WeightKind kind) const {
   const bool apart = kind == WeightKind::expert && experts_apart();
-  return apart ? dp_shard * cp * tp / ep : dp_shard * cp;
+  return apart ? dp_shard * cp * tp / expert_parts() : dp_shard * cp;
 }
 
 int MeshShape::shard_of(const MeshPlace& place, WeightKind kind) const {
   const bool apart = kind == WeightKind::expert && experts_apart();
-  return apart ? expert_index(place) / ep : place.dp_shard * cp + place.cp;
+  return apart ? expert_index(place) / expert_parts() : place.dp_shard * cp + place.cp;
 }
 
 namespace {
@@ -52,11 +52,13 @@ void require_mesh_size(const MeshShape& shape, int ranks) {
                shape.cp, " x tp ", shape.tp, " x pp ", shape.pp, " is not ", ranks, " ranks"),
         "the sizes of all axes multiply to the number of ranks");
   }
-  if (shape.dp_shard * shape.cp * shape.tp % shape.ep != 0) {
-    throw UsageError("E0703",
-                     concat("ep ", shape.ep, " does not divide dp_shard ", shape.dp_shard, " x cp ",
-                            shape.cp, " x tp ", shape.tp),
-                     "ep regroups these ranks: take a divisor of their number");
+  if (shape.dp_shard * shape.cp * shape.tp % shape.expert_parts() != 0) {
+    throw UsageError(
+        "E0703",
+        concat("ep ", shape.ep, shape.etp > 1 ? concat(" x etp ", shape.etp) : std::string(),
+               " does not divide dp_shard ", shape.dp_shard, " x cp ", shape.cp, " x tp ",
+               shape.tp),
+        "experts regroup these ranks: take a divisor of their number");
   }
 }
 
@@ -77,13 +79,24 @@ Mesh::Mesh(Communicator& world, const MeshShape& shape)
   if (shape.cp > 1) cp_group_ = world.subgroup(context_group(shape, place_), named_group::kCp.name);
   make_replicas(world, WeightKind::dense, dense_);
   if (shape.experts_apart()) {
-    ep_group_ = world.subgroup(expert_group(shape, place_), named_group::kEp.name);
+    if (shape.ep > 1) {
+      ep_group_ = world.subgroup(expert_group(shape, place_), named_group::kEp.name);
+    }
+    make_expert_slices(world);
     make_replicas(world, WeightKind::expert, expert_);
   }
   if (shape.pp > 1) {
     pp_group_ = world.subgroup(pipeline_group(shape, place_), named_group::kPp.name);
     make_edges();
   }
+}
+
+void Mesh::make_expert_slices(Communicator& world) {
+  if (shape_.etp == 1) return;
+  etp_group_ = world.subgroup(expert_tensor_group(shape_, place_), named_group::kEtp.name);
+  if (shape_.ep == 1) return;
+  expert_parts_group_ =
+      world.subgroup(all_experts_group(shape_, place_), named_group::kExpertParts.name);
 }
 
 const Mesh::TensorCopies& Mesh::of_copies(int copies) const {

@@ -7,82 +7,10 @@
 
 #include "backends/communicator.hpp"
 
+#include "strategies/mesh_shape.hpp"
+
 // The ranks of a run as a mesh with one axis per kind of parallelism.
 namespace shardsim {
-
-/// Which axis changes fastest from one rank to the next. Tensor parallelism talks most, so its
-/// ranks are neighbours by default, as in Megatron-LM ("tp-cp-ep-dp-pp") and torchtitan. The
-/// specification's HybridShardedOptimizer counts data-parallel ranks fastest instead. Context
-/// parallelism always comes right before data parallelism, whose gradients it shares.
-enum class RankOrder : std::uint8_t { tp_dp_pp, dp_tp_pp };
-
-/// A rank's place on every axis.
-struct MeshPlace {
-  int tp = 0;
-  int cp = 0;
-  int dp_shard = 0;
-  int dp_replicate = 0;
-  int pp = 0;
-
-  friend bool operator==(const MeshPlace&, const MeshPlace&) = default;
-};
-
-/// Weights of which ranks keep copies, or shards: all but the experts' belong to every rank of a
-/// stage with the same tensor-parallel place; an expert's to those that have this expert.
-enum class WeightKind : std::uint8_t { dense, expert };
-
-/// Sizes of the axes; their product is the number of ranks, to which ep does not contribute.
-/// dp_shard is always faster than dp_replicate, pp the slowest.
-///
-/// Ranks that see different parts of the same samples (cp) keep the same weights, as those that see
-/// different samples do: weights are sharded over dp_shard x cp ranks.
-///
-/// ep groups are made of the tp x cp x dp_shard ranks of a stage and replica. They are counted with
-/// tp fastest and dp_shard slowest, ep neighbours each: Megatron-LM's folding without
-/// tensor-parallel experts. An expert's weights are sharded (or copied) over the
-/// tp x cp x dp_shard / ep ranks that have it.
-struct MeshShape {
-  int dp_shard = 1;
-  int dp_replicate = 1;
-  int tp = 1;
-  int pp = 1;
-  int cp = 1;
-  int ep = 1;
-  RankOrder order = RankOrder::tp_dp_pp;
-  /// Stages go down the pipeline ranks and up again (V placement), which takes other edges.
-  bool v_placement = false;
-  /// Numbers of neighbouring tensor-parallel ranks that have copies of parts (TensorSplit): each is
-  /// more than one and divides tp. Their gradients are summed over groups of these ranks.
-  std::vector<int> tp_copies = {};
-  /// Whether ranks that have each of the parts once form groups, too.
-  bool joins_tp_parts = false;
-
-  /// Ranks that see different samples.
-  [[nodiscard]] int data_size() const { return dp_shard * dp_replicate; }
-  [[nodiscard]] int size() const { return data_size() * cp * tp * pp; }
-  /// Ranks among which weights of a kind may be cut into shards, and which of them a place is. ep
-  /// divides tp x cp x dp_shard.
-  [[nodiscard]] int num_shards(WeightKind kind = WeightKind::dense) const;
-  [[nodiscard]] int shard_of(const MeshPlace& place, WeightKind kind = WeightKind::dense) const;
-  /// All ranks with weights of a kind, shards and their replicas, and which of them a place is.
-  [[nodiscard]] int num_owners(WeightKind kind = WeightKind::dense) const {
-    return num_shards(kind) * dp_replicate;
-  }
-  [[nodiscard]] int owner_of(const MeshPlace& place, WeightKind kind = WeightKind::dense) const {
-    return place.dp_replicate * num_shards(kind) + shard_of(place, kind);
-  }
-  /// Whether other ranks have copies of an expert than of the weights around it.
-  [[nodiscard]] bool experts_apart() const { return ep > 1; }
-  /// Place among the ranks of a stage and replica, in the order that expert-parallel groups cut.
-  [[nodiscard]] int expert_index(const MeshPlace& place) const {
-    return (place.dp_shard * cp + place.cp) * tp + place.tp;
-  }
-  /// Place in an expert-parallel group.
-  [[nodiscard]] int ep_of(const MeshPlace& place) const { return expert_index(place) % ep; }
-  /// A bijection between [0, size()) and places.
-  [[nodiscard]] MeshPlace place_of(int rank) const;
-  [[nodiscard]] int rank_of(const MeshPlace& place) const;
-};
 
 /// The ranks that keep the same weights, as the synchronization of their gradients sees them.
 struct ReplicaGroups {
@@ -109,6 +37,7 @@ class Mesh {
   [[nodiscard]] int pp() const { return place_.pp; }
   [[nodiscard]] int cp() const { return place_.cp; }
   [[nodiscard]] int ep() const { return shape_.ep_of(place_); }
+  [[nodiscard]] int expert_part() const { return shape_.expert_part_of(place_); }
   /// Position among all ranks that see different samples.
   [[nodiscard]] int data_rank() const {
     return place_.dp_replicate * shape_.dp_shard + place_.dp_shard;
@@ -135,7 +64,15 @@ class Mesh {
     return copies == 1 ? tp_group_.get() : of_copies(copies).parts.get();
   }
   [[nodiscard]] Communicator* cp_group() const { return cp_group_.get(); }
+  /// Ranks that have other experts, of which each has the same slice.
   [[nodiscard]] Communicator* ep_group() const { return ep_group_.get(); }
+  /// Ranks that have slices of the same experts.
+  [[nodiscard]] Communicator* etp_group() const { return etp_group_.get(); }
+  /// Both: ranks that have each part of a layer's experts once.
+  [[nodiscard]] Communicator* expert_parts_group() const {
+    if (shape_.etp == 1) return ep_group_.get();
+    return shape_.ep == 1 ? etp_group_.get() : expert_parts_group_.get();
+  }
   /// All pipeline stages: scalars only. Activations and gradients between stages have edges of
   /// their own.
   [[nodiscard]] Communicator* pp_group() const { return pp_group_.get(); }
@@ -175,6 +112,7 @@ class Mesh {
   };
   [[nodiscard]] const TensorCopies& of_copies(int copies) const;
   enum class Boundaries : std::uint8_t { even, odd, around };
+  void make_expert_slices(Communicator& world);
   void make_replicas(Communicator& world, WeightKind kind, Replicas& made);
   void make_edges();
   void make_edge(Boundaries which, bool forward, bool up);
@@ -187,6 +125,8 @@ class Mesh {
   std::vector<TensorCopies> tp_copies_;
   std::unique_ptr<Communicator> cp_group_;
   std::unique_ptr<Communicator> ep_group_;
+  std::unique_ptr<Communicator> etp_group_;
+  std::unique_ptr<Communicator> expert_parts_group_;  // Where both have more than one rank.
   std::unique_ptr<Communicator> pp_group_;
   std::unique_ptr<Communicator> embedding_group_;
   std::array<std::unique_ptr<Communicator>, kNumEdges> edges_;

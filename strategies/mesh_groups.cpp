@@ -69,20 +69,27 @@ RankSpan ring_group(const MeshShape& shape, const MeshPlace& place, int degree) 
   return ring_part(context_group(shape, place), place.cp, degree);
 }
 
-RankSpan expert_group(const MeshShape& shape, const MeshPlace& place) {
+RankSpan all_experts_group(const MeshShape& shape, const MeshPlace& place) {
   RankSpan group = expert_grid(shape, place, false);
-  const int index = shape.shard_of(place) * shape.tp + place.tp;
-  group.first = index / shape.ep * shape.ep;
-  group.size = shape.ep;
+  group.first = shape.expert_index(place) - shape.expert_part_of(place);
+  group.size = shape.expert_parts();
   return group;
+}
+
+RankSpan expert_group(const MeshShape& shape, const MeshPlace& place) {
+  return all_experts_group(shape, place).part(shape.etp_of(place), shape.etp, shape.ep);
+}
+
+RankSpan expert_tensor_group(const MeshShape& shape, const MeshPlace& place) {
+  return all_experts_group(shape, place).part(shape.ep_of(place) * shape.etp, 1, shape.etp);
 }
 
 RankSpan shard_group(const MeshShape& shape, const MeshPlace& place, WeightKind kind) {
   RankSpan group = expert_grid(shape, place, false);
   group.size = shape.num_shards(kind);
   if (is_apart(shape, kind)) {
-    group.first = shape.ep_of(place);
-    group.step = shape.ep;
+    group.first = shape.expert_part_of(place);
+    group.step = shape.expert_parts();
   } else {
     group.first = place.tp;
     group.step = shape.tp;

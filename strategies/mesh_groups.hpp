@@ -22,6 +22,9 @@ namespace shardsim {
 [[nodiscard]] RankSpan ulysses_group(const MeshShape& shape, const MeshPlace& place, int degree);
 [[nodiscard]] RankSpan ring_group(const MeshShape& shape, const MeshPlace& place, int degree);
 [[nodiscard]] RankSpan expert_group(const MeshShape& shape, const MeshPlace& place);
+/// The ranks with slices of the same experts, and those that have all experts together.
+[[nodiscard]] RankSpan expert_tensor_group(const MeshShape& shape, const MeshPlace& place);
+[[nodiscard]] RankSpan all_experts_group(const MeshShape& shape, const MeshPlace& place);
 
 /// ReplicaGroups: shard, replicate and all.
 [[nodiscard]] RankSpan shard_group(const MeshShape& shape, const MeshPlace& place, WeightKind kind);

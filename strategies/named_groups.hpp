@@ -25,6 +25,8 @@ struct NamedGroup {
   ROW(kCpUlysses, "cp_ulysses", "cp")                    \
   ROW(kCpRing, "cp_ring", "cp")                          \
   ROW(kEp, "ep", "ep")                                   \
+  ROW(kEtp, "etp", "ep")                                 \
+  ROW(kExpertParts, "expert_parts", "ep")                \
   ROW(kPp, "pp", "pp")                                   \
   ROW(kPpForward, "pp_forward", "pp")                    \
   ROW(kPpBackward, "pp_backward", "pp")                  \

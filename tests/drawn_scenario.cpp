@@ -65,7 +65,8 @@ void draw_experts(DrawnScenario& s, const Degrees& degrees, bool sequence_parall
   const std::int64_t experts = number_of({2, 4, 8});
   s.set("model.num_experts", experts);
   s.set("model.num_experts_per_token", number_of({1, 2}));
-  s.set("model.moe_ffn_hidden_size", degrees.tp * number_of({1, 2, 3}));
+  const std::int64_t width = degrees.tp * number_of({1, 2, 3, 4});
+  s.set("model.moe_ffn_hidden_size", width);
   s.set_word("model.moe_routing", one_of({"skewed", "uniform", "learned"}));
   if (once_in(3)) s.set("model.moe_aux_loss_coeff", "0.1");
   if (once_in(4)) s.set("model.moe_capacity_factor", one_of({"1", "0.5", "2"}));
@@ -77,7 +78,13 @@ void draw_experts(DrawnScenario& s, const Degrees& degrees, bool sequence_parall
     const bool fits = (tokens % size) == 0 && (experts % size) == 0;
     if (fits && (degrees.tp == 1 || sequence_parallel)) sizes.push_back(size);
   }
-  s.set("parallelism.ep", number_of(sizes));
+  const std::int64_t ep = number_of(sizes);
+  s.set("parallelism.ep", ep);
+  if (degrees.tp > 1 && !sequence_parallel) return;
+  for (const std::int64_t etp : {2, 4}) {
+    const bool fits = tokens % (ep * etp) == 0 && width % etp == 0;
+    if (fits && once_in(3)) return s.set("parallelism.etp", etp);
+  }
 }
 
 // --- The layout --------------------------------------------------------------------------------

@@ -289,6 +289,12 @@ std::vector<std::string> notes_of(const Scenario& scenario) {
                                 context_attention_in(&ContextAttentionRow::deepspeed).name));
   }
   if (p.ep > 1) notes.push_back(fmt::format("ep {}: give the MoE layer ep_size={}", p.ep, p.ep));
+  if (p.etp > 1) {
+    notes.push_back(
+        fmt::format("etp {}: DeepSpeed's MoE layer cuts experts by tp ({}) or not at all: "
+                    "enable_expert_tensor_parallelism",
+                    p.etp, p.tp));
+  }
   if (p.dp_replicate > 1 && p.zero_stage > 0 && p.zero_stage < 3) {
     notes.push_back(
         fmt::format("dp_replicate {}: DeepSpeed shards over all data-parallel ranks at "

@@ -269,7 +269,7 @@ Emission emit_megatron(const Scenario& scenario) {
   add_context(p, flags);
   if (scenario.model.num_experts > 0) {
     flags.flag(megatron::kExpertParallel, p.ep);
-    flags.flag("expert-tensor-parallel-size", 1);
+    flags.flag(megatron::kExpertTensor, p.etp);
     flags.flag("moe-token-dispatcher-type", "alltoall");
   }
   add_sharding(p, flags);
@@ -309,6 +309,7 @@ Emission emit_torchtitan(const Scenario& scenario) {
                 ", with equal causal work on every rank: choose a load balancer");
   }
   if (p.ep > 1) config.set(torchtitan::kExperts.theirs, p.ep);
+  if (p.etp > 1) config.set(torchtitan::kExpertTensor.theirs, p.etp);
   if (p.ep > 1 && p.ep < p.tp) config.note("torchtitan wants ep to be at least tp");
   config.end();
   config.begin("TrainingConfig");

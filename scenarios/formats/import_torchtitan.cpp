@@ -240,11 +240,9 @@ std::int64_t write_titan_layout(ForeignObject& parallelism, std::int64_t gpus, I
   const std::int64_t pp = write_degree(parallelism, torchtitan::kPipeline, import);
   const std::int64_t cp = write_degree(parallelism, torchtitan::kContext, import);
   write_degree(parallelism, torchtitan::kExperts, import);
+  write_degree(parallelism, torchtitan::kExpertTensor, import);
   const std::int64_t replicas = write_degree(parallelism, torchtitan::kReplicas, import);
   const std::int64_t shards = shards_of(parallelism, gpus, tp * pp * cp, replicas, import);
-  if (parallelism.integer("expert_tensor_parallel_degree", kForeignDegree).value_or(1) > 1) {
-    import.warn(parallelism.at("expert_tensor_parallel_degree"), "experts are not cut here");
-  }
   if (tp > 1) {
     import.derive(parallelism.at(torchtitan::kTensor.theirs, std::to_string(tp)),
                   torchtitan::kSequence.ours,

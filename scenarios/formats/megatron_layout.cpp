@@ -311,23 +311,29 @@ void import_recompute(MegatronArguments& arguments, Import& import) {
   }
 }
 
+// Megatron-LM cuts experts as it cuts all else, unless it is told otherwise.
+void import_expert_slices(MegatronArguments& arguments, std::int64_t tp, Import& import) {
+  constexpr NamePair kSlices = megatron::kExpertTensor;
+  const auto given = arguments.integer(kSlices.theirs, kForeignDegree);
+  if (!import.has(megatron::kExperts.ours)) return;
+  if (given) {
+    import.take(arguments.at(kSlices.theirs), kSlices.ours, *given);
+  } else if (tp > 1) {
+    import.derive({kSlices.theirs, "(not there)"}, kSlices.ours, tp, "Megatron-LM's default is tp");
+  }
+}
+
 }  // namespace
 
 void import_megatron_layout(MegatronArguments& arguments, std::int64_t gpus, Import& import) {
   const std::int64_t tp = import_degree(arguments, megatron::kTensor, import);
   const std::int64_t pp = import_degree(arguments, megatron::kPipeline, import);
   const std::int64_t cp = import_degree(arguments, megatron::kContext, import);
-  const std::int64_t ep = import_degree(arguments, megatron::kExpertParallel, import);
+  import_degree(arguments, megatron::kExpertParallel, import);
   const std::int64_t data = data_parallel_of(arguments, gpus, tp * pp * cp);
   if (cp > 1) import_context(arguments, import);
   if (tp > 1) take_truth(megatron::kSequence, arguments.truth(megatron::kSequence.theirs), import);
-  const std::int64_t expert_tp =
-      arguments.integer("expert_tensor_parallel_size", kForeignDegree).value_or(tp);
-  if (import.has(megatron::kExperts.ours) && tp > 1 && expert_tp > 1) {
-    import.warn(
-        {"expert_tensor_parallel_size", std::to_string(expert_tp)},
-        fmt::format("experts are not cut here: their weights lie whole on ep {} ranks", ep));
-  }
+  import_expert_slices(arguments, tp, import);
   import_megatron_pipeline(arguments, pp, import);
   import_sharding(arguments, data, import);
   import_overlap(arguments, data, import);

@@ -9,6 +9,7 @@ inline constexpr NamePair kTensor = {"tensor_parallel_degree", "parallelism.tp"}
 inline constexpr NamePair kPipeline = {"pipeline_parallel_degree", "parallelism.pp"};
 inline constexpr NamePair kContext = {"context_parallel_degree", "parallelism.cp"};
 inline constexpr NamePair kExperts = {"expert_parallel_degree", "parallelism.ep"};
+inline constexpr NamePair kExpertTensor = {"expert_tensor_parallel_degree", "parallelism.etp"};
 inline constexpr NamePair kReplicas = {"data_parallel_replicate_degree",
                                        "parallelism.dp_replicate"};
 inline constexpr NamePair kShards = {"data_parallel_shard_degree", "parallelism.dp_shard"};

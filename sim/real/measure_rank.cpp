@@ -111,8 +111,9 @@ std::string replica_group_of(const ParallelPlan& plan, const MeshPlace& place) {
                                  sharded ? mesh.shard_of(place) : 0, place.tp);
   if (options.sync.local.acts()) name += fmt::format(", replica {}", place.dp_replicate);
   if (mesh.experts_apart()) {
-    name += fmt::format(", expert shard {}, ep {}",
-                        sharded ? mesh.shard_of(place, WeightKind::expert) : 0, mesh.ep_of(place));
+    name += fmt::format(", expert shard {}, expert part {}",
+                        sharded ? mesh.shard_of(place, WeightKind::expert) : 0,
+                        mesh.expert_part_of(place));
   }
   return name;
 }

@@ -69,6 +69,7 @@ class ExpertTokens {
   [[nodiscard]] std::optional<std::string> find_mismatch(const DecisionLog& log) const;
 
  private:
+  [[nodiscard]] std::optional<std::string> find_slice_mismatch(const DecisionLog& log) const;
   [[nodiscard]] bool exchanges() const;
   [[nodiscard]] std::int64_t slots() const;  // Slots for each rank's tokens.
 

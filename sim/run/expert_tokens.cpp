@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "strategies/mesh_groups.hpp"
 #include "strategies/model/expert_layer.hpp"
 #include "strategies/model/layer_options.hpp"
 #include "strategies/pipeline/schedule_row.hpp"
@@ -36,7 +37,7 @@ bool ExpertTokens::are_decided(const Experiment& experiment) {
 }
 
 bool ExpertTokens::exchanges() const {
-  return scenario_.parallelism.ep > 1 && scenario_.model.moe_capacity_factor <= 0.0;
+  return options_.mesh.experts_apart() && scenario_.model.moe_capacity_factor <= 0.0;
 }
 
 std::int64_t ExpertTokens::slots() const {
@@ -76,7 +77,8 @@ std::size_t ExpertTokens::num_decisions(int rank) const {
 }
 
 std::size_t ExpertTokens::num_numbers() const {
-  return static_cast<std::size_t>(scenario_.model.num_experts * (exchanges() ? 2 : 1));
+  const std::int64_t slices = options_.mesh.etp > 1 ? options_.mesh.etp : 0;
+  return static_cast<std::size_t>(scenario_.model.num_experts * (exchanges() ? 2 + slices : 1));
 }
 
 std::optional<std::string> ExpertTokens::find_fault(
@@ -99,11 +101,12 @@ std::optional<std::string> ExpertTokens::find_fault(
 std::optional<std::string> ExpertTokens::find_mismatch(const DecisionLog& log) const {
   if (!exchanges()) return std::nullopt;
   const MeshShape& mesh = options_.mesh;
-  std::map<std::tuple<int, int, int>, std::vector<int>> groups;  // Members in order.
+  std::map<std::tuple<int, int, int, int>, std::vector<int>> groups;  // Members in order.
   for (int rank = 0; rank < log.num_ranks(); ++rank) {
     const MeshPlace place = mesh.place_of(rank);
     std::vector<int>& members =
-        groups[{place.pp, place.dp_replicate, mesh.shard_of(place, WeightKind::expert)}];
+        groups[{place.pp, place.dp_replicate, mesh.shard_of(place, WeightKind::expert),
+                mesh.etp_of(place)}];
     members.resize(static_cast<std::size_t>(mesh.ep));
     members[static_cast<std::size_t>(mesh.ep_of(place))] = rank;
   }
@@ -122,6 +125,28 @@ std::optional<std::string> ExpertTokens::find_mismatch(const DecisionLog& log) c
             "decision {} of rank {} is to get {} tokens from rank {}, which sends {}", i / experts,
             members[to], got, members[from], sent);
       }
+    }
+  }
+  return mesh.etp > 1 ? find_slice_mismatch(log) : std::nullopt;
+}
+
+// Ranks with slices of the same experts gather what each of them gets.
+std::optional<std::string> ExpertTokens::find_slice_mismatch(const DecisionLog& log) const {
+  const MeshShape& mesh = options_.mesh;
+  const auto experts = static_cast<std::size_t>(scenario_.model.num_experts);
+  for (int rank = 0; rank < log.num_ranks(); ++rank) {
+    const DecisionLog::Numbers& here = log.numbers_of(rank, kExpertTokens);
+    const RankSpan slices = expert_tensor_group(mesh, mesh.place_of(rank));
+    for (std::size_t i = 0; i < here.size() * experts * static_cast<std::size_t>(mesh.etp); ++i) {
+      const std::size_t decision = i / experts / static_cast<std::size_t>(mesh.etp);
+      const int from = slices.rank(static_cast<int>(i / experts) % mesh.etp);
+      const std::size_t number = i % (experts * static_cast<std::size_t>(mesh.etp));
+      const std::int64_t got = here[decision][2 * experts + number];
+      const std::int64_t sent =
+          log.numbers_of(from, kExpertTokens)[decision][experts + number % experts];
+      if (got == sent) continue;
+      return fmt::format("decision {} of rank {} is to gather {} tokens from rank {}, which has {}",
+                         decision, rank, got, from, sent);
     }
   }
   return std::nullopt;

@@ -76,15 +76,15 @@ class Classes {
   }
 
  private:
-  // The place in an expert-parallel group, and the group's among the shares of a sequence, as far
-  // as tokens that a rank sends and gets depend on them.
+  // The place among the ranks with a layer's experts, and that group's among the shares of a
+  // sequence, as far as tokens that a rank sends and gets depend on them.
   [[nodiscard]] std::pair<int, int> routing_of(const MeshPlace& place) const {
     if (moe_.num_experts == 0) return {};
     const Scenario& scenario = experiment_.scenario();
     const int shares = mesh_.cp * (scenario.parallelism.sequence_parallel ? mesh_.tp : 1);
     const std::int64_t rows = scenario.training.micro_batch_size * scenario.model.seq_len / shares;
     if (!moe_.declares_routing() && is_even(moe_, rows)) return {};
-    const int member = mesh_.ep_of(place);
+    const int member = mesh_.expert_part_of(place);
     // Declared routing is the same for every sample.
     const int group = mesh_.expert_index(place) - member;
     return {member, moe_.declares_routing() ? group % (mesh_.cp * mesh_.tp) : group};

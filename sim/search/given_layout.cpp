@@ -112,6 +112,10 @@ Candidate candidate_of(const ParallelismSpec& p, const TrainingSpec& t) {
     throw UsageError("E1340", "a schedule from a file cannot be ranked among those of a search",
                      "name one of its schedules instead");
   }
+  if (p.etp > 1) {
+    throw UsageError("E1340", fmt::format("a layout with etp {} cannot be ranked", p.etp),
+                     "a search does not cut experts: give one with etp 1");
+  }
   return {.tp = p.tp,
           .pp = p.pp,
           .cp = p.cp,

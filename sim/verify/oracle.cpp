@@ -262,7 +262,8 @@ void Oracle::keep_replicas(std::int64_t step, const Holder& holder, int phase, c
   if (place.pp == 0 || holder.has_last_stage) {
     keep({kDense, -1, holder.shard, 1, place.tp}, shown.tied);
   }
-  keep({WeightKind::expert, place.pp, holder.expert_shard, 1, holder.part.ep}, shown.experts);
+  keep({WeightKind::expert, place.pp, holder.expert_shard, 1, holder.part.expert_part},
+       shown.experts);
 }
 
 void Oracle::finish() {

@@ -54,7 +54,7 @@ void OuterUpdate::apply(const Part& part, const CallOptions& options) {
 OwnedState::OwnedState(const SyncPlan& plan, Runtime& runtime, const Mesh& mesh, int num_owners)
     : plan_(plan),
       runtime_(runtime),
-      parts_of_rank_{.tensor = mesh.tp(), .expert = mesh.ep()},
+      parts_of_rank_{.tensor = mesh.tp(), .expert = mesh.expert_part()},
       owner_(num_owners > 1 ? mesh.replicas(plan.kind).shard_rank : 0),
       num_owners_(num_owners),
       matrices_(

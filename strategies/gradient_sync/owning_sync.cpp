@@ -37,11 +37,11 @@ void OwningSync::initialize() {
 }
 
 // Reduces a scalar over one axis of ranks that own different gradients after the other: the shards,
-// the tensor-parallel ranks (of experts: expert-parallel ranks) and the stages. Posts one scalar on
-// each axis of more than one rank.
+// the tensor-parallel ranks (of experts: those with other parts of them) and the stages. Posts one
+// scalar on each axis of more than one rank.
 double OwningSync::over_owners(double value, ReduceOp op, DType dtype, const char* label) {
   Communicator* const parts =
-      plan_.kind == WeightKind::expert ? mesh_.ep_group() : mesh_.tp_group();
+      plan_.kind == WeightKind::expert ? mesh_.expert_parts_group() : mesh_.tp_group();
   Communicator* const axes[] = {sharded_ ? mesh_.replicas(plan_.kind).shard : nullptr, parts,
                                 mesh_.pp_group()};
   Tensor scalar;

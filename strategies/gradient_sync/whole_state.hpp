@@ -10,9 +10,9 @@ struct ModelPart {
   const Model* model = nullptr;      ///< The rank's model: all, its parts, its stage.
   std::span<const int> whole_index;  ///< By parameter of `model`; empty: the same numbers.
   MeshPlace place;
-  int ep = 0;  ///< Place in an expert-parallel group.
+  int expert_part = 0;  ///< MeshShape::expert_part_of().
 
-  [[nodiscard]] PartIndex index() const { return {.tensor = place.tp, .expert = ep}; }
+  [[nodiscard]] PartIndex index() const { return {.tensor = place.tp, .expert = expert_part}; }
   /// The number in the whole model of a parameter of `model`.
   [[nodiscard]] int whole_number(int parameter) const {
     return whole_index.empty() ? parameter : whole_index[to_size(parameter)];

@@ -94,29 +94,44 @@ std::shared_ptr<const ExpertCounts> ExpertCountsPlanner::counts(int layer, const
                                                                 std::int64_t rows) const {
   const std::int64_t shares = std::int64_t{group.context_parts} * group.token_shards;
   // If nothing is declared, the remainder starts at different experts by layer and group.
-  const GroupKey key = routing_
-                           ? GroupKey{layer, group.rank, group.first % shares, rows}
-                           : GroupKey{static_cast<int>(first_favoured(layer, group.first, rows)),
-                                      group.rank, 0, rows};
+  const int place = group.rank * group.slices + group.slice;
+  const GroupKey key =
+      routing_
+          ? GroupKey{layer, place, group.first % shares, rows}
+          : GroupKey{static_cast<int>(first_favoured(layer, group.first, rows)), place, 0, rows};
   std::shared_ptr<const ExpertCounts>& known = groups_[key];
   if (known != nullptr) return known;
   auto made = std::make_shared<ExpertCounts>();
   made->sent = slots_of_member(layer, group, group.rank, rows);
+  made->received = received_by(layer, group, rows);
+  ExpertGroup slice = group;
+  for (slice.slice = 0; group.slices > 1 && slice.slice < group.slices; ++slice.slice) {
+    const Slots of_slice = received_by(layer, slice, rows);
+    made->gathered.insert(made->gathered.end(), of_slice.begin(), of_slice.end());
+  }
+  known = std::move(made);
+  return known;
+}
+
+ExpertCountsPlanner::Slots ExpertCountsPlanner::received_by(int layer, const ExpertGroup& group,
+                                                            std::int64_t rows) const {
+  Slots received;
   const std::int64_t here = options_.num_experts / group.size;
   for (int member = 0; member < group.size; ++member) {
     const Slots slots = slots_of_member(layer, group, member, rows);
     const auto begin = slots.begin() + group.rank * here;
-    made->received.insert(made->received.end(), begin, begin + here);
+    received.insert(received.end(), begin, begin + here);
   }
-  known = std::move(made);
-  return known;
+  return received;
 }
 
 std::shared_ptr<const ExpertCounts> ExpertCountsPlanner::equal(std::int64_t rows) const {
   std::shared_ptr<const ExpertCounts>& known = equal_[rows];
   if (known == nullptr) {
     const Slots slots(static_cast<std::size_t>(options_.num_experts), rows);
-    known = std::make_shared<ExpertCounts>(ExpertCounts{slots, slots});
+    const auto slices = static_cast<std::size_t>(options_.expert_tensor_parallel);
+    const Slots gathered(slices > 1 ? slots.size() * slices : 0, rows);
+    known = std::make_shared<ExpertCounts>(ExpertCounts{slots, slots, gathered});
   }
   return known;
 }
@@ -133,7 +148,7 @@ std::int64_t ExpertCountsPlanner::first_favoured(int layer, std::int64_t number,
 ExpertCountsPlanner::Slots ExpertCountsPlanner::slots_of_member(int layer, const ExpertGroup& group,
                                                                 int member,
                                                                 std::int64_t rows) const {
-  const std::int64_t number = group.first + member;
+  const std::int64_t number = group.first + std::int64_t{member} * group.slices + group.slice;
   if (!routing_) {
     const std::int64_t slots_in_all = rows * options_.experts_per_token;
     Slots slots(static_cast<std::size_t>(options_.num_experts),

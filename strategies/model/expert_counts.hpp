@@ -69,15 +69,25 @@ class DeclaredRouting {
 struct ExpertCounts {
   std::vector<std::int64_t> sent;      ///< To each of the layer's experts, E.
   std::vector<std::int64_t> received;  ///< From each member, for each of this rank's experts: E.
+  /// Where ranks have slices of the same experts: what each of them received, in their order.
+  std::vector<std::int64_t> gathered;
+
+  /// Rows that a rank's experts read: by rank that they came from, and its experts here.
+  [[nodiscard]] const std::vector<std::int64_t>& read() const {
+    return gathered.empty() ? received : gathered;
+  }
 };
 
-/// An expert-parallel group as one of its members sees it. Members are neighbours among the ranks
-/// of a stage and replica, counted with token shards (tensor-parallel ranks) fastest, then shares
-/// of the sequence (context parallelism).
+/// An expert-parallel group as one of its members sees it. Members are `slices` apart among the
+/// ranks of a stage and replica, counted with token shards (tensor-parallel ranks) fastest, then
+/// shares of the sequence (context parallelism); groups with other slices of the same experts lie
+/// between.
 struct ExpertGroup {
   int size = 1;
   int rank = 0;
-  std::int64_t first = 0;  ///< Number of member 0 among those ranks.
+  int slices = 1;          ///< Ranks with slices of this rank's experts.
+  int slice = 0;           ///< Which of them this rank has.
+  std::int64_t first = 0;  ///< Number of member 0 with slice 0 among those ranks.
   int context_parts = 1;
   int token_shards = 1;  ///< 1: a rank has all tokens of its share.
 };
@@ -104,8 +114,8 @@ class ExpertCountsPlanner {
   using Slots = std::vector<std::int64_t>;
   // By list of popularity, share of the sequence, token shard and rows.
   using ShareKey = std::tuple<std::size_t, int, int, std::int64_t>;
-  // By layer, member, first member's place in the order of shares, and rows; of learned routing, by
-  // first_favoured(), member, 0 and rows.
+  // By layer, member and slice, first member's place in the order of shares, and rows; of learned
+  // routing, by first_favoured(), member and slice, 0 and rows.
   using GroupKey = std::tuple<int, int, std::int64_t, std::int64_t>;
 
   /// Slots of a member's tokens by expert, before a layer moves them on.
@@ -117,6 +127,7 @@ class ExpertCountsPlanner {
                                             std::int64_t rows) const;
   [[nodiscard]] Slots slots_of_member(int layer, const ExpertGroup& group, int member,
                                       std::int64_t rows) const;
+  [[nodiscard]] Slots received_by(int layer, const ExpertGroup& group, std::int64_t rows) const;
 
   MoeOptions options_;
   std::int64_t seq_len_;

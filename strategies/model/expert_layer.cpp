@@ -19,6 +19,31 @@ bool is_shared(const Pass& pass) {
   return pass.parallel.expert != nullptr && pass.parallel.expert->size() > 1;
 }
 
+bool is_sliced(const Pass& pass) {
+  return pass.parallel.expert != nullptr && pass.parallel.expert->slices() > 1;
+}
+
+// Rows that have arrived, of all slices' ranks and expert by expert.
+Tensor rows_to_read(const Pass& pass, Tensor arrived, const ExpertCounts& counts, bool are_equal,
+                    const char* label) {
+  if (!is_shared(pass) && !is_sliced(pass)) return arrived;
+  const ExpertParallel& own = *pass.parallel.expert;
+  if (is_sliced(pass)) {
+    arrived = pass.parallel.expert->gather_slices(pass.runtime, arrived, counts, are_equal, label);
+  }
+  return regroup_rows(pass.runtime, arrived, counts.read(), own.size() * own.slices(), true);
+}
+
+// Results for this rank's rows, as they arrived.
+Tensor rows_to_return(const Pass& pass, Tensor made, const ExpertCounts& counts, bool are_equal,
+                      const char* label) {
+  if (!is_shared(pass) && !is_sliced(pass)) return made;
+  const ExpertParallel& own = *pass.parallel.expert;
+  made = regroup_rows(pass.runtime, made, counts.read(), own.size() * own.slices(), false);
+  if (!is_sliced(pass)) return made;
+  return pass.parallel.expert->reduce_slices(pass.runtime, made, counts, are_equal, label);
+}
+
 ExpertGroup group_of(const Pass& pass) {
   return pass.parallel.expert == nullptr ? ExpertGroup{} : pass.parallel.expert->group();
 }
@@ -61,18 +86,19 @@ ExpertLayer::ExpertLayer(const ModelOptions& options)
 }
 
 void ExpertLayer::add_experts(ParameterTable& table, const std::string& name) const {
+  ParameterTable::ExpertCut cut = {moe_.expert_parallel, moe_.expert_tensor_parallel};
   const auto add = [&](const std::string& matrix, std::int64_t outputs, std::int64_t inputs) {
     const std::int64_t experts = moe_.num_experts;
     table.add_experts(name + matrix, {experts, outputs, inputs}, {Init::Kind::bell, kInitScale},
-                      moe_.expert_parallel);
+                      cut);
     if (!moe_.has_expert_bias) return;
-    table.add_experts(name + matrix + ".bias", {experts, outputs}, {Init::Kind::zeros, 0.0},
-                      moe_.expert_parallel);
+    table.add_experts(name + matrix + ".bias", {experts, outputs}, {Init::Kind::zeros, 0.0}, cut);
   };
   const std::int64_t f = moe_.ffn_hidden_size;
   const std::int64_t width = moe_.row_size(hidden_size_);
   if (activation_.is_gated()) add(".gate", f, width);
   add(".up", f, width);
+  cut.slice_axis = 2;
   add(".down", width, f);
 }
 
@@ -138,10 +164,8 @@ Tensor ExpertLayer::finish(const Pass& pass, const Places& places, Dispatched di
                            const Shape& shape, std::span<Tensor> kept) const {
   Runtime& runtime = pass.runtime;
   const ExpertCounts& counts = *dispatched.counts;
-  kept[input] = dispatched.rows.take();
-  if (is_shared(pass)) {
-    kept[input] = regroup_rows(runtime, kept[input], counts.received, group_of(pass).size, true);
-  }
+  kept[input] =
+      rows_to_read(pass, dispatched.rows.take(), counts, moe_.drops_tokens(), "expert tokens");
   const auto apply = [&](int k, const Tensor& x) {
     return apply_expert(pass, places.experts + place_of(k), x, kept[sizes]);
   };
@@ -150,8 +174,8 @@ Tensor ExpertLayer::finish(const Pass& pass, const Places& places, Dispatched di
   kept[activated] = activation_forward(runtime, activation_, kept[gate], kept[up]);
   Tensor made = apply(w_down, kept[activated]);
   if (drops_activation_) kept[activated] = {};
+  made = rows_to_return(pass, std::move(made), counts, moe_.drops_tokens(), "expert outputs");
   if (is_shared(pass)) {
-    made = regroup_rows(runtime, made, counts.received, group_of(pass).size, false);
     made = pass.parallel.expert->combine(runtime, std::move(made), counts, "expert outputs").take();
   }
   const Shape combined = with_last(shape, moe_.row_size(hidden_size_));
@@ -196,11 +220,17 @@ Tensor ExpertLayer::backward(const Pass& pass, const Places& places, const Tenso
     d = pass.parallel.expert
             ->dispatch(runtime, std::exchange(d, Tensor()), *counts, "expert output gradients")
             .take();
-    d = regroup_rows(runtime, d, counts->received, group_of(pass).size, true);
+  }
+  if (counts != nullptr) {
+    d = rows_to_read(pass, std::exchange(d, Tensor()), *counts, moe_.drops_tokens(),
+                     "expert output gradients");
   }
   d = backward_experts(pass, places, std::exchange(d, Tensor()), kept);
+  if (counts != nullptr) {
+    d = rows_to_return(pass, std::exchange(d, Tensor()), *counts, moe_.drops_tokens(),
+                       "expert token gradients");
+  }
   if (is_shared(pass)) {
-    d = regroup_rows(runtime, d, counts->received, group_of(pass).size, false);
     d = pass.parallel.expert
             ->combine(runtime, std::exchange(d, Tensor()), *counts, "expert token gradients")
             .take();
@@ -250,11 +280,17 @@ Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Ten
 ExpertLayer::Counts ExpertLayer::count_tokens(const Pass& pass, const Tensor& of) const {
   const std::int64_t rows = num_rows(of);
   Counts planned = planner_.counts(layer_of(pass), group_of(pass), rows);
-  const bool exchanges = is_shared(pass) && !moe_.drops_tokens();
+  const bool exchanges = (is_shared(pass) || is_sliced(pass)) && !moe_.drops_tokens();
   const Tensor sent = count_chosen(pass.runtime, of, 1, moe_.num_experts, DType::int32);
   Tensor received;
-  if (exchanges) received = pass.parallel.expert->exchange_counts(pass.runtime, sent);
-  if (!planner_.declares()) return decide_tokens(pass, sent, received, planned);
+  if (exchanges) {
+    received = is_shared(pass) ? pass.parallel.expert->exchange_counts(pass.runtime, sent) : sent;
+  }
+  Tensor gathered;
+  if (exchanges && is_sliced(pass)) {
+    gathered = pass.parallel.expert->gather_counts(pass.runtime, received);
+  }
+  if (!planner_.declares()) return decide_tokens(pass, {sent, received, gathered}, planned);
   pass.runtime.off_the_clock([&] {
     for (std::int64_t i = 0; i < moe_.num_experts; ++i) {
       const auto expert = to_size(i);
@@ -270,12 +306,11 @@ ExpertLayer::Counts ExpertLayer::count_tokens(const Pass& pass, const Tensor& of
   return planned;
 }
 
-ExpertLayer::Counts ExpertLayer::decide_tokens(const Pass& pass, const Tensor& sent,
-                                               const Tensor& received,
+ExpertLayer::Counts ExpertLayer::decide_tokens(const Pass& pass, const Counted& counted,
                                                const Counts& planned) const {
   const auto actual = [&] {
     std::vector<std::int64_t> numbers;
-    for (const Tensor& counts : {sent, received}) {
+    for (const Tensor& counts : {counted.sent, counted.received, counted.gathered}) {
       for (std::int64_t i = 0; counts.defined() && i < counts.numel(); ++i) {
         numbers.push_back(static_cast<std::int64_t>(counts.get(i)));
       }
@@ -286,9 +321,12 @@ ExpertLayer::Counts ExpertLayer::decide_tokens(const Pass& pass, const Tensor& s
       pass.runtime.decide_numbers(kExpertTokens, actual);
   if (!decided) return planned;
   auto counts = std::make_shared<ExpertCounts>();
-  const auto middle = decided->begin() + static_cast<std::ptrdiff_t>(moe_.num_experts);
-  counts->sent.assign(decided->begin(), middle);
-  counts->received.assign(middle, decided->end());
+  const auto experts = static_cast<std::ptrdiff_t>(moe_.num_experts);
+  const auto of_received = decided->begin() + experts;
+  counts->sent.assign(decided->begin(), of_received);
+  const auto of_gathered = of_received == decided->end() ? of_received : of_received + experts;
+  counts->received.assign(of_received, of_gathered);
+  counts->gathered.assign(of_gathered, decided->end());
   return counts;
 }
 
@@ -326,7 +364,8 @@ Tensor ExpertLayer::sizes_of(const Pass& pass, const ExpertCounts& counts) const
   const std::int64_t here = moe_.num_experts / group.size;
   Tensor sizes = new_activation(pass.runtime, Shape{here}, DType::int32);
   pass.runtime.off_the_clock([&] {
-    const std::vector<std::int64_t>& rows = group.size > 1 ? counts.received : counts.sent;
+    const bool is_alone = group.size * group.slices == 1;
+    const std::vector<std::int64_t>& rows = is_alone ? counts.sent : counts.read();
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::int64_t expert = static_cast<std::int64_t>(i) % here;
       sizes.set(expert, sizes.get(expert) + static_cast<double>(rows[i]));

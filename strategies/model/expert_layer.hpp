@@ -22,7 +22,8 @@ namespace shardsim {
 
 /// The question that a layer asks Runtime::decide once in every forward, unless its routing is
 /// declared: how many of the rank's tokens go to each expert; where nothing is dropped and ranks
-/// share experts, also how many it gets, from each member for each of its own experts.
+/// share experts, also how many it gets, from each member for each of its own experts, and with
+/// slices of experts how many each of their ranks gets.
 inline constexpr const char* kExpertTokens = "expert tokens";
 
 /// Names under which a run's tokens are tallied (Runtime::tally), in each backward.
@@ -99,7 +100,13 @@ class ExpertLayer {
                                             const Tensor& x, std::span<Tensor> kept) const;
   using Counts = std::shared_ptr<const ExpertCounts>;
   [[nodiscard]] Counts count_tokens(const Pass& pass, const Tensor& chosen) const;
-  [[nodiscard]] Counts decide_tokens(const Pass& pass, const Tensor& sent, const Tensor& received,
+  // int32: [E] by expert, [E] by member and expert, [slices, E]; undefined where nobody else acts.
+  struct Counted {
+    Tensor sent;
+    Tensor received;
+    Tensor gathered;
+  };
+  [[nodiscard]] Counts decide_tokens(const Pass& pass, const Counted& counted,
                                      const Counts& planned) const;
   [[nodiscard]] Tensor order_rows(const Pass& pass, const Tensor& chosen) const;
   [[nodiscard]] Tensor sizes_of(const Pass& pass, const ExpertCounts& counts) const;

@@ -38,6 +38,28 @@ struct CutShape {
   std::int64_t part_axis = 0;
 };
 
+// A part that is a slice of a part along the first axis: [outer, axis, inner] around the axis of
+// the slice, where `outer` begins with the first axis.
+void for_each_sliced_run(const ParameterSpec& spec, int part, std::int64_t first,
+                         std::int64_t count, const std::function<void(const WholeRun&)>& visit) {
+  const TensorSplit& split = spec.split;
+  std::int64_t inner = 1;
+  for (int axis = split.slice_axis + 1; axis < split.whole.rank(); ++axis) {
+    inner *= split.whole[axis];
+  }
+  const std::int64_t row = split.whole[split.slice_axis] * inner;
+  const std::int64_t own_row = row / split.slices;
+  const std::int64_t before = part / split.slices * (spec.shape.numel() / own_row);
+  const std::int64_t slice = part % split.slices;
+  const std::int64_t end = first + count;
+  for (std::int64_t element = first; element < end;) {
+    const std::int64_t at = element % own_row;
+    const std::int64_t here = std::min(own_row - at, end - element);
+    visit({(before + element / own_row) * row + slice * own_row + at, element - first, here});
+    element += here;
+  }
+}
+
 // Index along the axis of the whole at which element `local` of the part's axis lies, and how many
 // elements from there on are consecutive in both; `whole` is -1 for elements that fill up.
 struct AxisRun {
@@ -66,6 +88,7 @@ AxisRun find_on_axis(const TensorSplit& split, int part, std::int64_t local) {
 void for_each_whole_run(const ParameterSpec& spec, int part, std::int64_t first, std::int64_t count,
                         const std::function<void(const WholeRun&)>& visit) {
   if (!spec.is_split()) return visit({first, 0, count});
+  if (spec.split.is_sliced()) return for_each_sliced_run(spec, part, first, count, visit);
   const CutShape cut(spec);
   const std::int64_t end = first + count;
   for (std::int64_t element = first; element < end;) {
@@ -84,6 +107,7 @@ void for_each_whole_run(const ParameterSpec& spec, int part, std::int64_t first,
 
 std::vector<ElementRange> filling(const ParameterSpec& spec, int part) {
   const TensorSplit& split = spec.split;
+  if (split.is_sliced()) return {};
   const auto divides = [&](std::int64_t section) { return section % split.parts == 0; };
   if (std::all_of(split.sections.begin(), split.sections.end(), divides)) return {};
   // The gaps between its runs.

@@ -48,6 +48,13 @@ struct TensorSplit {
   std::vector<std::int64_t> sections;  ///< Sizes along `axis` in the whole; they add up to it.
   SplitRanks over = SplitRanks::tensor;
   int copies = 1;  ///< Neighbouring ranks with the same part.
+  /// Experts alone: each part along `axis`, which is the first, is cut once more along this axis,
+  /// into so many slices, which are parts of their own and follow each other. REQUIRES: both
+  /// numbers divide their axes.
+  int slice_axis = -1;
+  int slices = 1;
+
+  [[nodiscard]] bool is_sliced() const { return slices > 1; }
 };
 
 struct ParameterSpec {

@@ -70,13 +70,31 @@ class ParameterTable {
     specs_.back().split.copies = parts / static_cast<int>(groups);
     return index;
   }
-  /// Matrices [experts, n, k], one per expert, or biases [experts, n], of which each of `parts`
-  /// ranks has some experts'. In one part they are dense weights.
-  int add_experts(std::string name, const Shape& whole, const Init& init, int parts) {
-    const int index = add_split(std::move(name), whole, init, 0, parts);
-    specs_.back().expert = true;
-    if (whole.rank() == 2) specs_.back().matrix_rows = {};
-    specs_.back().split.over = SplitRanks::expert;
+  /// How experts are cut: into `parts` groups of experts, of which each has `slices` along an axis.
+  struct ExpertCut {
+    int parts = 1;
+    int slices = 1;
+    int slice_axis = 1;
+  };
+  /// Matrices [experts, n, k], one per expert, or biases [experts, n]. In one part they are dense
+  /// weights.
+  int add_experts(std::string name, const Shape& whole, const Init& init, const ExpertCut& cut) {
+    const int index = add_split(std::move(name), whole, init, 0, cut.parts);
+    ParameterSpec& spec = specs_.back();
+    spec.expert = true;
+    if (cut.slices > 1) {
+      spec.shape = with_axis(spec.shape, cut.slice_axis, whole[cut.slice_axis] / cut.slices);
+      spec.split = {.axis = 0,
+                    .parts = cut.parts,
+                    .whole = whole,
+                    .sections = {whole[0]},
+                    .slice_axis = cut.slice_axis,
+                    .slices = cut.slices};
+      spec.sum_over_tp = false;
+      spec.matrix_rows = rows_of_matrices(spec.shape);
+    }
+    if (whole.rank() == 2) spec.matrix_rows = {};
+    spec.split.over = SplitRanks::expert;
     return index;
   }
   /// Muon leaves this parameter to the rule for vectors and tables, although it is a matrix.
@@ -86,9 +104,10 @@ class ParameterTable {
 
  private:
   static Shape with_axis(const Shape& shape, int axis, std::int64_t size) {
+    const auto size_of = [&](int i) { return i == axis ? size : shape[i]; };
     if (shape.rank() == 1) return {size};
-    if (shape.rank() == 3) return {size, shape[1], shape[2]};  // Experts.
-    return axis == 0 ? Shape{size, shape[1]} : Shape{shape[0], size};
+    if (shape.rank() == 3) return {size_of(0), size_of(1), size_of(2)};  // Experts.
+    return {size_of(0), size_of(1)};
   }
 
   static std::vector<std::int64_t> rows_of_matrices(const Shape& shape) {

@@ -187,6 +187,13 @@ void validate(const MoeOptions& options, std::int64_t layers_with_experts) {
       options.experts_per_token >= 1 && options.experts_per_token <= options.num_experts,
       "experts_per_token", text(options.experts_per_token),
       "let a token pass 1 to " + text(options.num_experts) + " experts");
+  const int slices = options.expert_tensor_parallel;
+  require_of_experts(slices >= 1, "expert_tensor_parallel", text(slices), "use 1 for none");
+  require_of_experts(options.ffn_hidden_size % slices == 0, "ffn_hidden_size",
+                     text(options.ffn_hidden_size),
+                     "choose etp (" + text(slices) + ") so that it divides an expert's elements");
+  require_of_experts(slices == 1 || !options.has_expert_bias, "has_expert_bias", "true",
+                     "each slice would add the output's bias: set etp to 1");
   require_of_experts(options.ffn_hidden_size >= 1, "ffn_hidden_size", text(options.ffn_hidden_size),
                      "give 1 or more");
   require_of_experts(options.latent_size >= 0, "latent_size", text(options.latent_size),

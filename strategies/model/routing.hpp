@@ -76,6 +76,9 @@ struct MoeOptions {
   ExpertWeights popularity;  ///< For routings that read it.
   /// Ranks that share the experts of a layer. The model is then that of one of them.
   int expert_parallel = 1;
+  /// Ranks that have a slice of f elements each of the same experts: of gate and up as rows, of
+  /// down as columns. The model is that of one of them, too.
+  int expert_tensor_parallel = 1;
 
   [[nodiscard]] bool declares_routing() const { return !routing_row(routing).is_learned(); }
   [[nodiscard]] bool has_latent() const { return latent_size > 0; }

@@ -23,6 +23,36 @@ std::vector<std::int64_t> splits_of(const std::vector<std::int64_t>& counts, int
   return splits;
 }
 
+// How many rows of all slices' are each rank's.
+struct SliceRows {
+  std::vector<std::int64_t> ends;
+  std::int64_t total = 0;
+  [[nodiscard]] std::int64_t first(int slice) const {
+    return slice == 0 ? 0 : ends[to_size(slice - 1)];
+  }
+  [[nodiscard]] std::int64_t count(int slice) const { return ends[to_size(slice)] - first(slice); }
+  [[nodiscard]] Tensor part(const Tensor& all, int slice) const {
+    const std::int64_t row = last_dim(all);
+    return all.view(first(slice) * row, {count(slice), row});
+  }
+};
+
+SliceRows slice_rows(const ExpertCounts& counts, int slices) {
+  SliceRows rows;
+  const std::size_t each = counts.gathered.size() / to_size(slices);
+  for (std::size_t i = 0; i < counts.gathered.size(); ++i) {
+    rows.total += counts.gathered[i];
+    if ((i + 1) % each == 0) rows.ends.push_back(rows.total);
+  }
+  return rows;
+}
+
+void copy_elements(Runtime& runtime, const char* name, const Tensor& from, const Tensor& to) {
+  runtime.compute(memory_op(name, to.dtype(), 2 * to.num_bytes()), [&] {
+    for (std::int64_t i = 0; i < to.numel(); ++i) to.set(i, from.get(i));
+  });
+}
+
 }  // namespace
 
 ExpertParallel::ExpertParallel(Mesh& mesh, bool token_shards)
@@ -31,9 +61,9 @@ ExpertParallel::ExpertParallel(Mesh& mesh, bool token_shards)
   const MeshPlace& place = mesh.place();
   group_.size = shape.ep;
   group_.rank = mesh.ep();
-  const std::int64_t number =
-      (std::int64_t{place.dp_shard} * shape.cp + place.cp) * shape.tp + place.tp;
-  group_.first = number - group_.rank;
+  group_.slices = shape.etp;
+  group_.slice = shape.etp_of(place);
+  group_.first = shape.expert_index(place) - shape.expert_part_of(place);
   group_.context_parts = shape.cp;
   group_.token_shards = shape.tp;
 }
@@ -45,6 +75,52 @@ Tensor ExpertParallel::exchange_counts(Runtime& runtime, const Tensor& counts) {
                    {.label = "expert counts", .traffic = TrafficClass::scalar})
       .wait();
   return received;
+}
+
+Tensor ExpertParallel::gather_counts(Runtime& runtime, const Tensor& received) {
+  Tensor all =
+      runtime.allocate(MemoryCategory::comm, {slices(), received.numel()}, received.dtype());
+  mesh_.etp_group()
+      ->all_gather(all, received, {.label = "expert counts", .traffic = TrafficClass::scalar})
+      .wait();
+  return all;
+}
+
+// Frameworks send lists of unlike tensors so: each rank's are a collective of their own.
+Tensor ExpertParallel::gather_slices(Runtime& runtime, const Tensor& rows,
+                                     const ExpertCounts& counts, bool are_equal,
+                                     const char* label) {
+  const SliceRows of = slice_rows(counts, slices());
+  const std::int64_t row = last_dim(rows);
+  Tensor all = runtime.allocate(MemoryCategory::activations, {of.total, row}, rows.dtype());
+  if (are_equal) {
+    mesh_.etp_group()->all_gather(all, rows, {.label = label}).wait();
+    return all;
+  }
+  copy_elements(runtime, "copy_own_slice", rows, of.part(all, group_.slice));
+  for (int slice = 0; slice < slices(); ++slice) {
+    if (of.count(slice) == 0) continue;
+    mesh_.etp_group()->broadcast(of.part(all, slice), slice, {.label = label}).wait();
+  }
+  return all;
+}
+
+Tensor ExpertParallel::reduce_slices(Runtime& runtime, const Tensor& rows,
+                                     const ExpertCounts& counts, bool are_equal,
+                                     const char* label) {
+  const SliceRows of = slice_rows(counts, slices());
+  const std::int64_t row = last_dim(rows);
+  Tensor own = runtime.allocate(MemoryCategory::comm, {of.count(group_.slice), row}, rows.dtype());
+  if (are_equal) {
+    mesh_.etp_group()->reduce_scatter(own, rows, ReduceOp::sum, {.label = label}).wait();
+    return own;
+  }
+  for (int slice = 0; slice < slices(); ++slice) {
+    if (of.count(slice) == 0) continue;
+    mesh_.etp_group()->reduce(of.part(rows, slice), ReduceOp::sum, slice, {.label = label}).wait();
+  }
+  copy_elements(runtime, "copy_own_slice", of.part(rows, group_.slice), own);
+  return own;
 }
 
 PendingTensor ExpertParallel::exchange(Runtime& runtime, MemoryCategory category, Tensor rows,

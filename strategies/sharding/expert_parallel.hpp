@@ -16,6 +16,10 @@
 // token travels to the ranks of its experts and comes back (dispatch and combine), and so do the
 // gradients: four all_to_alls of rows per layer and microbatch. Source: Lepikhin et al., "GShard"
 // (2020).
+//
+// Expert tensor parallelism: some ranks have a slice each of the same experts. Rows that have come
+// to one of them are gathered by all, and what their slices make of the rows is added on the way
+// back to it. Source: Megatron-LM, token_dispatcher.py, MoEAlltoAllTokenDispatcher.
 namespace shardsim {
 
 /// One rank's end: of its expert-parallel group, and of all groups whose tokens share experts. A
@@ -33,13 +37,17 @@ class ExpertParallel {
   /// `mesh` must outlive it. `token_shards`: whether tensor-parallel ranks have different tokens.
   ExpertParallel(Mesh& mesh, bool token_shards);
 
-  /// Ranks that share the experts of a layer.
+  /// Ranks that share the experts of a layer, and those that have slices of the same experts.
   [[nodiscard]] int size() const { return group_.size; }
+  [[nodiscard]] int slices() const { return group_.slices; }
   [[nodiscard]] const ExpertGroup& group() const { return group_; }
 
   /// Tells every member how many rows it will get from each: `counts` [E] int32 of this rank's, by
   /// expert, -> [E], by member and that one's experts here.
   [[nodiscard]] Tensor exchange_counts(Runtime& runtime, const Tensor& counts);
+  /// Rows that ranks with slices of the same experts have received, by rank: [slices, E] of [E].
+  /// REQUIRES: slices() > 1.
+  [[nodiscard]] Tensor gather_counts(Runtime& runtime, const Tensor& received);
 
   /// Posts the exchange of rows: `rows` lie expert by expert, what arrives member by member. Back:
   /// the other way. REQUIRES: counts of all members fit together.
@@ -47,6 +55,14 @@ class ExpertParallel {
                                        const char* label);
   [[nodiscard]] PendingTensor combine(Runtime& runtime, Tensor rows, const ExpertCounts& counts,
                                       const char* label);
+
+  /// Rows of this rank -> those of all slices, one rank's after the other's. Back: sums over the
+  /// slices of rows as they are then, for this rank's. With `are_equal` all have as many rows, and
+  /// it is one collective; else one for each rank. REQUIRES: slices() > 1.
+  [[nodiscard]] Tensor gather_slices(Runtime& runtime, const Tensor& rows,
+                                     const ExpertCounts& counts, bool are_equal, const char* label);
+  [[nodiscard]] Tensor reduce_slices(Runtime& runtime, const Tensor& rows,
+                                     const ExpertCounts& counts, bool are_equal, const char* label);
 
   /// Posts the sum of `loads` over all ranks that see other tokens of the same samples' groups.
   void sum_loads(const Tensor& loads, Routed& routed);

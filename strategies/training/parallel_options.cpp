@@ -33,7 +33,7 @@ void require_of_choice(bool holds, const std::string& what, const char* fix) {
 }
 
 bool is_data_parallel_only(const MeshShape& mesh) {
-  return mesh.tp == 1 && mesh.pp == 1 && mesh.cp == 1 && mesh.ep == 1;
+  return mesh.tp == 1 && mesh.pp == 1 && mesh.cp == 1 && mesh.expert_parts() == 1;
 }
 
 void require_members(const ParallelOptions& options) {
@@ -103,6 +103,7 @@ void validate(const ParallelOptions& options) {
   require_at_least(1, "mesh.pp", options.mesh.pp);
   require_at_least(1, "mesh.cp", options.mesh.cp);
   require_at_least(1, "mesh.ep", options.mesh.ep);
+  require_at_least(1, "mesh.etp", options.mesh.etp);
   require_at_least(1, "num_chunks", options.num_chunks);
   require_at_least(1, "bucket_bytes", options.bucket_bytes);
   require_at_least(1, "first_bucket_bytes", options.first_bucket_bytes);

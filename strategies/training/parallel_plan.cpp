@@ -20,10 +20,11 @@ namespace shardsim {
 namespace {
 
 std::unique_ptr<Model> part_of(ModelOptions model, const MeshShape& mesh) {
-  if (mesh.tp == 1 && mesh.cp == 1 && mesh.ep == 1) return nullptr;
+  if (mesh.tp == 1 && mesh.cp == 1 && mesh.expert_parts() == 1) return nullptr;
   model.tensor_parallel = mesh.tp;
   model.context_parallel = mesh.cp;
   model.moe.expert_parallel = mesh.ep;
+  model.moe.expert_tensor_parallel = mesh.etp;
   return make_model(model);
 }
 
@@ -32,6 +33,7 @@ ModelOptions without_parallelism(ModelOptions model) {
   model.context_parallel = 1;
   model.sequence_parallel = false;
   model.moe.expert_parallel = 1;
+  model.moe.expert_tensor_parallel = 1;
   return model;
 }
 
@@ -271,7 +273,7 @@ ModelPart ParallelPlan::part(const MeshPlace& place) const {
   ModelPart part{.model = stage.plan.model,
                  .whole_index = {},
                  .place = place,
-                 .ep = options_.mesh.ep_of(place)};
+                 .expert_part = options_.mesh.expert_part_of(place)};
   if (stage.own) part.whole_index = stage.own->whole_parameters();
   return part;
 }

@@ -286,6 +286,7 @@ void share_experts(DrawnScenario& s) {
   if (s.get("model.num_experts").empty()) return;
   if (once_in(3)) return popularity_from_file(s);
   s.set("parallelism.ep", draw_in(1, 9));
+  if (once_in(3)) s.set("parallelism.etp", draw_in(1, 5));
   if (once_in(2)) s.set("model.num_experts", draw_in(1, 13));
   if (once_in(3)) s.set("model.num_experts_per_token", draw_in(1, 4));
   if (once_in(3)) s.set("model.first_dense_layers", draw_in(0, 3));

@@ -55,6 +55,12 @@ std::vector<Mutant> model_parallel_mutants() {
       drop_gather(scenario, label);
     }
   }
+  for (const char* label : {"expert outputs", "expert token gradients"}) {
+    drop_sum("llama-experts-etp4-pp2-zero3", label);
+  }
+  for (const char* label : {"expert tokens", "expert output gradients"}) {
+    drop_gather("llama-experts-etp4-pp2-zero3", label);
+  }
   drop_sum("llama-normed-heads-tp2", "sequence-parallel gradients");
   // M8: copies of key and value heads, of which each has a part of the gradient.
   for (const char* scenario : {"llama-copied-heads-tp4", "llama-copied-heads-windows-cp2-tp4-dp2",

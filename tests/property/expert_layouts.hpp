@@ -17,14 +17,17 @@ struct ExpertLayout {
   int pp = 1;
   int cp = 1;
   int ep = 1;
+  int etp = 1;
 
   /// Ranks of a stage, over which experts are shared.
   [[nodiscard]] int sharing() const { return dp * tp * cp; }
   [[nodiscard]] int ranks() const { return sharing() * pp; }
 };
 
-/// Every layout of up to `most_ranks` ranks whose ep divides the ranks of a stage.
-[[nodiscard]] inline std::vector<ExpertLayout> expert_layouts(int most_ranks) {
+/// Every layout of up to `most_ranks` ranks whose ep x etp divides the ranks of a stage; etp is 1
+/// unless `cuts_experts`.
+[[nodiscard]] inline std::vector<ExpertLayout> expert_layouts(int most_ranks,
+                                                              bool cuts_experts = false) {
   std::vector<ExpertLayout> found;
   for (int ranks = 1; ranks <= most_ranks; ++ranks) {
     for (int tp = 1; tp <= ranks; ++tp) {
@@ -33,7 +36,11 @@ struct ExpertLayout {
           if (ranks % (tp * pp * cp) != 0) continue;
           ExpertLayout layout{.dp = ranks / (tp * pp * cp), .tp = tp, .pp = pp, .cp = cp};
           for (layout.ep = 1; layout.ep <= layout.sharing(); ++layout.ep) {
-            if (layout.sharing() % layout.ep == 0) found.push_back(layout);
+            if (layout.sharing() % layout.ep != 0) continue;
+            const int most = cuts_experts ? layout.sharing() / layout.ep : 1;
+            for (layout.etp = 1; layout.etp <= most; ++layout.etp) {
+              if (layout.sharing() / layout.ep % layout.etp == 0) found.push_back(layout);
+            }
           }
         }
       }
@@ -44,7 +51,8 @@ struct ExpertLayout {
 
 [[nodiscard]] inline std::string describe(const ExpertLayout& l) {
   return "dp " + std::to_string(l.dp) + ", tp " + std::to_string(l.tp) + ", pp " +
-         std::to_string(l.pp) + ", cp " + std::to_string(l.cp) + ", ep " + std::to_string(l.ep);
+         std::to_string(l.pp) + ", cp " + std::to_string(l.cp) + ", ep " + std::to_string(l.ep) +
+         (l.etp > 1 ? ", etp " + std::to_string(l.etp) : "");
 }
 
 /// Options that go round with a layout's number. Their cycles have lengths without a common factor,
@@ -73,6 +81,7 @@ template <std::size_t N>
       set("parallelism.pp", l.pp),
       set("parallelism.cp", l.cp),
       set("parallelism.ep", l.ep),
+      set("parallelism.etp", l.etp),
       set("training.global_batch_size", l.dp * (l.pp > 1 ? 2 * l.pp : 1)),
       set("training.micro_batch_size", 1),
       set("execution.steps", 1),

@@ -24,6 +24,7 @@ constexpr const char* kLayoutsBase = "scenarios/verify-llama-ep4-uniform.json";
 constexpr int kMostExpertRanks = 32;
 constexpr int kExperts = 24;
 constexpr int kExpertModelHeads = 4;
+constexpr int kExpertWidth = 4;
 constexpr int kLayers = 8;
 constexpr int kPositions = 24;
 
@@ -34,7 +35,7 @@ constexpr std::array<std::string_view, 3> kRefusals = {"E0203", "E0206", "E0213"
 bool is_legal_layout(const ExpertLayout& l) {
   const bool cuts_samples = l.cp == 1 || kPositions % (2 * l.cp) == 0;
   return kExpertModelHeads % l.tp == 0 && l.pp <= kLayers && cuts_samples &&
-         kPositions / l.cp % l.tp == 0 && kExperts % l.ep == 0;
+         kPositions / l.cp % l.tp == 0 && kExperts % l.ep == 0 && kExpertWidth % l.etp == 0;
 }
 
 Overrides overrides_of(const ExpertLayout& l, int number) {
@@ -48,7 +49,7 @@ Overrides overrides_of(const ExpertLayout& l, int number) {
            set("model.num_experts", kExperts),
            set("model.num_query_groups", kExpertModelHeads),
            set("model.seq_len", kPositions),
-           set("model.moe_ffn_hidden_size", 4),
+           set("model.moe_ffn_hidden_size", kExpertWidth),
            choose("model.moe_routing", turn(kRouting, number)),
            choose("model.moe_capacity_factor", turn(kCapacity, number)),
        }) {
@@ -103,6 +104,30 @@ TEST_CASE("P47: experts train as one device under every layout of up to 32 ranks
   CHECK(refused_count == 1508);
   // A sample is about a twentieth: a sixth of the small ones.
   CHECK(done_count >= (long_run() ? run_count : run_count / 32));
+}
+
+// Each way to cut experts of up to 16 ranks, but those that the case above has.
+TEST_CASE("K7: experts in slices train as one device under every layout of up to 16 ranks") {
+  int run_count = 0;
+  int done_count = 0;
+  for (const ExpertLayout& layout : expert_layouts(16, true)) {
+    if (layout.etp == 1 || !is_legal_layout(layout)) continue;
+    const int number = run_count++;
+    INFO(describe(layout));
+    if (!in_sample(describe(layout), 12)) continue;
+    ++done_count;
+    const Scenario scenario = load_scenario(kLayoutsBase, overrides_of(layout, number));
+    INFO("schedule " << scenario.parallelism.schedule << ", zero "
+                     << scenario.parallelism.zero_stage << ", "
+                     << to_string(scenario.model.moe_routing));
+    const Result result = run_scenario(scenario).result;
+    CHECK(result.exit_code == 0);
+    CHECK(result.number("oracle.passed") == 1.0);
+  }
+  std::cout << "K7: of " << run_count << " layouts with slices of experts " << done_count
+            << " were run\n";
+  CHECK(run_count == 334);
+  CHECK(done_count >= (long_run() ? run_count : run_count / 24));
 }
 
 }  // namespace shardsim::test

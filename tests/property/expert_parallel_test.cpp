@@ -62,7 +62,7 @@ std::int64_t pairs_off_rank(const Scenario& scenario) {
         for (std::int64_t slot = 0; slot < moe.experts_per_token; ++slot) {
           const std::int64_t owner =
               routing.expert_of(layer, position, slot) / (moe.num_experts / p.ep);
-          if (owner != rank % p.ep) ++pairs;
+          if (owner != rank / p.etp % p.ep) ++pairs;
         }
       }
     }
@@ -162,13 +162,38 @@ TEST_CASE("P45: what is dispatched is the pairs of token and expert on different
   }
 }
 
+// Every row goes to the ranks with the other slices of its expert, and a sum of it comes back.
+TEST_CASE("P45: rows are gathered by all slices of their experts, and their sums come home") {
+  for (const Overrides& routing : kRoutings) {
+    for (const auto& [ep, etp] : {std::pair{1, 2}, {2, 2}, {1, 4}}) {
+      Overrides overrides = routing;
+      overrides.push_back(set("parallelism.ep", ep));
+      overrides.push_back(set("parallelism.etp", etp));
+      overrides.emplace_back("execution.steps=1");
+      overrides.emplace_back("execution.tensors=meta");
+      const Scenario scenario = load_scenario(kUniformRouting, overrides);
+      if (scenario.model.moe_routing == RoutingKind::learned) continue;
+      const Result result = run_scenario(scenario).result;
+      CAPTURE(routing, ep, etp);
+      const ModelSpec& m = scenario.model;
+      const std::int64_t pairs =
+          scenario.training.global_batch_size * m.num_layers * m.seq_len * m.num_experts_per_token;
+      const std::int64_t bytes =
+          4 * 8 * m.hidden_size * (pairs_off_rank(scenario) + (etp - 1) * pairs);
+      CHECK(result.number("comm.bytes_sent.by_axis.ep") == static_cast<double>(bytes));
+    }
+  }
+}
+
 TEST_CASE("P45: declared routing has the same trace with data and without") {
   check_property(12, [] {
     const auto& routing = *rc::gen::suchThat(rc::gen::elementOf(kRoutings), [](const auto& r) {
       return r.front() != "model.moe_routing=learned";
     });
     Overrides overrides = routing;
-    overrides.push_back(set("parallelism.ep", *rc::gen::element<std::int64_t>(1, 2, 4)));
+    const auto ep = *rc::gen::element<std::int64_t>(1, 2, 4);
+    overrides.push_back(set("parallelism.ep", ep));
+    overrides.push_back(set("parallelism.etp", ep == 4 ? 1 : *rc::gen::element<int>(1, 2)));
     overrides.push_back(set("parallelism.zero_stage", *rc::gen::inRange<std::int64_t>(0, 4)));
     overrides.push_back(set("model.seq_len", *rc::gen::inRange<std::int64_t>(2, 14)));
     overrides.push_back(set("model.num_shared_experts", *rc::gen::inRange<std::int64_t>(0, 3)));

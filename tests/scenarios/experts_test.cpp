@@ -35,6 +35,16 @@ TEST_CASE("experts that do not fit model or layout are refused by name") {
   CHECK(loaded(valid_text(), with_experts({"parallelism.ep=2"})).parallelism.ep == 2);
   CHECK(expert_refusal({"parallelism.ep=2"}) == "E0206 /parallelism/ep");
   CHECK(expert_refusal({"model.num_experts=3", "parallelism.ep=2"}) == "E0203 /parallelism/ep");
+  CHECK(expert_refusal({"parallelism.etp=2"}) == "E0206 /parallelism/etp");
+  CHECK(expert_refusal(with_experts({"parallelism.etp=4", "model.moe_ffn_hidden_size=42"})) ==
+        "E0203 /parallelism/etp");
+  CHECK(expert_refusal(with_experts({"parallelism.etp=16", "model.moe_ffn_hidden_size=48"})) ==
+        "E0203 /parallelism/etp");
+  CHECK(expert_refusal(with_experts({"parallelism.etp=2", "model.moe_expert_bias=true"})) ==
+        "E0206 /parallelism/etp");
+  CHECK(expert_refusal(with_experts({"parallelism.etp=2", "training.optimizer=muon"})) ==
+        "E0206 /parallelism/etp");
+  CHECK(loaded(valid_text(), with_experts({"parallelism.etp=2"})).parallelism.etp == 2);
   // It regroups the ranks of a stage and replica.
   CHECK(expert_refusal({"model.num_experts=64", "parallelism.ep=64"}) == "E0203 /parallelism/ep");
   CHECK(expert_refusal(with_experts({"model.num_experts_per_token=9"})) ==

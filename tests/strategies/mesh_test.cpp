@@ -22,6 +22,9 @@ const std::vector<MeshShape> kShapes = {
     {.dp_shard = 2, .dp_replicate = 2, .tp = 2, .pp = 2, .cp = 2, .ep = 2},
     {.dp_shard = 4, .tp = 2, .pp = 2, .cp = 2, .ep = 8},
     {.dp_shard = 2, .tp = 2, .pp = 2, .cp = 3, .ep = 4, .order = RankOrder::dp_tp_pp},
+    {.dp_shard = 2, .dp_replicate = 2, .tp = 2, .pp = 2, .cp = 2, .ep = 2, .etp = 2},
+    {.dp_shard = 3, .tp = 4, .pp = 2, .ep = 3, .etp = 2, .order = RankOrder::dp_tp_pp},
+    {.dp_shard = 2, .tp = 2, .pp = 2, .etp = 4},
     {.dp_shard = 2, .tp = 8, .pp = 2, .tp_copies = {2, 4}, .joins_tp_parts = true},
     {.dp_shard = 2, .tp = 6, .pp = 2, .order = RankOrder::dp_tp_pp, .tp_copies = {3}},
 };
@@ -110,6 +113,8 @@ TEST_CASE("P47: the members of each group of a mesh are those that its span tell
         }
         members.compare(mesh.cp_group(), context_group(shape, place));
         members.compare(mesh.ep_group(), expert_group(shape, place));
+        members.compare(mesh.etp_group(), expert_tensor_group(shape, place));
+        members.compare(mesh.expert_parts_group(), all_experts_group(shape, place));
         members.compare(mesh.pp_group(), pipeline_group(shape, place));
         for (const WeightKind kind : {WeightKind::dense, WeightKind::expert}) {
           const ReplicaGroups replicas = mesh.replicas(kind);
@@ -204,41 +209,104 @@ TEST_CASE("P47: the groups of every axis partition the world") {
 }
 
 TEST_CASE(
-    "P47: an expert is shared by the ranks of a stage with the same place in their ep group") {
+    "P47: a part of experts is shared by the ranks of a stage with the same place in their "
+    "groups") {
   for (const MeshShape& shape : kShapes) {
     if (!shape.experts_apart()) continue;
-    // By stage and expert-parallel place: those who meet in the group of all owners.
+    // By stage and part: those who meet in the group of all owners.
     std::map<std::pair<int, int>, std::set<int>> owners;
     run_on_mesh(shape, [&](int rank, Mesh& mesh) {
-      REQUIRE(mesh.ep_group() != nullptr);
-      CHECK(mesh.ep_group()->size() == shape.ep);
-      CHECK(mesh.ep_group()->rank() == mesh.ep());
+      CHECK((mesh.ep_group() != nullptr) == (shape.ep > 1));
+      if (shape.ep > 1) CHECK(mesh.ep_group()->rank() == mesh.ep());
+      CHECK((mesh.etp_group() != nullptr) == (shape.etp > 1));
+      if (shape.etp > 1) CHECK(mesh.etp_group()->rank() == shape.etp_of(mesh.place()));
+      REQUIRE(mesh.expert_parts_group() != nullptr);
+      CHECK(mesh.expert_parts_group()->size() == shape.ep * shape.etp);
+      CHECK(mesh.expert_parts_group()->rank() == mesh.expert_part());
       const ReplicaGroups experts = mesh.replicas(WeightKind::expert);
-      owners[{mesh.pp(), mesh.ep()}].insert(rank);
+      owners[{mesh.pp(), mesh.expert_part()}].insert(rank);
       const int num_owners = shape.num_owners(WeightKind::expert);
-      CHECK(num_owners * shape.ep == shape.num_owners() * shape.tp);
+      CHECK(num_owners * shape.ep * shape.etp == shape.num_owners() * shape.tp);
       CHECK((experts.all == nullptr ? 1 : experts.all->size()) == num_owners);
       CHECK((experts.shard == nullptr ? 1 : experts.shard->size()) == experts.num_shards);
       if (experts.shard != nullptr) CHECK(experts.shard->rank() == experts.shard_rank);
       if (experts.all != nullptr) {
         const Tensor mine =
             Tensor::allocate(nullptr, MemoryCategory::comm, {1}, DType::int64, false);
-        mine.set(0, mesh.ep());
+        mine.set(0, mesh.expert_part());
         experts.all->all_reduce(mine, ReduceOp::max).wait();
-        CHECK(mine.get(0) == mesh.ep());
+        CHECK(mine.get(0) == mesh.expert_part());
       }
     });
-    CHECK(owners.size() == static_cast<std::size_t>(shape.pp * shape.ep));
+    CHECK(owners.size() == static_cast<std::size_t>(shape.pp * shape.ep * shape.etp));
     for (const auto& [place, ranks] : owners) {
       CHECK(ranks.size() == static_cast<std::size_t>(shape.num_owners(WeightKind::expert)));
     }
   }
 }
 
+// Megatron-LM's RankGenerator for experts, order tp-ep-dp-pp with etp as its tp: a rank's number is
+// etp + etp_size (ep + ep_size (edp + edp_size pp)).
+TEST_CASE("K7: experts regroup 64 ranks as Megatron-LM's order of its expert mesh says") {
+  int num_shapes = 0;
+  const auto divisors = [](int number) {
+    std::vector<int> found;
+    for (int d = 1; d <= number; ++d) {
+      if (number % d == 0) found.push_back(d);
+    }
+    return found;
+  };
+  const auto check = [&](const MeshShape& shape) {
+    const int stage = 64 / shape.pp;
+    const int parts = shape.ep * shape.etp;
+    for (int rank = 0; rank < 64; ++rank) {
+      const MeshPlace place = shape.place_of(rank);
+      const int etp = rank % shape.etp;
+      const int ep = rank / shape.etp % shape.ep;
+      const int edp = rank % stage / parts;
+      const int pp = rank / stage;
+      const auto number = [&](int of_etp, int of_ep, int of_edp) {
+        return of_etp + shape.etp * (of_ep + shape.ep * of_edp) + stage * pp;
+      };
+      const RankSpan slices = expert_tensor_group(shape, place);
+      const RankSpan experts = expert_group(shape, place);
+      const RankSpan copies = owner_group(shape, place, WeightKind::expert);
+      bool is_theirs = slices.size == shape.etp && experts.size == shape.ep &&
+                       (parts == 1 || copies.size == stage / parts);
+      for (int i = 0; i < slices.size; ++i) is_theirs &= slices.rank(i) == number(i, ep, edp);
+      for (int i = 0; i < experts.size; ++i) is_theirs &= experts.rank(i) == number(etp, i, edp);
+      for (int i = 0; i < copies.size && parts > 1; ++i) {
+        is_theirs &= copies.rank(i) == number(etp, ep, i);
+      }
+      INFO(rank << ", etp " << shape.etp << ", ep " << shape.ep << ", tp " << shape.tp << ", cp "
+                << shape.cp << ", pp " << shape.pp);
+      REQUIRE(is_theirs);
+    }
+    ++num_shapes;
+  };
+  for (const int pp : divisors(64)) {
+    for (const int tp : divisors(64 / pp)) {
+      for (const int cp : divisors(64 / pp / tp)) {
+        MeshShape shape{.dp_shard = 64 / pp / tp / cp, .tp = tp, .pp = pp, .cp = cp};
+        for (const int etp : divisors(64 / pp)) {
+          for (const int ep : divisors(64 / pp / etp)) {
+            shape.ep = ep;
+            shape.etp = etp;
+            check(shape);
+          }
+        }
+      }
+    }
+  }
+  CHECK(num_shapes == 1596);
+}
+
 TEST_CASE("an ep that does not divide the ranks of a stage and replica is refused") {
   const MeshShape shape{.dp_shard = 3, .tp = 2, .ep = 4};
   run_ranks(shape.size(), [&](Runtime&, Communicator& everyone) {
     CHECK_THROWS_WITH(Mesh(everyone, shape), Catch::Contains("ep 4 does not divide"));
+    const MeshShape sliced{.dp_shard = 3, .tp = 2, .ep = 2, .etp = 2};
+    CHECK_THROWS_WITH(Mesh(everyone, sliced), Catch::Contains("ep 2 x etp 2 does not divide"));
   });
 }
 

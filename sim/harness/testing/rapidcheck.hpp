@@ -52,7 +52,10 @@ namespace gen {
     for (int d = 1; d <= folded; ++d) {
       if (folded % d == 0) divisors.push_back(d);
     }
+    const int parts = divisors[*rc::gen::inRange<std::size_t>(0, divisors.size())];
+    std::erase_if(divisors, [parts](int d) { return parts % d != 0; });
     shape.ep = divisors[*rc::gen::inRange<std::size_t>(0, divisors.size())];
+    shape.etp = parts / shape.ep;
     return shape;
   });
 }
@@ -104,7 +107,8 @@ inline std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
 // NOLINTNEXTLINE(readability-identifier-naming)
 inline void showValue(const MeshShape& shape, std::ostream& out) {
   out << "dp_shard " << shape.dp_shard << " x dp_replicate " << shape.dp_replicate << " x tp "
-      << shape.tp << " x pp " << shape.pp << " x cp " << shape.cp << ", ep " << shape.ep;
+      << shape.tp << " x pp " << shape.pp << " x cp " << shape.cp << ", ep " << shape.ep << ", etp "
+      << shape.etp;
 }
 
 }  // namespace shardsim

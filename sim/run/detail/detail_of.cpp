@@ -172,8 +172,9 @@ std::string layout_of(const ParallelismSpec& parallelism, const ModelSpec& model
   }
   if (model.num_experts > 0) {
     words +=
-        fmt::format("ep {} ({} experts, top {}, {} routing), ", parallelism.ep, model.num_experts,
-                    model.num_experts_per_token, to_string(model.moe_routing));
+        fmt::format("ep {}{} ({} experts, top {}, {} routing), ", parallelism.ep,
+                    parallelism.etp > 1 ? fmt::format(" x etp {}", parallelism.etp) : "",
+                    model.num_experts, model.num_experts_per_token, to_string(model.moe_routing));
   }
   if (parallelism.dp_replicate > 1) {
     words += fmt::format("dp_replicate {}, ", parallelism.dp_replicate);
