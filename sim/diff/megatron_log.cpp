@@ -79,6 +79,11 @@ class MegatronRunFinder {
                fields.count("model.num_attention_heads") > 0) {
       fields["model.num_query_groups"] = fields["model.num_attention_heads"];
     }
+    // It is written down of runs without experts, too.
+    const std::string slices = arguments.written(megatron::kExpertTensor.theirs);
+    if (fields.count("model.num_experts") > 0 && is_whole_number(slices)) {
+      fields[megatron::kExpertTensor.ours] = slices;
+    }
     return fields;
   }
 

@@ -44,11 +44,12 @@ struct SizeField {
 };
 using Axis = SizeField<ParallelismSpec>;
 using Size = SizeField<ModelSpec>;
-constexpr std::array<Axis, 6> kAxes = {{
+constexpr std::array<Axis, 7> kAxes = {{
     {"parallelism.dp_replicate", &ParallelismSpec::dp_replicate},
     {"parallelism.dp_shard", &ParallelismSpec::dp_shard},
     {"parallelism.cp", &ParallelismSpec::cp},
     {"parallelism.ep", &ParallelismSpec::ep},
+    {"parallelism.etp", &ParallelismSpec::etp},
     {"parallelism.tp", &ParallelismSpec::tp},
     {"parallelism.pp", &ParallelismSpec::pp},
 }};
@@ -130,7 +131,8 @@ SmallerScenario with_axis(const Scenario& scenario, const Axis& axis, std::int64
   Scenario smaller = scenario;
   smaller.parallelism.*axis.size = size;
   FieldChanges changes = {{axis.field, text_of(size)}};
-  if (axis.size != &ParallelismSpec::ep) follow_with_system(smaller, changes);
+  const bool regroups = axis.size == &ParallelismSpec::ep || axis.size == &ParallelismSpec::etp;
+  if (!regroups) follow_with_system(smaller, changes);
   const bool is_data =
       axis.size == &ParallelismSpec::dp_replicate || axis.size == &ParallelismSpec::dp_shard;
   if (is_data) follow_with_batch(smaller, changes);

@@ -304,6 +304,8 @@ std::int64_t outside_bytes(const Cluster& cluster, const MeshShape& mesh, int ul
   add_replicas(outside, mesh, place, WeightKind::dense);
   if (mesh.experts_apart()) {
     outside.add(expert_group(mesh, place), NcclUse::all_to_all);
+    outside.add(expert_tensor_group(mesh, place), NcclUse::rings);
+    if (mesh.ep > 1 && mesh.etp > 1) outside.add(all_experts_group(mesh, place), NcclUse::rings);
     add_replicas(outside, mesh, place, WeightKind::expert);
   }
   if (mesh.pp > 1) add_pipeline(outside, mesh, place);

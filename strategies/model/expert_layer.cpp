@@ -31,7 +31,8 @@ Tensor rows_to_read(const Pass& pass, Tensor arrived, const ExpertCounts& counts
   if (is_sliced(pass)) {
     arrived = pass.parallel.expert->gather_slices(pass.runtime, arrived, counts, are_equal, label);
   }
-  return regroup_rows(pass.runtime, arrived, counts.read(), own.size() * own.slices(), true);
+  return regroup_rows(pass.runtime, arrived, counts.read(), std::int64_t{own.size()} * own.slices(),
+                      true);
 }
 
 // Results for this rank's rows, as they arrived.
@@ -39,7 +40,8 @@ Tensor rows_to_return(const Pass& pass, Tensor made, const ExpertCounts& counts,
                       const char* label) {
   if (!is_shared(pass) && !is_sliced(pass)) return made;
   const ExpertParallel& own = *pass.parallel.expert;
-  made = regroup_rows(pass.runtime, made, counts.read(), own.size() * own.slices(), false);
+  made = regroup_rows(pass.runtime, made, counts.read(), std::int64_t{own.size()} * own.slices(),
+                      false);
   if (!is_sliced(pass)) return made;
   return pass.parallel.expert->reduce_slices(pass.runtime, made, counts, are_equal, label);
 }

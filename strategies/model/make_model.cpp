@@ -288,10 +288,15 @@ void require_transformer(const ModelOptions& options) {
 void require_context(const ModelContext& context, const ModelOptions& options) {
   const ExpertParallel* expert = context.parallel.expert;
   const int experts = expert == nullptr ? 1 : expert->size();
-  if (experts != options.moe.expert_parallel) {
+  const int slices = expert == nullptr ? 1 : expert->slices();
+  if (experts != options.moe.expert_parallel || slices != options.moe.expert_tensor_parallel) {
+    const auto degree = [](int ep, int etp) {
+      return etp == 1 ? concat(ep) : concat(ep, " with experts in ", etp, " slices");
+    };
     refuse_context(context, expert != nullptr, "E0647",
                    concat("a model made for expert parallelism of degree ",
-                          options.moe.expert_parallel, " runs at degree ", experts),
+                          degree(options.moe.expert_parallel, options.moe.expert_tensor_parallel),
+                          " runs at degree ", degree(experts, slices)),
                    "make the model with the options of the ExpertParallel it runs on");
   }
   const TensorParallel* tensor = context.parallel.tensor;

@@ -77,6 +77,8 @@ void check_shape(const MeshShape& shape, int gpus_per_node) {
     counted.add(mesh.tp_group(), NcclUse::rings);
     counted.add(mesh.cp_group(), NcclUse::all_to_all);
     counted.add(mesh.ep_group(), NcclUse::all_to_all);
+    counted.add(mesh.etp_group(), NcclUse::rings);
+    if (shape.ep > 1 && shape.etp > 1) counted.add(mesh.expert_parts_group(), NcclUse::rings);
     counted.add(mesh.replicas());
     if (shape.experts_apart()) counted.add(mesh.replicas(WeightKind::expert));
     counted.add(mesh.pp_group(), NcclUse::rings);
@@ -96,7 +98,7 @@ void check_shape(const MeshShape& shape, int gpus_per_node) {
     }
     const std::int64_t context = kCudaContextBytes.bytes;
     INFO("rank " << everyone.rank() << " of tp " << shape.tp << " pp " << shape.pp << " cp "
-                 << shape.cp << " ep " << shape.ep);
+                 << shape.cp << " ep " << shape.ep << " etp " << shape.etp);
     CHECK(outside_bytes(cluster, shape, ulysses, everyone.rank()) == context + counted.bytes());
   });
 }
@@ -114,6 +116,8 @@ TEST_CASE("what is outside the allocator is what the communicators of a rank com
     check_shape({.dp_shard = 3, .dp_replicate = 2, .tp = 2, .ep = 3}, gpus_per_node);
     check_shape({.dp_shard = 2, .tp = 2, .cp = 3, .ep = 4, .order = RankOrder::dp_tp_pp},
                 gpus_per_node);
+    check_shape({.dp_shard = 2, .tp = 2, .cp = 3, .ep = 3, .etp = 2}, gpus_per_node);
+    check_shape({.dp_shard = 3, .tp = 2, .pp = 2, .etp = 2}, gpus_per_node);
   }
 }
 

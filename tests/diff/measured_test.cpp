@@ -68,6 +68,12 @@ TEST_CASE("a log's arguments are its fields, and its last run counts", "[diff]")
       arguments("0:   num_layers ...... 2\n  num_experts ..... None\n") + iteration(10.0);
   CHECK(log_of(first)->fields.at("model.num_layers") == "2");
   CHECK(log_of(first)->fields.count("model.num_experts") == 0);
+  // Written of every run, it is a degree of those with experts.
+  const std::string slices = "  expert_tensor_parallel_size ...... 4\n";
+  CHECK(log_of(arguments("  num_experts ..... None\n" + slices) + iteration(10.0))
+            ->fields.count("parallelism.etp") == 0);
+  CHECK(log_of(arguments("  num_experts ..... 8\n" + slices) + iteration(10.0))
+            ->fields.at("parallelism.etp") == "4");
   const std::string second = arguments("  num_layers ...... 4\n  world_size ...... 16\n");
   const RunSide side = *log_of(first + second + iteration(30.0));
   CHECK(side.step_ps == 30'000 * kMicrosecond);

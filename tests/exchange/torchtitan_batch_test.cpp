@@ -74,6 +74,23 @@ TEST_CASE("What is emitted for torchtitan comes back with length and batch", "[e
                    R"({"global_batch_size": 128, "micro_batch_size": 2})");
 }
 
+TEST_CASE("Slices of experts come back from torchtitan", "[exchange]") {
+  const Scenario before = load_scenario_text(
+      R"({"schema_version": 1, "model": "mixtral-8x7b", "system": {"preset": "dgx-h100", "nodes": 1},
+      "parallelism": {"tp": 2, "sequence_parallel": true, "ep": 2, "etp": 2, "zero_stage": 1},
+      "training": {"global_batch_size": 8}})",
+      "before.json");
+  const TemporaryFolder folder;
+  write(folder / "config.json", json_of_python(emit_torchtitan(before).text));
+  const Printed printed = shardsim(
+      {"import", "torchtitan", folder / "config.json", "--model", "mixtral-8x7b", "--gpus", "8"});
+  INFO(printed.err);
+  REQUIRE(printed.exit_code == 0);
+  const Scenario after = load_scenario_text(printed.out, "after.json");
+  CHECK(after.parallelism.ep == 2);
+  CHECK(after.parallelism.etp == 2);
+}
+
 TEST_CASE("Tokens of torchtitan are whole sequences of one name", "[exchange]") {
   const Mistake mistakes[] = {
       {{R"("max_context_length": 100, "num_tokens_per_microbatch_per_dp_rank": 250)"},

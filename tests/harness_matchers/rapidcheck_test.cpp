@@ -47,7 +47,7 @@ TEST_CASE("every mesh drawn has at most so many ranks, can be made, and all axes
   test::check_property(kCases, [&] {
     const MeshShape shape = *gen::mesh_shapes(kMostRanks);
     RC_ASSERT(shape.size() <= kMostRanks);
-    RC_ASSERT(shape.dp_shard * shape.cp * shape.tp % shape.ep == 0);
+    RC_ASSERT(shape.dp_shard * shape.cp * shape.tp % (shape.ep * shape.etp) == 0);
     run_ranks(shape.size(), [&](Runtime&, Communicator& world) {
       RC_ASSERT(Mesh(world, shape).shape().ep == shape.ep);
     });
@@ -58,11 +58,12 @@ TEST_CASE("every mesh drawn has at most so many ranks, can be made, and all axes
     if (shape.pp > 1) axes.insert("pp");
     if (shape.cp > 1) axes.insert("cp");
     if (shape.ep > 1) axes.insert("ep");
+    if (shape.etp > 1) axes.insert("etp");
   });
-  CHECK(axes.size() == 6);
+  CHECK(axes.size() == 7);
   CHECK(largest == kMostRanks);
   CHECK(smallest_of(gen::mesh_shapes(kMostRanks)) ==
-        "dp_shard 1 x dp_replicate 1 x tp 1 x pp 1 x cp 1, ep 1");
+        "dp_shard 1 x dp_replicate 1 x tp 1 x pp 1 x cp 1, ep 1, etp 1");
 }
 
 TEST_CASE("cuts add up to the whole; some are empty and some uneven; they shrink to even ones") {

@@ -162,6 +162,33 @@ TEST_CASE("more tensor-parallel ranks than key and value heads are read back, wi
   CHECK(imported.parallelism.tp == 8);
 }
 
+TEST_CASE("slices of experts are read back, and Megatron-LM's default of them is its tp") {
+  const auto flags_with = [](const char* etp) {
+    return emit_megatron(load_scenario_text(R"({"schema_version": 1, "model": "mixtral-8x7b",
+                 "system": {"preset": "dgx-h100", "nodes": 1},
+                 "parallelism": {"tp": 2, "ep": 2, "sequence_parallel": true, "etp": )" +
+                                                std::string(etp) +
+                                                R"(}, "training": {"global_batch_size": 8}})",
+                                            "test.json"))
+        .text;
+  };
+  const TemporaryFolder folder;
+  const auto imported_etp = [&](const std::string& flags) {
+    write(folder / "run.sh", flags);
+    const Printed printed = shardsim({"import", "megatron", folder / "run.sh"});
+    INFO(printed.err);
+    REQUIRE(printed.exit_code == 0);
+    return load_scenario_text(printed.out, "imported.json").parallelism.etp;
+  };
+  CHECK(imported_etp(flags_with("1")) == 1);
+  CHECK(imported_etp(flags_with("4")) == 4);
+  std::string unsaid = flags_with("4");
+  const std::string flag = "--expert-tensor-parallel-size 4 ";
+  REQUIRE(unsaid.find(flag) != std::string::npos);
+  unsaid.erase(unsaid.find(flag), flag.size());
+  CHECK(imported_etp(unsaid) == 2);
+}
+
 TEST_CASE("copied heads are counted where they are: in layers with heads of their own") {
   const Scenario planned = load_scenario_text(
       R"({"schema_version": 1, "model": "gemma-4-31b",

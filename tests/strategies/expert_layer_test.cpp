@@ -287,7 +287,8 @@ TEST_CASE("what members of a group send is what the others get") {
     const std::int64_t rows = 8;  // One sample, two shares of it, two shards of these, of two.
     std::vector<std::shared_ptr<const ExpertCounts>> members;
     for (int rank = 0; rank < 3; ++rank) {
-      members.push_back(planner.counts(2, {3, rank, 3, 2, 2}, rows));
+      members.push_back(planner.counts(
+          2, {.size = 3, .rank = rank, .first = 3, .context_parts = 2, .token_shards = 2}, rows));
       CHECK(std::accumulate(members.back()->sent.begin(), members.back()->sent.end(), 0) == 16);
     }
     for (std::size_t to = 0; to < 3; ++to) {
@@ -352,9 +353,12 @@ TEST_CASE("a plan of learned routing favours no expert") {
   CHECK(sent(1, {3, 0}) == Rows{1, 2, 2, 2, 2, 1});
   CHECK(sent(6, {3, 0}) == sent(0, {3, 0}));
   // Groups of one, and the second of two: the number among all ranks counts.
-  CHECK(sent(0, {1, 0, 1}) == sent(0, {3, 1}));
-  CHECK(sent(0, {3, 1, 3}) == sent(0, {3, 1}));
-  CHECK(sent(0, {3, 0, 4}) == sent(0, {3, 1}));
+  CHECK(sent(0, {.size = 1, .first = 1}) == sent(0, {3, 1}));
+  CHECK(sent(0, {.size = 3, .rank = 1, .first = 3}) == sent(0, {3, 1}));
+  CHECK(sent(0, {.size = 3, .first = 4}) == sent(0, {3, 1}));
+  // Members with one slice are two apart.
+  CHECK(sent(0, {.size = 2, .slices = 2, .slice = 1}) == sent(0, {3, 1}));
+  CHECK(sent(0, {.size = 2, .rank = 1, .slices = 2}) == sent(0, {3, 2}));
   CHECK(sent(3, {3, 2}, 3) == Rows(6, 1));
 }
 

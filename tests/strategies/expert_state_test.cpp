@@ -20,7 +20,7 @@ ParallelOptions options_with(const MeshShape& mesh, int zero_stage) {
   options.model.sequence_parallel = mesh.tp > 1;
   options.model.moe.num_experts = 4;
   options.model.moe.experts_per_token = 2;
-  options.model.moe.ffn_hidden_size = 5;
+  options.model.moe.ffn_hidden_size = 6;
   options.model.moe.first_dense_layers = 1;
   options.mesh = mesh;
   options.zero_stage = zero_stage;
@@ -36,6 +36,8 @@ TEST_CASE("ranks that share experts answer for every element of the model, each 
                                          {.dp_shard = 2, .dp_replicate = 2, .ep = 2},
                                          {.dp_shard = 2, .tp = 2, .ep = 4},
                                          {.dp_shard = 2, .tp = 2, .ep = 1},
+                                         {.dp_shard = 4, .etp = 2},
+                                         {.dp_shard = 2, .tp = 2, .ep = 2, .etp = 2},
                                          {.dp_shard = 3, .tp = 2, .pp = 3, .ep = 2}};
   for (const MeshShape& mesh : meshes) {
     for (int zero_stage = 0; zero_stage <= 3; ++zero_stage) {
@@ -53,7 +55,7 @@ TEST_CASE("ranks that share experts answer for every element of the model, each 
           }
         });
       }
-      CAPTURE(mesh.dp_shard, mesh.dp_replicate, mesh.tp, mesh.pp, mesh.ep, zero_stage);
+      CAPTURE(mesh.dp_shard, mesh.dp_replicate, mesh.tp, mesh.pp, mesh.ep, mesh.etp, zero_stage);
       int wrong = 0;
       for (const std::vector<int>& counts : answered) {
         for (const int count : counts) wrong += count == 1 ? 0 : 1;
