@@ -34,11 +34,11 @@ const LayerCosts& BoundTable::layers(const Candidate& candidate) {
   return found->second;
 }
 
-const LayerWeights& BoundTable::weights(std::int64_t tp, std::int64_t ep) {
-  const std::array<std::int64_t, 2> key = {tp, ep};
+const LayerWeights& BoundTable::weights(const Candidate& candidate) {
+  const std::array<std::int64_t, 3> key = {candidate.tp, candidate.ep, candidate.etp};
   auto found = weights_.find(key);
   if (found == weights_.end()) {
-    found = weights_.emplace(key, count_weights(experiment_, tp, ep)).first;
+    found = weights_.emplace(key, count_weights(experiment_, candidate)).first;
   }
   return found->second;
 }
@@ -104,7 +104,7 @@ std::int64_t BoundTable::sharding_ps(const Candidate& candidate, const PipelineS
   };
   const DType gradient = experiment_.options().sync.gradient_dtype;
   const DType weight = experiment_.options().model.dtype;
-  const LayerWeights& weights = this->weights(candidate.tp, candidate.ep);
+  const LayerWeights& weights = this->weights(candidate);
   const bool gathers =
       candidate.zero_stage == 3 && p.reshard_after_forward && !p.offload_parameters;
   const auto of_unit = [&](std::int64_t elements) {
@@ -138,9 +138,9 @@ std::int64_t BoundTable::sharding_ps(const Candidate& candidate, const PipelineS
 
 const std::vector<std::int64_t>& BoundTable::outside(const Candidate& candidate) {
   const bool is_v = schedule_row_of(candidate.schedule).placement == Placement::v;
-  const std::array<std::int64_t, 7> key = {candidate.tp, candidate.pp,           candidate.cp,
-                                           candidate.ep, candidate.dp_replicate, candidate.dp_shard,
-                                           is_v ? 1 : 0};
+  const std::array<std::int64_t, 8> key = {
+      candidate.tp,  candidate.pp,           candidate.cp,       candidate.ep,
+      candidate.etp, candidate.dp_replicate, candidate.dp_shard, is_v ? 1 : 0};
   const auto cached = outside_.find(key);
   if (cached != outside_.end()) return cached->second;
   if (outside_.size() == kMostKept) outside_.clear();
@@ -200,13 +200,14 @@ std::vector<std::int64_t> BoundTable::least_kept(const Candidate& candidate,
 Bound BoundTable::least(const Candidate& candidate, const std::vector<DataChoice>& data) {
   Candidate any = candidate;
   any.ep = data.size() == 1 ? data.front().ep : 0;
+  any.etp = data.size() == 1 ? data.front().etp : 1;
   const PipelineStages stages = stages_of(any);
   const std::vector<std::int64_t> kept = least_kept(candidate, stages);
   const std::int64_t context = cuda_context_of(cluster_.device.software).bytes;
   Bound bound{quick_ps(candidate, stages), std::numeric_limits<std::int64_t>::max()};
   for (const DataChoice& choice : data) {
     const Candidate chosen = with_data(candidate, choice);
-    const LayerWeights& weights = this->weights(chosen.tp, chosen.ep);
+    const LayerWeights& weights = this->weights(chosen);
     std::int64_t most = 0;
     for (std::int64_t rank = 0; rank < candidate.pp; ++rank) {
       const std::int64_t peak = state_bytes(chosen, stages.weights_of(rank, weights)) +
@@ -222,7 +223,7 @@ Bound BoundTable::quick(const Candidate& candidate) {
   const PipelineStages stages = stages_of(candidate);
   const std::vector<std::int64_t>& outside = this->outside(candidate);
   const std::vector<std::int64_t> kept = least_kept(candidate, stages);
-  const LayerWeights& weights = this->weights(candidate.tp, candidate.ep);
+  const LayerWeights& weights = this->weights(candidate);
   Bound bound{quick_ps(candidate, stages), 0};
   for (std::int64_t rank = 0; rank < candidate.pp; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
@@ -258,7 +259,7 @@ const PlayedPipeline& BoundTable::play(const Candidate& candidate, const Pipelin
 Bound BoundTable::close(const Candidate& candidate) {
   const PipelineStages stages = stages_of(candidate);
   const std::vector<std::int64_t>& outside = this->outside(candidate);
-  const LayerWeights& weights = this->weights(candidate.tp, candidate.ep);
+  const LayerWeights& weights = this->weights(candidate);
   Bound bound = quick(candidate);
   bound.step_ps = std::max(bound.step_ps, sharding_ps(candidate, stages));
   // Elements that stage 3 has gathered while the last module of any stage runs forward, and when

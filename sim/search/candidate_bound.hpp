@@ -31,7 +31,7 @@ class BoundTable {
   explicit BoundTable(const Experiment& base);
 
   /// No more than quick() of each candidate that differs from this one in `data` alone. For each ep
-  /// in question, `data` has a choice that needs no more memory than any other.
+  /// and etp in question, `data` has a choice that needs no more memory than any other.
   [[nodiscard]] Bound least(const Candidate& candidate, const std::vector<DataChoice>& data);
   /// In closed form: the busiest pipeline rank with the time to fill the pipeline before it;
   /// weights, gradients and optimizer state as they are sharded, and the smallest activations.
@@ -58,7 +58,7 @@ class BoundTable {
   };
 
   [[nodiscard]] const LayerCosts& layers(const Candidate& candidate);
-  [[nodiscard]] const LayerWeights& weights(std::int64_t tp, std::int64_t ep);
+  [[nodiscard]] const LayerWeights& weights(const Candidate& candidate);
   [[nodiscard]] std::int64_t quick_ps(const Candidate& candidate,
                                       const PipelineStages& stages) const;
   /// For each pipeline rank, its activations before its first backward, at least.
@@ -78,9 +78,9 @@ class BoundTable {
   const Cluster& cluster_;
   std::unique_ptr<NetworkModel> network_;
   std::map<LayerKey, LayerCosts> layers_;
-  std::map<std::array<std::int64_t, 2>, LayerWeights> weights_;  // By tp and ep.
+  std::map<std::array<std::int64_t, 3>, LayerWeights> weights_;  // By tp, ep and etp.
   std::map<PipelineKey, PlayedPipeline> played_;
-  std::map<std::array<std::int64_t, 7>, std::vector<std::int64_t>> outside_;
+  std::map<std::array<std::int64_t, 8>, std::vector<std::int64_t>> outside_;
 };
 
 }  // namespace shardsim

@@ -112,14 +112,11 @@ Candidate candidate_of(const ParallelismSpec& p, const TrainingSpec& t) {
     throw UsageError("E1340", "a schedule from a file cannot be ranked among those of a search",
                      "name one of its schedules instead");
   }
-  if (p.etp > 1) {
-    throw UsageError("E1340", fmt::format("a layout with etp {} cannot be ranked", p.etp),
-                     "a search does not cut experts: give one with etp 1");
-  }
   return {.tp = p.tp,
           .pp = p.pp,
           .cp = p.cp,
           .ep = p.ep,
+          .etp = p.etp,
           .vpp = p.vpp,
           .dp_replicate = p.dp_replicate,
           .dp_shard = p.dp_shard,
@@ -167,11 +164,12 @@ std::string why_not_searched(const LayoutSpace& space, const GivenLayout& given,
   });
   if (block == blocks.end()) return none_has(words_of_degrees(c));
   const auto data = std::ranges::find_if(block->data, [&c](const DataChoice& each) {
-    return each.ep == c.ep && each.dp_replicate == c.dp_replicate &&
+    return each.ep == c.ep && each.etp == c.etp && each.dp_replicate == c.dp_replicate &&
            each.zero_stage == c.zero_stage;
   });
   if (data == block->data.end()) {
-    return none_has(fmt::format("ep {}, dp_replicate {} and zero_stage {} with {}", c.ep,
+    return none_has(fmt::format("ep {}{}, dp_replicate {} and zero_stage {} with {}", c.ep,
+                                c.etp > 1 ? fmt::format(", etp {}", c.etp) : std::string(),
                                 c.dp_replicate, c.zero_stage, words_of_degrees(c)));
   }
   const auto batch = std::ranges::find_if(block->batches, [&c](const BatchChoice& each) {

@@ -86,6 +86,7 @@ ModelOptions options_for(const Experiment& base, const LayerKey& key) {
   options.sequence_parallel = key.sequence_parallel;
   options.recompute = key.recompute;
   options.moe.expert_parallel = static_cast<int>(std::max(key.ep, std::int64_t{1}));
+  options.moe.expert_tensor_parallel = static_cast<int>(key.etp);
   // Groups within groups are not probed: another form computes no more than two levels do.
   options.context_attention = context_attention_row(options.context_attention).probed_as;
   return options;
@@ -103,15 +104,16 @@ ModelOptions with_dense_mlp(ModelOptions options, std::int64_t ffn_hidden_size) 
 MeshShape mesh_of(const Experiment& base, const LayerKey& key) {
   MeshShape mesh{
       .tp = static_cast<int>(key.tp), .cp = static_cast<int>(key.cp), .order = base.mesh().order};
-  if (key.ep <= 1) return mesh;
+  if (key.ep == 0) return mesh;
   mesh.ep = static_cast<int>(key.ep);
-  mesh.dp_shard = mesh.ep / std::gcd(mesh.ep, mesh.tp * mesh.cp);
+  mesh.etp = static_cast<int>(key.etp);
+  mesh.dp_shard = mesh.expert_parts() / std::gcd(mesh.expert_parts(), mesh.tp * mesh.cp);
   return mesh;
 }
 
 bool is_of_layer(const std::string& name) {
   return name == named_group::kTp.name || name == named_group::kCp.name ||
-         name == named_group::kEp.name;
+         name == named_group::kEp.name || name == named_group::kEtp.name;
 }
 // If a form of attention stands for another one, its calls are not those of the run.
 bool is_of_layer_but_context(const std::string& name) {
@@ -280,7 +282,8 @@ bool knows_routing(const Experiment& base, const LayerKey& key) {
   const std::int64_t shares = key.cp * (key.sequence_parallel ? key.tp : 1);
   const std::int64_t rows = key.micro_batch_size * base.scenario().model.seq_len / shares;
   const std::int64_t of_node = base.cluster().gpus_per_node;
-  const bool is_regular = key.ep % of_node == 0 || of_node % key.ep == 0;
+  const std::int64_t parts = key.ep * key.etp;
+  const bool is_regular = parts % of_node == 0 || of_node % parts == 0;
   return is_even(moe, rows) && is_regular;
 }
 
@@ -306,6 +309,7 @@ ModuleCost probe_experts(const Experiment& base, NetworkModel& network, const La
   // The smallest MLP that tp divides, and a floor under the experts.
   LayerKey alone = key;
   alone.ep = 0;
+  alone.etp = 1;
   Probe(base, network, alone, with_dense_mlp(options, options.tensor_parallel)).run(probe);
   ModuleCost block = probe.block;
   block.stands_for_another = true;
@@ -327,7 +331,10 @@ LayerCosts probe_layers(const Experiment& base, NetworkModel& network, const Lay
   LayerCosts costs;
   costs.kind_of = kinds.of_block;
   LayerKey alone = key;
-  if (options.moe.num_experts > 0) alone.ep = 0;
+  if (options.moe.num_experts > 0) {
+    alone.ep = 0;
+    alone.etp = 1;
+  }
   // The embedding, the head and the message are those of any model without experts.
   LayerProbe probe;
   bool is_probed = false;
@@ -349,11 +356,13 @@ LayerCosts probe_layers(const Experiment& base, NetworkModel& network, const Lay
   return costs;
 }
 
-LayerWeights count_weights(const Experiment& base, std::int64_t tp, std::int64_t ep) {
+LayerWeights count_weights(const Experiment& base, const Candidate& candidate) {
   ModelOptions options = base.options().model;
-  options.tensor_parallel = static_cast<int>(tp);
-  options.sequence_parallel = tp > 1;  // As experts need it; shapes do not depend on it.
-  options.moe.expert_parallel = static_cast<int>(ep);
+  options.tensor_parallel = static_cast<int>(candidate.tp);
+  // As experts need it; shapes do not depend on it.
+  options.sequence_parallel = candidate.tp > 1;
+  options.moe.expert_parallel = static_cast<int>(candidate.ep);
+  options.moe.expert_tensor_parallel = static_cast<int>(candidate.etp);
   const BlockKinds kinds = block_kinds_of(options);
   LayerWeights weights;
   std::unique_ptr<Model> model;

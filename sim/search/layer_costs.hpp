@@ -52,11 +52,12 @@ struct ModuleCost {
 /// Elements of a module's weights on one rank.
 struct WeightCounts {
   std::int64_t dense = 0;
-  std::int64_t expert = 0;  ///< If other ranks have copies of them (ep > 1).
+  std::int64_t expert = 0;  ///< If other ranks have copies of them (ep x etp > 1).
 };
 
 /// The cost of the embedding, a block of each kind and the head for one microbatch on a rank. The
-/// model's own code runs on one rank, whose neighbours in tp, cp and ep groups are always in time.
+/// model's own code runs on one rank, whose neighbours in tp, cp, ep and etp groups are always in
+/// time.
 /// A run can only take longer, and hold more.
 struct LayerCosts {
   ModuleCost embedding;
@@ -85,12 +86,13 @@ struct LayerWeights {
   }
 };
 
-/// The fields of a candidate that determine its layer costs. An ep of 0 stands for any.
+/// The fields of a candidate that determine its layer costs. An ep of 0 stands for any ep and etp.
 struct LayerKey {
   explicit LayerKey(const Candidate& candidate)
       : tp(candidate.tp),
         cp(candidate.cp),
         ep(candidate.ep),
+        etp(candidate.etp),
         micro_batch_size(candidate.micro_batch_size),
         sequence_parallel(candidate.sequence_parallel),
         recompute(candidate.recompute) {}
@@ -99,6 +101,7 @@ struct LayerKey {
   std::int64_t tp;
   std::int64_t cp;
   std::int64_t ep;
+  std::int64_t etp;
   std::int64_t micro_batch_size;
   bool sequence_parallel;
   Recompute recompute;
@@ -110,6 +113,7 @@ struct LayerKey {
 [[nodiscard]] LayerCosts probe_layers(const Experiment& base, NetworkModel& network,
                                       const LayerKey& key);
 
-[[nodiscard]] LayerWeights count_weights(const Experiment& base, std::int64_t tp, std::int64_t ep);
+/// By its tp, ep and etp.
+[[nodiscard]] LayerWeights count_weights(const Experiment& base, const Candidate& candidate);
 
 }  // namespace shardsim

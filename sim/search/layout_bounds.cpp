@@ -28,19 +28,19 @@ class LayoutBounds::Prober {
   [[nodiscard]] std::vector<OpenLayouts> parts_of(const OpenLayouts& group) {
     const std::vector<DataChoice>& data = space_.blocks()[group.place.block].data;
     const std::uint32_t end = group.place.data + group.num_data;
-    const bool has_one_ep = data[group.place.data].ep == data[end - 1].ep;
+    const bool cuts_alike = data[group.place.data].cuts_experts_as(data[end - 1]);
     std::vector<OpenLayouts> parts;
     OpenLayouts part = group;
     for (; part.place.data < end; part.place.data += part.num_data) {
       part.index = space_.index(part.place);
       part.num_data = 1;
-      if (has_one_ep) {
+      if (cuts_alike) {
         part.closeness = Closeness::one;
         part.bound = tight_bound(space_.candidate(part.place));
       } else {
-        const std::int64_t ep = data[part.place.data].ep;
+        const DataChoice& first = data[part.place.data];
         while (part.place.data + part.num_data < end &&
-               data[part.place.data + part.num_data].ep == ep) {
+               first.cuts_experts_as(data[part.place.data + part.num_data])) {
           ++part.num_data;
         }
         part.bound = least(part.place, std::span(data).subspan(part.place.data, part.num_data));

@@ -102,21 +102,34 @@ class Enumeration {
   void add_data_parallel(const Candidate& degrees, std::int64_t dp, LayoutBlock& block) const {
     for (const std::int64_t ep : divisors_of(std::max<std::int64_t>(base_.model.num_experts, 1))) {
       if (!allows("ep", ep)) continue;
-      for (const std::int64_t replicas : divisors_of(dp)) {
-        const std::int64_t shards = dp / replicas;
-        const std::int64_t around = shards * degrees.cp * degrees.tp;
-        if (!allows("dp_replicate", replicas) || around % ep != 0) continue;
-        add_stages_of_zero({.ep = ep, .dp_replicate = replicas, .dp_shard = shards}, degrees.cp,
-                           around / ep, block);
+      for (const std::int64_t etp : numbers_of_slices()) {
+        for (const std::int64_t replicas : divisors_of(dp)) {
+          const std::int64_t shards = dp / replicas;
+          const std::int64_t around = shards * degrees.cp * degrees.tp;
+          if (!allows("dp_replicate", replicas) || around % (ep * etp) != 0) continue;
+          add_stages_of_zero({.ep = ep, .etp = etp, .dp_replicate = replicas, .dp_shard = shards},
+                             degrees.cp, around / (ep * etp), block);
+        }
       }
     }
+  }
+
+  // The degrees of slices that the reader accepts.
+  [[nodiscard]] std::vector<std::int64_t> numbers_of_slices() const {
+    if (fixed_.count("etp") == 0) return {1};
+    const ModelSpec& m = base_.model;
+    const bool may_cut = m.num_experts > 0 && !m.moe_expert_bias && !base_.training.uses_muon();
+    std::vector<std::int64_t> found = divisors_of(may_cut ? m.moe_ffn_hidden_size : 1);
+    std::erase_if(found, [&](std::int64_t etp) { return !allows("etp", etp); });
+    return found;
   }
 
   // `expert_shards`: ranks that may share an expert's weights.
   void add_stages_of_zero(DataChoice choice, std::int64_t cp, std::int64_t expert_shards,
                           LayoutBlock& block) const {
-    const bool shards = choice.dp_shard * cp > 1 ||
-                        (base_.model.num_experts > 0 && choice.ep > 1 && expert_shards > 1);
+    const bool shards =
+        choice.dp_shard * cp > 1 ||
+        (base_.model.num_experts > 0 && choice.ep * choice.etp > 1 && expert_shards > 1);
     // With separate experts, replicas at stage 0 and shards are other groups, but the same copies.
     for (int stage = 0; stage <= 3; ++stage) {
       if (!allows("zero_stage", stage)) continue;
@@ -199,6 +212,7 @@ class Enumeration {
 
 Candidate with_data(Candidate candidate, const DataChoice& data) {
   candidate.ep = data.ep;
+  candidate.etp = data.etp;
   candidate.dp_replicate = data.dp_replicate;
   candidate.dp_shard = data.dp_shard;
   candidate.zero_stage = data.zero_stage;
@@ -208,7 +222,7 @@ Candidate with_data(Candidate candidate, const DataChoice& data) {
 std::vector<DataChoice> smallest_choices(std::span<const DataChoice> data) {
   std::vector<DataChoice> found;
   for (const DataChoice& choice : data) {
-    if (found.empty() || found.back().ep != choice.ep) found.push_back(choice);
+    if (found.empty() || !found.back().cuts_experts_as(choice)) found.push_back(choice);
     DataChoice& least = found.back();
     if (choice.dp_shard > least.dp_shard) {
       least.dp_shard = choice.dp_shard;

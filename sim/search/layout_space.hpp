@@ -12,15 +12,21 @@
 // takes little memory: its candidates are made one by one, where somebody asks for them.
 //
 // A block has all candidates with the same tp, cp and pp. In it, choices of data parallelism (ep,
-// dp_replicate, zero_stage) and of a batch (micro-batch, recomputation, schedule) are independent:
-// each of the former goes with each of the latter.
+// etp, dp_replicate, zero_stage) and of a batch (micro-batch, recomputation, schedule) are
+// independent: each of the former goes with each of the latter.
 namespace shardsim {
 
 struct DataChoice {
   std::int64_t ep = 1;
+  std::int64_t etp = 1;
   std::int64_t dp_replicate = 1;
   std::int64_t dp_shard = 1;
   int zero_stage = 0;
+
+  /// Whether a rank has as large a part of a layer's experts, and of the same kind.
+  [[nodiscard]] bool cuts_experts_as(const DataChoice& other) const {
+    return ep == other.ep && etp == other.etp;
+  }
 };
 
 struct ScheduleChoice {
@@ -60,8 +66,8 @@ struct LayoutPlace {
 
 [[nodiscard]] Candidate with_data(Candidate candidate, const DataChoice& data);
 
-/// For each ep, a choice that needs no more memory than any with it: the most shards, and the
-/// highest stage. It may be none of `data`, some choices of a block one after the other.
+/// For each ep and etp, a choice that needs no more memory than any with them: the most shards, and
+/// the highest stage. It may be none of `data`, some choices of a block one after the other.
 [[nodiscard]] std::vector<DataChoice> smallest_choices(std::span<const DataChoice> data);
 
 class LayoutSpace {

@@ -26,6 +26,7 @@ void for_each_field(const Candidate& candidate, Visit visit) {
   visit("pp", candidate.pp);
   visit("cp", candidate.cp);
   visit("ep", candidate.ep);
+  visit("etp", candidate.etp);
   visit("vpp", candidate.vpp);
   visit("dp_replicate", candidate.dp_replicate);
   visit("dp_shard", candidate.dp_shard);

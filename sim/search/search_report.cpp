@@ -38,6 +38,7 @@ std::string changed_words(const Candidate& best, const Candidate& next) {
   compare("cp", best.cp, next.cp);
   compare("pp", best.pp, next.pp);
   compare("ep", best.ep, next.ep);
+  compare("etp", best.etp, next.etp);
   compare("dp_replicate", best.dp_replicate, next.dp_replicate);
   compare("zero_stage", best.zero_stage, next.zero_stage);
   compare("schedule", best.schedule, next.schedule);

@@ -103,9 +103,6 @@ void sort_overrides(const SearchRequest& request, SearchBase& base,
       batch = batch_of_words(words.substr(kBatch.size()));
     } else if ((section == "parallelism" || section == "training") && is_among(axis_names(), key)) {
       fix_axis(words, base.fixed);
-    } else if (section == "parallelism" && key == "etp") {
-      throw UsageError("E1325", "\"" + words + "\": a search does not cut experts, its etp is 1",
-                       "leave it out, and compare with a scenario of its own");
     } else if (key == "stage_layers" || key == "dp_shard" || key == "num_microbatches") {
       throw UsageError("E1325", "\"" + words + "\" would fix what each layout decides by itself",
                        "fix one of " + one_of_list(axis_names()) + " instead");

@@ -50,6 +50,7 @@ std::vector<std::string> overrides_of(const Candidate& candidate) {
       set("parallelism.pp", candidate.pp),
       set("parallelism.cp", candidate.cp),
       set("parallelism.ep", candidate.ep),
+      set("parallelism.etp", candidate.etp),
       set("parallelism.vpp", candidate.vpp),
       set("parallelism.dp_replicate", candidate.dp_replicate),
       set("parallelism.sequence_parallel", candidate.sequence_parallel),
@@ -72,6 +73,7 @@ std::string words_of(const Candidate& candidate) {
   degree("cp", candidate.cp);
   degree("pp", candidate.pp);
   degree("ep", candidate.ep);
+  degree("etp", candidate.etp);
   if (candidate.dp_replicate > 1) {
     add(fmt::format("dp{}x{}", candidate.dp_replicate, candidate.dp_shard));
   } else {
@@ -93,6 +95,7 @@ MeshShape mesh_shape_of(const Candidate& candidate, RankOrder order) {
           .pp = static_cast<int>(candidate.pp),
           .cp = static_cast<int>(candidate.cp),
           .ep = static_cast<int>(candidate.ep),
+          .etp = static_cast<int>(candidate.etp),
           .order = order};
 }
 
@@ -114,6 +117,7 @@ const std::vector<std::string>& axis_names() {
                                                   "pp",
                                                   "cp",
                                                   "ep",
+                                                  "etp",
                                                   "vpp",
                                                   "dp_replicate",
                                                   "zero_stage",

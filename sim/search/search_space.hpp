@@ -13,9 +13,10 @@
 #include "sim/experiment/experiment.hpp"
 
 // Candidates: layouts of a training on a machine, each the decisions of a search. Their set is
-// those that the scenario's reader accepts, found by divisibility instead of by reading. Four
-// choices that change nothing, or improve nothing, are not made:
+// those that the scenario's reader accepts, found by divisibility instead of by reading. Five
+// choices are not made. Four change nothing, or improve nothing; slices of experts seldom do:
 // - sequence_parallel is on where tp is above 1, unless it is fixed;
+// - etp is 1, unless it is fixed;
 // - a zero_stage above 0 needs more than one shard, and stage 0 has no dp_replicate: the same run;
 // - chunks of interleaved schedules divide the layers evenly where pp does; else, for each size of
 //   the largest chunk, a rank has as few as can be (other splits are a matter of stage_layers,
@@ -30,6 +31,7 @@ struct Candidate {
   std::int64_t pp = 1;
   std::int64_t cp = 1;
   std::int64_t ep = 1;
+  std::int64_t etp = 1;
   std::int64_t vpp = 1;
   std::int64_t dp_replicate = 1;
   std::int64_t dp_shard = 1;
@@ -63,7 +65,7 @@ using FixedAxes = std::map<std::string, std::vector<std::string>>;
 /// With small letters of ASCII.
 [[nodiscard]] std::string lower_case(std::string word);
 
-/// Names that may be fixed: tp, pp, cp, ep, vpp, dp_replicate, zero_stage, micro_batch_size,
+/// Names that may be fixed: tp, pp, cp, ep, etp, vpp, dp_replicate, zero_stage, micro_batch_size,
 /// sequence_parallel, schedule, recompute.
 [[nodiscard]] const std::vector<std::string>& axis_names();
 

@@ -242,11 +242,12 @@ StepEnds::StepEnds(const SearchBase& base, const Experiment& machine)
 StepEnds::~StepEnds() = default;
 
 const Experiment& StepEnds::experiment_of(const Candidate& candidate) {
-  const std::array<std::int64_t, 9> key = {
+  const std::array<std::int64_t, 10> key = {
       candidate.tp,
       candidate.cp,
       candidate.pp,
       candidate.ep,
+      candidate.etp,
       candidate.vpp,
       candidate.dp_replicate,
       candidate.zero_stage,

@@ -38,7 +38,7 @@ class StepEnds {
   const Experiment& machine_;
   std::unique_ptr<NetworkModel> network_;
   // Candidates with the same weights on the same ranks synchronize alike.
-  std::map<std::array<std::int64_t, 9>, std::unique_ptr<const Experiment>> experiments_;
+  std::map<std::array<std::int64_t, 10>, std::unique_ptr<const Experiment>> experiments_;
 };
 
 }  // namespace shardsim

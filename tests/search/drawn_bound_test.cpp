@@ -86,8 +86,9 @@ TEST_CASE("no drawn layout is faster or smaller than a bound of it") {
       for (const std::string& words : space.overrides) RC_LOG() << words << "\n";
       const Bound quick = bounds.quick(candidate);
       const Bound close = bounds.close(candidate);
-      const Bound least = bounds.least(candidate, {{candidate.ep, candidate.dp_replicate,
-                                                    candidate.dp_shard, candidate.zero_stage}});
+      const Bound least =
+          bounds.least(candidate, {{candidate.ep, candidate.etp, candidate.dp_replicate,
+                                    candidate.dp_shard, candidate.zero_stage}});
       const PipelineStages stages = bounds.stages_of(candidate);
       const std::int64_t with_end =
           ends.least_step(candidate, stages, bounds.play(candidate, stages).message);

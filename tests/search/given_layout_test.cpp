@@ -77,7 +77,8 @@ std::vector<std::string> plan_with(const std::string& against,
 }  // namespace
 
 TEST_CASE("a given layout has the rank that simulating every layout gives it") {
-  for (const char* name : {"little memory", "layers that pp does not divide"}) {
+  for (const char* name :
+       {"little memory", "layers that pp does not divide", "experts in slices"}) {
     GivenSpace given(small_space(name));
     const Searched& all = simulated_in_full(given.space);
     std::vector<SimulatedPoint> ranked;
@@ -196,6 +197,18 @@ TEST_CASE("a given layout that is not searched says why, and is ranked all the s
     CHECK(found["rank_from"].get<int>() >= 1);
     CHECK(found["metrics"]["step_time_s"].get<double>() > 0);
   }
+}
+
+TEST_CASE("a given layout with slices of experts is ranked beside layouts without") {
+  SmallSpace space = small_space("experts in slices");
+  space.fixed = {"tp=1", "cp=1", "pp=1", "recompute=none", "micro_batch_size=1", "zero_stage=1"};
+  GivenSpace given(space);
+  const Candidate candidate = given_of(space, "ep=2,etp=2,zero_stage=1").candidate;
+  CHECK(candidate.ep == 2);
+  CHECK(candidate.etp == 2);
+  const GivenOutcome found = given.search_with(candidate).given.value();
+  CHECK(contains(found.why_not_searched, "ep 2, etp 2, dp_replicate 1 and zero_stage 1"));
+  CHECK(found.point.has_value());
 }
 
 TEST_CASE("a scenario's file gives its axes and the layers of its stages") {

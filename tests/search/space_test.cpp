@@ -87,6 +87,43 @@ TEST_CASE("what is searched is what the reader accepts, no more and no less") {
   CHECK(std::any_of(searched_ones.begin(), searched_ones.end(), has_tp));
 }
 
+TEST_CASE(
+    "slices of experts are searched where they are fixed, and where the reader accepts them") {
+  SmallSpace space = small_space("experts in slices");
+  space.fixed = {"tp=1,2,4",       "cp=1",
+                 "pp=1,2",         "dp_replicate=1",
+                 "zero_stage=0",   "schedule=none,1f1b",
+                 "recompute=none", "micro_batch_size=1"};
+  const TemporaryFolder folder;
+  const SearchBase base = prepare_search(request_of(space, folder / "model.json"));
+  const Experiment experiment = compile(base.scenario);
+  FixedAxes fixed = base.fixed;
+  const std::vector<Candidate> whole = enumerate_candidates(experiment, fixed);
+  const auto is_cut = [](const Candidate& candidate) { return candidate.etp > 1; };
+  CHECK(std::ranges::none_of(whole, is_cut));
+  fix_axis("etp=1,2,3,4,5,6,8,16", fixed);
+  const std::vector<Candidate> found = enumerate_candidates(experiment, fixed);
+  std::size_t num_accepted = 0;
+  for (Candidate candidate : whole) {
+    for (const std::int64_t etp : {1, 2, 3, 4, 5, 6, 8, 16}) {
+      candidate.etp = etp;
+      INFO(words_of(candidate));
+      const bool accepted = is_accepted(base, candidate);
+      if (accepted) ++num_accepted;
+      CHECK(accepted == (std::ranges::find(found, candidate) != found.end()));
+    }
+  }
+  CHECK(num_accepted == found.size());
+  CHECK(num_accepted > whole.size() + 10);
+  // Neither biases nor whole matrices may be cut.
+  for (const char* setting : {"model.moe_expert_bias=true", "training.optimizer=muon"}) {
+    INFO(setting);
+    space.overrides = {setting};
+    const SearchBase other = prepare_search(request_of(space, folder / "model.json"));
+    CHECK(std::ranges::none_of(enumerate_candidates(compile(other.scenario), fixed), is_cut));
+  }
+}
+
 TEST_CASE("a candidate's place is its index in the list of all") {
   for (const SmallSpace& space : small_spaces()) {
     const TemporaryFolder folder;
