@@ -316,7 +316,12 @@ void import_expert_slices(MegatronArguments& arguments, std::int64_t tp, Import&
   constexpr NamePair kSlices = megatron::kExpertTensor;
   const auto given = arguments.integer(kSlices.theirs, kForeignDegree);
   if (!import.has(megatron::kExperts.ours)) return;
-  if (given) {
+  const bool has_biases = import.has("model.moe_expert_bias");
+  if (given.value_or(tp) > 1 && (has_biases || megatron::is_muon(optimizer_of(arguments)))) {
+    import.warn({kSlices.theirs, std::to_string(given.value_or(tp))},
+                has_biases ? "experts with biases are not cut here: each is whole on a rank"
+                           : "muon takes whole matrices of experts here: each is on a rank");
+  } else if (given) {
     import.take(arguments.at(kSlices.theirs), kSlices.ours, *given);
   } else if (tp > 1) {
     import.derive({kSlices.theirs, "(not there)"}, kSlices.ours, tp, "Megatron-LM's default is tp");

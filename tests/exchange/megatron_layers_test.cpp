@@ -132,6 +132,28 @@ TEST_CASE("M13: Each frequency of Megatron-LM has a phase of its own", "[exchang
         "and and and and and and and");
 }
 
+TEST_CASE("Experts are in slices where they can be cut, and else somebody is told", "[exchange]") {
+  const std::string cut =
+      kRotary + kExperts + "--tensor-model-parallel-size 2 --sequence-parallel ";
+  const auto etp_from = [](const std::string& flags, const std::string& said) {
+    const TemporaryFolder folder;
+    write(folder / "run.sh", flags);
+    const Printed printed = shardsim({"import", "megatron", folder / "run.sh", "--gpus", "8"});
+    INFO(flags << printed.err);
+    REQUIRE(printed.exit_code == 0);
+    CHECK(contains(printed.err, said));
+    return load_scenario_text(printed.out, "imported.json").parallelism.etp;
+  };
+  CHECK(etp_from(cut, "Megatron-LM's default is tp") == 2);
+  CHECK(etp_from(cut + "--expert-tensor-parallel-size 4", "") == 4);
+  CHECK(etp_from(cut + "--expert-tensor-parallel-size 1", "") == 1);
+  std::string biased = cut;
+  const std::string unbiased = "--disable-bias-linear ";
+  biased.erase(biased.find(unbiased), unbiased.size());
+  CHECK(etp_from(biased, "experts with biases are not cut here") == 1);
+  CHECK(etp_from(cut + "--optimizer dist_muon", "muon takes whole matrices of experts here") == 1);
+}
+
 TEST_CASE("Several flags of layers are one list", "[exchange]") {
   CHECK(words_from(kExperts + "--experimental-attention-variant gated_delta_net "
                               "--linear-attention-freq 2 --moe-layer-freq '([0]*2+[1]*5)' "
