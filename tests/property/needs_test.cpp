@@ -176,7 +176,7 @@ const std::vector<NeedLayout> kNeedLayouts = {
       "training.recompute=selective"}},
 };
 
-// Of the needs, few have experts: pairs go round the layouts above.
+// Few needs have experts: pairs go round the layouts above.
 const NeedLayout kSlices = {"ep 2 etp 2", 4, 4, {"parallelism.ep=2", "parallelism.etp=2"}};
 
 // A layer has one mixer only: beside one, the second need has the middle layer.
