@@ -34,6 +34,12 @@ ModelOptions with_experts() {
   return options;
 }
 
+ModelOptions with_modules(ModelOptions options, RecomputeModules modules) {
+  options.recompute = Recompute::selective;
+  options.recompute_modules = modules;
+  return options;
+}
+
 std::map<std::string, ModelOptions> models_of_today() {
   std::map<std::string, ModelOptions> models;
   for (const char* name : with_block_shapes(
@@ -47,6 +53,12 @@ std::map<std::string, ModelOptions> models_of_today() {
   models["experts"] = with_experts();
   models["latent experts"] = with_experts();
   models["latent experts"].moe.latent_size = 3;
+  using Module = RecomputeModule;
+  models["experts that run again"] =
+      with_modules(with_experts(), {Module::moe, Module::core_attn, Module::layernorm});
+  models["latent llama that runs again"] =
+      with_modules(small_model("latent llama"),
+                   {Module::mla_up_proj, Module::core_attn, Module::mlp, Module::layernorm});
   return models;
 }
 
