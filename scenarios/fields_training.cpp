@@ -222,7 +222,6 @@ std::vector<Field> other_training_fields() {
           .or_else("\"" + to_string(kDefaultRecomputeModules) + "\"")
           .acts_when("recompute is selective",
                      [](const Scenario& s) { return s.training.recompute == Recompute::selective; })
-          .foreign({{"Megatron-LM", "recompute_modules"}})
           .doc("Parts of blocks that selective recomputation takes, with commas between them. "
                "layernorm, activation, moe_act: outputs of norms, of activation functions and of "
                "those of routed experts. core_attn: what attention keeps beside queries, keys, "

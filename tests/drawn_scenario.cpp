@@ -197,6 +197,11 @@ void draw_training(DrawnScenario& s, const std::string& family) {
   }
   if (family == "mlp") return;
   if (once_in(4)) s.set_word("training.recompute", one_of({"selective", "full"}));
+  if (s.get("training.recompute") == "\"selective\"" && once_in(2)) {
+    s.set_word("training.recompute_modules",
+               one_of({"core_attn", "mlp", "moe", "layernorm,mlp,shared_experts",
+                       "mla_up_proj,core_attn,moe_act"}));
+  }
   if (once_in(6)) s.set("training.hidden_dropout", "0.2");
 }
 

@@ -247,6 +247,22 @@ std::vector<std::string> unsaid_splits(const Scenario& scenario) {
         "AutoTP splits Mamba-2's projection into equal parts, not by heads, and its convolution "
         "not at all: plan again with --fix tp=1");
   }
+  if (model.layers_mixed_by(Mixer::delta_net) > 0) {
+    unsaid.emplace_back(
+        "AutoTP splits gated DeltaNet's projections into equal parts, not by heads, and its "
+        "convolution and decays not at all: plan again with --fix tp=1");
+  }
+  if (std::any_of(model.layers.begin(), model.layers.end(),
+                  [](const LayerSpec& layer) { return layer.sinks; })) {
+    unsaid.emplace_back(
+        "AutoTP splits linear layers, and sinks (model.layers[].sinks) are none: plan again with "
+        "--fix tp=1");
+  }
+  if (model.query_key_norm == QueryKeyNorm::whole) {
+    unsaid.emplace_back(
+        "AutoTP splits linear layers, and a norm of whole queries and keys (query_key_norm) is "
+        "none: plan again with --fix tp=1");
+  }
   return unsaid;
 }
 
@@ -270,6 +286,13 @@ std::vector<std::string> notes_of(const Scenario& scenario) {
   }
   for (const std::string& part : parts_with_own_code(scenario.model)) {
     notes.push_back("DeepSpeed has no models of its own: yours was planned with " + part);
+  }
+  for (const std::string& part : parts_of_today(scenario.model)) {
+    notes.push_back("DeepSpeed has no models of its own: yours was planned with " + part);
+  }
+  if (scenario.training.uses_muon()) {
+    notes.emplace_back(
+        "training.optimizer muon was planned: give DeepSpeed an optimizer that is it");
   }
   if (p.tp > 1 && p.sequence_parallel) {
     notes.emplace_back(
@@ -302,7 +325,9 @@ std::vector<std::string> notes_of(const Scenario& scenario) {
                     p.dp_replicate, p.zero_stage));
   }
   if (scenario.training.recompute != Recompute::none) {
-    notes.push_back(std::string("recompute ") + to_string(scenario.training.recompute) +
+    const bool is_full = scenario.training.recompute == Recompute::full;
+    notes.push_back("recompute " +
+                    (is_full ? std::string("full") : scenario.training.recompute_modules) +
                     ": the model's own code calls deepspeed.checkpointing");
   }
   return notes;

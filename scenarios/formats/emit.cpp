@@ -143,7 +143,7 @@ bool has_module(const ModelSpec& model, RecomputeModule module) {
     case RecomputeModule::moe:
       return model.layers_with_experts() > 0;
     case RecomputeModule::shared_experts:
-      return model.layers_with_experts() > 0 && model.num_shared_experts > 0;
+      return model.layers_with_experts() > 0 && model.moe_shared_ffn_hidden_size > 0;
     default:
       return true;
   }
@@ -161,6 +161,11 @@ void add_modules(const Scenario& scenario, Flags& flags) {
     flags.note(
         "selective recomputing was planned with outputs of activation functions; Megatron-LM has "
         "no module for those of dense MLPs alone (mlp recomputes all of it)");
+  }
+  if (modules.has(RecomputeModule::layernorm)) {
+    flags.note(
+        "all norms ahead of branches were planned as recomputed; Transformer Engine fuses most of "
+        "them with the layer behind, and Megatron-LM then drops those ahead of experts alone");
   }
   if (theirs.empty()) return;
   flags.flag(megatron::kRecompute, to_string(Recompute::selective));
@@ -309,7 +314,6 @@ Emission emit_torchtitan(const Scenario& scenario) {
                 ", with equal causal work on every rank: choose a load balancer");
   }
   if (p.ep > 1) config.set(torchtitan::kExperts.theirs, p.ep);
-  if (p.etp > 1) config.set(torchtitan::kExpertTensor.theirs, p.etp);
   if (p.ep > 1 && p.ep < p.tp) config.note("torchtitan wants ep to be at least tp");
   config.end();
   config.begin("TrainingConfig");
@@ -319,9 +323,14 @@ Emission emit_torchtitan(const Scenario& scenario) {
   if (t.precision == DType::bf16) config.text(torchtitan::kPrecision.theirs, "bfloat16");
   if (t.grad_reduce_dtype == DType::bf16) config.text(torchtitan::kReduced.theirs, "bfloat16");
   config.end();
-  if (t.recompute != Recompute::none) {
-    config.note(std::string("activation checkpointing: ") + to_string(t.recompute) +
-                " (a configuration class of its own in torchtitan)");
+  if (t.recompute == Recompute::full) {
+    config.note("activation checkpointing: full (a configuration class of its own in torchtitan)");
+  } else if (t.recompute == Recompute::selective) {
+    config.note("recomputing was planned for modules (" + t.recompute_modules +
+                "); torchtitan's selective activation checkpointing goes by operations");
+  }
+  if (t.uses_muon()) {
+    config.note("training.optimizer muon is a configuration class of its own in torchtitan");
   }
   return config.all();
 }

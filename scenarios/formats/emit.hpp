@@ -33,6 +33,8 @@ void require_framework(std::string_view name);
 
 /// Parts of a model that a framework's own models do not have, with their fields.
 [[nodiscard]] std::vector<std::string> parts_with_own_code(const ModelSpec& model);
+/// Parts that some of today's models have, and frameworks' models with them.
+[[nodiscard]] std::vector<std::string> parts_of_today(const ModelSpec& model);
 /// Sentences: parts of the model that torchtitan's models do not have, or not together, and splits
 /// that torchtitan refuses for it.
 [[nodiscard]] std::vector<std::string> unlike_torchtitan(const Scenario& scenario);

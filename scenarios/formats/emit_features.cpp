@@ -11,8 +11,8 @@
 
 // Parts of a model that need code of their own: frameworks whose files say a layout alone have no
 // setting for them. No model of torchtitan/models at pytorch/torchtitan b5bcd76c66d0 has one, but
-// for muse_glimmer, which also norms its embeddings as no model of ours does. Which of torchtitan's
-// models has which of the other parts: torchtitan_models.cpp.
+// for muse_glimmer, which also norms its embeddings as no model of ours does. torchtitan_models.cpp
+// has the other parts, and the models of torchtitan with them.
 namespace shardsim {
 
 namespace {
@@ -105,7 +105,10 @@ constexpr std::array kOwnCode = {
                      model.value_head_dim != model.head_dim;
             }},
     OwnCode{"scores of another scale without latent attention (attention_scale)",
-            [](const ModelSpec& model) { return model.attention_scale > 0 && !model.is_latent(); }},
+            [](const ModelSpec& model) {
+              return model.attention_scale > 0 && !model.is_latent() &&
+                     !is_in_some_layer(model, [](const LayerSpec& layer) { return layer.sinks; });
+            }},
     OwnCode{"normed values (value_norm)", [](const ModelSpec& model) { return model.value_norm; }},
     OwnCode{"scaled values (value_scale)",
             [](const ModelSpec& model) { return model.value_scale != 1.0; }},

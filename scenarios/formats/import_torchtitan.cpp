@@ -291,8 +291,8 @@ void write_titan_rest(ForeignObject& root, Import& import) {
   }
   if (mode == "selective") {
     import.warn(checkpoint.at("mode", mode),
-                "torchtitan's choice of operations differs: here outputs of norms and activation "
-                "functions are recomputed");
+                "torchtitan's choice of operations differs: here modules are recomputed, see "
+                "training.recompute_modules");
   }
 }
 

@@ -88,6 +88,7 @@ struct MegatronArgument {
   std::string value;
   std::size_t offset = 0;
   std::size_t length = 0;
+  std::string words = {};  ///< On a command line: with those behind it, for a flag that is a list.
 };
 
 struct OptimizerRule;  // strategies/optimizer/rules.hpp
@@ -109,6 +110,8 @@ class MegatronArguments {
   [[nodiscard]] std::optional<double> number(const std::string& name);
   [[nodiscard]] bool truth(const std::string& name, bool otherwise = false);
   [[nodiscard]] std::optional<std::string> text(const std::string& name);
+  /// Of a list: "mlp moe", or as a log has it, "['mlp', 'moe']".
+  [[nodiscard]] std::optional<std::string> list(const std::string& name);
 
   /// "" if it is not there.
   [[nodiscard]] std::string written(const std::string& name) const;

@@ -178,13 +178,21 @@ void read_megatron_flags(const SourceText& source, MegatronArguments& arguments)
     if (word.rfind("--", 0) != 0 || word.size() == 2) continue;
     Flag flag = flag_of(word);
     std::size_t length = word.size();
-    while (i + 1 < words.size() && !words[i + 1].begins && words[i + 1].text.rfind("--", 0) != 0 &&
-           assignment_of(words[i + 1].text) == 0 && flag.value.empty()) {
+    const auto is_value = [&words](std::size_t at) {
+      return at < words.size() && !words[at].begins && words[at].text.rfind("--", 0) != 0 &&
+             assignment_of(words[at].text) == 0;
+    };
+    if (flag.value.empty() && is_value(i + 1)) {
       ++i;
       flag.value = words[i].text;
       length = words[i].text.size();
     }
-    arguments.add(flag.name, {expanded(flag.value, variables), words[i].offset, length});
+    MegatronArgument argument{expanded(flag.value, variables), words[i].offset, length};
+    argument.words = argument.value;
+    for (std::size_t next = i + 1; is_value(next); ++next) {
+      argument.words += " " + expanded(words[next].text, variables);
+    }
+    arguments.add(flag.name, std::move(argument));
   }
 }
 
@@ -287,6 +295,12 @@ std::optional<std::string> MegatronArguments::text(const std::string& name) {
   const MegatronArgument* argument = find(name);
   if (argument == nullptr) return std::nullopt;
   return argument->value;
+}
+
+std::optional<std::string> MegatronArguments::list(const std::string& name) {
+  const MegatronArgument* argument = find(name);
+  if (argument == nullptr) return std::nullopt;
+  return argument->words.empty() ? argument->value : argument->words;
 }
 
 std::string MegatronArguments::written(const std::string& name) const {

@@ -282,9 +282,14 @@ void import_modules(const std::string& list, Import& import) {
                   std::string("none"));
     return;
   }
-  import.take({megatron::kRecompute.theirs, "selective"}, megatron::kRecompute.ours,
-              std::string("selective"));
-  import.take({megatron::kModules.theirs, list}, megatron::kModules.ours, to_string(modules));
+  import.derive({megatron::kRecompute.theirs, "selective"}, megatron::kRecompute.ours,
+                std::string("selective"));
+  import.derive({megatron::kModules.theirs, list}, megatron::kModules.ours, to_string(modules));
+  if (!modules.has(RecomputeModule::layernorm)) return;
+  import.warn({megatron::kModules.theirs, "layernorm"},
+              "all norms ahead of branches are dropped here; Transformer Engine fuses most of them "
+              "with the layer behind, and Megatron-LM then drops those ahead of experts and of "
+              "latents alone");
 }
 
 void import_recompute(MegatronArguments& arguments, Import& import) {
@@ -293,14 +298,13 @@ void import_recompute(MegatronArguments& arguments, Import& import) {
   if (arguments.truth("recompute_activations")) granularity = "selective";
   const auto layers = arguments.integer("recompute_num_layers", kForeignCount);
   const std::string method = arguments.text("recompute_method").value_or("");
-  const auto modules = arguments.text(megatron::kModules.theirs);
-  const bool repeats_experts = arguments.truth("moe_layer_recompute");  // An old flag.
-  if (granularity == "selective") {
+  const auto modules = arguments.list(megatron::kModules.theirs);
+  const bool repeats_experts = arguments.truth("moe_layer_recompute");  // An old flag: one more.
+  if (granularity == "full" && repeats_experts) {
+    import.warn({"moe_layer_recompute", "True"},
+                "recompute_granularity full takes experts, too; Megatron-LM refuses both together");
+  } else if (granularity == "selective" || repeats_experts) {
     import_modules(modules.value_or("core_attn") + (repeats_experts ? " moe" : ""), import);
-    return;
-  }
-  if (granularity == "none" && repeats_experts) {
-    import_modules("moe", import);
     return;
   }
   import.derive({name, granularity}, megatron::kRecompute.ours, granularity);

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -47,82 +49,92 @@ bool attends(const ModelSpec& model) {
   return attends_in_some_layer(model, [](const LayerSpec&) { return true; });
 }
 
+bool has_sinks(const ModelSpec& model) {
+  return attends_in_some_layer(model, [](const LayerSpec& layer) { return layer.sinks; });
+}
+
 struct TheirPart {
   const char* words;
   Models models;  // That can have it.
   bool (*is_there)(const ModelSpec& model);
 };
 
-// Some of their models have a part always, so what lacks it is a part, too.
+// Some of their models have a part always, so a model without it differs. Words follow the name of
+// the nearest model.
 constexpr std::array kParts = {
     // deepseek_v3/model.py: Attention; all others have GQAttention (common/attention.py) or one of
     // the same shape.
-    TheirPart{"latents (kv_lora_rank)", kDeepSeek,
+    TheirPart{"has no latents (kv_lora_rank)", kDeepSeek,
               [](const ModelSpec& model) { return model.is_latent(); }},
-    TheirPart{"attention without latents", kAll & ~kDeepSeek,
+    TheirPart{"always has latents (kv_lora_rank)", kAll & ~kDeepSeek,
               [](const ModelSpec& model) { return attends(model) && !model.is_latent(); }},
     // qwen3_5/gdn.py.
-    TheirPart{"layers of gated DeltaNet (mixer delta_net)", kQwen35,
+    TheirPart{"has no layers of gated DeltaNet (mixer delta_net)", kQwen35,
               [](const ModelSpec& model) { return model.layers_mixed_by(Mixer::delta_net) > 0; }},
     // qwen3_5/model.py: Qwen35Attention has an output gate, norms of queries and keys, and turns
     // rotary_dim elements; OffsetRMSNorm.
-    TheirPart{"gates of attention's output (attention_output_gate)", kQwen35,
+    TheirPart{"has no gates of attention's output (attention_output_gate)", kQwen35,
               [](const ModelSpec& model) { return model.attention_output_gate; }},
     TheirPart{
-        "attention without a gate of its output", kAll & ~kQwen35,
+        "always has gates of attention's output (attention_output_gate)", kAll & ~kQwen35,
         [](const ModelSpec& model) { return attends(model) && !model.attention_output_gate; }},
     TheirPart{
-        "norms of queries and keys (query_key_norm)", kLlama3 | kQwen3 | kQwen35,
+        "has no norms of queries and keys (query_key_norm)", kLlama3 | kQwen3 | kQwen35,
         [](const ModelSpec& model) { return model.query_key_norm == QueryKeyNorm::per_head; }},
-    TheirPart{"attention without norms of queries and keys", kAll & ~kQwen35,
+    TheirPart{"always has norms of queries and keys (query_key_norm)", kAll & ~kQwen35,
               [](const ModelSpec& model) {
                 return attends(model) && model.query_key_norm == QueryKeyNorm::none;
               }},
-    TheirPart{"heads of which a part turns (rotary_dim)", kQwen35,
+    TheirPart{"turns whole heads (rotary_dim)", kQwen35,
               [](const ModelSpec& model) {
                 return attends(model) && !model.is_latent() && model.rotary_dim != model.head_dim;
               }},
-    TheirPart{"norms with weights around zero (norm_zero_centred)", kQwen35,
+    TheirPart{"has weights of norms around one (norm_zero_centred)", kQwen35,
               [](const ModelSpec& model) { return model.norm_zero_centred; }},
-    TheirPart{"norms with weights around one", kAll & ~kQwen35,
+    TheirPart{"has weights of norms around zero (norm_zero_centred)", kAll & ~kQwen35,
               [](const ModelSpec& model) { return !model.norm_zero_centred; }},
     // gpt_oss/model.py and moe.py: sinks in each layer, experts in each layer, and their biases and
     // clamped activation.
-    TheirPart{"sinks (model.layers[].sinks)", kGptOss,
-              [](const ModelSpec& model) {
-                return attends_in_some_layer(model,
-                                             [](const LayerSpec& layer) { return layer.sinks; });
-              }},
-    TheirPart{"attention without sinks", kAll & ~kGptOss,
+    TheirPart{"has no sinks (model.layers[].sinks)", kGptOss, has_sinks},
+    TheirPart{"always has sinks (model.layers[].sinks)", kAll & ~kGptOss,
               [](const ModelSpec& model) {
                 return attends_in_some_layer(model,
                                              [](const LayerSpec& layer) { return !layer.sinks; });
               }},
-    TheirPart{"biases of experts (moe_expert_bias)", kGptOss,
+    TheirPart{"has no biases of experts (moe_expert_bias)", kGptOss,
               [](const ModelSpec& model) {
                 return model.layers_with_experts() > 0 && model.moe_expert_bias;
               }},
-    TheirPart{"experts without biases", kQwen3 | kQwen35 | kDeepSeek,
+    TheirPart{"always has biases of experts (moe_expert_bias)", kQwen3 | kQwen35 | kDeepSeek,
               [](const ModelSpec& model) {
                 return model.layers_with_experts() > 0 && !model.moe_expert_bias;
               }},
     TheirPart{
-        "clamped activations (activation clamped_swiglu)", kGptOss,
+        "has no clamped activation (swiglu_limit)", kGptOss,
         [](const ModelSpec& model) { return model.activation == Activation::clamped_swiglu; }},
     TheirPart{
-        "activations without a clamp", kAll & ~kGptOss,
+        "always has a clamped activation (swiglu_limit)", kAll & ~kGptOss,
         [](const ModelSpec& model) { return model.activation != Activation::clamped_swiglu; }},
-    TheirPart{"layers with a dense MLP", kAll & ~kGptOss,
+    TheirPart{"always has experts (model.layers[].feed_forward)", kAll & ~kGptOss,
               [](const ModelSpec& model) { return model.layers_with_dense() > 0; }},
     // llama3/model.py has no experts.
-    TheirPart{"experts (num_experts)", kAll & ~kLlama3,
+    TheirPart{"has no experts (num_experts)", kAll & ~kLlama3,
               [](const ModelSpec& model) { return model.layers_with_experts() > 0; }},
     // deepseek_v3/mtp.py.
-    TheirPart{"multi-token prediction (mtp_num_layers)", kDeepSeek,
-              [](const ModelSpec& model) { return model.mtp_num_layers > 0; }},
-    // deepseek_v3/model.py: mscale beside rope.scaling yarn.
-    TheirPart{"scores of another scale (attention_scale)", kDeepSeek,
-              [](const ModelSpec& model) { return model.attention_scale > 0; }},
+    TheirPart{"has no multi-token prediction (mtp_num_layers)", kDeepSeek,
+              [](const ModelSpec& model) {
+                return model.mtp_num_layers > 0 && model.is_latent();  // Else no model has it.
+              }},
+    // moe.py of gpt_oss: what experts share has a plain activation.
+    TheirPart{"has no shared experts (moe_shared_ffn_hidden_size)", kQwen3 | kQwen35 | kDeepSeek,
+              [](const ModelSpec& model) {
+                return model.layers_with_experts() > 0 && model.moe_shared_ffn_hidden_size > 0;
+              }},
+    // deepseek_v3/model.py and gpt_oss/model.py: mscale beside rope.scaling yarn.
+    TheirPart{"has scores of another scale (attention_scale)", kDeepSeek | kGptOss,
+              [](const ModelSpec& model) {
+                return model.attention_scale > 0 && (model.is_latent() || has_sinks(model));
+              }},
 };
 
 std::vector<std::string> missing_of(const TheirModel& theirs, const ModelSpec& model) {
@@ -141,46 +153,115 @@ std::string lacking_in_nearest(const ModelSpec& model) {
     const std::vector<std::string> missing = missing_of(theirs, model);
     if (missing.size() >= fewest) continue;
     fewest = missing.size();
-    words =
-        fmt::format("torchtitan has no model with all of these parts: its nearest, {}, has no {}",
-                    theirs.folder, fmt::join(missing, ", and no "));
+    words = fmt::format("torchtitan has no model with these parts together: its nearest, {}, {}",
+                        theirs.folder, fmt::join(missing, ", "));
   }
   return fewest > 0 ? words : "";
 }
 
+bool has_part_of_qwen35(const ModelSpec& model) {
+  return std::any_of(kParts.begin(), kParts.end(), [&](const TheirPart& part) {
+    return part.models == kQwen35 && part.is_there(model);
+  });
+}
+
+// Sizes of windows that some layer has.
+std::set<std::int64_t> windows_of(const ModelSpec& model) {
+  std::set<std::int64_t> sizes;
+  for (const LayerSpec& layer : model.layers) {
+    if (layer.window_size > 0) sizes.insert(layer.window_size);
+  }
+  return sizes;
+}
+
+// Parallel degrees that their code refuses for a model, or does not cut it by.
+std::vector<std::string> refused_splits(const Scenario& scenario) {
+  const ModelSpec& model = scenario.model;
+  const ParallelismSpec& p = scenario.parallelism;
+  std::vector<std::string> refused;
+  // common/decoder.py and deepseek_v3/mtp.py: update_from_config().
+  if (model.tied_embeddings && p.pp > 1) {
+    refused.emplace_back(
+        "torchtitan refuses tied_embeddings with a pipeline: plan with --fix pp=1");
+  }
+  if (model.mtp_num_layers > 0 && (p.pp > 1 || p.cp > 1)) {
+    refused.emplace_back(
+        "torchtitan refuses mtp_num_layers with a pipeline or context parallelism: plan with "
+        "--fix pp=1 --fix cp=1");
+  }
+  // qwen3_5/parallelize.py.
+  if (p.cp > 1 && has_part_of_qwen35(model)) {
+    refused.emplace_back("torchtitan's qwen3_5 has no context parallelism: plan with --fix cp=1");
+  }
+  // common/decoder.py: it wants FlexAttention, which has windows, of one size, in gpt_oss alone.
+  const std::size_t windows = windows_of(model).size();
+  if (p.cp > 1 && windows > (has_sinks(model) ? 1U : 0U)) {
+    refused.emplace_back(
+        "torchtitan has windows (model.layers[].window_size) beside context parallelism in gpt_oss "
+        "alone, and of one size: plan with --fix cp=1");
+  }
+  // qwen3_5/sharding.py cuts the gate of shared experts, gpt_oss/sharding.py biases behind
+  // row-parallel layers.
+  if (p.tp > 1 && model.moe_shared_gate && !has_part_of_qwen35(model)) {
+    refused.emplace_back(
+        "torchtitan shards moe_shared_gate in qwen3_5 alone: plan with --fix tp=1");
+  }
+  if (p.tp > 1 && (model.mlp_bias || model.attention_out_bias) && !has_sinks(model)) {
+    refused.emplace_back(
+        "torchtitan shards biases behind row-parallel layers (mlp_bias, attention_out_bias) in "
+        "gpt_oss alone: plan with --fix tp=1");
+  }
+  if (p.etp > 1) {
+    refused.emplace_back(
+        "torchtitan has no slices of experts (parallelism.etp): plan with --fix etp=1");
+  }
+  if (const std::string heads = copied_heads(scenario); !heads.empty()) {
+    refused.push_back(
+        fmt::format("torchtitan wants tp to divide key and value heads, which are {}", heads));
+  }
+  return refused;
+}
+
 }  // namespace
+
+std::vector<std::string> parts_of_today(const ModelSpec& model) {
+  std::vector<std::string> parts;
+  const std::string absent = "has no ";
+  for (const TheirPart& part : kParts) {
+    const std::string words = part.words;
+    if (words.rfind(absent, 0) == 0 && part.is_there(model)) {
+      parts.push_back(words.substr(absent.size()));
+    }
+  }
+  return parts;
+}
 
 std::vector<std::string> unlike_torchtitan(const Scenario& scenario) {
   const ModelSpec& model = scenario.model;
-  const ParallelismSpec& p = scenario.parallelism;
-  if (model.family != ModelFamily::llama) {
-    return {fmt::format("torchtitan has no models of family {}", to_string(model.family))};
-  }
   std::vector<std::string> unlike;
-  for (const std::string& part : parts_with_own_code(model)) {
-    unlike.push_back("torchtitan's models have no " + part);
-  }
-  if (unlike.empty()) {
+  if (model.family != ModelFamily::llama) {
+    unlike.push_back(fmt::format("torchtitan has no models of family {}", to_string(model.family)));
+  } else {
+    for (const std::string& part : parts_with_own_code(model)) {
+      unlike.push_back("torchtitan's models have no " + part);
+    }
     if (const std::string words = lacking_in_nearest(model); !words.empty()) {
       unlike.push_back(words);
     }
+    // qwen3_5/model.py: vision_encoder has no default.
+    if (has_part_of_qwen35(model)) {
+      unlike.emplace_back("torchtitan's qwen3_5 always has a vision encoder, which is not planned");
+    }
+  }
+  // common/moe.py: a group is scored by its two best experts.
+  if (model.moe_router_num_groups > 1 && model.num_experts == model.moe_router_num_groups) {
+    unlike.emplace_back("torchtitan's groups have two experts or more (moe_router_num_groups)");
   }
   if (scenario.training.hidden_dropout > 0) {
     unlike.emplace_back("torchtitan's models have no dropout (training.hidden_dropout)");
   }
-  // common/decoder.py and deepseek_v3/mtp.py: update_from_config().
-  if (model.tied_embeddings && p.pp > 1) {
-    unlike.emplace_back("torchtitan refuses tied_embeddings with a pipeline: plan with --fix pp=1");
-  }
-  if (model.mtp_num_layers > 0 && (p.pp > 1 || p.cp > 1)) {
-    unlike.emplace_back(
-        "torchtitan refuses mtp_num_layers with a pipeline or context parallelism: plan with "
-        "--fix pp=1 --fix cp=1");
-  }
-  if (const std::string heads = copied_heads(scenario); !heads.empty()) {
-    unlike.push_back(
-        fmt::format("torchtitan wants tp to divide key and value heads, which are {}", heads));
-  }
+  const std::vector<std::string> splits = refused_splits(scenario);
+  unlike.insert(unlike.end(), splits.begin(), splits.end());
   return unlike;
 }
 

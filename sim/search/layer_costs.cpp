@@ -93,8 +93,11 @@ ModelOptions options_for(const Experiment& base, const LayerKey& key) {
 }
 
 // One block, with an MLP of this size in place of experts.
+// Nothing of that MLP comes again, as experts may not.
 ModelOptions with_dense_mlp(ModelOptions options, std::int64_t ffn_hidden_size) {
   options.moe = {};
+  options.recompute_modules.remove(RecomputeModule::mlp);
+  options.recompute_modules.remove(RecomputeModule::activation);
   options.ffn_hidden_size = ffn_hidden_size;
   return options;
 }
@@ -313,6 +316,11 @@ ModuleCost probe_experts(const Experiment& base, NetworkModel& network, const La
   Probe(base, network, alone, with_dense_mlp(options, options.tensor_parallel)).run(probe);
   ModuleCost block = probe.block;
   block.stands_for_another = true;
+  if (options.recomputes(RecomputeModule::moe)) {  // Of experts nothing is kept.
+    constexpr std::int64_t kMatrices = 3;
+    const std::int64_t tokens = key.micro_batch_size * base.scenario().model.seq_len / key.cp;
+    block.kept -= kMatrices * tokens * size_of(options.dtype);
+  }
   const bool goes_again =
       options.recompute == Recompute::full || options.recomputes(RecomputeModule::moe);
   const double again = goes_again ? 1.0 : 0.0;

@@ -22,8 +22,8 @@ class DenseMlp final : public RegionBranch {
     bool has_bias = false;
     double gate_scale = 1.0;  ///< Ahead of the activation; without a gate it does nothing.
     double output_scale = 1.0;
-    bool drops_activation = false;  ///< See RecomputeModule: of its activation function the output,
-    bool runs_again = false;        ///< or all but its input.
+    bool drops_activation = false;  ///< See RecomputeModule: the activation function's output,
+    bool runs_again = false;        ///< or all but the input.
   };
   DenseMlp(const ModelOptions& options, Options own);
 

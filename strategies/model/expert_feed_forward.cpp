@@ -11,11 +11,11 @@ namespace {
 
 // Nothing is dropped beside what runs again anyway.
 DenseMlp::Options shared_options(const ModelOptions& options) {
-  const bool is_within = options.recomputes(RecomputeModule::moe);
+  const bool is_within = options.recomputes(RecomputeModule::moe) ||
+                         options.recomputes(RecomputeModule::shared_experts);
   return {.name = "shared_experts",
           .ffn_hidden_size = options.moe.shared_ffn_hidden_size,
-          .drops_activation = !is_within && options.recomputes(RecomputeModule::activation),
-          .runs_again = !is_within && options.recomputes(RecomputeModule::shared_experts)};
+          .drops_activation = !is_within && options.recomputes(RecomputeModule::activation)};
 }
 
 }  // namespace
@@ -27,7 +27,9 @@ ExpertFeedForward::ExpertFeedForward(const ModelOptions& options)
       has_shared_(options.moe.has_shared_experts()),
       has_gate_(options.moe.has_shared_gate),
       recomputes_all_(options.recompute == Recompute::full),
-      runs_again_(options.recomputes(RecomputeModule::moe)) {
+      runs_again_(options.recomputes(RecomputeModule::moe)),
+      shared_runs_again_(has_shared_ && !runs_again_ &&
+                         options.recomputes(RecomputeModule::shared_experts)) {
   const int shared = has_shared_ ? shared_.num_parameters() : 0;
   places_ = {.router = 0, .experts = first_shared() + shared + (has_gate_ ? 1 : 0)};
 }
@@ -58,6 +60,7 @@ Tensor ExpertFeedForward::run_forward(const Pass& pass, BranchInput& x,
   Tensor shared;
   if (has_shared_) {
     shared = forward_shared(pass, x, kept);
+    if (shared_runs_again_) drop_shared(kept);
   } else {
     x.drop_recomputed();
   }
@@ -75,6 +78,12 @@ Tensor ExpertFeedForward::forward_shared(const Pass& pass, BranchInput& x,
   return gated_rows_forward(pass.runtime, own(kept)[shared_logits], own(kept)[shared_output]);
 }
 
+void ExpertFeedForward::drop_shared(std::span<Tensor> kept) const {
+  drop_all(kept.first(shared_.num_kept()));
+  own(kept)[shared_logits] = {};
+  own(kept)[shared_output] = {};
+}
+
 Tensor ExpertFeedForward::backward(const Pass& pass, Tensor dy, BranchInput& x,
                                    std::span<Tensor> kept) const {
   if (runs_again_) {
@@ -85,6 +94,10 @@ Tensor ExpertFeedForward::backward(const Pass& pass, Tensor dy, BranchInput& x,
   if (!has_shared_) {
     static_cast<void>(x.take());
     return d;
+  }
+  if (shared_runs_again_) {
+    x.keep();
+    static_cast<void>(forward_shared(pass, x, kept));
   }
   if (has_gate_) d = backward_gate(pass, dy, x.value(), std::move(d), kept);
   const Tensor shared = shared_.backward(part_of(pass, first_shared()), std::move(dy), x,

@@ -39,8 +39,10 @@ class ExpertFeedForward final : public Branch {
   };
 
   [[nodiscard]] Tensor run_forward(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const;
+  // Shared experts, and their gate.
   [[nodiscard]] Tensor forward_shared(const Pass& pass, BranchInput& x,
                                       std::span<Tensor> kept) const;
+  void drop_shared(std::span<Tensor> kept) const;
   // In place of dy stands the gradient of the shared experts' output. Adds to d, the gradient of x.
   [[nodiscard]] Tensor backward_gate(const Pass& pass, Tensor& dy, const Tensor& x, Tensor d,
                                      std::span<Tensor> kept) const;
@@ -59,7 +61,8 @@ class ExpertFeedForward final : public Branch {
   bool has_shared_;
   bool has_gate_;
   bool recomputes_all_;  // The whole block,
-  bool runs_again_;      // or this branch: see RecomputeModule.
+  bool runs_again_;      // or this branch: see RecomputeModule,
+  bool shared_runs_again_;
   ExpertLayer::Places places_;
 };
 

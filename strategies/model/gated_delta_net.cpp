@@ -148,8 +148,8 @@ Tensor GatedDeltaNet::forward_inside(const Pass& pass, Tensor entered, BranchInp
 
 // An output that came by messages stays.
 void GatedDeltaNet::drop_row_input(std::span<Tensor> kept) const {
-  if (options_.recomputes(RecomputeModule::activation) && options_.context_parallel == 1)
-    kept[y] = {};
+  const bool is_own = options_.context_parallel == 1;
+  if (is_own && options_.recomputes(RecomputeModule::activation)) kept[y] = {};
 }
 
 Tensor GatedDeltaNet::row_input(const Pass& pass, std::span<Tensor> kept) const {

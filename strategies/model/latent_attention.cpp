@@ -68,8 +68,22 @@ Tensor LatentAttention::enter_heads(const Pass& pass, BranchInput& x, std::span<
   return enter_region(pass, has_query_latent() ? kept[latent_q] : x.value(), columns(), how);
 }
 
+void LatentAttention::drop_latents(std::span<Tensor> kept) const {
+  for (const std::size_t made : {std::size_t{latent_q}, std::size_t{raw_q + 1},
+                                 std::size_t{latent_kv}, std::size_t{raw_k + 1}}) {
+    kept[made] = {};
+  }
+}
+
+void LatentAttention::drop_heads(std::span<Tensor> kept) const {
+  if (!options_.recomputes(RecomputeModule::mla_up_proj)) return;
+  drop_latents(kept);
+  kept[q] = kept[k] = kept[v] = {};
+}
+
 // Backward is in the region.
 void LatentAttention::remake_heads(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const {
+  if (kept[q].defined()) return;
   x.keep();
   forward_qkv(pass, enter_heads(pass, x, kept, RegionInput::joins), x, kept);
 }
@@ -104,11 +118,7 @@ void LatentAttention::forward_qkv(const Pass& pass, Tensor entered, BranchInput&
   LatentKeys keys = spread_keys(pass.runtime, kv, shared, head_);
   kept[k] = std::move(keys.k);
   kept[v] = std::move(keys.v);
-  if (!x.is_dropped()) return;  // Nor are norms of latents.
-  for (const std::size_t made : {std::size_t{latent_q}, std::size_t{raw_q + 1},
-                                 std::size_t{latent_kv}, std::size_t{raw_k + 1}}) {
-    kept[made] = {};
-  }
+  if (x.is_dropped()) drop_latents(kept);  // Their norms are recomputed, too.
 }
 
 ColumnLinears LatentAttention::backward_qkv(const Pass& pass, Qkv gradients,

@@ -20,10 +20,9 @@
 // own tokens, the region's entrance gathers them, and gradients of down projections and norms are
 // summed over the ranks (see ParameterTable). Without c_q, x enters in its place.
 //
-// Recomputation: layernorm drops c_q and N(c_kv) with their norms' statistics, mla_up_proj what is
-// made of them.
-// Sources: DeepSeek-AI, "DeepSeek-V2" (2024), section 2.1; Megatron-LM's MLASelfAttention for the
-// split over tensor-parallel ranks.
+// Recomputation: layernorm drops c_q and N(c_kv) with their norms' statistics, mla_up_proj also
+// what is made of them. Sources: DeepSeek-AI, "DeepSeek-V2" (2024), section 2.1; Megatron-LM's
+// MLASelfAttention for the split over tensor-parallel ranks.
 namespace shardsim {
 
 class LatentAttention final : public SelfAttention {
@@ -49,9 +48,7 @@ class LatentAttention final : public SelfAttention {
                              std::span<Tensor> kept) const override;
   void forward_qkv(const Pass& pass, Tensor entered, BranchInput& x,
                    std::span<Tensor> kept) const override;
-  [[nodiscard]] bool drops_heads() const override {
-    return options_.recomputes(RecomputeModule::mla_up_proj);
-  }
+  void drop_heads(std::span<Tensor> kept) const override;
   void remake_heads(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const override;
   [[nodiscard]] ColumnLinears backward_qkv(const Pass& pass, Qkv gradients,
                                            std::span<Tensor> kept) const override;
@@ -59,7 +56,8 @@ class LatentAttention final : public SelfAttention {
                              std::span<Tensor> kept) const override;
 
   [[nodiscard]] bool has_query_latent() const { return options_.q_lora_rank > 0; }
-  // What queries read, with all tokens of the region.
+  void drop_latents(std::span<Tensor> kept) const;
+  // The tensor that queries read, with all tokens of the region.
   [[nodiscard]] Tensor enter_heads(const Pass& pass, BranchInput& x, std::span<Tensor> kept,
                                    RegionInput how) const;
   // Norms the latents that are not there.

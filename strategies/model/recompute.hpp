@@ -39,6 +39,7 @@ class RecomputeModules {
     for (const RecomputeModule module : modules) add(module);
   }
   constexpr void add(RecomputeModule module) { bits_ |= bit(module); }
+  constexpr void remove(RecomputeModule module) { bits_ &= ~bit(module); }
   [[nodiscard]] constexpr bool has(RecomputeModule module) const {
     return (bits_ & bit(module)) != 0;
   }

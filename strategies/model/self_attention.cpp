@@ -15,7 +15,7 @@ Tensor SelfAttention::forward_inside(const Pass& pass, Tensor entered, BranchInp
     for (const Kept dropped : {log_sum_exp, exchanged_qkv, exchanged_y, scores}) kept[dropped] = {};
   }
   drop_exchanged(kept);
-  if (drops_heads()) kept[q] = kept[k] = kept[v] = {};
+  drop_heads(kept);
   return row_input(pass, kept);
 }
 
@@ -26,7 +26,7 @@ void SelfAttention::drop_exchanged(std::span<Tensor> kept) const {
 }
 
 void SelfAttention::remake(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const {
-  if (drops_heads() && !kept[exchanged_qkv].defined()) remake_heads(pass, x, kept);
+  if (!kept[exchanged_qkv].defined()) remake_heads(pass, x, kept);
   if (!options_.recomputes(RecomputeModule::core_attn)) return;
   kept[attended] = {};
   attend_to_tokens(pass, kept);

@@ -64,11 +64,11 @@ class SelfAttention : public RegionBranch {
   /// Makes q, k and v, and the gate.
   virtual void forward_qkv(const Pass& pass, Tensor entered, BranchInput& x,
                            std::span<Tensor> kept) const = 0;
-  /// Makes q, k and v again, if forward drops them: see drops_heads.
+  /// Once forward has attended it may drop q, k and v, and what they are made of.
+  virtual void drop_heads(std::span<Tensor> /*kept*/) const {}
+  /// Makes them again, if they were dropped.
   virtual void remake_heads(const Pass& /*pass*/, BranchInput& /*x*/,
                             std::span<Tensor> /*kept*/) const {}
-  /// Whether q, k and v are dropped once forward has attended.
-  [[nodiscard]] virtual bool drops_heads() const { return false; }
   /// From the gradients of q, k and v to those of the column-parallel layers' outputs. Drops q and
   /// k if it reads them.
   [[nodiscard]] virtual ColumnLinears backward_qkv(const Pass& pass, Qkv gradients,

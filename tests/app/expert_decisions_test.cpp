@@ -46,13 +46,14 @@ std::string code_with(const json& record, const Scenario& scenario, const char* 
 }  // namespace
 
 TEST_CASE("a plan that replays learned routing has the trace of the run") {
-  for (const char* recompute : {"none", "full"}) {
-    const std::vector<std::string> common = {std::string("training.recompute=") + recompute};
+  for (const char* recompute : {"none", "full", "selective"}) {
+    const std::vector<std::string> common = {std::string("training.recompute=") + recompute,
+                                             "training.recompute_modules=moe"};
     const Scenario real = learned(common);
     const RunOutcome outcome = run_scenario(real);
     REQUIRE(outcome.result.exit_code == 0);
     const std::string text = to_text(*outcome.decisions, compile(real));
-    const Scenario meta = learned({common[0], "execution.tensors=meta"});
+    const Scenario meta = learned({common[0], common[1], "execution.tensors=meta"});
     const DecisionLog read = parse_decisions(text, compile(meta), "");
     CHECK(read == *outcome.decisions);
     const Result planned = run_scenario(meta, {.replay = &read}).result;

@@ -118,7 +118,8 @@ TEST_CASE("Recomputed modules are Megatron-LM's, there and back", "[exchange]") 
       {selective + "--recompute-modules mla_up_proj", "mla_up_proj"},
       {selective + "--recompute-modules core_attn mhc", "core_attn"},
       {selective + "--moe-layer-recompute", "core_attn,moe"},
-      {"--moe-layer-recompute", "moe"},
+      {"--moe-layer-recompute", "core_attn,moe"},
+      {"--moe-layer-recompute --recompute-modules mlp", "mlp,moe"},
   };
   for (const Case& each : cases) {
     INFO(each.flags);
@@ -137,6 +138,10 @@ TEST_CASE("Recomputed modules are Megatron-LM's, there and back", "[exchange]") 
   const std::string some = emit_megatron(all).text;
   CHECK(contains(some, "--recompute-modules layernorm core_attn mlp \\"));
   CHECK(contains(some, "no module for those of dense MLPs alone"));
+  all.model.num_experts = 4;
+  all.model.moe_shared_ffn_hidden_size = 16;
+  all.training.recompute_modules = "shared_experts";
+  CHECK(contains(emit_megatron(all).text, "--recompute-modules shared_experts"));
   all.training.recompute_modules = "activation";
   CHECK_FALSE(contains(emit_megatron(all).text, "--recompute"));
 }

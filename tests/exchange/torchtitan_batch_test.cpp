@@ -81,7 +81,13 @@ TEST_CASE("Slices of experts come back from torchtitan", "[exchange]") {
       "training": {"global_batch_size": 8}})",
       "before.json");
   const TemporaryFolder folder;
-  write(folder / "config.json", json_of_python(emit_torchtitan(before).text));
+  // Models of today have none; those of 2025 had.
+  std::string config = json_of_python(emit_torchtitan(before).text);
+  const std::string experts = "\"expert_parallel_degree\"";
+  REQUIRE(contains(config, experts));
+  CHECK_FALSE(contains(config, "expert_tensor_parallel_degree"));
+  config.insert(config.find(experts), "\"expert_tensor_parallel_degree\": 2, ");
+  write(folder / "config.json", config);
   const Printed printed = shardsim(
       {"import", "torchtitan", folder / "config.json", "--model", "mixtral-8x7b", "--gpus", "8"});
   INFO(printed.err);

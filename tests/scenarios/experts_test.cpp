@@ -100,7 +100,7 @@ TEST_CASE("routing that will not be what was meant is warned about") {
 }
 
 TEST_CASE("fields about experts are in the resolved scenario of a model that has them") {
-  CHECK(loaded(valid_text()).resolved_json.find("moe_") == std::string::npos);
+  CHECK(loaded(valid_text()).resolved_json.find("\"moe_") == std::string::npos);
   CHECK(loaded(valid_text(), kExperts).resolved_json.find("moe_routing") != std::string::npos);
 }
 

@@ -119,6 +119,7 @@ std::vector<Case> cases() {
        {"training.optimizer=muon", "training.muon_scalar_optimizer=lion"},
        optimizer("muon")},
       {"training.muon_scalar_optimizer=lion", optimizer("adam"), optimizer("muon")},
+      {"training.recompute_modules=mlp", {}, {"training.recompute=selective"}},
       {"training.muon_momentum=0.8", optimizer("momentum"), optimizer("muon")},
       {"training.muon_nesterov=false", {}, optimizer("muon")},
       {"training.muon_num_ns_steps=7", {}, optimizer("muon")},

@@ -135,6 +135,16 @@ TEST_CASE("K10: each module drops its bytes, and computes its flops again") {
        {{Module::moe_act, Module::moe, Module::shared_experts, Module::mla_up_proj}, 0, 0}});
 }
 
+TEST_CASE("K10: core_attn drops scores that the software keeps") {
+  for (const double score_bytes : {2.0, 5.0}) {
+    ModelOptions options = plain_block();
+    options.memory.score_bytes = score_bytes;
+    const std::int64_t scores = static_cast<std::int64_t>(score_bytes) * 96 * 8;
+    check_savings(options,
+                  {{{Module::core_attn}, scores + 4 * 8, kSomeSamples * 96 * 96 * 8 * (24 + 40)}});
+  }
+}
+
 TEST_CASE("K10: the same for latent attention") {
   const std::int64_t d = 24 + 12;
   const std::int64_t heads = 2 * 8 * (2 * d + 40);  // Queries, keys, values.
@@ -146,9 +156,10 @@ TEST_CASE("K10: the same for latent attention") {
     const std::int64_t latents = 2 * 72 + 4 + (query_rank > 0 ? 2 * query_rank + 4 : 0);
     check_savings(
         latent_block(query_rank),
-        {{{Module::mla_up_proj}, heads, products},
+        {{{Module::mla_up_proj}, heads + latents, products},
          {{Module::core_attn}, 4 * 8, pairs},
-         {{Module::mla_up_proj, Module::core_attn}, heads + 4 * 8, products + pairs},
+         {{Module::layernorm}, latents + 2 * kNormBytes, 0},
+         {{Module::mla_up_proj, Module::core_attn}, heads + latents + 4 * 8, products + pairs},
          {{Module::mla_up_proj, Module::layernorm}, heads + latents + 2 * kNormBytes, products}});
   }
 }
@@ -164,6 +175,11 @@ TEST_CASE("K10: the same for experts") {
                  {{Module::shared_experts}, 2 * 3 * kSharedWidth, shared},
                  {{Module::shared_experts, Module::activation}, 2 * 3 * kSharedWidth, shared},
                  {{Module::mlp}, 0, 0}});
+  ModelOptions gated = expert_block();
+  gated.moe.has_shared_gate = true;  // Its logit, and the output ahead of it, are kept.
+  check_savings(gated, {{{Module::shared_experts},
+                         2 * 3 * kSharedWidth + 2 * kSomeWidth + 2,
+                         shared + 2 * kSomeTokens * kSomeWidth}});
   // Rows of each expert are counted once for all tokens: 4 bytes each.
   for (const RecomputeModules& modules :
        {RecomputeModules{Module::moe}, RecomputeModules{Module::moe, Module::shared_experts},
@@ -179,10 +195,13 @@ TEST_CASE("K10: the same for experts") {
 TEST_CASE(
     "whatever modules are recomputed, losses, gradients and their order are bitwise the same") {
   std::vector<std::pair<std::string, ModelOptions>> models;
-  for (const char* name : {"gpt2", "llama", "latent llama", "llama with a latent of keys",
-                           "mamba hybrid", "delta hybrid", "gpt2 dropping", "scaled hybrid"}) {
+  for (const char* name :
+       {"gpt2", "llama", "latent llama", "llama with a latent of keys", "mamba hybrid",
+        "delta hybrid", "gpt2 dropping", "scaled hybrid", "llama of today",
+        "llama of keys as values", "llama with gates of heads", "predicting llama"}) {
     models.emplace_back(name, small_model(name));
   }
+  models.emplace_back("parallel hybrid", small_model("parallel hybrid"));
   MoeOptions moe = some_experts(RoutingKind::learned, 2);
   models.emplace_back("experts", model_with_experts(moe));
   moe.shared_ffn_hidden_size = 8;
