@@ -110,7 +110,7 @@ class MegatronArguments {
   [[nodiscard]] std::optional<double> number(const std::string& name);
   [[nodiscard]] bool truth(const std::string& name, bool otherwise = false);
   [[nodiscard]] std::optional<std::string> text(const std::string& name);
-  /// Of a list: "mlp moe", or as a log has it, "['mlp', 'moe']".
+  /// The same of a list: "mlp moe", or as a log has it, "['mlp', 'moe']".
   [[nodiscard]] std::optional<std::string> list(const std::string& name);
 
   /// "" if it is not there.

@@ -93,11 +93,8 @@ ModelOptions options_for(const Experiment& base, const LayerKey& key) {
 }
 
 // One block, with an MLP of this size in place of experts.
-// Nothing of that MLP comes again, as experts may not.
 ModelOptions with_dense_mlp(ModelOptions options, std::int64_t ffn_hidden_size) {
   options.moe = {};
-  options.recompute_modules.remove(RecomputeModule::mlp);
-  options.recompute_modules.remove(RecomputeModule::activation);
   options.ffn_hidden_size = ffn_hidden_size;
   return options;
 }
@@ -313,10 +310,14 @@ ModuleCost probe_experts(const Experiment& base, NetworkModel& network, const La
   LayerKey alone = key;
   alone.ep = 0;
   alone.etp = 1;
-  Probe(base, network, alone, with_dense_mlp(options, options.tensor_parallel)).run(probe);
+  ModelOptions stand_in = with_dense_mlp(options, options.tensor_parallel);
+  // Experts do not run again because a dense MLP does.
+  stand_in.recompute_modules.remove(RecomputeModule::mlp);
+  stand_in.recompute_modules.remove(RecomputeModule::activation);
+  Probe(base, network, alone, stand_in).run(probe);
   ModuleCost block = probe.block;
   block.stands_for_another = true;
-  if (options.recomputes(RecomputeModule::moe)) {  // Of experts nothing is kept.
+  if (options.recomputes(RecomputeModule::moe)) {  // Experts that run again keep nothing.
     constexpr std::int64_t kMatrices = 3;
     const std::int64_t tokens = key.micro_batch_size * base.scenario().model.seq_len / key.cp;
     block.kept -= kMatrices * tokens * size_of(options.dtype);

@@ -54,7 +54,7 @@ TEST_CASE("flags of Megatron-LM that change cost, memory or numbers need somebod
                                "--moe-permute-fusion",
                                "--moe-flex-dispatcher-backend deepep",
                                "--moe-router-load-balancing-type seq_aux_loss",
-                               "--recompute-granularity selective --recompute-modules mlp mhc",
+                               "--recompute-modules mhc --recompute-granularity selective",
                                "--delay-wgrad-compute",
                                "--fp8-param-gather",
                                "--fp4-format e2m1",
