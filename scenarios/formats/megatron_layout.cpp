@@ -278,7 +278,7 @@ void import_modules(const std::string& list, Import& import) {
                 "not modelled: these modules keep their activations here");
   }
   if (modules == RecomputeModules()) {
-    import.derive({megatron::kModules.theirs, list}, megatron::kRecompute.ours,
+    import.derive({megatron::kRecompute.theirs, "selective"}, megatron::kRecompute.ours,
                   std::string("none"));
     return;
   }
