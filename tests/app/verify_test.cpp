@@ -193,6 +193,7 @@ TEST_CASE("compute, exposed communication and bubble are the step, to the picose
 // update of the noise in a gradient that is nearly zero, as that of the bias of keys.
 TEST_CASE("narrow precisions pass with the bound of their own noise, under AdamW, over steps") {
   for (const std::string& path : sample_of(synchronous(fp64_scenarios()))) {
+    if (!in_sample("noise of " + path, 2)) continue;  // The same.
     const Result fp32 = run_of(path, {"training.precision=fp32", "training.optimizer=adamw"});
     INFO(path);
     INFO(fp32.checks.back().detail);
@@ -241,7 +242,7 @@ TEST_CASE("narrow precisions do not hide a wrong factor or a lost bucket, under 
     INFO(path);
     CHECK(scenario.training.ignore_fraction > 0.0);  // Else no rank is asked for its targets.
     for (const char* precision : {"fp32", "bf16"}) {
-      if (!in_sample(path + precision, 2)) continue;
+      if (!in_sample(path + precision, 6)) continue;  // Some take a minute.
       const std::vector<std::string> narrow = {std::string("training.precision=") + precision,
                                                "execution.steps=1", "training.optimizer=adamw"};
       INFO(path << " in " << precision);
