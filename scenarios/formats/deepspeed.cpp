@@ -252,8 +252,7 @@ std::vector<std::string> unsaid_splits(const Scenario& scenario) {
         "AutoTP splits gated DeltaNet's projections into equal parts, not by heads, and its "
         "convolution and decays not at all: plan again with --fix tp=1");
   }
-  if (std::any_of(model.layers.begin(), model.layers.end(),
-                  [](const LayerSpec& layer) { return layer.sinks; })) {
+  if (has_sinks(model)) {
     unsaid.emplace_back(
         "AutoTP splits linear layers, and sinks (model.layers[].sinks) are none: plan again with "
         "--fix tp=1");
@@ -284,11 +283,10 @@ std::vector<std::string> notes_of(const Scenario& scenario) {
           "zero_stage=0,1");
     }
   }
-  for (const std::string& part : parts_with_own_code(scenario.model)) {
-    notes.push_back("DeepSpeed has no models of its own: yours was planned with " + part);
-  }
-  for (const std::string& part : parts_of_today(scenario.model)) {
-    notes.push_back("DeepSpeed has no models of its own: yours was planned with " + part);
+  for (const auto& parts : {parts_with_own_code(scenario.model), parts_of_today(scenario.model)}) {
+    for (const std::string& part : parts) {
+      notes.push_back("DeepSpeed has no models of its own: yours was planned with " + part);
+    }
   }
   if (scenario.training.uses_muon()) {
     notes.emplace_back(

@@ -40,6 +40,8 @@ void require_framework(std::string_view name);
 [[nodiscard]] std::vector<std::string> unlike_torchtitan(const Scenario& scenario);
 /// Whether some layer has Mamba-2, alone or beside attention.
 [[nodiscard]] bool mixes_by_mamba(const ModelSpec& model);
+/// Whether some layer has attention sinks.
+[[nodiscard]] bool has_sinks(const ModelSpec& model);
 /// Whether some layer has heads of other numbers or sizes than the model's.
 [[nodiscard]] bool has_unlike_heads(const ModelSpec& model);
 

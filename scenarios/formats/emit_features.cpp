@@ -106,8 +106,7 @@ constexpr std::array kOwnCode = {
             }},
     OwnCode{"scores of another scale without latent attention (attention_scale)",
             [](const ModelSpec& model) {
-              return model.attention_scale > 0 && !model.is_latent() &&
-                     !is_in_some_layer(model, [](const LayerSpec& layer) { return layer.sinks; });
+              return model.attention_scale > 0 && !model.is_latent() && !has_sinks(model);
             }},
     OwnCode{"normed values (value_norm)", [](const ModelSpec& model) { return model.value_norm; }},
     OwnCode{"scaled values (value_scale)",
@@ -154,6 +153,10 @@ std::vector<std::string> parts_with_own_code(const ModelSpec& model) {
 bool mixes_by_mamba(const ModelSpec& model) {
   return is_in_some_layer(
       model, [](const LayerSpec& layer) { return has_mixer(layer.mixer, Mixer::mamba); });
+}
+
+bool has_sinks(const ModelSpec& model) {
+  return is_in_some_layer(model, [](const LayerSpec& layer) { return layer.sinks; });
 }
 
 bool has_unlike_heads(const ModelSpec& model) {

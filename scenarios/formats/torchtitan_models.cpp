@@ -49,89 +49,96 @@ bool attends(const ModelSpec& model) {
   return attends_in_some_layer(model, [](const LayerSpec&) { return true; });
 }
 
-bool has_sinks(const ModelSpec& model) {
-  return attends_in_some_layer(model, [](const LayerSpec& layer) { return layer.sinks; });
-}
+// The nearest of their models lacks a part, or is otherwise than ours.
+enum class Form : std::uint8_t { has_no, differs };
 
 struct TheirPart {
-  const char* words;
-  Models models;  // That can have it.
+  Form form;
+  const char* part;  // differs: with its verb.
+  Models models;     // That can have it.
   bool (*is_there)(const ModelSpec& model);
+
+  [[nodiscard]] std::string words() const {
+    return form == Form::has_no ? std::string("has no ") + part : part;
+  }
 };
 
-// Some of their models have a part always, so a model without it differs. Words follow the name of
-// the nearest model.
+// Some of their models have a part always, so a model without it differs.
 constexpr std::array kParts = {
     // deepseek_v3/model.py: Attention; all others have GQAttention (common/attention.py) or one of
     // the same shape.
-    TheirPart{"has no latents (kv_lora_rank)", kDeepSeek,
+    TheirPart{Form::has_no, "latents (kv_lora_rank)", kDeepSeek,
               [](const ModelSpec& model) { return model.is_latent(); }},
-    TheirPart{"always has latents (kv_lora_rank)", kAll & ~kDeepSeek,
+    TheirPart{Form::differs, "always has latents (kv_lora_rank)", kAll & ~kDeepSeek,
               [](const ModelSpec& model) { return attends(model) && !model.is_latent(); }},
     // qwen3_5/gdn.py.
-    TheirPart{"has no layers of gated DeltaNet (mixer delta_net)", kQwen35,
+    TheirPart{Form::has_no, "layers of gated DeltaNet (mixer delta_net)", kQwen35,
               [](const ModelSpec& model) { return model.layers_mixed_by(Mixer::delta_net) > 0; }},
     // qwen3_5/model.py: Qwen35Attention has an output gate, norms of queries and keys, and turns
     // rotary_dim elements; OffsetRMSNorm.
-    TheirPart{"has no gates of attention's output (attention_output_gate)", kQwen35,
+    TheirPart{Form::has_no, "gates of attention's output (attention_output_gate)", kQwen35,
               [](const ModelSpec& model) { return model.attention_output_gate; }},
     TheirPart{
-        "always has gates of attention's output (attention_output_gate)", kAll & ~kQwen35,
+        Form::differs, "always has gates of attention's output (attention_output_gate)",
+        kAll & ~kQwen35,
         [](const ModelSpec& model) { return attends(model) && !model.attention_output_gate; }},
     TheirPart{
-        "has no norms of queries and keys (query_key_norm)", kLlama3 | kQwen3 | kQwen35,
+        Form::has_no, "norms of queries and keys (query_key_norm)", kLlama3 | kQwen3 | kQwen35,
         [](const ModelSpec& model) { return model.query_key_norm == QueryKeyNorm::per_head; }},
-    TheirPart{"always has norms of queries and keys (query_key_norm)", kAll & ~kQwen35,
+    TheirPart{Form::differs, "always has norms of queries and keys (query_key_norm)",
+              kAll & ~kQwen35,
               [](const ModelSpec& model) {
                 return attends(model) && model.query_key_norm == QueryKeyNorm::none;
               }},
-    TheirPart{"turns whole heads (rotary_dim)", kQwen35,
+    TheirPart{Form::differs, "turns whole heads (rotary_dim)", kQwen35,
               [](const ModelSpec& model) {
                 return attends(model) && !model.is_latent() && model.rotary_dim != model.head_dim;
               }},
-    TheirPart{"has weights of norms around one (norm_zero_centred)", kQwen35,
+    TheirPart{Form::differs, "has weights of norms around one (norm_zero_centred)", kQwen35,
               [](const ModelSpec& model) { return model.norm_zero_centred; }},
-    TheirPart{"has weights of norms around zero (norm_zero_centred)", kAll & ~kQwen35,
-              [](const ModelSpec& model) { return !model.norm_zero_centred; }},
+    TheirPart{Form::differs, "has weights of norms around zero (norm_zero_centred)",
+              kAll & ~kQwen35, [](const ModelSpec& model) { return !model.norm_zero_centred; }},
     // gpt_oss/model.py and moe.py: sinks in each layer, experts in each layer, and their biases and
     // clamped activation.
-    TheirPart{"has no sinks (model.layers[].sinks)", kGptOss, has_sinks},
-    TheirPart{"always has sinks (model.layers[].sinks)", kAll & ~kGptOss,
+    TheirPart{Form::has_no, "sinks (model.layers[].sinks)", kGptOss, has_sinks},
+    TheirPart{Form::differs, "always has sinks (model.layers[].sinks)", kAll & ~kGptOss,
               [](const ModelSpec& model) {
                 return attends_in_some_layer(model,
                                              [](const LayerSpec& layer) { return !layer.sinks; });
               }},
-    TheirPart{"has no biases of experts (moe_expert_bias)", kGptOss,
+    TheirPart{Form::has_no, "biases of experts (moe_expert_bias)", kGptOss,
               [](const ModelSpec& model) {
                 return model.layers_with_experts() > 0 && model.moe_expert_bias;
               }},
-    TheirPart{"always has biases of experts (moe_expert_bias)", kQwen3 | kQwen35 | kDeepSeek,
+    TheirPart{Form::differs, "always has biases of experts (moe_expert_bias)",
+              kQwen3 | kQwen35 | kDeepSeek,
               [](const ModelSpec& model) {
                 return model.layers_with_experts() > 0 && !model.moe_expert_bias;
               }},
     TheirPart{
-        "has no clamped activation (swiglu_limit)", kGptOss,
+        Form::has_no, "clamped activation (swiglu_limit)", kGptOss,
         [](const ModelSpec& model) { return model.activation == Activation::clamped_swiglu; }},
     TheirPart{
-        "always has a clamped activation (swiglu_limit)", kAll & ~kGptOss,
+        Form::differs, "always has a clamped activation (swiglu_limit)", kAll & ~kGptOss,
         [](const ModelSpec& model) { return model.activation != Activation::clamped_swiglu; }},
-    TheirPart{"always has experts (model.layers[].feed_forward)", kAll & ~kGptOss,
+    TheirPart{Form::differs, "always has experts (model.layers[].feed_forward)", kAll & ~kGptOss,
               [](const ModelSpec& model) { return model.layers_with_dense() > 0; }},
     // llama3/model.py has no experts.
-    TheirPart{"has no experts (num_experts)", kAll & ~kLlama3,
+    TheirPart{Form::has_no, "experts (num_experts)", kAll & ~kLlama3,
               [](const ModelSpec& model) { return model.layers_with_experts() > 0; }},
     // deepseek_v3/mtp.py.
-    TheirPart{"has no multi-token prediction (mtp_num_layers)", kDeepSeek,
+    TheirPart{Form::has_no, "multi-token prediction (mtp_num_layers)", kDeepSeek,
               [](const ModelSpec& model) {
                 return model.mtp_num_layers > 0 && model.is_latent();  // Else no model has it.
               }},
     // moe.py of gpt_oss: what experts share has a plain activation.
-    TheirPart{"has no shared experts (moe_shared_ffn_hidden_size)", kQwen3 | kQwen35 | kDeepSeek,
+    TheirPart{Form::has_no, "shared experts (moe_shared_ffn_hidden_size)",
+              kQwen3 | kQwen35 | kDeepSeek,
               [](const ModelSpec& model) {
                 return model.layers_with_experts() > 0 && model.moe_shared_ffn_hidden_size > 0;
               }},
     // deepseek_v3/model.py and gpt_oss/model.py: mscale beside rope.scaling yarn.
-    TheirPart{"has scores of another scale (attention_scale)", kDeepSeek | kGptOss,
+    TheirPart{Form::differs, "has scores of another scale (attention_scale)", kDeepSeek | kGptOss,
               [](const ModelSpec& model) {
                 return model.attention_scale > 0 && (model.is_latent() || has_sinks(model));
               }},
@@ -140,7 +147,7 @@ constexpr std::array kParts = {
 std::vector<std::string> missing_of(const TheirModel& theirs, const ModelSpec& model) {
   std::vector<std::string> missing;
   for (const TheirPart& part : kParts) {
-    if ((part.models & theirs.set) == 0 && part.is_there(model)) missing.emplace_back(part.words);
+    if ((part.models & theirs.set) == 0 && part.is_there(model)) missing.push_back(part.words());
   }
   return missing;
 }
@@ -226,12 +233,8 @@ std::vector<std::string> refused_splits(const Scenario& scenario) {
 
 std::vector<std::string> parts_of_today(const ModelSpec& model) {
   std::vector<std::string> parts;
-  const std::string absent = "has no ";
   for (const TheirPart& part : kParts) {
-    const std::string words = part.words;
-    if (words.rfind(absent, 0) == 0 && part.is_there(model)) {
-      parts.push_back(words.substr(absent.size()));
-    }
+    if (part.form == Form::has_no && part.is_there(model)) parts.emplace_back(part.part);
   }
   return parts;
 }

@@ -66,11 +66,9 @@ std::size_t ExpertTokens::num_decisions(int rank) const {
       with_experts += scenario_.model.mtp_num_layers;
     }
   }
-  const TrainingSpec& training = scenario_.training;
+  const ModelOptions& model = options_.model;
   const bool goes_again =
-      training.recompute == Recompute::full ||
-      (training.recompute == Recompute::selective &&
-       recompute_modules_of(training.recompute_modules).has(RecomputeModule::moe));
+      model.recompute == Recompute::full || model.recomputes(RecomputeModule::moe);
   const std::int64_t forwards = goes_again ? 2 : 1;
   return static_cast<std::size_t>(with_experts * forwards * scenario_.training.num_microbatches *
                                   scenario_.execution.steps);

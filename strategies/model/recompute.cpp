@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/text.hpp"
 
 namespace shardsim {
 
@@ -25,9 +26,8 @@ std::span<const char* const> recompute_module_names() { return kModuleNames; }
 
 RecomputeModules recompute_modules_of(std::string_view names) {
   RecomputeModules modules;
-  while (true) {
-    const std::size_t comma = names.find(',');
-    const std::string name(names.substr(0, comma));
+  for (const std::string_view word : split_at(names, ',')) {
+    const std::string name(word);
     const auto* const found = std::find(kModuleNames.begin(), kModuleNames.end(), name);
     if (found == kModuleNames.end()) {
       refuse_modules(name.empty() ? "a name of a module is empty"
@@ -36,9 +36,8 @@ RecomputeModules recompute_modules_of(std::string_view names) {
     const auto module = static_cast<RecomputeModule>(found - kModuleNames.begin());
     if (modules.has(module)) refuse_modules("the module " + name + " is there twice");
     modules.add(module);
-    if (comma == std::string_view::npos) return modules;
-    names.remove_prefix(comma + 1);
   }
+  return modules;
 }
 
 std::string to_string(const RecomputeModules& modules) {
