@@ -19,7 +19,6 @@ shift
 say() { printf 'torch: %s\n' "$*" >&2; }
 
 make_base() {
-  mkdir -p "$(dirname "$folder")"
   rm -rf --one-file-system "$folder"
   debootstrap --variant=minbase trixie "$folder" "$mirror"
 }
@@ -27,6 +26,7 @@ make_base() {
 # The file `made` says which packages it has. Another list is installed into a folder that is there.
 make_folder() {
   say "making a folder with Debian 13 and PyTorch 2.6 in $folder: 2 GB, about 4 minutes, once"
+  mkdir -p "$(dirname "$folder")" # The log lies beside it.
   # shellcheck disable=SC2016
   if ! {
     { [[ -f $folder/made ]] || make_base; } &&
