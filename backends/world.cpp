@@ -18,8 +18,8 @@ namespace {
 
 class ReplayedMemory final : public WatchedMemory {
  public:
-  ReplayedMemory(RankState& rank, std::int64_t capacity, std::int64_t outside) : replay_(rank) {
-    replay_.set_device(capacity, outside);
+  ReplayedMemory(RankState& rank, const DeviceRoom& room) : replay_(rank) {
+    replay_.set_device(room);
   }
   [[nodiscard]] DeviceMemoryUse use() const override { return replay_.use(); }
 
@@ -29,9 +29,8 @@ class ReplayedMemory final : public WatchedMemory {
 
 }  // namespace
 
-std::unique_ptr<WatchedMemory> World::watch_memory(int rank, std::int64_t capacity,
-                                                   std::int64_t outside) {
-  return std::make_unique<ReplayedMemory>(this->rank(rank), capacity, outside);
+std::unique_ptr<WatchedMemory> World::watch_memory(int rank, const DeviceRoom& room) {
+  return std::make_unique<ReplayedMemory>(this->rank(rank), room);
 }
 
 void World::for_each_link(const std::function<void(const LinkTraffic&)>& visit) const {

@@ -90,8 +90,8 @@ class World {
     return this->rank(rank).host_ledger();
   }
   /// Watches how an allocator fills the rank's device from now on: see LimitedDevice.
-  [[nodiscard]] virtual std::unique_ptr<WatchedMemory> watch_memory(int rank, std::int64_t capacity,
-                                                                    std::int64_t outside);
+  [[nodiscard]] virtual std::unique_ptr<WatchedMemory> watch_memory(int rank,
+                                                                    const DeviceRoom& room);
   /// The hashes of all ranks that run, in rank order. It does not depend on how they took turns.
   [[nodiscard]] virtual std::uint64_t trace_hash() const = 0;
   /// Visits the links that were used, group by group in the order they were made, by sender and

@@ -1,3 +1,4 @@
+#include "sim/hardware/architecture.hpp"
 #include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/nccl/overrides.hpp"
 #include "sim/hardware/software.hpp"
@@ -52,12 +53,16 @@ Field latency(const char* path, LinkSpec SystemSpec::*tier) {
 
 bool prices_shapes(const Scenario& s) { return s.system.kernel_model == "shapes"; }
 
+template <typename Named>
+std::vector<std::string> names_of(std::span<const Named> all, std::vector<std::string> names = {}) {
+  for (const Named& one : all) names.emplace_back(one.name);
+  return names;
+}
+
 // "none", and the names of all entries.
 template <typename Named>
 std::vector<std::string> none_or(std::span<const Named> all) {
-  std::vector<std::string> names = {"none"};
-  for (const Named& one : all) names.emplace_back(one.name);
-  return names;
+  return names_of(all, {"none"});
 }
 
 std::vector<Field> device_fields() {
@@ -65,6 +70,11 @@ std::vector<Field> device_fields() {
   using P = PeakTflops;
   return {
       device_field("system.device.name", &D::name).or_else("\"device\"").doc("Name of the GPU."),
+      device_field("system.device.architecture", &D::architecture)
+          .one_of(names_of(all_architectures()))
+          .derived("that of the GPU in device.name, else other")
+          .doc("Generation of the GPU: what libraries keep for themselves, and what NCCL's model "
+               "and low precision depend on."),
       memory_gib()
           .above(0, 1048576)
           .unit("GiB (2^30 bytes)")
@@ -157,6 +167,13 @@ std::vector<Field> price_fields() {
           .doc("Time of the host to issue one kernel."),
       host_field("system.host_us_per_call", &S::host_us_per_call)
           .doc("Time of the host to post one communication."),
+      field("system.cublas_workspace_config", &Scenario::system, &S::cublas_workspace_config)
+          .or_else("\"\"")
+          .foreign({{"cuBLAS", "CUBLAS_WORKSPACE_CONFIG"}})
+          .doc(
+              "Workspace of each handle of cuBLAS, written as its variable "
+              "CUBLAS_WORKSPACE_CONFIG: \":4096:8\" is 8 times 4096 KiB. Empty: what PyTorch gives "
+              "it on the device's architecture (docs/decisions/0075-memory-of-libraries.md)."),
       field("system.overlap_slows_computing", &Scenario::system, &S::overlap_slows_computing)
           .or_else("true")
           .acts_when("kernel_model is shapes", prices_shapes)

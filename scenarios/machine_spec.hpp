@@ -36,6 +36,7 @@ struct PeakTflops {
 
 struct DeviceSpec {
   std::string name;
+  std::string architecture;  // one of all_architectures()
   std::int64_t memory_bytes = 0;
   Tracked<double> memory_bandwidth_gb_per_s = 0;
   Tracked<double> memory_efficiency = 0;  // (0, 1]: share that the best streaming kernel reaches
@@ -86,6 +87,7 @@ struct SystemSpec {
   std::string software = "none";           // or a framework's name: which kernels an operation is
   Tracked<double> host_us_per_kernel = 0;  // what the host spends on each,
   Tracked<double> host_us_per_call = 0;    // and on each communication
+  std::string cublas_workspace_config;     // as CUBLAS_WORKSPACE_CONFIG; empty: PyTorch's default
   bool overlap_slows_computing = true;     // by beside_communication of the device's kernels
   bool cuda_launch_blocking = false;       // the host waits for every kernel
 };

@@ -1,7 +1,6 @@
 #include "scenarios/nccl_platform.hpp"
 
 #include <cmath>
-#include <initializer_list>
 #include <string>
 
 #include "sim/kernel/error.hpp"
@@ -10,26 +9,22 @@ namespace shardsim {
 
 namespace {
 
+// A generation as the setting writes it, and as architectures of devices.
 struct Family {
   GpuGeneration generation;
   const char* setting;
-  std::initializer_list<const char*> names;
 };
 
 const Family kFamilies[] = {
-    {GpuGeneration::ampere, "ampere", {"A100", "A800"}},
-    {GpuGeneration::hopper, "hopper", {"H100", "H200", "H800", "H20"}},
-    {GpuGeneration::blackwell, "blackwell", {"B200", "B100"}},
+    {GpuGeneration::ampere, "ampere"},
+    {GpuGeneration::hopper, "hopper"},
+    {GpuGeneration::blackwell, "blackwell"},
+    {GpuGeneration::blackwell, "blackwell_ultra"},
 };
 
 bool is_of(const SystemSpec& system, const Family& family) {
-  if (system.network.gpu_generation != "by_device_name") {
-    return system.network.gpu_generation == family.setting;
-  }
-  for (const char* name : family.names) {
-    if (system.device.name.find(name) != std::string::npos) return true;
-  }
-  return false;
+  const bool is_set = system.network.gpu_generation != "by_device_name";
+  return family.setting == (is_set ? system.network.gpu_generation : system.device.architecture);
 }
 
 GpuGeneration generation_of(const SystemSpec& system) {

@@ -2,7 +2,9 @@
 #include <array>
 #include <optional>
 
+#include "sim/hardware/architecture.hpp"
 #include "sim/hardware/software.hpp"
+#include "sim/hardware/workspaces.hpp"
 
 #include "scenarios/resolve.hpp"
 
@@ -105,6 +107,14 @@ const char* first_offload(const ParallelismSpec& p) {
 void resolve_system(Reading& r) {
   SystemSpec& s = r.scenario.system;
   derive(r, "system.name", s.name, s.preset.empty() ? std::string("inline system") : s.preset);
+  derive(r, "system.device.architecture", s.device.architecture,
+         std::string(architecture_of_device(s.device.name).name));
+  if (r.good("system.cublas_workspace_config") && !s.cublas_workspace_config.empty() &&
+      !parse_workspace_config(s.cublas_workspace_config)) {
+    r.problem("E0222", "system.cublas_workspace_config",
+              "\"" + s.cublas_workspace_config + "\" is no list of :KiB:count pairs",
+              "write it as CUBLAS_WORKSPACE_CONFIG, such as \":4096:8\", or leave it out");
+  }
   resolve_kernels(r, s);
   if (!r.given("system.nodes") && !r.given("system.ranks")) {
     if (r.broken.count("system") == 0 && r.sections.count("system") > 0) {

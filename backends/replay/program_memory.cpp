@@ -57,9 +57,8 @@ bool have_same_changes(const RankProgram& a, const RankProgram& b) {
 
 }  // namespace
 
-ProgramMemories::Found ProgramMemories::replay(const RankProgram& program, std::int64_t capacity,
-                                               std::int64_t outside) {
-  LimitedDevice device(capacity, outside);
+ProgramMemories::Found ProgramMemories::replay(const RankProgram& program, const DeviceRoom& room) {
+  LimitedDevice device(room);
   std::vector<std::optional<BlockId>> blocks(program.num_allocations);  // In use, by slot.
   Found found;
   std::size_t change = 0;
@@ -89,13 +88,11 @@ ProgramMemories::Known& ProgramMemories::known_of(const RankProgram& program) {
   return known_.emplace(hash, Known{program, {}})->second;
 }
 
-ProgramMemory ProgramMemories::find(const RankProgram& program, std::int64_t capacity,
-                                    std::int64_t outside) {
+ProgramMemory ProgramMemories::find(const RankProgram& program, const DeviceRoom& room) {
   Known& known = known_of(program);
-  const std::pair key(capacity, outside);
-  auto found = known.found.find(key);
+  auto found = known.found.find(room);
   if (found == known.found.end()) {
-    found = known.found.emplace(key, replay(program, capacity, outside)).first;
+    found = known.found.emplace(room, replay(program, room)).first;
   }
   MemoryChanges changes(program);
   for (std::size_t i = 0; i < found->second.peak_change; ++i) ++changes;

@@ -21,9 +21,8 @@ struct ProgramMemory {
 /// they do, take the same memory, which is found once.
 class ProgramMemories {
  public:
-  /// `program` outlives this. `capacity`, `outside`: as LimitedDevice. Throws LimitError (E0314).
-  [[nodiscard]] ProgramMemory find(const RankProgram& program, std::int64_t capacity,
-                                   std::int64_t outside);
+  /// `program` outlives this. Throws LimitError (E0314).
+  [[nodiscard]] ProgramMemory find(const RankProgram& program, const DeviceRoom& room);
 
  private:
   struct Found {
@@ -32,10 +31,9 @@ class ProgramMemories {
   };
   struct Known {
     const RankProgram& program;
-    std::map<std::pair<std::int64_t, std::int64_t>, Found> found;  // By capacity and outside.
+    std::map<DeviceRoom, Found> found;
   };
-  [[nodiscard]] static Found replay(const RankProgram& program, std::int64_t capacity,
-                                    std::int64_t outside);
+  [[nodiscard]] static Found replay(const RankProgram& program, const DeviceRoom& room);
   [[nodiscard]] Known& known_of(const RankProgram& program);
 
   std::multimap<std::uint64_t, Known> known_;  // By a hash of the allocations.

@@ -94,21 +94,20 @@ class ReplayWorld::ProgramWatch final : public WatchedMemory {
   DeviceMemoryUse found;
 };
 
-std::unique_ptr<WatchedMemory> ReplayWorld::watch_memory(int rank, std::int64_t capacity,
-                                                         std::int64_t outside) {
-  if (is_watched(this->rank(rank))) return World::watch_memory(rank, capacity, outside);
+std::unique_ptr<WatchedMemory> ReplayWorld::watch_memory(int rank, const DeviceRoom& room) {
+  if (is_watched(this->rank(rank))) return World::watch_memory(rank, room);
   auto watch = std::make_unique<ProgramWatch>();
-  watched_.push_back({rank, capacity, outside, watch.get()});
+  watched_.push_back({rank, room, watch.get()});
   return watch;
 }
 
 void ReplayWorld::find_memory() {
-  std::map<std::tuple<const RankProgram*, std::int64_t, std::int64_t>, ProgramMemory> known;
+  std::map<std::pair<const RankProgram*, DeviceRoom>, ProgramMemory> known;
   ProgramMemories memories;
   for (Watched& watched : watched_) {
     const RankProgram* const program = &programs_.program_of(watched.rank);
-    const auto [found, is_new] = known.try_emplace({program, watched.capacity, watched.outside});
-    if (is_new) found->second = memories.find(*program, watched.capacity, watched.outside);
+    const auto [found, is_new] = known.try_emplace({program, watched.room});
+    if (is_new) found->second = memories.find(*program, watched.room);
     watched.watch->found = found->second.use;
     watched.peak_step = found->second.peak_step;
     asked_[program].insert(watched.peak_step);

@@ -64,8 +64,8 @@ class ReplayWorld final : public World {
   /// A rank that nobody watches has the ledgers of its program, and no others.
   [[nodiscard]] const MemoryLedger& ledger(int rank) const override;
   [[nodiscard]] const MemoryLedger& host_ledger(int rank) const override;
-  [[nodiscard]] std::unique_ptr<WatchedMemory> watch_memory(int rank, std::int64_t capacity,
-                                                            std::int64_t outside) override;
+  [[nodiscard]] std::unique_ptr<WatchedMemory> watch_memory(int rank,
+                                                            const DeviceRoom& room) override;
   [[nodiscard]] std::uint64_t trace_hash() const override;
   void for_equal_links(const std::function<void(const EqualLinks&)>& visit) const override;
   [[nodiscard]] std::vector<std::int64_t> sent_by_rank() const override;
@@ -75,8 +75,7 @@ class ReplayWorld final : public World {
   class ProgramWatch;
   struct Watched {
     int rank = 0;
-    std::int64_t capacity = 0;
-    std::int64_t outside = 0;
+    DeviceRoom room;
     ProgramWatch* watch = nullptr;
     std::size_t peak_step = 0;
   };

@@ -66,6 +66,11 @@ Assumptions kernels_of(const Software& software) {
                   memory.mask_bytes, memory.loss_kept_bytes, memory.loss_forward_bytes,
                   memory.loss_backward_bytes),
       software.source);
+  add(fmt::format(
+          "the gradient of a weight takes {} bytes per element more until it has been added "
+          "to those of earlier microbatches",
+          memory.apart_gradient_bytes),
+      software.source);
   return assumptions;
 }
 

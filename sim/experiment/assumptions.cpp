@@ -4,12 +4,14 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "sim/kernel/hash.hpp"
 
+#include "sim/hardware/architecture.hpp"
 #include "sim/hardware/outside_memory.hpp"
 #include "sim/hardware/software.hpp"
 
@@ -24,6 +26,29 @@
 namespace shardsim {
 
 namespace {
+
+// Workspaces of libraries of matrix products.
+Assumption workspaces_of_libraries(const Experiment& experiment) {
+  const SystemSpec& system = experiment.scenario().system;
+  const Workspaces& kept = experiment.cluster().device.workspaces;
+  if (kept.bytes() == 0) {
+    return {fmt::format("No library keeps a workspace of its own (system.software {}, "
+                        "system.device.architecture {})",
+                        system.software, system.device.architecture),
+            "modelling choice: what is not known counts as nothing"};
+  }
+  const Architecture& architecture = *find_architecture(system.device.architecture);
+  const bool is_set = !system.cublas_workspace_config.empty();
+  std::string text = fmt::format("{} handles of the library of matrix products keep {} bytes each",
+                                 kept.handles, kept.handle_bytes);
+  std::string source =
+      is_set ? "system.cublas_workspace_config" : architecture.handle_workspace.source;
+  if (kept.engine_bytes > 0) {
+    text += fmt::format(", and Transformer Engine keeps {}", kept.engine_bytes);
+    source += fmt::format("; {}", architecture.engine_workspace.source);
+  }
+  return {std::move(text), std::move(source)};
+}
 
 // The assumptions of every run.
 Assumptions general(const Experiment& experiment) {
@@ -44,9 +69,10 @@ Assumptions general(const Experiment& experiment) {
         "modelling choice"},
        {"Between nodes a ring uses the network cards of all its members on a node at once",
         "as NCCL's rings do; modelling choice"},
-       {"Memory by category counts bytes of live tensors; kernel workspaces are not counted "
-        "anywhere",
+       {"Memory by category counts bytes of live tensors; workspaces of libraries are no part of "
+        "it",
         "modelling choice"},
+       workspaces_of_libraries(experiment),
        {is_plan ? "The verdict on memory counts what the allocator has reserved, the CUDA context "
                   "and NCCL's buffers"
                 : "The verdict on memory counts tensors alone",

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "sim/hardware/architecture.hpp"
 #include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/software.hpp"
 
@@ -278,6 +279,8 @@ Cluster cluster_of(const SystemSpec& system) {
     }
   }
   device.software = find_software(system.software);
+  device.workspaces = workspaces_of(device.software, *find_architecture(system.device.architecture),
+                                    parse_workspace_config(system.cublas_workspace_config));
   device.host_s_per_kernel = system.host_us_per_kernel.times(kMicro);
   device.host_s_per_call = system.host_us_per_call.times(kMicro);
   device.host_waits_for_kernels = system.cuda_launch_blocking;

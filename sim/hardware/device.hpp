@@ -9,6 +9,7 @@
 #include "sim/kernel/tracked.hpp"
 
 #include "sim/hardware/compute_op.hpp"
+#include "sim/hardware/workspaces.hpp"
 
 // One accelerator. As a roofline: an operation takes as long as its arithmetic or its memory
 // traffic, whichever is longer, plus the launch. With kernel data, its shape decides which share of
@@ -36,6 +37,8 @@ struct Device {
   /// The measured constants of its kernels (find_kernel_constants), of static storage; null: a
   /// roofline. With them, matmul_efficiency prices only products of unknown shape.
   const KernelConstants* kernels = nullptr;
+  /// Its memory that libraries keep for themselves.
+  Workspaces workspaces;
   /// The software on it (find_software), of static storage; null: every operation is one kernel.
   /// REQUIRES: kernels, where it stores the scores of attention.
   const Software* software = nullptr;

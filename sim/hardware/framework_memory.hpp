@@ -9,6 +9,8 @@ namespace shardsim {
 struct FrameworkMemory {
   double score_bytes = 0.0;  ///< Kept of each score of attention, masked or not.
   double mask_bytes = 0.0;   ///< Kept of each element that has dropout in a block.
+  /// Beside each element of a weight whose gradient is computed, until that has been added.
+  double apart_gradient_bytes = 0.0;
   /// Per logit, beside the logits themselves, which become their own gradient:
   double loss_kept_bytes = 0.0;      ///< from the loss's forward to the end of its backward,
   double loss_forward_bytes = 0.0;   ///< on top while its forward runs,

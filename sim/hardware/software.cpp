@@ -112,10 +112,13 @@ constexpr KernelUses kTorchtitan = with(kPlain, {
 // 2021, those in fp32 less their maximum; in backward the gradient in 16 bits.
 constexpr FrameworkMemory kMegatron2021Memory{.score_bytes = 2.0,
                                               .mask_bytes = 1.0,
+                                              .apart_gradient_bytes = 2.0,
                                               .loss_kept_bytes = 2.0,
                                               .loss_forward_bytes = 6.0,
                                               .loss_backward_bytes = 2.0};
+// A product adds to the main gradient; a tensor of the weight's size tells autograd of it.
 constexpr FrameworkMemory kMegatronCoreMemory{.mask_bytes = 1.0,
+                                              .apart_gradient_bytes = 2.0,
                                               .loss_kept_bytes = 2.0,
                                               .loss_forward_bytes = 2.0,
                                               .loss_backward_bytes = 2.0};
@@ -126,12 +129,14 @@ constexpr FrameworkMemory with_scores(FrameworkMemory memory) {
 // log_softmax keeps its result in fp32 beside the logits; its operand is in fp32, too, and in
 // backward there are two gradients.
 constexpr FrameworkMemory kTorchMemory{.mask_bytes = 1.0,
+                                       .apart_gradient_bytes = 2.0,
                                        .loss_kept_bytes = 4.0,
                                        .loss_forward_bytes = 4.0,
                                        .loss_backward_bytes = 8.0};
 
 // The gradient is not written over the logits.
-constexpr FrameworkMemory kFusedLossMemory{.mask_bytes = 1.0, .loss_backward_bytes = 2.0};
+constexpr FrameworkMemory kFusedLossMemory{
+    .mask_bytes = 1.0, .apart_gradient_bytes = 2.0, .loss_backward_bytes = 2.0};
 
 constexpr const char* kFlashAttention1 =
     "FlashAttention against FlashAttention-2, forward and backward: mean of 18 pairs of rows in "
@@ -154,6 +159,7 @@ constexpr Software kMegatronLm = {
     .memory = kMegatron2021Memory,
     .dropped_score_bytes = 3.0,
     .cuda_context = kEagerCudaContextBytes,
+    .product_library = ProductLibrary::outside_allocator,
     .host_waits_for_transfers = true,
     .host_us_per_kernel = {46.0, kHostFit},
     .host_us_per_call = {40.0, kHostFit}};
@@ -193,6 +199,7 @@ constexpr std::array<Software, 7> kSoftware = {{
                "add to the gradients; megatron/core/tensor_parallel/cross_entropy.py",
      .uses = kMegatronCore,
      .memory = kMegatronCoreMemory,
+     .product_library = ProductLibrary::transformer_engine,
      .host_us_per_kernel = kHostAssumed,
      .host_us_per_call = kHostAssumed},
     {.name = "megatron-core-unfused-2023",
@@ -204,6 +211,7 @@ constexpr std::array<Software, 7> kSoftware = {{
      .dropout_passes = {.forward = 2.5, .backward = 2.5},
      .memory = with_scores(kMegatronCoreMemory),
      .dropped_score_bytes = 3.0,
+     .product_library = ProductLibrary::transformer_engine,
      .host_us_per_kernel = kHostAssumed,
      .host_us_per_call = kHostAssumed},
     megatron_deepspeed(),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -54,6 +55,13 @@ inline constexpr SourcedBytes kEagerCudaContextBytes{
     "bigscience-workshop/bigscience at 9e64ede, train/tr11-176B-ml/chronicles-prequel.md, 2022: "
     "1573 MiB on an A100 40 GB"};
 
+/// The giver of workspaces to the library of matrix products: see sim/hardware/workspaces.hpp.
+enum class ProductLibrary : std::uint8_t {
+  pytorch,             ///< PyTorch, out of its allocator.
+  transformer_engine,  ///< The same, and Transformer Engine for its own products.
+  outside_allocator,   ///< cuBLAS itself, as before PyTorch 1.13: part of the CUDA context.
+};
+
 struct Software {
   const char* name;    ///< As scenarios write it.
   const char* source;  ///< Source of all counts: `uses` and the passes.
@@ -66,6 +74,7 @@ struct Software {
   FrameworkMemory memory;
   double dropped_score_bytes = 0.0;
   SourcedBytes cuda_context = kCudaContextBytes;
+  ProductLibrary product_library = ProductLibrary::pytorch;
 
   /// Share of the rate of the GPU's best kernel, for attention that stores no scores.
   SourcedNumber attention_share{1.0, "the kernel that was measured"};

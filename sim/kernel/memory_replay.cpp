@@ -7,9 +7,24 @@
 
 namespace shardsim {
 
-void LimitedDevice::set(std::int64_t capacity, std::int64_t outside) {
-  outside_ = outside;
-  allocator_.set_capacity(capacity > outside ? capacity - outside : CachingAllocator::kUnlimited);
+namespace {
+
+[[noreturn]] void throw_too_much() {
+  throw LimitError("E0314", "reserved device memory does not fit in 62 bits");
+}
+
+}  // namespace
+
+void LimitedDevice::set(const DeviceRoom& room) {
+  outside_ = room.outside;
+  allocator_.set_capacity(CachingAllocator::kUnlimited);
+  for (const std::int64_t bytes : room.kept) {
+    // Never freed, so that nobody needs its block.
+    if (!allocator_.allocate(bytes)) throw_too_much();
+  }
+  if (room.capacity - room.outside > allocator_.reserved()) {
+    allocator_.set_capacity(room.capacity - room.outside);
+  }
 }
 
 BlockId LimitedDevice::allocate(MemoryCategory category, std::int64_t bytes) {
@@ -20,7 +35,7 @@ BlockId LimitedDevice::allocate(MemoryCategory category, std::int64_t bytes) {
     allocator_.set_capacity(CachingAllocator::kUnlimited);
     block = allocator_.allocate(bytes);
   }
-  if (!block) throw LimitError("E0314", "reserved device memory does not fit in 62 bits");
+  if (!block) throw_too_much();
   at_peak_ = allocator_.allocated_peak() > peak_before;
   if (at_peak_) peak_ = {category, bytes, Time()};
   return *block;

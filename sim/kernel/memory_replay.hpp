@@ -1,6 +1,8 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <vector>
 
 #include "sim/kernel/caching_allocator.hpp"
 #include "sim/kernel/memory_ledger.hpp"
@@ -30,6 +32,16 @@ struct DeviceMemoryUse {
   friend bool operator==(const DeviceMemoryUse&, const DeviceMemoryUse&) = default;
 };
 
+/// The memory of a device as an allocator finds it.
+struct DeviceRoom {
+  std::int64_t capacity = CachingAllocator::kUnlimited;  ///< Bytes of the device.
+  std::int64_t outside = 0;                              ///< Those that the allocator has not.
+  /// Blocks that libraries ask the allocator for before all else, and never give back.
+  std::vector<std::int64_t> kept = {};
+
+  friend auto operator<=>(const DeviceRoom&, const DeviceRoom&) = default;
+};
+
 /// A device of limited size, and the allocator that has what others leave of it. One pool serves
 /// all streams, and a released block is free at once. PyTorch has pools by stream, and keeps a
 /// block until all other streams that use it have passed the point.
@@ -37,11 +49,11 @@ class LimitedDevice {
  public:
   /// Without a limit.
   LimitedDevice() = default;
-  /// `capacity`: of the device, in bytes; `outside`: bytes of it that the allocator does not have.
-  /// There is no limit on a device smaller than that part: tests make up such devices.
-  LimitedDevice(std::int64_t capacity, std::int64_t outside) { set(capacity, outside); }
-  /// The same from now on.
-  void set(std::int64_t capacity, std::int64_t outside);
+  /// There is no limit on a device smaller than what is outside and kept: tests make up such
+  /// devices. Throws LimitError (E0314).
+  explicit LimitedDevice(const DeviceRoom& room) { set(room); }
+  /// The same from now on; blocks that were kept before stay.
+  void set(const DeviceRoom& room);
 
   /// Where a request does not fit, the device has no end from then on. Throws LimitError (E0314).
   [[nodiscard]] BlockId allocate(MemoryCategory category, std::int64_t bytes);
@@ -76,7 +88,7 @@ class MemoryReplay final : private MemoryListener {
   ~MemoryReplay() override;
 
   /// As LimitedDevice; before, there is no limit.
-  void set_device(std::int64_t capacity, std::int64_t outside) { device_.set(capacity, outside); }
+  void set_device(const DeviceRoom& room) { device_.set(room); }
   [[nodiscard]] const CachingAllocator& allocator() const { return device_.allocator(); }
   [[nodiscard]] DeviceMemoryUse use() const;
 

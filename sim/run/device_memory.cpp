@@ -187,8 +187,10 @@ DeviceMemory::DeviceMemory(World& world, const Experiment& experiment,
   const MeshShape& mesh = experiment.plan().options().mesh;
   const int ulysses = ulysses_of(experiment);
   for (const int rank : kinds) {
-    watched_[rank] = world.watch_memory(rank, cluster.device.memory_bytes,
-                                        outside_bytes(cluster, mesh, ulysses, rank));
+    watched_[rank] =
+        world.watch_memory(rank, {.capacity = cluster.device.memory_bytes,
+                                  .outside = outside_bytes(cluster, mesh, ulysses, rank),
+                                  .kept = cluster.device.workspaces.blocks()});
   }
 }
 

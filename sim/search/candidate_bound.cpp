@@ -159,7 +159,7 @@ const std::vector<std::int64_t>& BoundTable::outside(const Candidate& candidate)
       if (mesh.cp % ulysses != 0) continue;
       least = std::min(least, outside_bytes(cluster_, mesh, ulysses, rank));
     }
-    found.push_back(least);
+    found.push_back(least + cluster_.device.workspaces.bytes());
   }
   return found;
 }
@@ -203,7 +203,8 @@ Bound BoundTable::least(const Candidate& candidate, const std::vector<DataChoice
   any.etp = data.size() == 1 ? data.front().etp : 1;
   const PipelineStages stages = stages_of(any);
   const std::vector<std::int64_t> kept = least_kept(candidate, stages);
-  const std::int64_t context = cuda_context_of(cluster_.device.software).bytes;
+  const Device& device = cluster_.device;
+  const std::int64_t context = cuda_context_of(device.software).bytes + device.workspaces.bytes();
   Bound bound{quick_ps(candidate, stages), std::numeric_limits<std::int64_t>::max()};
   for (const DataChoice& choice : data) {
     const Candidate chosen = with_data(candidate, choice);

@@ -159,10 +159,13 @@ struct ModelContext {
   /// Null: backward adds the gradients of weights at once. Else it leaves them here.
   WeightGradientQueue* later = nullptr;
   bool is_last_microbatch = false;  ///< The step's.
+  /// Bytes of each element of a gradient that is apart from the others until it has been added to
+  /// them: see FrameworkMemory.
+  double apart_gradient_bytes = 0.0;
 
   /// The same with other parameters.
   [[nodiscard]] ModelContext with(Parameters& others) const {
-    return {runtime, others, parallel, later, is_last_microbatch};
+    return {runtime, others, parallel, later, is_last_microbatch, apart_gradient_bytes};
   }
 };
 

@@ -18,7 +18,14 @@ Tensor all_tokens(const ModelContext& context, const Tensor& x, const char* labe
 void add_gradient(const ModelContext& context, const WeightGradient& work, const Tensor& x) {
   using Kind = WeightGradient::Kind;
   Runtime& runtime = context.runtime;
-  const auto gradient = [&] { return context.parameters.gradient(work.parameter); };
+  // Read after the switch has chosen, since no gradient belongs to what only gathers.
+  Tensor apart;
+  const auto gradient = [&] {
+    Tensor sum = context.parameters.gradient(work.parameter);
+    apart = runtime.occupy(MemoryCategory::grads,
+                           static_cast<double>(sum.numel()) * context.apart_gradient_bytes);
+    return sum;
+  };
   switch (work.kind) {
     case Kind::linear:
       return linear_backward_weight(runtime, work.dy, x, gradient());

@@ -208,7 +208,8 @@ ModelContext StageRunner::context_of(const Action& action) const {
   return {.runtime = runtime_,
           .parameters = sync_,
           .parallel = parallel_,
-          .is_last_microbatch = is_last};
+          .is_last_microbatch = is_last,
+          .apart_gradient_bytes = plan_.apart_gradient_bytes};
 }
 
 int StageRunner::stage_of(const Action& action) const {

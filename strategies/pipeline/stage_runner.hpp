@@ -37,6 +37,7 @@ struct StagePlan {
   const Model* model = nullptr;  ///< The stage's, with a chunk per model chunk of the schedule.
   const PipelineSchedule* schedule = nullptr;
   std::int64_t micro_batch_size = 1;
+  double apart_gradient_bytes = 0.0;  ///< See ModelContext.
 };
 
 /// A forward and a backward that overlap run one after the other, as one block: it begins when both

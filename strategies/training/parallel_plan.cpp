@@ -241,7 +241,8 @@ void ParallelPlan::add_stage(int rank, const std::vector<ModuleRange>& ranges) {
             options_.sync,
             {.model = &here,
              .schedule = &schedule_,
-             .micro_batch_size = options_.training.micro_batch_size},
+             .micro_batch_size = options_.training.micro_batch_size,
+             .apart_gradient_bytes = options_.model.memory.apart_gradient_bytes},
             nullptr}));
   Stage& stage = *stages_.back();
   stage.sync.model = &here;

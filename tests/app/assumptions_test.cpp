@@ -139,8 +139,8 @@ TEST_CASE("a result lists what its software makes of operations, and no other's"
     const auto changed = std::count_if(software.uses.begin(), software.uses.end(),
                                        [](const KernelUse& use) { return use != kOneKernel; });
     CHECK(changed > 0);
-    // And two lines: of attention, and of what is kept.
-    CHECK(lines_with(assumptions, std::string("system.software ") + software.name) == changed + 2);
+    // And three lines: of attention, of what is kept, and of gradients that are apart.
+    CHECK(lines_with(assumptions, std::string("system.software ") + software.name) == changed + 3);
     CHECK(says(assumptions,
                fmt::format("system.host_us_per_kernel = {}", software.host_us_per_kernel.value)));
     CHECK(says(assumptions,

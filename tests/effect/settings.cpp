@@ -295,6 +295,8 @@ std::vector<Home> homes() {
       {"system.pcie_gb_per_s", "dense", {{}, "", "12"}},
       // NCCL's model takes the generation from it.
       {"system.device.name", "dense", {{}, "", "NVIDIA A100"}},
+      {"system.device.architecture", "dense", {{}, "", "ampere"}},
+      {"system.cublas_workspace_config", "dense", {{}, "", ":4096:2"}},
       {"parallelism.account_for_embedding_in_pipeline_split",
        "experts",
        {{"model.num_layers=5"}, "", "true"}},

@@ -177,7 +177,7 @@ TEST_CASE("out of memory is noted, and the replay goes on") {
   RankState rank(0);
   MemoryReplay replay(rank);
   Storages storages(rank);
-  replay.set_device(40 * kMiB, 8 * kMiB);
+  replay.set_device({.capacity = 40 * kMiB, .outside = 8 * kMiB});
   (void)storages.allocate(kParams, 30 * kMiB);
   CHECK_FALSE(replay.use().out_of_memory);
   CHECK(replay.use().device_peak == 38 * kMiB);
@@ -194,10 +194,39 @@ TEST_CASE("a device without room for what is outside the allocator sets no limit
   RankState rank(0);
   MemoryReplay replay(rank);
   Storages storages(rank);
-  replay.set_device(2 * kMiB, 2 * kMiB);
+  replay.set_device({.capacity = 2 * kMiB, .outside = 2 * kMiB});
   (void)storages.allocate(kParams, 40 * kMiB);
   CHECK_FALSE(replay.use().out_of_memory);
   CHECK(replay.use().device_peak == 42 * kMiB);
+}
+
+TEST_CASE("blocks that libraries keep take their place in the allocator") {
+  RankState rank(0);
+  MemoryReplay replay(rank);
+  Storages storages(rank);
+  replay.set_device({.capacity = 64 * kMiB, .outside = 8 * kMiB, .kept = {12 * kMiB, 4 * kMiB}});
+  CHECK(replay.use().allocated_peak == 16 * kMiB);
+  CHECK(replay.use().device_peak == (8 + 12 + 20) * kMiB);
+  // The rest of the second block's segment holds 16 MiB more.
+  AllocationMark* first = storages.allocate(kParams, 9 * kMiB);
+  CHECK(replay.use().allocated_peak == 25 * kMiB);
+  CHECK(replay.use().device_peak == 40 * kMiB);
+  storages.release(first, kParams, 9 * kMiB);
+  // 24 MiB are left of the device, and what is kept stays when memory is short.
+  (void)storages.allocate(kParams, 24 * kMiB);
+  CHECK_FALSE(replay.use().out_of_memory);
+  (void)storages.allocate(kParams, 18 * kMiB);
+  CHECK(replay.use().out_of_memory);
+  CHECK(replay.allocator().allocated() == (16 + 24 + 18) * kMiB);
+}
+
+TEST_CASE("a device without room for what libraries keep sets no limit") {
+  RankState rank(0);
+  MemoryReplay replay(rank);
+  Storages storages(rank);
+  replay.set_device({.capacity = 22 * kMiB, .outside = 2 * kMiB, .kept = {20 * kMiB}});
+  (void)storages.allocate(kParams, 40 * kMiB);
+  CHECK_FALSE(replay.use().out_of_memory);
 }
 
 }  // namespace shardsim::test

@@ -52,10 +52,13 @@ TEST_CASE("program memory: programs with equal allocations take the same") {
   const std::vector<RankProgram> programs = drawn_programs(12);
   ProgramMemories shared;
   std::vector<ProgramMemory> found;
-  for (const std::int64_t capacity : {400 * kMiB, 4000 * kMiB}) {
+  const std::vector<DeviceRoom> rooms = {{.capacity = 400 * kMiB, .outside = kMiB},
+                                         {.capacity = 4000 * kMiB, .outside = kMiB},
+                                         {.capacity = 4000 * kMiB, .outside = kMiB, .kept = {64}}};
+  for (const DeviceRoom& room : rooms) {
     for (const RankProgram& program : programs) {
-      found.push_back(shared.find(program, capacity, kMiB));
-      const ProgramMemory alone = ProgramMemories().find(program, capacity, kMiB);
+      found.push_back(shared.find(program, room));
+      const ProgramMemory alone = ProgramMemories().find(program, room);
       CHECK(found.back().use == alone.use);
       CHECK(found.back().peak_step == alone.peak_step);
       // The step is the one that brought the peak.

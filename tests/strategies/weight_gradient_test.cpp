@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -11,6 +13,8 @@
 // Backward in two halves: the gradient of the input, and later those of the weights.
 namespace shardsim::test {
 namespace {
+
+constexpr auto kGrads = static_cast<std::size_t>(MemoryCategory::grads);
 
 struct Halves {
   std::int64_t flops_input = 0;
@@ -133,6 +137,44 @@ TEST_CASE("both halves of backward together have its flops, gradients and order"
         CHECK(max_difference(split.gradient(i), whole.gradient(i)) == 0.0);
       }
       CHECK(split_runtime.activation_bytes() == whole_runtime.activation_bytes());
+    }
+  }
+}
+
+TEST_CASE("a gradient that is apart takes memory until it has been added") {
+  for (const char* name : kSmallModels) {
+    const auto model = make_model(small_model(name, DType::bf16));
+    for (const bool in_halves : {false, true}) {
+      for (const double bytes : {0.0, 2.0, 4.0}) {
+        CAPTURE(name, in_halves, bytes);
+        RecordingRuntime runtime(false);
+        WholeParameters parameters(*model, runtime, 5, DType::bf16, DType::fp32);
+        const std::int64_t sums = runtime.ledger()->now(MemoryCategory::grads);
+        const Batch batch = model->make_batch(runtime, 1, 0, 2, 0.0);
+        std::vector<Saved> saved;
+        (void)run_forward(*model, runtime, parameters, batch, saved);
+        CHECK(runtime.ledger()->category_peaks()[kGrads] == sums);
+        WeightGradientQueue queue;
+        ModelContext context{runtime, parameters, {}, in_halves ? &queue : nullptr};
+        context.apart_gradient_bytes = bytes;
+        Tensor d;
+        for (int module = model->num_modules() - 1; module >= 0; --module) {
+          d = model->backward(module, context, d, batch, saved[static_cast<std::size_t>(module)]);
+        }
+        if (in_halves) {
+          CHECK(runtime.ledger()->category_peaks()[kGrads] == sums);
+          context.later = nullptr;
+          queue.run(context);
+        }
+        // One at a time. The small models' largest parameter is a matrix.
+        std::int64_t largest = 0;
+        for (const ParameterSpec& spec : model->parameters()) {
+          largest = std::max(largest, spec.shape.numel());
+        }
+        CHECK(runtime.ledger()->category_peaks()[kGrads] ==
+              sums + static_cast<std::int64_t>(bytes) * largest);
+        CHECK(runtime.ledger()->now(MemoryCategory::grads) == sums);
+      }
     }
   }
 }

@@ -43,9 +43,9 @@ constexpr auto members_of(const Aggregate& of) {
   else if constexpr (kCount == 5) { const auto& [a, b, c, d, e] = of; return std::tie(a, b, c, d, e); }
   else if constexpr (kCount == 6) { const auto& [a, b, c, d, e, f] = of; return std::tie(a, b, c, d, e, f); }
   else if constexpr (kCount == 7) { const auto& [a, b, c, d, e, f, g] = of; return std::tie(a, b, c, d, e, f, g); }
-  else if constexpr (kCount == 12) {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = of;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l);
+  else if constexpr (kCount == 13) {
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = of;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m);
   } else if constexpr (kCount == 16) {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = of;
     return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
