@@ -11,6 +11,7 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "sim/hardware/architecture.hpp"
 #include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/network_model.hpp"
 #include "sim/hardware/software.hpp"
@@ -72,6 +73,7 @@ const std::map<std::string, Setter>& setters() {
       {"device.name",
        [](Machine& m, const std::string& text) {
          m.system.device.name = text;
+         m.system.device.architecture = architecture_of_device(text).name;
          m.cluster.device.name = text;
        }},
       {"device.memory_gib", [](Machine&, const std::string&) {}},  // Has no price.
