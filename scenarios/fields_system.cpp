@@ -289,6 +289,16 @@ std::vector<Field> system_fields() {
           .foreign({{"Calculon", "bandwidth"}})
           .doc("Per GPU and direction. Sum over its links; half of what a datasheet calls total."),
       latency("system.intra_node.latency_us", &S::intra_node).foreign({{"Calculon", "latency"}}),
+      system("system.intra_node.pair_gb_per_s", &S::pair_gb_per_s)
+          .range(0, 1e6)
+          .unit("GB/s")
+          .or_else("0")
+          .acts_when("system.network_model is alpha_beta",
+                     [](const Scenario& s) { return !s.system.network.is_nccl(); })
+          .sourced()
+          .doc("Between two GPUs that no switch joins, per direction: one link of a full mesh or a "
+               "torus. A group of n in a node has at most n - 1 of them. 0: any two have all of "
+               "bandwidth_gb_per_s."),
       source_field("system.intra_node.source"),
       bandwidth("system.inter_node.bandwidth_gb_per_s", &S::inter_node)
           .foreign({{"NIC datasheets", "nic_gbit_per_s"}})

@@ -81,6 +81,7 @@ struct SystemSpec {
   std::int64_t ranks = 0;
   LinkSpec intra_node;
   LinkSpec inter_node;
+  Tracked<double> pair_gb_per_s = 0;  // between two GPUs of a node without a switch; 0: a switch
   NetworkSpec network;
   DeviceSpec device;
   std::string kernel_model = "roofline";   // or "shapes": what an operation on a device costs

@@ -209,7 +209,7 @@ void add_plan_options(CLI::App& app, PlanArguments& arguments) {
                  "A model's name, or a JSON file: a scenario, a model, a config.json")
       ->required();
   app.add_option("--gpus", request.num_gpus, "Number of GPUs")->required();
-  app.add_option("--gpu", request.gpu, "GPU (h100, a100, h200, b200) or a system preset")
+  app.add_option("--gpu", request.gpu, "GPU (h100, b200, gb300, ...) or a system preset")
       ->required();
   app.add_option("--seq-len", request.seq_len, "Tokens per sequence");
   app.add_option("--global-batch-size", request.global_batch_size, "Sequences per step");

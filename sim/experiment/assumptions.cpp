@@ -322,6 +322,9 @@ bool is_unused(const std::string& field, const Experiment& experiment) {
   if (field == "system.device.host_bandwidth_gb_per_s") return !scenario.parallelism.offloads();
   if (field == "system.pcie_gb_per_s") return scenario.system.nodes == 1;
   if (field == "system.device.matmul_efficiency") return prices_shapes(experiment);
+  if (field == "system.intra_node.pair_gb_per_s") {
+    return scenario.system.network.is_nccl() || scenario.system.pair_gb_per_s.peek() == 0;
+  }
   const bool is_for_nccl = field == "system.cpu_vendor" || field == "system.nics_per_node" ||
                            field == "system.nodes_per_pod" || field == "system.oversubscription";
   // NCCL's model has latencies of its own.

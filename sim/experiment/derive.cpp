@@ -257,6 +257,7 @@ Cluster cluster_of(const SystemSpec& system) {
   cluster.gpus_per_node = static_cast<int>(system.gpus_per_node);
   cluster.intra_node = link_of(system.intra_node);
   cluster.inter_node = link_of(system.inter_node);
+  cluster.pair_bytes_per_s = system.pair_gb_per_s.times(kGiga);
   cluster.nics_per_node = static_cast<int>(system.network.nics_per_node);
   // One pod of all nodes is the same as none.
   cluster.nodes_per_pod = static_cast<int>(std::min(system.network.nodes_per_pod, system.nodes));

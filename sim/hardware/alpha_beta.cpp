@@ -32,19 +32,31 @@ class AlphaBeta final : public NetworkModel {
   Time transfer(int source, int destination, std::int64_t bytes, Time) override {
     if (source == destination) return Time();
     const bool near = cluster_.node_of(source) == cluster_.node_of(destination);
-    const Link& link = near ? cluster_.intra_node : cluster_.inter_node;
+    const Link link = near ? inside(2) : cluster_.inter_node;
     return Time::from_seconds(link.latency_s + static_cast<double>(bytes) / link.bytes_per_s);
   }
 
  private:
+  // The links of one GPU to the rest of some GPUs of a node. Without a switch there is one to each,
+  // and a full mesh sends on all of them at once. In a torus they go to neighbours only, so there
+  // this is a bound.
+  [[nodiscard]] Link inside(int gpus) const {
+    Link link = cluster_.intra_node;
+    if (cluster_.pair_bytes_per_s.peek() > 0.0) {
+      link.bytes_per_s = smaller_of(link.bytes_per_s, cluster_.pair_bytes_per_s.times(gpus - 1));
+    }
+    return link;
+  }
+
   // The slowest hop of a ring through all members.
   [[nodiscard]] Link ring_link(const GroupLayout& layout) const {
-    if (layout.num_nodes == 1) return cluster_.intra_node;
+    if (layout.num_nodes == 1) return inside(layout.size());
     Link link = cluster_.inter_node;
     link.bytes_per_s *= layout.rails;
     if (layout.max_per_node > 1) {
-      link.bytes_per_s = smaller_of(link.bytes_per_s, cluster_.intra_node.bytes_per_s);
-      link.latency_s = larger_of(link.latency_s, cluster_.intra_node.latency_s);
+      const Link near = inside(std::max(layout.rails, 2));
+      link.bytes_per_s = smaller_of(link.bytes_per_s, near.bytes_per_s);
+      link.latency_s = larger_of(link.latency_s, near.latency_s);
     }
     return link;
   }
@@ -78,10 +90,12 @@ class AlphaBeta final : public NetworkModel {
     const double near = request.layout->max_per_node - 1;
     const double far = request.layout->size() - request.layout->rails;
     const auto chunk = static_cast<double>(request.largest_chunk);
-    const Link& inside = cluster_.intra_node;
     const Link& outside = cluster_.inter_node;
     double seconds = 0.0;
-    if (near > 0.0) seconds = near * (inside.latency_s + chunk / inside.bytes_per_s);
+    if (near > 0.0) {
+      const Link link = inside(request.layout->max_per_node);
+      seconds = near * (link.latency_s + chunk / link.bytes_per_s);
+    }
     if (request.layout->num_nodes > 1) {
       seconds += far * (outside.latency_s + chunk / outside.bytes_per_s);
     }
@@ -90,7 +104,8 @@ class AlphaBeta final : public NetworkModel {
 
   // The root's own link carries everything; no rails, since one card is the root's.
   [[nodiscard]] double root_seconds(const CollectiveRequest& request) const {
-    const Link& link = request.layout->num_nodes > 1 ? cluster_.inter_node : cluster_.intra_node;
+    const GroupLayout& layout = *request.layout;
+    const Link link = layout.num_nodes > 1 ? cluster_.inter_node : inside(layout.size());
     return link.latency_s +
            static_cast<double>(request.bytes - request.largest_chunk) / link.bytes_per_s;
   }

@@ -27,6 +27,9 @@ struct Cluster {
   int gpus_per_node = 1;
   Link intra_node;
   Link inter_node;  ///< Each GPU's own share of the node's network cards.
+  /// Between two GPUs of a node that no switch joins, so a group of n has at most n - 1 of them;
+  /// 0: any two have all of intra_node. NCCL's model does not read it.
+  Tracked<double> pair_bytes_per_s = 0.0;
   Device device;
   /// GPU g of a node is next to network card g x cards / GPUs. If a node has more cards than GPUs,
   /// it is next to as many cards from there on. 0: one card per GPU.

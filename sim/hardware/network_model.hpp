@@ -43,7 +43,8 @@ class NetworkModel {
 /// Closed-form alpha-beta prices on two tiers; operations do not disturb each other.
 /// alpha, beta: a ring of members on several nodes is paced by its slowest hop. Between nodes a
 /// ring uses as many network cards of a node at once as the node with the fewest members has
-/// members (`rails`). It is never faster than the links inside.
+/// members (`rails`). It is never faster than the links inside. Where no switch joins the GPUs of a
+/// node (Cluster::pair_bytes_per_s), each of n members there has at most n - 1 such links.
 ///   ring all_reduce       2 (N-1) (alpha + c / beta), c = largest chunk
 ///   reduce_scatter, all_gather  (N-1) (alpha + c / beta)
 ///   tree all_reduce       2 (near depth alpha_near + far depth alpha_far) + 2 n / beta

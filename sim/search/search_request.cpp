@@ -38,16 +38,16 @@ std::string help_for_preset(const std::string& word, const std::vector<std::stri
                        : help_for_word(word, names, "there are ");
 }
 
-// "dgx-h100" for "h100" and "H100".
+// "dgx-h100" for "h100" and "H100", "hgx-h20" for "h20", "gb200-nvl72" for "gb200".
 std::string system_preset(const std::string& gpu) {
   const std::vector<std::string> names = builtin_preset_names("systems");
   const std::string kind = lower_case(gpu);
-  for (const std::string& name : {gpu, kind, "dgx-" + kind}) {
+  for (const std::string& name : {gpu, kind, "dgx-" + kind, "hgx-" + kind, kind + "-nvl72"}) {
     if (is_among(names, name)) return name;
   }
   std::vector<std::string> words = names;
   for (const std::string& name : names) {
-    if (name.starts_with("dgx-")) words.push_back(name.substr(4));
+    if (name.starts_with("dgx-") || name.starts_with("hgx-")) words.push_back(name.substr(4));
   }
   throw UsageError("E1322", "no GPU or system is called \"" + gpu + "\"",
                    help_for_preset(kind, words));

@@ -16,6 +16,7 @@ namespace shardsim {
 namespace {
 
 using testing::dgx_a100;
+using testing::dgx_b200;
 using testing::dgx_h100;
 using testing::one_gpu_on_lo;
 using enum CollectiveKind;
@@ -120,6 +121,38 @@ TEST_CASE("two GPUs of a node use NVLS from release 2.30 on") {
   h100.version = NcclVersion::v2_28;
   CHECK(std::string(why_unavailable(h100, pair, sum_of(all_reduce), nvls, simple)) ==
         "too few GPUs of a node take part");
+}
+
+TEST_CASE("in a domain of more GPUs than heads NVLS serves all_reduce only") {
+  NcclPlatform domain = dgx_b200();
+  for (const int gpus : {32, 33, 72}) {
+    domain.gpus_per_node = gpus;
+    CHECK(why(domain, 1, sum_of(all_reduce), nvls) == "");
+    CHECK(nvls_graph(domain, full_nodes(domain, 1)).channels == 32);
+    for (const CollectiveKind kind : {all_gather, reduce_scatter}) {
+      CHECK(why(domain, 1, sum_of(kind), nvls) ==
+            (gpus == 32 ? "" : "with more GPUs than heads NVLS serves all_reduce only"));
+    }
+  }
+}
+
+// Sweeps of one NVL72 domain: openxla/xla at 336bb15c, default_collective_perf_table.txtpb.
+TEST_CASE("a large all_reduce of an NVLink domain is that of NVLS, as it was measured") {
+  NcclPlatform domain = dgx_b200();
+  struct Row {
+    int gpus;
+    std::int64_t bytes;
+    double bus_gb_per_s;
+  };
+  for (const Row& row : {Row{64, 17179869184, 925.73}, Row{72, 9663676416, 884.17}}) {
+    domain.gpus_per_node = row.gpus;
+    NcclQuery call = sum_of(all_reduce);
+    call.bytes = row.bytes;
+    const NcclOption option = nccl_choice(domain, full_nodes(domain, 1), call);
+    CHECK(option.algorithm == nvls);
+    const double priced = bus_bandwidth(all_reduce, row.gpus, row.bytes, option.time_us);
+    CHECK(priced == Approx(row.bus_gb_per_s).epsilon(0.05));  // A ring's is a quarter less.
+  }
 }
 
 TEST_CASE("fp8 over more than eight ranks leaves the ring, but takes no longer") {

@@ -29,14 +29,16 @@ namespace {
 Scenario with_presets(const std::string& model, const std::string& system) {
   return loaded("{\"schema_version\": 1, \"model\": \"" + model +
                 "\", \"system\": {\"preset\": \"" + system +
-                "\", \"nodes\": 1}, \"training\": {\"global_batch_size\": 8}}");
+                "\", \"nodes\": 1}, \"training\": {\"global_batch_size\": 9216}}");
 }
 
 // Fields that the kind of device or model does not have, and fields that only NCCL's model reads.
 // The latter describe the fabric around a machine, a network card per GPU, and Intel's processors.
-const std::set<std::string> kMayDefault = {"system.device.peak_tflops.fp8", "model.rope_theta",
-                                           "system.nics_per_node",          "system.nodes_per_pod",
-                                           "system.oversubscription",       "system.cpu_vendor"};
+// A switch is the default, too: links of pairs are those of machines without one.
+const std::set<std::string> kMayDefault = {"system.device.peak_tflops.fp8",  "model.rope_theta",
+                                           "system.nics_per_node",           "system.nodes_per_pod",
+                                           "system.oversubscription",        "system.cpu_vendor",
+                                           "system.intra_node.pair_gb_per_s"};
 
 }  // namespace
 
@@ -60,20 +62,19 @@ TEST_CASE("every built-in preset loads, and each of its numbers has a source") {
   }
   std::istringstream expected(
       "command-a deepseek-v2 deepseek-v2-lite deepseek-v3 deepseek-v3-like devstral-2-123b "
-      "dgx-a100 dgx-b200 dgx-h100 dgx-h200 ernie-4.5-21b-a3b ernie-4.5-300b-a47b exaone-4.0-32b "
-      "falcon-h1-34b "
-      "gemma-2-27b gemma-3-12b gemma-3-27b gemma-3-4b gemma-4-31b glm-4.5 glm-4.5-air "
-      "gpt-oss-120b gpt-oss-20b gpt2 gpt2-large gpt2-medium gpt2-xl gpt3-175b granite-4.0-h-small "
-      "hunyuan-a13b "
-      "internevo-a100 jean-zay-a100 kimi-k2 ling-1t llama-4-maverick llama-4-scout llama2-13b "
-      "llama2-70b "
-      "llama2-7b llama3-405b llama3-70b llama3-8b llama3.2-3b megascale-a100 mimo-v2-flash "
-      "minimax-m2 mistral-small-24b mixtral-8x22b mixtral-8x7b moonlight-16b-a3b mosaicml-a100 "
-      "mosaicml-h100 nemotron-3-nano nemotron-3-super nemotron-3-ultra nemotron-4-340b "
-      "nemotron-h-56b olmo-2-32b olmo-3-7b olmo-3.1-32b phi-4 qwen3-0.6b qwen3-1.7b qwen3-14b "
-      "qwen3-235b-a22b qwen3-30b-a3b qwen3-32b qwen3-4b qwen3-8b qwen3-coder-480b-a35b "
-      "qwen3-next-80b-a3b qwen3.5-27b qwen3.5-35b-a3b qwen3.5-397b-a17b seed-oss-36b selene "
-      "smollm3-3b step-3.7-flash vtrain-a100 zero-bubble-a100");
+      "dgx-a100 dgx-b200 dgx-b300 dgx-h100 dgx-h200 ernie-4.5-21b-a3b ernie-4.5-300b-a47b "
+      "exaone-4.0-32b falcon-h1-34b gaudi3 gb200-nvl72 gb300-nvl72 gemma-2-27b gemma-3-12b "
+      "gemma-3-27b gemma-3-4b gemma-4-31b gh200 glm-4.5 glm-4.5-air gpt-oss-120b gpt-oss-20b "
+      "gpt2 gpt2-large gpt2-medium gpt2-xl gpt3-175b granite-4.0-h-small hgx-h20 hgx-h800 "
+      "hunyuan-a13b internevo-a100 jean-zay-a100 kimi-k2 ling-1t llama-4-maverick llama-4-scout "
+      "llama2-13b llama2-70b llama2-7b llama3-405b llama3-70b llama3-8b llama3.2-3b "
+      "megascale-a100 mi300x mi325x mi355x mimo-v2-flash minimax-m2 mistral-small-24b "
+      "mixtral-8x22b mixtral-8x7b moonlight-16b-a3b mosaicml-a100 mosaicml-h100 nemotron-3-nano "
+      "nemotron-3-super nemotron-3-ultra nemotron-4-340b nemotron-h-56b olmo-2-32b olmo-3-7b "
+      "olmo-3.1-32b phi-4 qwen3-0.6b qwen3-1.7b qwen3-14b qwen3-235b-a22b qwen3-30b-a3b "
+      "qwen3-32b qwen3-4b qwen3-8b qwen3-coder-480b-a35b qwen3-next-80b-a3b qwen3.5-27b "
+      "qwen3.5-35b-a3b qwen3.5-397b-a17b seed-oss-36b selene smollm3-3b step-3.7-flash tpu-v5p "
+      "tpu-v6e tpu-v7 trn2 trn2-ultraserver vtrain-a100 zero-bubble-a100");
   CHECK(names == std::set<std::string>(std::istream_iterator<std::string>(expected), {}));
 }
 

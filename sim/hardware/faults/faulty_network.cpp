@@ -202,6 +202,7 @@ class FaultyNetwork final : public NetworkModel {
     Cluster cluster = cluster_;
     if (cluster.nccl == nullptr) {
       wear_out(cluster.intra_node, inside);
+      cluster.pair_bytes_per_s *= inside.bandwidth_factor;
       wear_out(cluster.inter_node, between);
     } else {
       auto platform = std::make_shared<NcclPlatform>(*cluster.nccl);

@@ -57,8 +57,21 @@ constexpr const char* kA100Sms = "NVIDIA A100 whitepaper (2020): 108 multiproces
 constexpr const char* kH100Sms = "NVIDIA H100 whitepaper (2022), SXM5: 132 multiprocessors";
 constexpr const char* kB200Sms =
     "assumed: 148 multiprocessors, as cudaGetDeviceProperties reports of a B200";
+constexpr const char* kB300Sms =
+    "neighbour: the B200's 148; of a B300 158 are listed (openxla/xla specs/b300.txtpb at "
+    "4336d12), "
+    "where a GB300 has 152";
+constexpr const char* kGb200Sms =
+    "152 multiprocessors, as CUDA reports of a GB200 (openxla/xla specs/gb200.txtpb at 300ec95)";
+constexpr const char* kGb300Sms =
+    "152 multiprocessors, as CUDA reports of a GB300 (openxla/xla specs/gb300.txtpb at 4336d12)";
+constexpr const char* kH20Sms =
+    "78 multiprocessors, as Geekbench 6 reported of an H20 (December 2023); no data sheet has them";
+constexpr const char* kAsB200 = "neighbour: the B200's; no rows of this GPU";
+constexpr const char* kH20AsH100 =
+    "neighbour: the H100's, of the same chip with fewer multiprocessors; no rows of an H20";
 
-constexpr std::array<KernelConstants, 5> kConstants = {{
+constexpr std::array<KernelConstants, 9> kConstants = {{
     {.name = "a100-pcie",
      .multiprocessors = {108, kA100Sms},
      .matmul_rate = {0.8461, kPcieProducts},
@@ -107,6 +120,54 @@ constexpr std::array<KernelConstants, 5> kConstants = {{
      .permutation_share = {0.506, kB200Memory},
      .cross_entropy_share = {0.325, kB200Memory},
      .beside_communication = {0.189, kOverlap}},
+    {.name = "b300-sxm",
+     .multiprocessors = {148, kB300Sms},
+     .matmul_rate = {0.5001, kAsB200},
+     .tile_halving = {0.0, kAsB200},
+     .tile_overhead_s = {0.0, kAsB200},
+     .epilogue_exposed = {0.3248, kAsB200},
+     .unaligned_share = {0.6888, kUnaligned},
+     .attention_forward_rate = {0.7391, kAsB200},
+     .attention_backward_rate = {0.5664, kAsB200},
+     .attention_head_halving = {27.97, kTrend},
+     .attention_keys_halving = {309.0, kTrend},
+     .attention_forward_tail = {1.833, kAsB200},
+     .attention_backward_tail = {0.2432, kAsB200},
+     .permutation_share = {0.506, kAsB200},
+     .cross_entropy_share = {0.325, kAsB200},
+     .beside_communication = {0.189, kOverlap}},
+    {.name = "gb200",
+     .multiprocessors = {152, kGb200Sms},
+     .matmul_rate = {0.5001, kAsB200},
+     .tile_halving = {0.0, kAsB200},
+     .tile_overhead_s = {0.0, kAsB200},
+     .epilogue_exposed = {0.3248, kAsB200},
+     .unaligned_share = {0.6888, kUnaligned},
+     .attention_forward_rate = {0.7391, kAsB200},
+     .attention_backward_rate = {0.5664, kAsB200},
+     .attention_head_halving = {27.97, kTrend},
+     .attention_keys_halving = {309.0, kTrend},
+     .attention_forward_tail = {1.833, kAsB200},
+     .attention_backward_tail = {0.2432, kAsB200},
+     .permutation_share = {0.506, kAsB200},
+     .cross_entropy_share = {0.325, kAsB200},
+     .beside_communication = {0.189, kOverlap}},
+    {.name = "gb300",
+     .multiprocessors = {152, kGb300Sms},
+     .matmul_rate = {0.5001, kAsB200},
+     .tile_halving = {0.0, kAsB200},
+     .tile_overhead_s = {0.0, kAsB200},
+     .epilogue_exposed = {0.3248, kAsB200},
+     .unaligned_share = {0.6888, kUnaligned},
+     .attention_forward_rate = {0.7391, kAsB200},
+     .attention_backward_rate = {0.5664, kAsB200},
+     .attention_head_halving = {27.97, kTrend},
+     .attention_keys_halving = {309.0, kTrend},
+     .attention_forward_tail = {1.833, kAsB200},
+     .attention_backward_tail = {0.2432, kAsB200},
+     .permutation_share = {0.506, kAsB200},
+     .cross_entropy_share = {0.325, kAsB200},
+     .beside_communication = {0.189, kOverlap}},
     {.name = "h100-sxm",
      .multiprocessors = {132, kH100Sms},
      .matmul_rate = {0.8564, kH100Best},
@@ -122,6 +183,22 @@ constexpr std::array<KernelConstants, 5> kConstants = {{
      .attention_backward_tail = {0.4689, kH100AsPcie},
      .permutation_share = {0.1555, kMemoryAsPcie},
      .cross_entropy_share = {0.6681, kMemoryAsPcie},
+     .beside_communication = {0.189, kOverlap}},
+    {.name = "h20-sxm",
+     .multiprocessors = {78, kH20Sms},
+     .matmul_rate = {0.8564, kH20AsH100},
+     .tile_halving = {6.593, kH20AsH100},
+     .tile_overhead_s = {3.558e-6, kH20AsH100},
+     .epilogue_exposed = {0.3708, kH20AsH100},
+     .unaligned_share = {0.6888, kUnaligned},
+     .attention_forward_rate = {0.5209, kH20AsH100},
+     .attention_backward_rate = {0.4129, kH20AsH100},
+     .attention_head_halving = {27.97, kTrend},
+     .attention_keys_halving = {309.0, kTrend},
+     .attention_forward_tail = {0.8791, kH20AsH100},
+     .attention_backward_tail = {0.4689, kH20AsH100},
+     .permutation_share = {0.1555, kH20AsH100},
+     .cross_entropy_share = {0.6681, kH20AsH100},
      .beside_communication = {0.189, kOverlap}},
     {.name = "h200-sxm",
      .multiprocessors = {132, "neighbour: the H100's 132, of the same chip"},
@@ -150,7 +227,11 @@ constexpr std::array<SourcedNumber, kNumConstants> kComputeCapabilities = {
     {{8.0, kCapabilities},    // a100-pcie
      {8.0, kCapabilities},    // a100-sxm
      {10.0, kCapabilities},   // b200-sxm
+     {10.3, kCapabilities},   // b300-sxm
+     {10.0, kCapabilities},   // gb200
+     {10.3, kCapabilities},   // gb300
      {9.0, kCapabilities},    // h100-sxm
+     {9.0, kCapabilities},    // h20-sxm
      {9.0, kCapabilities}}};  // h200-sxm
 
 }  // namespace

@@ -50,6 +50,7 @@ constexpr double kPatShare[] = {0.75};
 constexpr double kNvlsEfficiency[] = {0.0, 0.85, 0.74};
 constexpr double kNvlsTreeCap[] = {0, 0, 57.7, 45.5, 96, 43.8, 0, 0, 57.7, 45.5, 96, 80};
 constexpr double kNvlsFewestGpus[] = {3, 2};
+constexpr double kNvlsMostHeads[] = {32};
 constexpr double kFp8RingFactor[] = {1024};
 constexpr double kFp8RingRanks[] = {8};
 constexpr double kNvlink[] = {20, 20.6, 40.1};
@@ -147,6 +148,10 @@ constexpr NcclConstants kTables[] = {
     table_row(Table::nvls_fewest_gpus, "fewest GPUs of a node for NVLS", "", "2.28, 2.30",
               "NCCL 2.28.9 and 2.30.7, src/transport/nvls.cc, ncclNvlsInit", {2, 1, 1},
               kNvlsFewestGpus),
+    single_row(
+        Table::nvls_most_heads, "most GPUs of a node that NVLS has channels for", "",
+        "NCCL 2.30.7, src/include/device.h, NCCL_MAX_NVLS_ARITY, as src/graph/search.cc uses it",
+        kNvlsMostHeads),
     single_row(Table::fp8_ring_factor,
                "factor of a ring's cost when it reduces fp8 over many ranks", "",
                "NCCL 2.30.7, src/enqueue.cc", kFp8RingFactor),

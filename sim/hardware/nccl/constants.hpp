@@ -52,6 +52,7 @@ enum class NcclTable : std::uint8_t {
   nvls_efficiency,
   nvls_tree_cap,
   nvls_fewest_gpus,
+  nvls_most_heads,
   fp8_ring_factor,
   fp8_ring_ranks,
   nvlink,

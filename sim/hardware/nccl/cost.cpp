@@ -47,6 +47,9 @@ const char* no_algorithm(const NcclPlatform& platform, const NcclPlacement& plac
         return "NVLS serves all_reduce, all_gather and reduce_scatter only";
       }
       if (placement.nodes > 1) return "between nodes NVLS needs SHARP in the network";
+      if (!to_all && placement.gpus > nccl_constant(NcclTable::nvls_most_heads)) {
+        return "with more GPUs than heads NVLS serves all_reduce only";
+      }
       return no_nvls(platform, placement, call);
     case NcclAlgorithm::nvls_tree:
       if (!to_all) return "NVLSTree serves all_reduce only";

@@ -95,7 +95,9 @@ NcclGraph tree_graph(const NcclPlatform& platform, const NcclPlacement& placemen
 NcclGraph nvls_graph(const NcclPlatform& platform, const NcclPlacement& placement) {
   const bool far = placement.nodes > 1;
   NcclGraph graph;
-  graph.channels = far ? std::min(placement.gpus, placement.nics) : placement.gpus;
+  // A channel belongs to a GPU, its head. In a domain of more GPUs than heads some have none.
+  graph.channels = std::min(far ? std::min(placement.gpus, placement.nics) : placement.gpus,
+                            static_cast<int>(nccl_constant(NcclTable::nvls_most_heads)));
   const auto carries = [&](double speed) { return !far || nic_bandwidth(platform) >= speed; };
   const std::vector<double> speeds = speeds_of(platform, placement);
   const auto first = std::ranges::find_if(speeds, [&](double speed) {
