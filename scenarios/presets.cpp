@@ -1,6 +1,7 @@
 #include "scenarios/presets.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -35,12 +36,13 @@ Scenario scenario_of_preset(const std::string& name, const std::vector<std::stri
                           (near.empty() ? "" : "write \"" + near + "\"; ") +
                               "name a scenario's file, or " + one_of_list(names));
   }
+  // Nodes of most sizes divide the batch, also those of 72 GPUs.
   const std::string text = R"({"schema_version": 1, "name": "collective",
     "model": {"family": "mlp", "num_layers": 1, "hidden_size": 8, "ffn_hidden_size": 8,
               "vocab_size": 8},
     "system": {"nodes": 1, "preset": ")" +
                            name + R"("},
-    "training": {"global_batch_size": 1024, "micro_batch_size": 1}})";
+    "training": {"global_batch_size": 92160, "micro_batch_size": 1}})";
   return load_scenario_text(text, "collective", overrides);
 }
 
@@ -270,6 +272,17 @@ std::vector<PresetInfo> list_builtin_presets() {
 
 std::vector<std::string> builtin_preset_names(const std::string& folder) {
   return names_of_presets(list_presets(folder, builtin_preset_directories()));
+}
+
+std::optional<std::string> system_of_gpu(const std::string& gpu) {
+  const std::vector<std::string> names = builtin_preset_names("systems");
+  std::string kind = gpu;
+  std::transform(kind.begin(), kind.end(), kind.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  for (const std::string& name : {gpu, kind, "dgx-" + kind, "hgx-" + kind, kind + "-nvl72"}) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) return name;
+  }
+  return std::nullopt;
 }
 
 std::string preset_text(const PresetInfo& preset) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,9 @@ std::vector<PresetInfo> list_presets(const std::string& folder,
 std::vector<PresetInfo> list_builtin_presets();
 /// The names of those in `folder`.
 std::vector<std::string> builtin_preset_names(const std::string& folder);
+/// The built-in system of this name or GPU: "dgx-h100" for "h100" and "H100", "hgx-h20" for "h20",
+/// "gb200-nvl72" for "gb200".
+[[nodiscard]] std::optional<std::string> system_of_gpu(const std::string& gpu);
 
 /// The text of a preset's file. Throws ScenarioError if it cannot be read.
 std::string preset_text(const PresetInfo& preset);

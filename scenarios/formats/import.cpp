@@ -56,15 +56,11 @@ constexpr std::string_view kPrefix = "dgx-";
 constexpr const char* kAssumedGpu = "h100";
 
 std::string preset_of_gpu(const std::string& gpu) {
+  if (const auto name = system_of_gpu(gpu)) return *name;
   std::vector<std::string> kinds;
   for (const std::string& name : builtin_preset_names("systems")) {
     if (name.starts_with(kPrefix)) kinds.push_back(name.substr(kPrefix.size()));
   }
-  std::string lower = gpu;
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  if (std::find(kinds.begin(), kinds.end(), lower) != kinds.end())
-    return std::string(kPrefix) + lower;
   throw UsageError("E1351", "there is no GPU \"" + gpu + "\" among the presets",
                    "write " + one_of_list(kinds) + ", or name a machine with --system");
 }

@@ -188,9 +188,7 @@ int command_init(const InitArguments& arguments, const Console& console) {
 }  // namespace
 
 std::string system_preset(const std::string& kind) {
-  for (const std::string& name : {kind, "dgx-" + kind}) {
-    if (is_preset("systems", name)) return name;
-  }
+  if (const auto name = system_of_gpu(kind)) return *name;
   throw no_preset("system", kind, builtin_preset_names("systems"));
 }
 

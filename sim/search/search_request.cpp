@@ -38,19 +38,15 @@ std::string help_for_preset(const std::string& word, const std::vector<std::stri
                        : help_for_word(word, names, "there are ");
 }
 
-// "dgx-h100" for "h100" and "H100", "hgx-h20" for "h20", "gb200-nvl72" for "gb200".
-std::string system_preset(const std::string& gpu) {
+std::string system_preset_of(const std::string& gpu) {
+  if (const auto name = system_of_gpu(gpu)) return *name;
   const std::vector<std::string> names = builtin_preset_names("systems");
-  const std::string kind = lower_case(gpu);
-  for (const std::string& name : {gpu, kind, "dgx-" + kind, "hgx-" + kind, kind + "-nvl72"}) {
-    if (is_among(names, name)) return name;
-  }
   std::vector<std::string> words = names;
   for (const std::string& name : names) {
     if (name.starts_with("dgx-") || name.starts_with("hgx-")) words.push_back(name.substr(4));
   }
   throw UsageError("E1322", "no GPU or system is called \"" + gpu + "\"",
-                   help_for_preset(kind, words));
+                   help_for_preset(lower_case(gpu), words));
 }
 
 // Fewer GPUs than a node has are a part of one.
@@ -151,7 +147,7 @@ SearchBase prepare_search(const SearchRequest& request) {
   SearchBase base;
   std::optional<std::int64_t> batch;
   read_model(request, base, batch);
-  const std::string preset = system_preset(request.gpu);
+  const std::string preset = system_preset_of(request.gpu);
   if (request.num_gpus < 1) {
     throw UsageError("E1323", fmt::format("{} GPUs train nothing", request.num_gpus),
                      "give their number: --gpus 128");

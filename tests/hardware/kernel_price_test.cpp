@@ -81,19 +81,27 @@ TEST_CASE("every constant of every GPU has a source and a value that can be") {
   CHECK(sizeof(KernelConstants) == sizeof(const char*) + kKernelConstants * sizeof(SourcedNumber));
 }
 
-TEST_CASE("a constant that is said to be the H100's is the H100's") {
-  const auto of_h100 = constants_of(*find_kernel_constants("h100-sxm"));
-  int num_inherited = 0;
-  for (const KernelConstants& constants : all_kernel_constants()) {
-    const auto all = constants_of(constants);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (std::string(all.at(i).number.source).rfind("neighbour: the H100's", 0) != 0) continue;
-      INFO(constants.name << ": " << all.at(i).name);
-      CHECK(all.at(i).number.value == of_h100.at(i).number.value);
-      ++num_inherited;
+TEST_CASE("a constant that is said to be a neighbour's is the neighbour's") {
+  struct Neighbour {
+    const char* name;
+    const char* words;
+    int num_inherited;
+  };
+  for (const Neighbour& of : {Neighbour{"h100-sxm", "neighbour: the H100's", 19},
+                              Neighbour{"b200-sxm", "neighbour: the B200's", 31}}) {
+    const auto own = constants_of(*find_kernel_constants(of.name));
+    int num_inherited = 0;
+    for (const KernelConstants& constants : all_kernel_constants()) {
+      const auto all = constants_of(constants);
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        if (std::string(all.at(i).number.source).rfind(of.words, 0) != 0) continue;
+        INFO(constants.name << ": " << all.at(i).name);
+        CHECK(all.at(i).number.value == own.at(i).number.value);
+        ++num_inherited;
+      }
     }
+    CHECK(num_inherited == of.num_inherited);
   }
-  CHECK(num_inherited == 9);
 }
 
 TEST_CASE("a product takes as long as its waves of the best tile") {

@@ -1,6 +1,5 @@
 #include <map>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -51,7 +50,7 @@ const std::vector<Machine> kWithoutSwitch = {
     {"gaudi3", 8, 21 * 25, 75, 75, 1835, 1835, 128 * 1024, 128, 3700}};
 
 Scenario with_machine(const std::string& name, const std::vector<std::string>& overrides = {}) {
-  return loaded(R"({"schema_version": 1, "model": "gpt2", "training": {"global_batch_size": 9216},
+  return loaded(R"({"schema_version": 1, "model": "gpt2", "training": {"global_batch_size": 18432},
                     "system": {"nodes": 2, "preset": ")" +
                     name + "\"}}",
                 overrides);
@@ -80,7 +79,7 @@ void check_figures(const Machine& machine, const SystemSpec& s) {
 // 256 GPUs of NVL72 racks, of which 64 each are in use.
 Scenario four_domains(std::vector<std::string> overrides = {}) {
   for (const char* word : {"system.gpus_per_node=64", "system.nodes=4", "parallelism.tp=8",
-                           "training.global_batch_size=256", "model.num_heads=16"}) {
+                           "training.global_batch_size=256", "model.preset=llama3-8b"}) {
     overrides.emplace_back(word);
   }
   return with_machine("gb200-nvl72", overrides);
@@ -94,11 +93,11 @@ Cluster cluster_of_domains(const SystemSpec& system) {
   return cluster;
 }
 
-// The first ranks gather 1 GiB.
-Time all_gather_time(const Scenario& s, int members) {
+// Every n-th rank gathers 1 GiB.
+Time all_gather_time(const Scenario& s, int members, int stride = 1) {
   const Cluster cluster = cluster_of_domains(s.system);
-  std::vector<int> ranks(static_cast<std::size_t>(members));
-  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<int> ranks;
+  for (int i = 0; i < members; ++i) ranks.push_back(i * stride);
   const GroupLayout layout(cluster, ranks);
   CollectiveRequest request;
   request.kind = CollectiveKind::all_gather;
@@ -185,11 +184,19 @@ TEST_CASE("K14: 256 GPUs of NVL72 are four domains of 64, and groups of tp 8 sta
 }
 
 TEST_CASE("K14: what goes between domains is priced by the cards, what stays inside by NVLink") {
-  const Time inside = all_gather_time(four_domains(), 8);
-  const Time between = all_gather_time(four_domains(), 256);
   const std::vector<std::string> cards = {"system.inter_node.bandwidth_gb_per_s=25"};
-  CHECK(all_gather_time(four_domains(cards), 8) == inside);
-  CHECK(all_gather_time(four_domains(cards), 256).seconds() > 1.8 * between.seconds());
   const std::vector<std::string> links = {"system.intra_node.bandwidth_gb_per_s=450"};
-  CHECK(all_gather_time(four_domains(links), 8).seconds() > 1.8 * inside.seconds());
+  const double inside = all_gather_time(four_domains(), 8).seconds();
+  CHECK(all_gather_time(four_domains(cards), 8).seconds() == inside);
+  CHECK(all_gather_time(four_domains(links), 8).seconds() > 1.8 * inside);
+  const double between = all_gather_time(four_domains(), 4, 64).seconds();  // One of each domain.
+  CHECK(all_gather_time(four_domains(cards), 4, 64).seconds() > 1.8 * between);
+  CHECK(all_gather_time(four_domains(links), 4, 64).seconds() == between);
+  CHECK(between > 8 * inside);
+  // All 256 have 64 cards in each domain, which together are faster than NVLink, until they are
+  // not.
+  const double whole = all_gather_time(four_domains(), 256).seconds();
+  CHECK(all_gather_time(four_domains(links), 256).seconds() > 1.7 * whole);  // Latency stays.
+  CHECK(all_gather_time(four_domains({"system.inter_node.bandwidth_gb_per_s=5"}), 256).seconds() >
+        1.8 * whole);
 }

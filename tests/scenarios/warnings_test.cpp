@@ -211,6 +211,7 @@ std::vector<Case> cases() {
       {"system.nodes_per_pod=2", {}, nccl},
       {"system.oversubscription=2", {}, nccl},
       {"system.pcie_gb_per_s=30", {}, nccl},
+      {"system.intra_node.pair_gb_per_s=30", nccl, {"system.network_model=alpha_beta"}},
       {"execution.reduction_order=ring", {}, {"execution.tensors=real"}},
       {"execution.engine=run", {"execution.tensors=real"}, {"execution.tensors=meta"}},
       {"execution.fold=auto", {"execution.tensors=real"}, {"execution.tensors=meta"}},
