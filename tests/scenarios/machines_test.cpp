@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/network_model.hpp"
 
 #include "scenarios/nccl_platform.hpp"
@@ -129,7 +130,13 @@ TEST_CASE("K13: machines of NVIDIA have its figures, and NCCL prices what they s
     CHECK(s.kernel_model == "shapes");
     CHECK(s.network.model == "nccl");
   }
-  CHECK(with_machine("hgx-h800").system.device.kernels == "h100-sxm");
+  const std::map<std::string, int> multiprocessors = {{"hgx-h800", 132},    {"hgx-h20", 78},
+                                                      {"gh200", 132},       {"dgx-b300", 148},
+                                                      {"gb200-nvl72", 152}, {"gb300-nvl72", 152}};
+  for (const auto& [name, number] : multiprocessors) {
+    const std::string kernels = with_machine(name).system.device.kernels;
+    CHECK(find_kernel_constants(kernels)->multiprocessors.value == number);
+  }
   CHECK(nccl_platform_of(with_machine("hgx-h800").system).nvlinks.peek() == 8);
   CHECK(nccl_platform_of(with_machine("gb300-nvl72").system).nvlinks.peek() == 18);
   CHECK(nccl_platform_of(with_machine("dgx-b300").system).generation == GpuGeneration::blackwell);
