@@ -119,6 +119,7 @@ void with_element(DType dtype, Work&& work) {
     case DType::int64:
       return work(Plain<std::int64_t, std::int64_t>());
     case DType::fp8_e4m3:
+    case DType::fp4_e2m1:
       break;
   }
   throw UsageError("E0505", "fp8 tensors cannot be reduced", "reduce in bf16 or fp32");

@@ -179,6 +179,7 @@ auto with_elements_of(DType dtype, const Body& body) {
     case DType::int64:
       return body(ElementAs<std::int64_t>());
     case DType::fp8_e4m3:
+    case DType::fp4_e2m1:
       break;
   }
   throw UsageError("E0504", "fp8 tensors have a size but no arithmetic yet", "use bf16");

@@ -40,11 +40,17 @@ enum class TensorMode { meta, real };  // meta: shapes only (plan); real: number
 enum class DataParallelKind { synchronous, local_sgd, diloco, async_sgd, elastic };
 enum class CompareOp { less, less_equal, equal, not_equal, greater_equal, greater };
 
+/// A training's: the type of all arithmetic, or, for fp8 and nvfp4, of the products of linear
+/// layers beside bf16.
+enum class Precision : std::uint8_t { fp64, fp32, bf16, fp16, fp8, nvfp4 };
+
 // Spellings, in the order of the enumerators. One array per enumeration serves the reader, the
 // schema, the reference page and to_string(). A type is fp8 only for peaks of devices.
 inline constexpr std::array<const char*, 3> kModelFamilyNames = {"mlp", "gpt2", "llama"};
 inline constexpr std::array<const char*, 5> kPrecisionNames = {"fp64", "fp32", "bf16", "fp16",
                                                                "fp8"};
+inline constexpr std::array<const char*, 6> kTrainingPrecisionNames = {"fp64", "fp32", "bf16",
+                                                                       "fp16", "fp8",  "nvfp4"};
 inline constexpr std::array<const char*, 3> kLossScalingNames = {"none", "static", "dynamic"};
 inline constexpr std::array<const char*, 2> kGradNormNames = {"l2", "inf"};
 inline constexpr std::array<const char*, 2> kMuonCoefficientsNames = {"quintic", "simple"};
@@ -79,6 +85,7 @@ inline constexpr std::array<const char*, 6> kCompareOpNames = {"<", "<=", "==", 
 
 inline std::span<const char* const> choice_names(ModelFamily) { return kModelFamilyNames; }
 inline std::span<const char* const> choice_names(DType) { return kPrecisionNames; }
+inline std::span<const char* const> choice_names(Precision) { return kTrainingPrecisionNames; }
 inline std::span<const char* const> choice_names(LossScaling::Mode) { return kLossScalingNames; }
 inline std::span<const char* const> choice_names(NormType) { return kGradNormNames; }
 inline std::span<const char* const> choice_names(MuonCoefficients) {

@@ -98,6 +98,7 @@ std::vector<Field> device_fields() {
       peak("system.device.peak_tflops.bf16", &P::bf16).doc("bf16, dense."),
       peak("system.device.peak_tflops.fp16", &P::fp16).doc("fp16, dense."),
       peak("system.device.peak_tflops.fp8", &P::fp8).doc("fp8, dense."),
+      peak("system.device.peak_tflops.fp4", &P::fp4).doc("fp4, dense."),
       source_field("system.device.peak_tflops.source"),
       device_field("system.device.matmul_efficiency", &D::matmul_efficiency)
           .above(0, 1)
@@ -169,6 +170,12 @@ std::vector<Field> price_fields() {
           .doc("Time of the host to post one communication."),
       field("system.cublas_workspace_config", &Scenario::system, &S::cublas_workspace_config)
           .or_else("\"\"")
+          .acts_when("the architecture of the device is known to have cuBLAS",
+                     [](const Scenario& s) {
+                       const Architecture* const known =
+                           find_architecture(s.system.device.architecture);
+                       return known != nullptr && known->handle_workspace.bytes > 0;
+                     })
           .foreign({{"cuBLAS", "CUBLAS_WORKSPACE_CONFIG"}})
           .doc(
               "Workspace of each handle of cuBLAS, written as its variable "

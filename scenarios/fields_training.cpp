@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "strategies/model/low_precision.hpp"
 #include "strategies/optimizer/rules.hpp"
 
 #include "scenarios/field_table.hpp"
@@ -10,6 +11,20 @@ namespace {
 template <typename... Members>
 Field training(const char* path, Members... members) {
   return field(path, &Scenario::training, members...);
+}
+
+std::vector<std::string> names_of_recipes() {
+  std::vector<std::string> names;
+  for (const RecipeRow& row : all_recipes()) names.emplace_back(row.name);
+  return names;
+}
+
+Field kept_layers(const char* path, std::int64_t TrainingSpec::*member) {
+  return training(path, member)
+      .range(0, kTwoTo20)
+      .or_else("0")
+      .acts_when("precision is fp8 or nvfp4",
+                 [](const Scenario& s) { return s.training.has_low_products(); });
 }
 
 bool is_dynamic(const Scenario& s) { return s.training.loss_scaling == LossScaling::Mode::dynamic; }
@@ -272,16 +287,31 @@ std::vector<Field> training_fields() {
           .doc("Microbatches that are accumulated per step; if given it must agree."),
       training("training.precision", &T::precision)
           .or_else("\"bf16\"")
-          .until("fp8 training", {"fp64", "fp32", "bf16", "fp16"})
           .same_as({{"Hugging Face", "torch_dtype"},
                     {"Hugging Face", "dtype"},
                     {"torchtitan", "mixed_precision_param"}})
-          .doc(
-              "Type of weights, activations and gradients. 16-bit types keep fp32 master weights."),
+          .doc("Type of weights, activations and gradients. 16-bit types keep fp32 master weights. "
+               "fp8 and nvfp4: bf16, but for the products of the layers' linear layers "
+               "(docs/guide/low-precision.md); plans alone have them."),
+      training("training.fp8_recipe", &T::fp8_recipe)
+          .one_of(names_of_recipes())
+          .derived("mxfp8 on blackwell and blackwell_ultra, else tensorwise; nvfp4 with precision "
+                   "nvfp4, none without low precision")
+          .acts_when("precision is fp8",
+                     [](const Scenario& s) { return s.training.precision == Precision::fp8; })
+          .doc("How scales are found. delayed: one for a tensor, from its past; tensorwise: one, "
+               "from the tensor itself; blockwise: one for 128 elements, and for 128 x 128 of a "
+               "weight; mxfp8: one for 32."),
+      kept_layers("training.bf16_layers_at_start", &T::bf16_layers_at_start)
+          .foreign({{"Megatron-LM", "num_layers_at_start_in_bf16"}})
+          .doc("First layers whose products stay in bf16."),
+      kept_layers("training.bf16_layers_at_end", &T::bf16_layers_at_end)
+          .foreign({{"Megatron-LM", "num_layers_at_end_in_bf16"}})
+          .doc("The same of the last layers."),
       training("training.grad_reduce_dtype", &T::grad_reduce_dtype)
           .or_auto()
           .derived("precision")
-          .until("fp8 training", {"fp64", "fp32", "bf16", "fp16"})
+          .until("fp8 gradients", {"fp64", "fp32", "bf16", "fp16"})
           .same_as({{"DeepSpeed", "communication_data_type"},
                     {"torchtitan", "mixed_precision_reduce"},
                     {"PyTorch", "reduce_dtype"}})

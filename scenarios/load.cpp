@@ -54,13 +54,13 @@ void warn_about_precision(Reading& r) {
   const TrainingSpec& t = r.scenario.training;
   if (has_narrow_gradients(t) && t.loss_scaling == LossScaling::Mode::none) {
     const char* const field =
-        t.precision == DType::fp16 ? "training.precision" : "training.grad_reduce_dtype";
+        t.precision == Precision::fp16 ? "training.precision" : "training.grad_reduce_dtype";
     r.scenario.warnings.push_back(
         std::string(field) +
         " is fp16, and training runs without loss scaling: small gradients become 0, large ones "
         "infinite; leave training.loss_scaling out, or use bf16");
   }
-  const Bits own = bits_of(t.precision);
+  const Bits own = bits_of(t.dtype());
   const Bits reduced = bits_of(t.grad_reduce_dtype);
   const std::string names = std::string("training.grad_reduce_dtype is ") +
                             to_string(t.grad_reduce_dtype) + ", and gradients are " +

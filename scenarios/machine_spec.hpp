@@ -27,9 +27,11 @@ struct PeakTflops {
   Tracked<double> bf16 = 0;
   Tracked<double> fp16 = 0;
   Tracked<double> fp8 = 0;
+  Tracked<double> fp4 = 0;
 
-  /// REQUIRES: one of these types, which stand in DType's order.
+  /// REQUIRES: one of these types, of which the first five stand in DType's order.
   [[nodiscard]] Tracked<double> of(DType precision) const {
+    if (precision == DType::fp4_e2m1) return fp4;
     return std::array{fp64, fp32, bf16, fp16, fp8}.at(static_cast<std::size_t>(precision));
   }
 };

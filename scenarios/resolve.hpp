@@ -70,6 +70,9 @@ void resolve_chunks(Reading& r);
 /// Schedule and microbatches fit. REQUIRES: resolve_chunks(), resolve_batch().
 void resolve_pipeline(Reading& r);
 void resolve_training(Reading& r);
+/// Products in low precision fit the rest. REQUIRES: training.precision is good;
+/// resolve_model(), resolve_system(), resolve_layout().
+void resolve_low_precision(Reading& r);
 /// Faults name parts that exist, and are complete. REQUIRES: resolve_layout().
 void resolve_faults(Reading& r);
 void check_expectations(Reading& r);

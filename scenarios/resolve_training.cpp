@@ -1,3 +1,5 @@
+#include "sim/hardware/kernels/kernel_constants.hpp"
+
 #include "strategies/gradient_sync/compressors.hpp"
 #include "strategies/optimizer/rules.hpp"
 
@@ -23,21 +25,38 @@ void resolve_loss_scaling(Reading& r) {
             "leave loss_scaling out, or use precision fp16");
 }
 
-std::string peak_of(DType precision) {
-  return std::string("system.device.peak_tflops.") + to_string(precision);
+std::string words_of(DType type) {
+  return type == DType::fp4_e2m1 ? std::string("fp4") : to_string(type);
 }
+
+std::string peak_of(DType type) { return "system.device.peak_tflops." + words_of(type); }
 
 bool lacks_peak(const Reading& r, DType precision) {
   return r.scenario.system.device.peak_tflops.of(precision) <= 0 && r.good(peak_of(precision)) &&
          r.sections.count("system.device") > 0;
 }
 
+// Whether the kernels of the device say that it has no such products.
+bool lacks_kernels(const SystemSpec& system, DType products) {
+  const KernelConstants* const kernels = find_kernel_constants(system.device.kernels);
+  if (system.kernel_model != "shapes" || kernels == nullptr) return false;
+  if (products == DType::fp4_e2m1) return kernels->fp4_share.value == 0.0;
+  return products == DType::fp8_e4m3 && kernels->fp8_share.value == 0.0;
+}
+
 void require_peaks(Reading& r) {
-  const DType own = r.scenario.training.precision;
-  if (lacks_peak(r, own)) {
+  const TrainingSpec& t = r.scenario.training;
+  const DType own = t.dtype();
+  const DType products = t.product_dtype();
+  const DType lacking = lacks_peak(r, products) ? products : own;
+  if (lacks_peak(r, lacking)) {
+    r.problem("E0207", "training.precision", "the device has no peak rate for " + words_of(lacking),
+              "set " + peak_of(lacking) + ", or use a precision that it has");
+  } else if (r.good("system.device.kernels") && lacks_kernels(r.scenario.system, products)) {
     r.problem("E0207", "training.precision",
-              std::string("the device has no peak rate for ") + to_string(own),
-              "set " + peak_of(own) + ", or use a precision that it has");
+              "system.device.kernels " + r.scenario.system.device.kernels + " has no products in " +
+                  words_of(products),
+              "use a precision that it has, or system.kernel_model roofline");
   }
   const bool is_narrow = own != DType::fp64 && own != DType::fp32;
   const bool has_experts = r.good("model.num_experts") && r.scenario.model.num_experts > 0;
@@ -189,7 +208,7 @@ void check_surroundings(Reading& r) {
            "use bf16 or fp32, or set training.loss_scaling to \"none\"");
   }
   const bool is_verified = r.scenario.execution.tensors == TensorMode::real;
-  const bool is_wide = t.precision == DType::fp64 && t.grad_reduce_dtype == DType::fp64;
+  const bool is_wide = t.precision == Precision::fp64 && t.grad_reduce_dtype == DType::fp64;
   if (is_verified && r.all_good({"training.precision", "training.grad_reduce_dtype"}) && !is_wide) {
     refuse(r, path, "is verified in fp64 only: its reference follows no rounding",
            "use precision fp64, or execution.tensors \"meta\"");
@@ -240,9 +259,10 @@ void resolve_training(Reading& r) {
            t.uses_muon() ? kMuonWeightDecay : optimizer_rule(t.optimizer).default_weight_decay);
   }
   if (!r.good("training.precision")) return;
-  derive(r, "training.grad_reduce_dtype", t.grad_reduce_dtype, t.precision);
+  derive(r, "training.grad_reduce_dtype", t.grad_reduce_dtype, t.dtype());
   if (r.good("training.grad_reduce_dtype")) resolve_loss_scaling(r);
   require_peaks(r);
+  resolve_low_precision(r);
 }
 
 void resolve_data_parallel(Reading& r) {

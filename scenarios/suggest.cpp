@@ -219,7 +219,7 @@ KeyHint hint_for_key(const std::string& section, const std::string& key) {
     return {*tool + "'s name; here it is " + ours, "write " + ours + " instead"};
   }
   // Others switch a type on; our keys of that name are a device's speeds.
-  const bool is_type = is_in(find_field("training.precision")->served, wanted);
+  const bool is_type = is_in(find_field("training.precision")->choices, wanted);
   if (is_type && section.rfind("system", 0) != 0) {
     const std::string ours = section == "training" ? "precision" : "training.precision";
     return {"a type; here it is a value of " + in_quotes(ours),

@@ -90,7 +90,10 @@ struct TrainingSpec : OptimizerOptions {
   std::int64_t global_batch_size = 0;  // sequences (rows for mlp) per optimizer step, all ranks
   std::int64_t micro_batch_size = 1;
   std::int64_t num_microbatches = 1;  // global_batch_size / (micro_batch_size * data parallel size)
-  DType precision = DType::fp32;
+  Precision precision = Precision::fp32;
+  std::string fp8_recipe = "none";        // a row of all_recipes(); none unless precision is low
+  std::int64_t bf16_layers_at_start = 0;  // layers whose products are not in low precision
+  std::int64_t bf16_layers_at_end = 0;
   DType grad_reduce_dtype = DType::fp32;       // "auto" is resolved to the gradient's dtype
   std::string optimizer{default_optimizer()};  // a row of strategies/optimizer/rules.cpp, or kMuon
   MuonOptions muon;                            // read by kMuon
@@ -107,6 +110,17 @@ struct TrainingSpec : OptimizerOptions {
   double ignore_fraction = 0;  // [0, 1): targets the loss leaves out, drawn from the seed
   double tokens_total = 0;     // of the whole training, for its days and cost; 0: not said
 
+  /// The type of weights, activations and gradients.
+  [[nodiscard]] DType dtype() const {
+    return has_low_products() ? DType::bf16 : static_cast<DType>(precision);
+  }
+  /// Whether products of linear layers are in fewer bits.
+  [[nodiscard]] bool has_low_products() const { return precision >= Precision::fp8; }
+  /// The type of the operands of the products of linear layers.
+  [[nodiscard]] DType product_dtype() const {
+    if (!has_low_products()) return dtype();
+    return precision == Precision::fp8 ? DType::fp8_e4m3 : DType::fp4_e2m1;
+  }
   [[nodiscard]] bool uses_muon() const { return optimizer == kMuon; }
   /// A row of strategies/optimizer/rules.cpp: of all weights, or of those that Muon does not take.
   [[nodiscard]] const std::string& elementwise_optimizer() const {
@@ -117,7 +131,7 @@ struct TrainingSpec : OptimizerOptions {
 /// Whether gradients pass through fp16. Only this type here has a smaller range than the fp32 of
 /// their sums, so that they can overflow and vanish.
 [[nodiscard]] inline bool has_narrow_gradients(const TrainingSpec& training) {
-  return training.precision == DType::fp16 || training.grad_reduce_dtype == DType::fp16;
+  return training.precision == Precision::fp16 || training.grad_reduce_dtype == DType::fp16;
 }
 
 }  // namespace shardsim

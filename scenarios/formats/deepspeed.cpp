@@ -231,6 +231,7 @@ void write_ds_optimizer(ForeignObject& config, Import& import) {
 std::vector<std::string> unsaid_splits(const Scenario& scenario) {
   const ModelSpec& model = scenario.model;
   std::vector<std::string> unsaid;
+  if (const std::string low = unsaid_precision(scenario.training); !low.empty()) unsaid = {low};
   if (scenario.parallelism.ep > 1 && model.moe_latent_size > 0) {
     unsaid.emplace_back(
         "DeepSpeed's MoE layer sends what its gate reads: hidden_size for each token, not "
@@ -383,8 +384,8 @@ Emission emit_deepspeed(const Scenario& scenario) {
   number(kDsBatch.theirs, t.global_batch_size);
   number(kDsMicro.theirs, t.micro_batch_size);
   number(kDsAccumulation, t.num_microbatches);
-  if (t.precision == DType::bf16) text += "  \"bf16\": {\"enabled\": true},\n";
-  if (t.precision == DType::fp16) text += "  \"fp16\": {\"enabled\": true},\n";
+  if (t.dtype() == DType::bf16) text += "  \"bf16\": {\"enabled\": true},\n";
+  if (t.dtype() == DType::fp16) text += "  \"fp16\": {\"enabled\": true},\n";
   text += fmt::format("  \"{}\": \"{}\",\n", kDsWire.theirs, to_string(t.grad_reduce_dtype));
   if (p.tp > 1) {
     text += fmt::format("  \"{}\": {{\"{}\": {}}},\n", kDsTensorTable, kDsTensor.theirs, p.tp);

@@ -286,9 +286,10 @@ Emission emit_megatron(const Scenario& scenario) {
   // Megatron-LM drops a tenth of both if it is not told otherwise.
   flags.flag("hidden-dropout", t.hidden_dropout);
   flags.flag("attention-dropout", 0.0);
-  if (t.precision == DType::bf16) flags.flag("bf16");
-  if (t.precision == DType::fp16) flags.flag("fp16");
-  if (t.precision == DType::bf16 && t.grad_reduce_dtype == DType::bf16) {
+  if (t.dtype() == DType::bf16) flags.flag("bf16");
+  if (t.dtype() == DType::fp16) flags.flag("fp16");
+  add_low_precision(t, flags);
+  if (t.dtype() == DType::bf16 && t.grad_reduce_dtype == DType::bf16) {
     flags.flag("grad-reduce-in-bf16");
   }
   const std::int64_t nodes = scenario.system.nodes;
@@ -320,7 +321,8 @@ Emission emit_torchtitan(const Scenario& scenario) {
   config.set(torchtitan::kLength.theirs, scenario.model.seq_len);
   config.set(torchtitan::kLocal.theirs, t.micro_batch_size * scenario.model.seq_len);
   config.set(torchtitan::kGlobal.theirs, t.global_batch_size * scenario.model.seq_len);
-  if (t.precision == DType::bf16) config.text(torchtitan::kPrecision.theirs, "bfloat16");
+  if (t.has_low_products()) config.lacks(unsaid_precision(t));
+  if (t.dtype() == DType::bf16) config.text(torchtitan::kPrecision.theirs, "bfloat16");
   if (t.grad_reduce_dtype == DType::bf16) config.text(torchtitan::kReduced.theirs, "bfloat16");
   config.end();
   if (t.recompute == Recompute::full) {

@@ -63,6 +63,16 @@ inline constexpr NamePair kGlobalBatch = {"global_batch_size", "training.global_
 inline constexpr NamePair kRecompute = {"recompute_granularity", "training.recompute"};
 inline constexpr NamePair kModules = {"recompute_modules", "training.recompute_modules"};
 
+/// Their values are formats, which choose a precision.
+inline constexpr NamePair kFp8Format = {"fp8_format", "training.precision"};
+inline constexpr NamePair kFp4Format = {"fp4_format", "training.precision"};
+inline constexpr NamePair kFp8Recipe = {"fp8_recipe", "training.fp8_recipe"};
+/// Read where first_last_layers_bf16 is set.
+inline constexpr const char* kSomeLayersBf16 = "first_last_layers_bf16";
+inline constexpr NamePair kFirstBf16 = {"num_layers_at_start_in_bf16",
+                                        "training.bf16_layers_at_start"};
+inline constexpr NamePair kLastBf16 = {"num_layers_at_end_in_bf16", "training.bf16_layers_at_end"};
+
 inline constexpr NamePair kMuonScalar = {"muon_scalar_optimizer", "training.muon_scalar_optimizer"};
 inline constexpr NamePair kMuonMomentum = {"muon_momentum", "training.muon_momentum"};
 inline constexpr NamePair kMuonNesterov = {"muon_nesterov", "training.muon_nesterov"};
@@ -162,6 +172,8 @@ namespace megatron {
                                                 const std::string& optimizer);
 }  // namespace megatron
 
+/// Products in fewer bits. REQUIRES: the type of all else is imported.
+void import_megatron_low_precision(MegatronArguments& arguments, Import& import);
 /// The fields of muon; `optimizer`: their name of it; `scalar`: takes the rest.
 /// REQUIRES: the layout is imported.
 void import_megatron_muon(MegatronArguments& arguments, const std::string& optimizer,

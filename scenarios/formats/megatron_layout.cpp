@@ -189,11 +189,8 @@ void import_precision(MegatronArguments& arguments, Import& import) {
   const bool wide = reduces_in_fp32(arguments);
   import.derive({"accumulate_allreduce_grads_in_fp32", wide ? "True" : "False"},
                 "training.grad_reduce_dtype", std::string(wide ? "fp32" : precision));
-  if (arguments.text("fp8") || arguments.text("fp8_format")) {
-    import.warn({"fp8", arguments.written("fp8") + arguments.written("fp8_format")},
-                "not modelled: matrix products cost as in " + precision);
-  }
   if (fp16) import_loss_scale(arguments, import);
+  import_megatron_low_precision(arguments, import);
 }
 
 // Theirs begin with their name of the optimizer: "adam_beta1".

@@ -73,11 +73,11 @@ constexpr auto kUnmodelled = std::to_array<Unmodelled>({
     {"delay_wgrad_compute", "", kBackward},
     // Precision.
     {"fp8_param|fp8_param_gather|fp8_e4m3|fp8_hybrid|fp8_output_proj|"
-     "fp8_dot_product_attention|fp8_multi_head_attention|first_last_layers_bf16|"
+     "fp8_dot_product_attention|fp8_multi_head_attention|"
      "activation_func_fp8_input_store|reuse_grad_buf_for_mxfp8_param_ag|"
      "keep_fp8_transpose_cache|te_precision_config_file|quant_recipe|use_kitchen*",
      "", kNarrow},
-    {"fp4*", "nvfp4", kNarrow},
+    {"fp4_param|fp4_param_gather", "", kNarrow},
     {"kitchen_*", "sdpa", kNarrow},
     {"use_precision_aware_optimizer|fp16_lm_cross_entropy", "", kCast},
     {"main_grads_dtype|main_params_dtype|exp_avg_dtype|exp_avg_sq_dtype", "fp32|torch.float32",
@@ -164,7 +164,7 @@ constexpr std::string_view kHarmless =
     "ddp_pad_buckets_for_high_nccl_busbw|deallocate_pipeline_outputs|"
     "disable_gloo_process_groups|disable_straggler_on_startup|dist_ckpt_*|distributed_*|"
     "dump_*|enable_ft_package|enable_one_logger|error_injection_*|eval_*|exclusive|exit_*|"
-    "fim_*|finetune|flight_recorder_*|fp8_amax_*|fp8_interval|fp8_margin|fp8_recipe|"
+    "fim_*|finetune|flight_recorder_*|fp8_amax_*|fp8_interval|fp8_margin|fp8_recipe|fp4_recipe|"
     "fp8_wgrad|ft_*|full_validation|gpus_per_node|grad_norm_skip_threshold|gres|"
     "high_priority_stream_groups|hysteresis|inference_*|init_model_with_meta_device|"
     "initial_loss_scale|inprocess_*|iterations_to_skip|job_name|kv_lora_rank|lazy_mpu_init|"

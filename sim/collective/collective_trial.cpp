@@ -12,7 +12,8 @@ namespace {
 // Up to here every integer is a number of the type.
 std::int64_t largest_exact(DType dtype) {
   switch (dtype) {
-    case DType::fp8_e4m3:  // Not offered.
+    case DType::fp8_e4m3:  // These two are not offered.
+    case DType::fp4_e2m1:
       return 16;
     case DType::int8:
       return 127;

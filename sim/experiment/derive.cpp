@@ -132,6 +132,19 @@ FrameworkMemory memory_of(const TrainingSpec& training, const Software* software
   return memory;
 }
 
+LowPrecision low_precision_of(const Scenario& scenario) {
+  const TrainingSpec& training = scenario.training;
+  LowPrecision low;
+  const auto recipes = all_recipes();
+  for (std::size_t i = 0; i < recipes.size(); ++i) {
+    if (training.fp8_recipe == recipes[i].name) low.recipe = static_cast<ScalingRecipe>(i);
+  }
+  low.needs_transposes = scenario.system.device.architecture == "hopper";
+  low.blocks_at_start = static_cast<int>(training.bf16_layers_at_start);
+  low.blocks_at_end = static_cast<int>(training.bf16_layers_at_end);
+  return low;
+}
+
 // One for each layer, where they differ.
 std::vector<LayerOptions> layers_of(const ModelSpec& model) {
   std::vector<LayerOptions> layers;
@@ -201,8 +214,9 @@ ModelOptions model_options_of(const Scenario& scenario, const Software* software
   options.hidden_dropout = scenario.training.hidden_dropout;
   options.recompute = scenario.training.recompute;
   options.recompute_modules = recompute_modules_of(scenario.training.recompute_modules);
-  options.dtype = scenario.training.precision;
+  options.dtype = scenario.training.dtype();
   options.memory = memory_of(scenario.training, software);
+  options.low = low_precision_of(scenario);
   return options;
 }
 
@@ -221,7 +235,7 @@ TrainingPlan training_plan_of(const Scenario& scenario) {
 SyncPlan sync_plan_of(const Scenario& scenario) {
   const ParallelismSpec& parallelism = scenario.parallelism;
   SyncPlan sync;
-  sync.weight_dtype = scenario.training.precision;
+  sync.weight_dtype = scenario.training.dtype();
   sync.master_dtype = master_dtype_of(sync.weight_dtype);
   sync.gradient_dtype = scenario.training.grad_reduce_dtype;
   sync.overlap_reduce = parallelism.overlap_grad_reduce;
@@ -286,7 +300,7 @@ Cluster cluster_of(const SystemSpec& system) {
   device.host_s_per_call = system.host_us_per_call.times(kMicro);
   device.host_waits_for_kernels = system.cuda_launch_blocking;
   for (const DType precision :
-       {DType::fp64, DType::fp32, DType::bf16, DType::fp16, DType::fp8_e4m3}) {
+       {DType::fp64, DType::fp32, DType::bf16, DType::fp16, DType::fp8_e4m3, DType::fp4_e2m1}) {
     device.peak_flops_per_s.at(static_cast<std::size_t>(precision)) =
         system.device.peak_tflops.of(precision).times(kTera);
   }

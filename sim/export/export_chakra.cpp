@@ -105,7 +105,7 @@ class ChakraRank {
     const TraceSlice& slice = *operation.recorded.slice;
     ChakraNode node = begin_node(operation, chakra::NodeType::compute, slice.name);
     const DeviceSpec& device = run_.experiment.scenario().system.device;
-    const double peak = device.peak_tflops.of(run_.experiment.scenario().training.precision) * 1e12;
+    const double peak = device.peak_tflops.of(run_.experiment.scenario().training.dtype()) * 1e12;
     node.add_roofline(device, peak, slice.end - slice.begin);
     return node.framed();
   }

@@ -202,7 +202,7 @@ class ProgramChakra {
     const Scenario& scenario = experiment_.scenario();
     constexpr double kTera = 1e12;
     node.add_roofline(scenario.system.device,
-                      scenario.system.device.peak_tflops.of(scenario.training.precision) * kTera,
+                      scenario.system.device.peak_tflops.of(scenario.training.dtype()) * kTera,
                       slice.end - slice.begin);
     node.add_number(attributes::kHostTime, chakra::attribute_field::kInt64,
                     experiment_.world().cluster.device.issue_price(op).picoseconds());

@@ -33,8 +33,10 @@ enum class KernelFamily : std::uint8_t {
   dropout_backward,
   residual,  ///< A sum of two branches, or of their gradients.
   optimizer_step,
+  amax,      ///< The largest absolute value of a tensor, for its scale.
+  quantize,  ///< Rounded to 8 or 4 bits, with scales.
 };
-inline constexpr std::size_t kKernelFamilies = 19;
+inline constexpr std::size_t kKernelFamilies = 21;
 
 /// Sizes that decide how well kernels fill a device. Zeros for families that have none.
 /// matrix_product, weight_gradient: `batch` products (m, k) (k, n).
@@ -46,6 +48,8 @@ struct KernelShape {
   std::int64_t n = 0;
   std::int64_t k = 0;
   std::int64_t batch = 1;
+  /// Operands have a scale for each block of elements, which no tensor core applies.
+  bool has_block_scales = false;
 
   friend bool operator==(const KernelShape&, const KernelShape&) = default;
 };

@@ -1,5 +1,7 @@
 #include "sim/hardware/device.hpp"
 
+#include <algorithm>
+
 #include "sim/kernel/error.hpp"
 
 #include "sim/hardware/kernels/kernel_constants.hpp"
@@ -26,16 +28,29 @@ double roofline_seconds(const Device& device, const Tracked<double>& peak, const
   return op.bytes > 0 ? memory_seconds(device, static_cast<double>(op.bytes)) : 0.0;
 }
 
+// Bytes of an operand's element.
+double operand_bytes(DType dtype) { return static_cast<double>(element_bits(dtype)) / 8.0; }
+
+// The share of its peak that a product reaches, over that of a product in 16 bits.
+double share_of(const KernelConstants& kernels, const ComputeOp& op) {
+  if (op.dtype == DType::fp4_e2m1) return kernels.fp4_share.value;
+  if (op.dtype != DType::fp8_e4m3) return 1.0;
+  return op.shape.has_block_scales ? kernels.fp8_block_share.value : kernels.fp8_share.value;
+}
+
 // The product and, if it does not add to the gradients by itself, the kernel that does.
 double weight_gradient_seconds(const Device& device, double peak, const ComputeOp& op,
                                const KernelUse& use) {
-  const std::int64_t element = size_of(op.dtype);
+  const double element = operand_bytes(op.dtype);
   const KernelShape& shape = op.shape;
   KernelShape product = shape;
   product.family = KernelFamily::matrix_product;
   if (use.kernels < 2.0) return matrix_product_seconds(device, peak, element, product, op.bytes);
-  const std::int64_t read = element * shape.batch * (shape.m * shape.k + shape.k * shape.n);
-  const std::int64_t written = element * shape.batch * shape.m * shape.n;
+  const std::int64_t operands = shape.batch * (shape.m * shape.k + shape.k * shape.n);
+  const std::int64_t read = operands * element_bits(op.dtype) / 8;
+  // Operands in fewer bits have results in 16.
+  const std::int64_t of_result = std::max<std::int64_t>(size_of(op.dtype), 2);
+  const std::int64_t written = of_result * shape.batch * shape.m * shape.n;
   return matrix_product_seconds(device, peak, element, product, read + written) +
          memory_seconds(device, static_cast<double>(written + op.bytes - read));
 }
@@ -60,11 +75,12 @@ double attention_seconds(const Device& device, double peak, const ComputeOp& op,
 double arithmetic_seconds(const Device& device, const Tracked<double>& peak, const ComputeOp& op,
                           const KernelUse& use) {
   if (device.kernels == nullptr) return roofline_seconds(device, peak, op);
+  const auto rate = [&] { return peak * share_of(*device.kernels, op); };
   switch (op.shape.family) {
     case KernelFamily::matrix_product:
-      return matrix_product_seconds(device, peak, size_of(op.dtype), op.shape, op.bytes);
+      return matrix_product_seconds(device, rate(), operand_bytes(op.dtype), op.shape, op.bytes);
     case KernelFamily::weight_gradient:
-      return weight_gradient_seconds(device, peak, op, use);
+      return weight_gradient_seconds(device, rate(), op, use);
     case KernelFamily::attention_forward:
     case KernelFamily::attention_backward:
       return attention_seconds(device, peak, op, use);
@@ -81,6 +97,8 @@ bool is_loss(KernelFamily family) {
 double memory_share(const Device& device, KernelFamily family, const KernelUse& use) {
   if (device.kernels == nullptr) return device.memory_efficiency;
   if (family == KernelFamily::permutation) return device.kernels->permutation_share.value;
+  if (family == KernelFamily::amax) return device.kernels->amax_share.value;
+  if (family == KernelFamily::quantize) return device.kernels->quantize_share.value;
   if (is_loss(family) && use.kernels <= 1.0) return device.kernels->cross_entropy_share.value;
   return device.memory_efficiency;
 }

@@ -27,7 +27,7 @@ struct Device {
   /// Achieved share of the datasheet's bandwidth, (0, 1].
   Tracked<double> memory_efficiency = 1.0;
   /// Dense peak of matrix products per dtype; 0 = the device cannot do it.
-  std::array<Tracked<double>, 8> peak_flops_per_s{};
+  std::array<Tracked<double>, 9> peak_flops_per_s{};
   /// Achieved share of the peak by large matrix products, (0, 1].
   Tracked<double> matmul_efficiency = 1.0;
   /// Host link of one device, in each direction; 0 = none. Only offloading to the host needs it.

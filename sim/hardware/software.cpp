@@ -246,6 +246,8 @@ constexpr std::array<const char*, kKernelFamilies> kFamilyNames = {
     "dropout_backward",
     "residual",
     "optimizer_step",
+    "amax",
+    "quantize",
 };
 
 }  // namespace

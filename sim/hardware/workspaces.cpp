@@ -11,7 +11,7 @@ namespace shardsim {
 namespace {
 
 constexpr std::int64_t kConfigUnit = 1024;
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 62U;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 56U;
 
 // ":number" at the start, which is then taken off.
 std::optional<std::int64_t> take_number(std::string_view& text) {
@@ -39,7 +39,10 @@ Workspaces workspaces_of(const Software* software, const Architecture& architect
       software == nullptr ? ProductLibrary::pytorch : software->product_library;
   if (library == ProductLibrary::outside_allocator) return {};
   Workspaces workspaces{.handles = kBlasHandles,
-                        .handle_bytes = config.value_or(architecture.handle_workspace.bytes)};
+                        .handle_bytes = architecture.handle_workspace.bytes};
+  if (workspaces.handle_bytes > 0) {
+    workspaces.handle_bytes = config.value_or(workspaces.handle_bytes);
+  }
   if (library == ProductLibrary::transformer_engine) {
     workspaces.engine_bytes = architecture.engine_workspace.bytes;
   }

@@ -33,8 +33,7 @@ struct Workspaces {
                                        std::optional<std::int64_t> config);
 
 /// The bytes that CUBLAS_WORKSPACE_CONFIG gives to a handle: the sum over ":KiB:count" pairs, as
-/// PyTorch reads them. ":4096:8" is 32 MiB. Nothing if it is not written so, or does not fit in 62
-/// bits.
+/// PyTorch reads them. ":4096:8" is 32 MiB. Nothing if it is not written so, or more than 2^56.
 [[nodiscard]] std::optional<std::int64_t> parse_workspace_config(std::string_view config);
 
 }  // namespace shardsim

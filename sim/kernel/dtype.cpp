@@ -35,7 +35,7 @@ struct DTypeRow {
   double smallest_normal = 0x1p-1022;
 };
 // In the order of DType.
-constexpr std::array<DTypeRow, 8> kDTypes = {
+constexpr std::array<DTypeRow, 9> kDTypes = {
     {{"fp64", std::numeric_limits<double>::max()},
      {"fp32", std::numeric_limits<float>::max(), 0x1p-24, 0x1p-126},
      {"bf16", 0x1.FEp127, 0x1p-8, 0x1p-126},
@@ -43,7 +43,8 @@ constexpr std::array<DTypeRow, 8> kDTypes = {
      {"fp8_e4m3", 448.0},
      {"int8", 127.0},
      {"int32", std::numeric_limits<std::int32_t>::max()},
-     {"int64", static_cast<double>(std::numeric_limits<std::int64_t>::max())}}};
+     {"int64", static_cast<double>(std::numeric_limits<std::int64_t>::max())},
+     {"fp4_e2m1", 6.0}}};
 
 const DTypeRow& row_of(DType dtype) { return kDTypes.at(static_cast<std::size_t>(dtype)); }
 

@@ -7,9 +7,11 @@
 // Element types, their sizes, and rounding to them.
 namespace shardsim {
 
-enum class DType : std::uint8_t { fp64, fp32, bf16, fp16, fp8_e4m3, int8, int32, int64 };
+/// fp4_e2m1 is the type of operands of products alone: no tensor has it.
+enum class DType : std::uint8_t { fp64, fp32, bf16, fp16, fp8_e4m3, int8, int32, int64, fp4_e2m1 };
 
-/// Bytes per element. A switch: a table inside a function would be made at each call.
+/// Bytes per element; of fp4_e2m1, which are half a byte, 1. A switch: a table inside a function
+/// would be made at each call.
 [[nodiscard]] constexpr std::int64_t size_of(DType dtype) {
   switch (dtype) {
     case DType::fp64:
@@ -23,12 +25,22 @@ enum class DType : std::uint8_t { fp64, fp32, bf16, fp16, fp8_e4m3, int8, int32,
       return 2;
     case DType::fp8_e4m3:
     case DType::int8:
+    case DType::fp4_e2m1:
       return 1;
   }
   return 0;
 }
 
-[[nodiscard]] constexpr bool is_floating(DType dtype) { return dtype <= DType::fp8_e4m3; }
+/// Bits per element.
+[[nodiscard]] constexpr std::int64_t element_bits(DType dtype) {
+  return dtype == DType::fp4_e2m1 ? 4 : 8 * size_of(dtype);
+}
+
+[[nodiscard]] constexpr bool is_floating(DType dtype) {
+  return dtype <= DType::fp8_e4m3 || dtype == DType::fp4_e2m1;
+}
+/// Whether arithmetic of single elements is done in this type, and not in products alone.
+[[nodiscard]] constexpr bool has_arithmetic(DType dtype) { return dtype <= DType::fp16; }
 
 /// "fp64", "bf16", ... as written in scenarios and results.
 [[nodiscard]] std::string_view name_of(DType dtype);

@@ -62,7 +62,7 @@ void add_time(std::vector<Metric>& metrics, const Experiment& experiment, const 
   const double flops = (samples * static_cast<double>(model.model_flops_per_sample()) -
                         dropped * static_cast<double>(model.model_flops_per_expert_token())) /
                        ranks;
-  const double peak = world.cluster().device.peak(model.dtype());
+  const double peak = world.cluster().device.peak(scenario.training.product_dtype());
   const Time exposed = end.split.exposed_comm - begin.split.exposed_comm;
   const Time busy = end.comm_busy - begin.comm_busy;
   const auto rate = [&](double amount) { return step_s > 0.0 ? amount / step_s : 0.0; };

@@ -9,7 +9,9 @@ namespace shardsim {
 namespace {
 
 bool are_alike(const ModelOptions& options, int a, int b) {
-  return options.has_experts(a) == options.has_experts(b) && options.layer(a) == options.layer(b);
+  const auto layers = static_cast<int>(options.num_layers);
+  return options.has_experts(a) == options.has_experts(b) && options.layer(a) == options.layer(b) &&
+         options.low.takes(a, layers) == options.low.takes(b, layers);
 }
 
 }  // namespace
@@ -29,6 +31,10 @@ ModelOptions block_alone(ModelOptions options, int block) {
   LayerOptions layer = options.layer(block);
   const bool has_experts = options.has_experts(block);
   if (layer.feed_forward != FeedForward::none) layer.feed_forward = FeedForward::automatic;
+  if (!options.low.takes(block, static_cast<int>(options.num_layers))) {
+    options.low.recipe = ScalingRecipe::none;
+  }
+  options.low.blocks_at_start = options.low.blocks_at_end = 0;
   options.num_layers = 1;
   options.mtp_num_layers = 0;
   if (!options.layers.empty()) options.layers = {layer};

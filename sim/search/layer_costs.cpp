@@ -270,7 +270,7 @@ std::int64_t expert_floor(const Experiment& base, const LayerKey& key, double pa
       static_cast<double>(key.micro_batch_size * m.seq_len) / static_cast<double>(key.cp * key.tp);
   const double flops = kFlopsPerWeight * matrices * tokens * weights * passes;
   constexpr double kPicoseconds = 1e12;
-  const double peak = base.cluster().device.peak(base.options().model.dtype);
+  const double peak = base.cluster().device.peak(base.scenario().training.product_dtype());
   return static_cast<std::int64_t>(flops / peak * kPicoseconds);
 }
 

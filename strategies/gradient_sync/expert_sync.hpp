@@ -25,6 +25,7 @@ class ExpertSync final : public GradientSync {
   [[nodiscard]] bool is_settled(int parameter) const override {
     return of(parameter).is_settled(parameter);
   }
+  [[nodiscard]] bool keeps_weights() const override { return dense_->keeps_weights(); }
   void before_forward(int module) override { both(&GradientSync::before_forward, module); }
   void after_forward(int module) override { both(&GradientSync::after_forward, module); }
   void before_backward(int module) override { both(&GradientSync::before_backward, module); }

@@ -42,6 +42,7 @@ class FullyShardedSync final : public OwningSync {
   [[nodiscard]] bool is_settled(int parameter) const override {
     return reducer_->is_settled(parameter);
   }
+  [[nodiscard]] bool keeps_weights() const override { return false; }
   void gradient_ready(int) override {}  // A unit is reduced as a whole, after its backward.
 
   void begin_step() override { reducer_->begin_step(); }

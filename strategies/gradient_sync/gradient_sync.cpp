@@ -23,7 +23,7 @@ void require_of_data_parallelism(bool holds, const std::string& what, const char
 }
 
 void require_floating(const char* name, DType dtype) {
-  require_of_sync(is_floating(dtype) && dtype != DType::fp8_e4m3, name, std::string(name_of(dtype)),
+  require_of_sync(has_arithmetic(dtype), name, std::string(name_of(dtype)),
                   "use one of fp64, fp32, bf16, fp16");
 }
 

@@ -109,6 +109,9 @@ class GradientSync : public ModuleParameters {
   /// available for the next step. `step` counts updates from 1.
   virtual void apply_optimizer(double gradient_scale, std::int64_t step) = 0;
 
+  /// Whether weights stay in memory between their uses in a step.
+  [[nodiscard]] virtual bool keeps_weights() const { return true; }
+
   /// Shows everything this rank holds of a kind; shards only their part. For checks and
   /// checkpoints: outside trace, ledger and time.
   virtual void visit(StateKind kind, const StateVisitor& visitor) const = 0;
@@ -127,6 +130,7 @@ class GradientSyncWrapper : public GradientSync {
   [[nodiscard]] bool is_settled(int parameter) const override {
     return inner_.is_settled(parameter);
   }
+  [[nodiscard]] bool keeps_weights() const override { return inner_.keeps_weights(); }
   void before_forward(int module) override { inner_.before_forward(module); }
   void after_forward(int module) override { inner_.after_forward(module); }
   void before_backward(int module) override { inner_.before_backward(module); }

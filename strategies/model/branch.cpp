@@ -16,14 +16,44 @@ const Tensor& BranchInput::value() {
   return norm_.y;
 }
 
+Tensor BranchInput::entering() {
+  if (pass_.low == nullptr) return value();
+  Tensor rows = linear_input(pass_, value(), norm_.quantized);
+  if (!reads_value_) norm_.y = {};
+  return rows;
+}
+
 void BranchInput::drop_recomputed() {
   if (!is_dropped_) return;
   norm_.y = {};
   norm_.statistics = {};
+  norm_.quantized = {};
+}
+
+const Tensor& BranchInput::columns() {
+  if (pass_.low == nullptr) return value();
+  if (!norm_.quantized.defined()) {
+    norm_.quantized = value();
+    make_columns(pass_, norm_.quantized);
+  }
+  return norm_.quantized;
+}
+
+Tensor BranchInput::take() {
+  static_cast<void>(columns());
+  Tensor& whole = norm_.norm == nullptr ? norm_.of : norm_.y;
+  if (pass_.low == nullptr) return std::move(whole);
+  whole = {};
+  return std::move(norm_.quantized);
+}
+
+void BranchInput::drop() {
+  (norm_.norm == nullptr ? norm_.of : norm_.y) = {};
+  norm_.quantized = {};
 }
 
 Tensor RegionBranch::enter(const Pass& pass, BranchInput& x, std::span<Tensor> /*kept*/) const {
-  return enter_region(pass, x.value(), columns());
+  return enter_region(pass, x.entering(), columns());
 }
 
 Tensor RegionBranch::leave(const Pass& pass, std::span<ColumnLinear> readers, BranchInput& x,
@@ -33,13 +63,34 @@ Tensor RegionBranch::leave(const Pass& pass, std::span<ColumnLinear> readers, Br
 
 Tensor RegionBranch::forward(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const {
   Tensor y = run_forward(pass, x, kept);
-  drop_row_input(kept);
-  if (runs_again()) drop_all(kept);
+  finish_row(pass, kept);
+  if (runs_again()) {
+    drop_all(kept);
+    x.drop_quantized();
+  }
   return y;
 }
 
+Tensor RegionBranch::forward_to_row(const Pass& pass, Tensor entered, BranchInput& x,
+                                    std::span<Tensor> kept) const {
+  Tensor z = forward_inside(pass, std::move(entered), x, kept);
+  return pass.low == nullptr ? z : linear_input(pass, std::move(z), kept.back());
+}
+
+void RegionBranch::finish_row(const Pass& pass, std::span<Tensor> kept) const {
+  drop_row_input(kept, pass.low != nullptr);
+  if (recomputes_row_input()) kept.back() = {};
+}
+
+Tensor RegionBranch::take_row_input(const Pass& pass, std::span<Tensor> kept) const {
+  if (kept.back().defined()) return std::move(kept.back());
+  Tensor z = row_input(pass, kept);
+  make_columns(pass, z);
+  return z;
+}
+
 Tensor RegionBranch::run_forward(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const {
-  const Tensor z = forward_inside(pass, enter(pass, x, kept), x, kept);
+  const Tensor z = forward_to_row(pass, enter(pass, x, kept), x, kept);
   const Row out = row(pass);
   Tensor y = apply_row_linear(pass, out.k, out.has_bias, z, out.name);  // (b, s, h)
   if (out.scale != 1.0) scale_in_place(pass.runtime, y, out.scale);
@@ -51,10 +102,12 @@ Tensor RegionBranch::backward(const Pass& pass, Tensor dy, BranchInput& x,
   if (runs_again()) {
     x.keep();
     static_cast<void>(run_forward(pass, x, kept));
+    if (pass.low != nullptr) drop_row_input(kept, /*is_quantized=*/true);
   }
   const Row out = row(pass);
   if (out.scale != 1.0) dy = scaled(pass.runtime, dy, out.scale);  // The stream may have it, too.
-  Tensor d = backward_row_linear(pass, out.k, out.has_bias, dy, row_input(pass, kept), out.name);
+  Tensor d =
+      backward_row_linear(pass, out.k, out.has_bias, dy, take_row_input(pass, kept), out.name);
   dy = {};
   remake(pass, x, kept);
   ColumnLinears readers = backward_inside(pass, std::move(d), kept);

@@ -36,28 +36,41 @@ class BranchInput {
     Tensor& of;             ///< The stream.
     Tensor& y;
     Tensor& statistics;
+    Tensor& quantized;  ///< See entering().
   };
-  BranchInput(const Pass& pass, const Norm& norm, bool is_dropped)
-      : pass_(pass), norm_(norm), is_dropped_(is_dropped) {}
+  /// Readers of it.
+  struct Use {
+    bool is_dropped = false;   ///< A norm that is recomputed.
+    bool reads_value = false;  ///< Backward reads it for more than weights of linear layers.
+  };
+  BranchInput(const Pass& pass, const Norm& norm, const Use& use)
+      : pass_(pass), norm_(norm), is_dropped_(use.is_dropped), reads_value_(use.reads_value) {}
 
   /// Makes it, if it is not there.
   const Tensor& value();
+  /// The tensor that linear layers read: itself, or its quantized rows. Backward then has quantized
+  /// columns, and the norm's output is dropped if nothing else reads it.
+  [[nodiscard]] Tensor entering();
   /// Forward has used it.
   void drop_recomputed();
+  /// Backward begins with forward, and quantizes it again.
+  void drop_quantized() { norm_.quantized = {}; }
   /// Whether that drops it.
   [[nodiscard]] bool is_dropped() const { return is_dropped_; }
   /// It is not dropped from here on: backward is about to read it.
   void keep() { is_dropped_ = false; }
-  /// For the last that reads it in backward.
-  [[nodiscard]] Tensor take() {
-    static_cast<void>(value());
-    return std::move(norm_.norm == nullptr ? norm_.of : norm_.y);
-  }
+  /// For the last that reads it in backward: what the weights' gradients of linear layers read.
+  [[nodiscard]] Tensor take();
+  /// Nothing reads it any more.
+  void drop();
+  /// As take(), for readers ahead of the last.
+  const Tensor& columns();
 
  private:
   const Pass& pass_;
   Norm norm_;
   bool is_dropped_;
+  bool reads_value_;
 };
 
 class Branch {
@@ -81,6 +94,8 @@ class Branch {
   [[nodiscard]] virtual std::int64_t forward_flops_per_sample(int /*block*/) const { return 0; }
   /// Whether forward leaves more to backward than the tensors kept.
   [[nodiscard]] virtual bool keeps_state() const { return false; }
+  /// Whether backward reads the input for more than gradients of linear layers' weights.
+  [[nodiscard]] virtual bool reads_input() const { return false; }
 };
 
 /// A branch that is one region of tensor parallelism: column-parallel layers that read x, work on
@@ -93,6 +108,11 @@ class RegionBranch : public Branch {
     const char* name;    ///< In errors.
     double scale = 1.0;  ///< Factor of its output, with its bias.
   };
+  /// Those of num_inner(), and what backward reads of the row-parallel layer's input, if that is
+  /// quantized.
+  [[nodiscard]] std::size_t num_kept() const final { return num_inner() + 1; }
+  /// Tensors that the branch itself keeps.
+  [[nodiscard]] virtual std::size_t num_inner() const = 0;
   /// The names of the column-parallel layers, in errors.
   [[nodiscard]] virtual const char* columns() const = 0;
   [[nodiscard]] virtual Row row(const Pass& pass) const = 0;
@@ -105,8 +125,12 @@ class RegionBranch : public Branch {
                                               std::span<Tensor> kept) const = 0;
   /// Whether nothing but x is kept: backward then runs forward again.
   [[nodiscard]] virtual bool runs_again() const { return false; }
-  /// Forward has used what the row-parallel layer reads.
-  virtual void drop_row_input(std::span<Tensor> /*kept*/) const {}
+  /// Then it reads all of x.
+  [[nodiscard]] bool reads_input() const override { return runs_again(); }
+  /// Forward has used what the row-parallel layer reads. `is_quantized`: and keeps columns of it.
+  virtual void drop_row_input(std::span<Tensor> /*kept*/, bool /*is_quantized*/) const {}
+  /// Whether it makes what the row-parallel layer reads again in backward.
+  [[nodiscard]] virtual bool recomputes_row_input() const { return false; }
   /// The tensor that the row-parallel layer read; made again if it was dropped.
   [[nodiscard]] virtual Tensor row_input(const Pass& pass, std::span<Tensor> kept) const = 0;
   /// Makes again what forward_inside dropped and backward_inside reads.
@@ -124,6 +148,14 @@ class RegionBranch : public Branch {
                                std::span<Tensor> kept) const final;
   [[nodiscard]] Tensor backward(const Pass& pass, Tensor dy, BranchInput& x,
                                 std::span<Tensor> kept) const final;
+
+  /// forward_inside(), to what the row-parallel layer reads.
+  [[nodiscard]] Tensor forward_to_row(const Pass& pass, Tensor entered, BranchInput& x,
+                                      std::span<Tensor> kept) const;
+  /// The row-parallel layer has run in forward.
+  void finish_row(const Pass& pass, std::span<Tensor> kept) const;
+  /// The tensor that the gradient of the row-parallel layer's weight reads.
+  [[nodiscard]] Tensor take_row_input(const Pass& pass, std::span<Tensor> kept) const;
 
  private:
   [[nodiscard]] Tensor run_forward(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const;

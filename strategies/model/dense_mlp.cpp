@@ -50,8 +50,8 @@ Tensor DenseMlp::forward_inside(const Pass& pass, Tensor entered, BranchInput& x
   return kept[activated];
 }
 
-void DenseMlp::drop_row_input(std::span<Tensor> kept) const {
-  if (own_.drops_activation) kept[activated] = {};
+void DenseMlp::drop_row_input(std::span<Tensor> kept, bool is_quantized) const {
+  if (own_.drops_activation || is_quantized) kept[activated] = {};
 }
 
 Tensor DenseMlp::row_input(const Pass& pass, std::span<Tensor> kept) const {

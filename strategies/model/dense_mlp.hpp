@@ -31,7 +31,7 @@ class DenseMlp final : public RegionBranch {
   [[nodiscard]] int num_parameters() const { return num_parameters_; }
   [[nodiscard]] const char* dropout_stream() const override { return "mlp"; }
   void add_parameters(ParameterTable& table, const std::string& name, int block) const override;
-  [[nodiscard]] std::size_t num_kept() const override { return num_saved; }
+  [[nodiscard]] std::size_t num_inner() const override { return num_saved; }
   [[nodiscard]] const char* columns() const override {
     return activation_.is_gated() ? "mlp.gate, up" : "mlp.up";
   }
@@ -41,7 +41,8 @@ class DenseMlp final : public RegionBranch {
   [[nodiscard]] Tensor forward_inside(const Pass& pass, Tensor entered, BranchInput& x,
                                       std::span<Tensor> kept) const override;
   [[nodiscard]] bool runs_again() const override { return own_.runs_again; }
-  void drop_row_input(std::span<Tensor> kept) const override;
+  void drop_row_input(std::span<Tensor> kept, bool is_quantized) const override;
+  [[nodiscard]] bool recomputes_row_input() const override { return own_.drops_activation; }
   [[nodiscard]] Tensor row_input(const Pass& pass, std::span<Tensor> kept) const override;
   [[nodiscard]] ColumnLinears backward_inside(const Pass& pass, Tensor d,
                                               std::span<Tensor> kept) const override;

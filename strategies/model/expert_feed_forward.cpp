@@ -40,7 +40,8 @@ void ExpertFeedForward::add_parameters(ParameterTable& table, const std::string&
   experts_.add_latents(table, name);
   if (has_shared_) shared_.add_parameters(table, name, block);
   if (has_gate_) {
-    table.add(name + ".shared_experts.out_gate", {1, hidden_size_}, {Init::Kind::bell, kInitScale});
+    const Init init{Init::Kind::bell, kInitScale};
+    table.never_quantize(table.add(name + ".shared_experts.out_gate", {1, hidden_size_}, init));
   }
   table.begin_unit(name + ".experts");
   experts_.add_experts(table, name + ".experts");
@@ -49,6 +50,7 @@ void ExpertFeedForward::add_parameters(ParameterTable& table, const std::string&
 Tensor ExpertFeedForward::forward(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const {
   Tensor y = run_forward(pass, x, kept);
   if (runs_again_) drop_all(kept);
+  if (runs_again_ || shared_runs_again_) x.drop_quantized();
   return y;
 }
 
@@ -92,7 +94,7 @@ Tensor ExpertFeedForward::backward(const Pass& pass, Tensor dy, BranchInput& x,
   }
   Tensor d = experts_.backward(pass, places_, dy, x.value(), of_layer(kept));
   if (!has_shared_) {
-    static_cast<void>(x.take());
+    x.drop();
     return d;
   }
   if (shared_runs_again_) {

@@ -29,6 +29,8 @@ class ExpertFeedForward final : public Branch {
                                 std::span<Tensor> kept) const override;
   /// How many tokens went where; where forward runs again, backward counts itself.
   [[nodiscard]] bool keeps_state() const override { return !recomputes_all_ && !runs_again_; }
+  /// The router does.
+  [[nodiscard]] bool reads_input() const override { return true; }
 
  private:
   // Tensors kept behind those of the shared experts and of ExpertLayer.

@@ -13,8 +13,6 @@ namespace shardsim {
 
 namespace {
 
-enum Expert : int { w_gate, w_up, w_down };
-
 bool is_shared(const Pass& pass) {
   return pass.parallel.expert != nullptr && pass.parallel.expert->size() > 1;
 }
@@ -104,29 +102,6 @@ void ExpertLayer::add_experts(ParameterTable& table, const std::string& name) co
   add(".down", width, f);
 }
 
-Tensor ExpertLayer::apply_expert(const Pass& pass, int k, const Tensor& x,
-                                 const Tensor& sizes) const {
-  const Tensor weight = pass.weight(k);
-  const Tensor bias = moe_.has_expert_bias ? pass.weight(k + 1) : Tensor();
-  return grouped_forward(pass.runtime, x, weight, bias, sizes);
-}
-
-// Adds and reports the gradients of expert weight k, and of its bias before.
-void ExpertLayer::finish_expert(const Pass& pass, int k, const Tensor& dy, const Tensor& x,
-                                const Tensor& sizes) const {
-  if (moe_.has_expert_bias) {
-    add_weight_gradient(pass, {.kind = WeightGradient::Kind::grouped_bias,
-                               .parameter = pass.first + k + 1,
-                               .dy = dy,
-                               .sizes = sizes});
-  }
-  add_weight_gradient(pass, {.kind = WeightGradient::Kind::grouped,
-                             .parameter = pass.first + k,
-                             .dy = dy,
-                             .x = x,
-                             .sizes = sizes});
-}
-
 ExpertLayer::Dispatched ExpertLayer::dispatch(const Pass& pass, const Places& places,
                                               const Tensor& x, std::span<Tensor> kept) const {
   const std::int64_t rows = num_rows(x);
@@ -171,10 +146,13 @@ Tensor ExpertLayer::finish(const Pass& pass, const Places& places, Dispatched di
   const auto apply = [&](int k, const Tensor& x) {
     return apply_expert(pass, places.experts + place_of(k), x, kept[sizes]);
   };
-  if (activation_.is_gated()) kept[gate] = apply(w_gate, kept[input]);
-  kept[up] = apply(w_up, kept[input]);
+  {
+    const Tensor read = linear_input(pass, kept[input]);
+    if (activation_.is_gated()) kept[gate] = apply(w_gate, read);
+    kept[up] = apply(w_up, read);
+  }
   kept[activated] = activation_forward(runtime, activation_, kept[gate], kept[up]);
-  Tensor made = apply(w_down, kept[activated]);
+  Tensor made = apply(w_down, linear_input(pass, kept[activated]));
   if (drops_activation_) kept[activated] = {};
   made = rows_to_return(pass, std::move(made), counts, moe_.drops_tokens(), "expert outputs");
   if (is_shared(pass)) {
@@ -247,36 +225,6 @@ Tensor ExpertLayer::backward(const Pass& pass, const Places& places, const Tenso
   d = {};
   if (moe_.has_latent()) dx = backward_latent_down(pass, places, dx, x, kept);
   return backward_router(pass, places, gate_gradient, x, std::move(dx), kept);
-}
-
-Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Tensor rows,
-                                     std::span<Tensor> kept) const {
-  Runtime& runtime = pass.runtime;
-  if (drops_activation_) {
-    kept[activated] = activation_forward(runtime, activation_, kept[gate], kept[up]);
-  }
-  const auto backward = [&](int k, const Tensor& dy) {
-    return grouped_backward_input(runtime, dy, pass.weight(places.experts + place_of(k)),
-                                  kept[sizes]);
-  };
-  const auto finish = [&](int k, const Tensor& dy, const Tensor& x) {
-    finish_expert(pass, places.experts + place_of(k), dy, x, kept[sizes]);
-  };
-  finish(w_down, rows, kept[activated]);
-  kept[activated] = {};
-  Tensor d_up = backward(w_down, rows);
-  rows = {};
-  Tensor d_gate = activation_backward(runtime, activation_, kept[gate], kept[up], d_up);
-  kept[gate] = {};
-  kept[up] = {};
-  finish(w_up, d_up, kept[input]);
-  if (d_gate.defined()) finish(w_gate, d_gate, kept[input]);
-  kept[input] = {};
-  if (!d_gate.defined()) return backward(w_up, d_up);
-  Tensor dx = backward(w_gate, d_gate);
-  d_gate = {};
-  add_in_place(runtime, backward(w_up, d_up), dx);
-  return dx;
 }
 
 ExpertLayer::Counts ExpertLayer::count_tokens(const Pass& pass, const Tensor& of) const {

@@ -122,8 +122,11 @@ class ExpertLayer {
                                        std::span<Tensor> kept) const;
   [[nodiscard]] Tensor apply_expert(const Pass& pass, int k, const Tensor& x,
                                     const Tensor& sizes) const;
-  void finish_expert(const Pass& pass, int k, const Tensor& dy, const Tensor& x,
-                     const Tensor& sizes) const;
+  [[nodiscard]] Tensor backward_expert(const Pass& pass, int k, const Tensor& dy,
+                                       const Tensor& sizes) const;
+  // dy [R, n] is for the bias, `made` of it for the weight.
+  void finish_expert(const Pass& pass, int k, const Tensor& dy, const LinearGradient& made,
+                     const Tensor& x, const Tensor& sizes) const;
   /// The tokens that a mean of the router's losses is over.
   [[nodiscard]] double balanced_tokens(const Pass& pass, std::int64_t rows) const;
   [[nodiscard]] double z_factor(const Pass& pass, std::int64_t rows) const;
@@ -132,6 +135,7 @@ class ExpertLayer {
   [[nodiscard]] DeclaredChoice declared_choice(const Pass& pass, std::int64_t rows) const;
   void tally(const Pass& pass, const ExpertCounts& demand, std::int64_t rows) const;
 
+  enum ExpertWeight : int { w_gate, w_up, w_down };
   // Place of expert weight k among the experts' parameters.
   [[nodiscard]] int place_of(int k) const {
     const int place = activation_.is_gated() ? k : k - 1;

@@ -8,8 +8,8 @@ namespace shardsim {
 void ExpertLayer::add_latents(ParameterTable& table, const std::string& name) const {
   if (!moe_.has_latent()) return;
   const Init init{Init::Kind::bell, kInitScale};
-  table.add(name + ".latents.down", {moe_.latent_size, hidden_size_}, init);
-  table.add(name + ".latents.up", {hidden_size_, moe_.latent_size}, init);
+  table.never_quantize(table.add(name + ".latents.down", {moe_.latent_size, hidden_size_}, init));
+  table.never_quantize(table.add(name + ".latents.up", {hidden_size_, moe_.latent_size}, init));
 }
 
 Tensor ExpertLayer::rows_of(const Pass& pass, const Places& places, const Tensor& x,

@@ -17,7 +17,8 @@ std::int64_t first_token_of(const Pass& pass, std::int64_t rows) {
 }  // namespace
 
 void ExpertLayer::add_router(ParameterTable& table, const std::string& name) const {
-  table.add(name, {moe_.num_experts, hidden_size_}, {Init::Kind::bell, kInitScale});
+  const Init init{Init::Kind::bell, kInitScale};
+  table.never_quantize(table.add(name, {moe_.num_experts, hidden_size_}, init));
   if (!moe_.router.has_logit_bias) return;
   table.add(name + ".bias", {moe_.num_experts}, {Init::Kind::zeros, 0.0});
 }

@@ -73,8 +73,10 @@ void GatedDeltaNet::add_parameters(ParameterTable& table, const std::string& nam
   const Init ones{Init::Kind::ones, 0.0};
   const std::string full = name + ".delta_net";
   table.add_split(full + ".w_in", {2 * k + 2 * v + 2 * n, h}, init, 0, t, {k, k, v, v, n, n});
-  table.leave_out_of_muon(table.add_split(full + ".convolution", {2 * k + v, sizes_.conv_kernel},
-                                          convolution_init(sizes_.conv_kernel), 0, t, {k, k, v}));
+  const int filters = table.add_split(full + ".convolution", {2 * k + v, sizes_.conv_kernel},
+                                      convolution_init(sizes_.conv_kernel), 0, t, {k, k, v});
+  table.leave_out_of_muon(filters);
+  table.never_quantize(filters);
   table.add_split(full + ".a_log", {n}, {Init::Kind::bell, 1.0}, 0, t);
   table.add_split(full + ".dt_bias", {n}, ones, 0, t);
   table.add_for_heads(full + ".norm", {sizes_.value_size}, ones, t);
@@ -147,9 +149,12 @@ Tensor GatedDeltaNet::forward_inside(const Pass& pass, Tensor entered, BranchInp
 }
 
 // An output that came by messages stays.
-void GatedDeltaNet::drop_row_input(std::span<Tensor> kept) const {
-  const bool is_own = options_.context_parallel == 1;
-  if (is_own && options_.recomputes(RecomputeModule::activation)) kept[y] = {};
+bool GatedDeltaNet::recomputes_row_input() const {
+  return options_.context_parallel == 1 && options_.recomputes(RecomputeModule::activation);
+}
+
+void GatedDeltaNet::drop_row_input(std::span<Tensor> kept, bool is_quantized) const {
+  if (recomputes_row_input() || is_quantized) kept[y] = {};
 }
 
 Tensor GatedDeltaNet::row_input(const Pass& pass, std::span<Tensor> kept) const {

@@ -31,13 +31,14 @@ class GatedDeltaNet final : public RegionBranch {
   explicit GatedDeltaNet(const ModelOptions& options);
 
   [[nodiscard]] const char* dropout_stream() const override { return "delta_net"; }
-  [[nodiscard]] std::size_t num_kept() const override { return num_saved; }
+  [[nodiscard]] std::size_t num_inner() const override { return num_saved; }
   void add_parameters(ParameterTable& table, const std::string& name, int block) const override;
   [[nodiscard]] const char* columns() const override { return "delta_net.w_in"; }
   [[nodiscard]] Row row(const Pass& /*pass*/) const override { return {wo, false, "delta_net.wo"}; }
   [[nodiscard]] Tensor forward_inside(const Pass& pass, Tensor entered, BranchInput& x,
                                       std::span<Tensor> kept) const override;
-  void drop_row_input(std::span<Tensor> kept) const override;
+  void drop_row_input(std::span<Tensor> kept, bool is_quantized) const override;
+  [[nodiscard]] bool recomputes_row_input() const override;
   [[nodiscard]] Tensor row_input(const Pass& pass, std::span<Tensor> kept) const override;
   [[nodiscard]] ColumnLinears backward_inside(const Pass& pass, Tensor d,
                                               std::span<Tensor> kept) const override;

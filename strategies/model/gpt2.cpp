@@ -93,7 +93,7 @@ class GeluMlp final : public RegionBranch {
     const std::int64_t f = options_.ffn_hidden_size;
     add_layers(table, options_, name, {".mlp.up", ".mlp.down", f, f});
   }
-  [[nodiscard]] std::size_t num_kept() const override { return num_saved; }
+  [[nodiscard]] std::size_t num_inner() const override { return num_saved; }
   [[nodiscard]] const char* columns() const override { return "mlp.up"; }
   [[nodiscard]] Row row(const Pass& /*pass*/) const override {
     return {row_weight, true, "mlp.down"};
@@ -107,9 +107,10 @@ class GeluMlp final : public RegionBranch {
     return kept[activated];
   }
   [[nodiscard]] bool runs_again() const override { return runs_again_; }
-  void drop_row_input(std::span<Tensor> kept) const override {
-    if (drops_activation_) kept[activated] = {};
+  void drop_row_input(std::span<Tensor> kept, bool is_quantized) const override {
+    if (drops_activation_ || is_quantized) kept[activated] = {};
   }
+  [[nodiscard]] bool recomputes_row_input() const override { return drops_activation_; }
   [[nodiscard]] Tensor row_input(const Pass& pass, std::span<Tensor> kept) const override {
     if (!kept[activated].defined()) return gelu_forward(pass.runtime, kept[up]);
     return std::move(kept[activated]);

@@ -56,16 +56,21 @@ Rotary LatentAttention::key_rotary(const Pass& pass) const {
 }
 
 Tensor LatentAttention::enter(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const {
-  if (has_query_latent()) kept[raw_q] = apply_linear(pass, wq_down_, x.value());
-  kept[raw_k] = apply_linear(pass, wkv_down_, x.value());
-  if (has_query_latent()) x.drop_recomputed();
-  return enter_heads(pass, x, kept, RegionInput::enters);
+  Tensor read = x.entering();
+  if (has_query_latent()) kept[raw_q] = apply_linear(pass, wq_down_, read);
+  kept[raw_k] = apply_linear(pass, wkv_down_, read);
+  if (has_query_latent()) {
+    read = {};
+    x.drop_recomputed();
+  }
+  return enter_heads(pass, std::move(read), kept, RegionInput::enters);
 }
 
-Tensor LatentAttention::enter_heads(const Pass& pass, BranchInput& x, std::span<Tensor> kept,
+Tensor LatentAttention::enter_heads(const Pass& pass, Tensor read, std::span<Tensor> kept,
                                     RegionInput how) const {
   make_latents(pass, kept);
-  return enter_region(pass, has_query_latent() ? kept[latent_q] : x.value(), columns(), how);
+  if (has_query_latent()) read = linear_input(pass, kept[latent_q]);
+  return enter_region(pass, read, columns(), how);
 }
 
 void LatentAttention::drop_latents(std::span<Tensor> kept) const {
@@ -85,7 +90,8 @@ void LatentAttention::drop_heads(std::span<Tensor> kept) const {
 void LatentAttention::remake_heads(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const {
   if (kept[q].defined()) return;
   x.keep();
-  forward_qkv(pass, enter_heads(pass, x, kept, RegionInput::joins), x, kept);
+  Tensor read = has_query_latent() ? Tensor() : x.entering();
+  forward_qkv(pass, enter_heads(pass, std::move(read), kept, RegionInput::joins), x, kept);
 }
 
 void LatentAttention::make_latents(const Pass& pass, std::span<Tensor> kept) const {
@@ -112,7 +118,8 @@ void LatentAttention::forward_qkv(const Pass& pass, Tensor entered, BranchInput&
   if (has_rotary(pass)) rotary_forward(pass.runtime, shared, key_rotary(pass), pass.part);
   Tensor kv;  // (b, s, a (d_n + d_v))
   {
-    const Tensor latent = enter_region(pass, kept[latent_kv], columns(), RegionInput::joins);
+    const Tensor latent =
+        enter_region(pass, linear_input(pass, kept[latent_kv]), columns(), RegionInput::joins);
     kv = apply_linear(pass, wkv_up_, latent);
   }
   LatentKeys keys = spread_keys(pass.runtime, kv, shared, head_);
@@ -139,18 +146,21 @@ ColumnLinears LatentAttention::backward_qkv(const Pass& pass, Qkv gradients,
 Tensor LatentAttention::leave(const Pass& pass, std::span<ColumnLinear> readers, BranchInput& x,
                               std::span<Tensor> kept) const {
   make_latents(pass, kept);
-  const Tensor d_keys = backward_keys(pass, kept);
-  finish_linear(pass, wkv_down_, d_keys, x.value());
+  make_columns(pass, kept[latent_kv]);
+  if (has_query_latent()) make_columns(pass, kept[latent_q]);
+  const LinearGradient d_keys = linear_gradient(pass, backward_keys(pass, kept));
+  finish_linear(pass, wkv_down_, d_keys, x.columns());
   Tensor dx;
   if (has_query_latent()) {
     Tensor d = backward_columns(pass, readers, std::move(kept[latent_q]), columns());
     d = finish_norm(pass, q_norm_, {}, d, kept[raw_q], kept[raw_q + 1]);
-    finish_linear(pass, wq_down_, d, x.take());
-    dx = linear_backward_input(pass.runtime, d, pass.weight(wq_down_));
+    const LinearGradient d_queries = linear_gradient(pass, std::exchange(d, Tensor()));
+    finish_linear(pass, wq_down_, d_queries, x.take());
+    dx = backward_input(pass, wq_down_, d_queries.rows);
   } else {
     dx = backward_columns(pass, readers, x.take(), columns());
   }
-  return linear_backward_input(pass.runtime, d_keys, pass.weight(wkv_down_), std::move(dx));
+  return backward_input(pass, wkv_down_, d_keys.rows, std::move(dx));
 }
 
 Tensor LatentAttention::backward_keys(const Pass& pass, std::span<Tensor> kept) const {

@@ -30,7 +30,7 @@ class LatentAttention final : public SelfAttention {
   explicit LatentAttention(const ModelOptions& options);
 
   void add_parameters(ParameterTable& table, const std::string& name, int block) const override;
-  [[nodiscard]] std::size_t num_kept() const override { return num_latent_saved; }
+  [[nodiscard]] std::size_t num_inner() const override { return num_latent_saved; }
   [[nodiscard]] const char* columns() const override { return "attention.wq_up, wkv_up"; }
   [[nodiscard]] Row row(const Pass& /*pass*/) const override {
     return {wo_, false, "attention.wo"};
@@ -55,10 +55,15 @@ class LatentAttention final : public SelfAttention {
   [[nodiscard]] Tensor leave(const Pass& pass, std::span<ColumnLinear> readers, BranchInput& x,
                              std::span<Tensor> kept) const override;
 
+  // Backward makes queries of it again.
+  [[nodiscard]] bool reads_input() const override {
+    return options_.recomputes(RecomputeModule::mla_up_proj) && !has_query_latent();
+  }
   [[nodiscard]] bool has_query_latent() const { return options_.q_lora_rank > 0; }
   void drop_latents(std::span<Tensor> kept) const;
-  // The tensor that queries read, with all tokens of the region.
-  [[nodiscard]] Tensor enter_heads(const Pass& pass, BranchInput& x, std::span<Tensor> kept,
+  // The tensor that queries read, with all tokens of the region. `read`: of the branch's input,
+  // where there is no latent of queries.
+  [[nodiscard]] Tensor enter_heads(const Pass& pass, Tensor read, std::span<Tensor> kept,
                                    RegionInput how) const;
   // Norms the latents that are not there.
   void make_latents(const Pass& pass, std::span<Tensor> kept) const;

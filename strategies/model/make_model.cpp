@@ -334,7 +334,7 @@ std::unique_ptr<Model> make_model(const ModelOptions& options) {
         concat("hidden_dropout is ", options.hidden_dropout, ", it must be at least 0 and below 1"),
         "use 0 for none");
   }
-  if (!(is_floating(options.dtype) && options.dtype != DType::fp8_e4m3)) {
+  if (!has_arithmetic(options.dtype)) {
     throw UsageError("E0624", "models do not compute in " + std::string(name_of(options.dtype)),
                      "use one of fp64, fp32, bf16, fp16");
   }

@@ -13,6 +13,7 @@
 #include "strategies/model/feed_forward_activation.hpp"
 #include "strategies/model/layer_options.hpp"
 #include "strategies/model/linear_mixer_options.hpp"
+#include "strategies/model/low_precision.hpp"
 #include "strategies/model/model.hpp"
 #include "strategies/model/model_norm.hpp"
 #include "strategies/model/query_temperature.hpp"
@@ -99,6 +100,7 @@ struct ModelOptions {
   int ulysses_degree = 1;  ///< Neighbours that exchange heads, for a form that lets it be chosen.
   MoeOptions moe;          ///< llama.
   FrameworkMemory memory;  ///< Memory kept beside that of the layers.
+  LowPrecision low;        ///< That of the linear layers of blocks.
 
   /// Blocks, with those of multi-token prediction, which come last.
   [[nodiscard]] int num_blocks() const { return static_cast<int>(num_layers + mtp_num_layers); }

@@ -79,9 +79,11 @@ void MambaMixer::add_parameters(ParameterTable& table, const std::string& name,
   const std::string full = name + ".mamba";
   table.leave_out_of_muon(table.add_split(full + ".w_in", {2 * inner + 2 * b + n, h}, init, 0, t,
                                           {inner, inner, b, b, n}));
-  table.leave_out_of_muon(table.add_split(full + ".convolution",
-                                          {inner + 2 * b, sizes_.conv_kernel}, convolution_start, 0,
-                                          t, {inner, b, b}));
+  const int convolution =
+      table.add_split(full + ".convolution", {inner + 2 * b, sizes_.conv_kernel}, convolution_start,
+                      0, t, {inner, b, b});
+  table.leave_out_of_muon(convolution);
+  table.never_quantize(convolution);
   table.add_split(full + ".convolution_bias", {inner + 2 * b}, convolution_start, 0, t,
                   {inner, b, b});
   table.add_split(full + ".a_log", {n}, {Init::Kind::bell, 1.0}, 0, t);
@@ -169,8 +171,12 @@ Tensor MambaMixer::forward_inside(const Pass& pass, Tensor entered, BranchInput&
   return kept[y];
 }
 
-void MambaMixer::drop_row_input(std::span<Tensor> kept) const {
-  if (options_.recomputes(RecomputeModule::activation)) kept[y] = {};
+bool MambaMixer::recomputes_row_input() const {
+  return options_.recomputes(RecomputeModule::activation);
+}
+
+void MambaMixer::drop_row_input(std::span<Tensor> kept, bool is_quantized) const {
+  if (recomputes_row_input() || is_quantized) kept[y] = {};
 }
 
 Tensor MambaMixer::row_input(const Pass& pass, std::span<Tensor> kept) const {

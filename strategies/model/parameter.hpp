@@ -15,6 +15,8 @@ namespace shardsim {
 
 class ContextParallel;
 class ExpertParallel;
+class QuantizedWeights;
+struct LowPrecision;
 class RouterBiases;
 class TensorParallel;
 class WeightGradientQueue;
@@ -76,6 +78,10 @@ struct ParameterSpec {
   /// it (q, k and v; experts), each as wide as its last dimension: Muon orthogonalizes each apart.
   /// Empty: none (tables of embeddings, the head, norms, biases).
   std::vector<std::int64_t> matrix_rows = {};
+  /// Its products stay in full precision, whatever the model's LowPrecision.
+  bool is_never_quantized = false;
+  /// Whether products read it in this precision; null: in full.
+  const LowPrecision* low = nullptr;
 
   [[nodiscard]] bool has_matrices() const { return !matrix_rows.empty(); }
   [[nodiscard]] bool is_split() const { return split.axis >= 0; }
@@ -162,10 +168,21 @@ struct ModelContext {
   /// Bytes of each element of a gradient that is apart from the others until it has been added to
   /// them: see FrameworkMemory.
   double apart_gradient_bytes = 0.0;
+  /// Where copies of weights for products in low precision stay. Null: nowhere; then their readers
+  /// make them at each use, or, as a part of a step is priced that has made them before, never.
+  QuantizedWeights* quantized_weights = nullptr;
+  bool quantizes_at_use = false;
 
   /// The same with other parameters.
   [[nodiscard]] ModelContext with(Parameters& others) const {
-    return {runtime, others, parallel, later, is_last_microbatch, apart_gradient_bytes};
+    return {runtime,
+            others,
+            parallel,
+            later,
+            is_last_microbatch,
+            apart_gradient_bytes,
+            quantized_weights,
+            quantizes_at_use};
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -99,6 +100,15 @@ class ParameterTable {
   }
   /// Muon leaves this parameter to the rule for vectors and tables, although it is a matrix.
   void leave_out_of_muon(int index) { specs_[to_count(index)].matrix_rows = {}; }
+  /// Its products stay in full precision.
+  void never_quantize(int index) { specs_[to_count(index)].is_never_quantized = true; }
+  /// Weights of linear layers from parameter `first` on are read in this precision.
+  void quantize_from(std::size_t first, const LowPrecision* low) {
+    for (ParameterSpec& spec : std::span(specs_).subspan(first)) {
+      const int rank = spec.expert ? 3 : 2;  // Biases of experts are lists of them.
+      if (spec.shape.rank() >= rank && !spec.is_never_quantized) spec.low = low;
+    }
+  }
   [[nodiscard]] const std::vector<ParameterSpec>& specs() const { return specs_; }
   [[nodiscard]] const std::vector<ParameterUnit>& units() const { return units_; }
 

@@ -56,25 +56,32 @@ std::int64_t first_token(const Pass& pass, const Tensor& x) {
   return pass.parallel.tensor == nullptr ? 0 : pass.parallel.tensor->first_token(num_rows(x));
 }
 
-Tensor input_gradient(const Pass& pass, std::span<ColumnLinear> layers, bool drop) {
+// Each layer's dy is dropped but for its bias.
+void make_gradients(const Pass& pass, std::span<ColumnLinear> layers, bool wants_input_gradient) {
+  for (ColumnLinear& layer : layers) {
+    layer.made = linear_gradient(pass, layer.dy);
+    if (!layer.has_bias) layer.dy = {};
+    if (!wants_input_gradient) layer.made.rows = {};
+  }
+}
+
+Tensor input_gradient(const Pass& pass, std::span<ColumnLinear> layers) {
   Tensor dx;
   for (ColumnLinear& layer : layers) {
-    const Tensor weight = pass.weight(layer.k);
-    dx = linear_backward_input(pass.runtime, layer.dy, weight, std::move(dx));
-    if (drop) layer.dy = {};
+    dx = backward_input(pass, layer.k, layer.made.rows, std::move(dx));
+    layer.made.rows = {};
   }
   return dx;
 }
 
 // Backward reports parameters from the last to the first.
-void finish_columns(const Pass& pass, std::span<ColumnLinear> layers, const Tensor& x, bool drop) {
+void finish_columns(const Pass& pass, std::span<ColumnLinear> layers, const Tensor& x) {
   for (std::size_t left = layers.size(); left > 0; --left) {
     ColumnLinear& layer = layers[left - 1];
     if (layer.has_bias) finish_bias(pass, layer.k + 1, layer.dy);
-    add_weight_gradient(
-        pass,
-        {.parameter = pass.first + layer.k, .is_last = layer.is_last, .dy = layer.dy, .x = x});
-    if (drop) layer.dy = {};
+    layer.dy = {};
+    finish_linear(pass, layer.k, layer.made, x, layer.is_last);
+    layer.made.columns = {};
   }
 }
 
@@ -90,6 +97,92 @@ void round_heads(Runtime& runtime, const Heads& heads, std::int64_t width, SumOv
 }
 
 }  // namespace
+
+LinearGradient gather_gradient(const Pass& pass, const Tensor& dy, const char* layer) {
+  TensorParallel* const parallel = pass.parallel.tensor;
+  const bool gathers = parallel != nullptr && parallel->sequence_parallel();
+  if (pass.low == nullptr || !gathers) {
+    return linear_gradient(pass, leave_region_backward(pass, dy, layer));
+  }
+  const bool has_blocks = row_of(pass.low->recipe).block > 0;
+  QuantizedTensor own =
+      quantize(pass.runtime, *pass.low, dy, has_blocks ? Copies::both : Copies::rows);
+  LinearGradient all{leave_region_backward(pass, own.rows, layer), {}, last_dim(dy)};
+  own.rows = {};
+  if (has_blocks) {
+    all.columns = parallel->gather_tokens(pass.runtime, own.columns, "row output gradient").take();
+  } else {
+    all.columns = pass.low->needs_transposes ? transposed(pass.runtime, all.rows) : all.rows;
+  }
+  return all;
+}
+
+LinearWeight quantized_weight(const Pass& pass, int k, Copies read) {
+  LinearWeight found{pass.weight(k), {}};
+  found.product = product_of(*pass.low, found.weight);
+  if (pass.quantizes_at_use) {
+    found.made = quantize_weight(pass.runtime, *pass.low, found.weight, read);
+  }
+  return found;
+}
+
+Tensor apply_linear(const Pass& pass, int k, const Tensor& x) {
+  if (!is_quantized(x)) return linear_forward(pass.runtime, x, pass.weight(k), {});
+  const LinearWeight own = quantized_weight(pass, k, Copies::rows);
+  return low_forward(pass.runtime, own.product, x, {}, own.weight.dtype());
+}
+
+Tensor apply_linear_with_bias(const Pass& pass, int k, const Tensor& x) {
+  // One after the other: fetching may communicate, so its order must not be the compiler's choice.
+  if (!is_quantized(x)) {
+    const Tensor weight = pass.weight(k);
+    const Tensor bias = pass.weight(k + 1);
+    return linear_forward(pass.runtime, x, weight, bias);
+  }
+  const LinearWeight own = quantized_weight(pass, k, Copies::rows);
+  const Tensor bias = pass.weight(k + 1);
+  return low_forward(pass.runtime, own.product, x, bias, own.weight.dtype());
+}
+
+Tensor linear_input(const Pass& pass, Tensor x, Tensor& columns) {
+  if (pass.low == nullptr) {
+    columns = x;
+    return x;
+  }
+  QuantizedTensor made = quantize(pass.runtime, *pass.low, x, Copies::both);
+  columns = std::move(made.columns);
+  return std::move(made.rows);
+}
+
+Tensor linear_input(const Pass& pass, Tensor& x) {
+  return pass.low == nullptr ? x : linear_input(pass, std::move(x), x);
+}
+
+void make_columns(const Pass& pass, Tensor& x) {
+  if (pass.low == nullptr || is_quantized(x)) return;
+  x = quantize(pass.runtime, *pass.low, x, Copies::columns).columns;
+}
+
+LinearGradient linear_gradient(const Pass& pass, const Tensor& dy) {
+  if (pass.low == nullptr) return {dy, dy, last_dim(dy)};
+  QuantizedTensor made = quantize(pass.runtime, *pass.low, dy, Copies::both);
+  return {std::move(made.rows), std::move(made.columns), last_dim(dy)};
+}
+
+Tensor backward_input(const Pass& pass, int k, const Tensor& dy, Tensor dx) {
+  if (!is_quantized(dy)) {
+    return linear_backward_input(pass.runtime, dy, pass.weight(k), std::move(dx));
+  }
+  const LinearWeight own = quantized_weight(pass, k, Copies::columns);
+  return low_backward_input(pass.runtime, own.product, dy, own.weight.dtype(), std::move(dx));
+}
+
+void finish_linear(const Pass& pass, int k, const LinearGradient& dy, const Tensor& x,
+                   bool is_last) {
+  WeightGradient work{.parameter = pass.first + k, .is_last = is_last, .dy = dy.columns, .x = x};
+  if (is_quantized(dy.columns)) work.low = {.recipe = pass.low->recipe, .n = dy.outputs};
+  add_weight_gradient(pass, std::move(work));
+}
 
 Tensor gradient_of_sum(const Pass& pass, int k, const Tensor& weight) {
   return pass.later != nullptr ? sum_for_later(pass, weight) : pass.gradient(k);
@@ -148,11 +241,12 @@ PendingTensor sum_joined_gradient(const Pass& pass, Tensor dx, const char* layer
 Tensor backward_columns(const Pass& pass, std::span<ColumnLinear> layers, Tensor x,
                         const char* layer, bool wants_input_gradient, RegionInput input) {
   TensorParallel* parallel = pass.parallel.tensor;
+  make_gradients(pass, layers, wants_input_gradient);
   if (parallel == nullptr) {
-    finish_columns(pass, layers, x, /*drop=*/!wants_input_gradient);
+    finish_columns(pass, layers, x);
     x = {};
     if (!wants_input_gradient) return {};
-    Tensor dx = input_gradient(pass, layers, /*drop=*/true);
+    Tensor dx = input_gradient(pass, layers);
     round_shared_sum(pass.runtime, dx, SumOver::tensor_ranks);
     return dx;
   }
@@ -164,8 +258,7 @@ Tensor backward_columns(const Pass& pass, std::span<ColumnLinear> layers, Tensor
   }
   PendingTensor dx;
   if (wants_input_gradient) {
-    dx = parallel->copy_to_backward(pass.runtime, input_gradient(pass, layers, /*drop=*/false),
-                                    layer, input);
+    dx = parallel->copy_to_backward(pass.runtime, input_gradient(pass, layers), layer, input);
   } else {
     parallel->end_region(layer);
   }
@@ -174,7 +267,7 @@ Tensor backward_columns(const Pass& pass, std::span<ColumnLinear> layers, Tensor
   } else {
     x = all_x.take();
   }
-  finish_columns(pass, layers, x, /*drop=*/true);
+  finish_columns(pass, layers, x);
   x = {};
   return dx.take();
 }
@@ -195,14 +288,13 @@ Tensor apply_row_linear(const Pass& pass, int k, bool has_bias, const Tensor& x,
 Tensor backward_row_linear(const Pass& pass, int k, bool has_bias, const Tensor& dy, Tensor x,
                            const char* layer) {
   if (has_bias) finish_bias(pass, k + 1, dy);  // For this rank's tokens.
-  const Tensor all_dy = leave_region_backward(pass, dy, layer);
-  return backward_row(pass, k, all_dy, std::move(x));
+  return backward_row(pass, k, gather_gradient(pass, dy, layer), std::move(x));
 }
 
-Tensor backward_row(const Pass& pass, int k, const Tensor& all_dy, Tensor x) {
+Tensor backward_row(const Pass& pass, int k, const LinearGradient& all_dy, Tensor x) {
   finish_linear(pass, k, all_dy, x);
   x = {};
-  return linear_backward_input(pass.runtime, all_dy, pass.weight(k));
+  return backward_input(pass, k, all_dy.rows);
 }
 
 Tensor leave_region(const Pass& pass, Tensor y, const char* layer) {

@@ -30,24 +30,51 @@ struct Pass : ModelContext {
   Dropout dropout = {};
   SequencePart part = {};        ///< Which of each sample's positions they are.
   const Batch* batch = nullptr;  ///< The microbatch itself; null in tests of layers.
+  /// Its linear layers' products; null: they are as all else.
+  const LowPrecision* low = nullptr;
 
   [[nodiscard]] Tensor weight(int k) const { return parameters.weight(first + k); }
   [[nodiscard]] Tensor gradient(int k) const { return parameters.gradient(first + k); }
   void ready(int k) const { parameters.gradient_ready(first + k); }
 };
 
-/// A linear layer with weight k, and with bias k + 1 behind it or without bias.
-[[nodiscard]] inline Tensor apply_linear(const Pass& pass, int k, const Tensor& x) {
-  return linear_forward(pass.runtime, x, pass.weight(k), {});
-}
-[[nodiscard]] inline Tensor apply_linear_with_bias(const Pass& pass, int k, const Tensor& x) {
-  // One after the other: fetching may communicate, so its order must not be the compiler's choice.
-  const Tensor weight = pass.weight(k);
-  const Tensor bias = pass.weight(k + 1);
-  return linear_forward(pass.runtime, x, weight, bias);
-}
+/// Weight k of products in low precision: [n, k], or [E, n, k] of experts.
+struct LinearWeight {
+  Tensor weight;
+  LowProduct product;
+  QuantizedTensor made = {};  ///< Its copies, where they are made at each use.
+};
+/// `read`: the copies that are read. REQUIRES: pass.low.
+[[nodiscard]] LinearWeight quantized_weight(const Pass& pass, int k, Copies read);
 
-/// Adds and reports the gradients of such a layer, the last parameter first.
+/// A linear layer with weight k, and with bias k + 1 behind it or without bias. x is quantized (its
+/// rows) or not.
+[[nodiscard]] Tensor apply_linear(const Pass& pass, int k, const Tensor& x);
+[[nodiscard]] Tensor apply_linear_with_bias(const Pass& pass, int k, const Tensor& x);
+
+/// The tensor that a linear layer reads: x's rows, quantized where pass.low says so. In `columns`
+/// stays what its weight's gradient reads; x itself, if nothing is quantized.
+[[nodiscard]] Tensor linear_input(const Pass& pass, Tensor x, Tensor& columns);
+/// The same in place, for a tensor that nothing else reads: x becomes what stays.
+[[nodiscard]] Tensor linear_input(const Pass& pass, Tensor& x);
+/// The columns of x, made again for backward. Nothing is made of what is quantized already.
+void make_columns(const Pass& pass, Tensor& x);
+
+/// Gradient [.., n] of a linear layer's output, for both of its products.
+struct LinearGradient {
+  Tensor rows;               ///< For the input's gradient,
+  Tensor columns;            ///< and for the weight's: the same where nothing is quantized.
+  std::int64_t outputs = 0;  ///< n
+};
+[[nodiscard]] LinearGradient linear_gradient(const Pass& pass, const Tensor& dy);
+/// The gradient of such a layer's input; given a dx, it adds to that.
+[[nodiscard]] Tensor backward_input(const Pass& pass, int k, const Tensor& dy, Tensor dx = {});
+
+/// Adds and reports the gradient of weight k; x is what linear_input() left. `is_last`: nothing
+/// more is added to it.
+void finish_linear(const Pass& pass, int k, const LinearGradient& dy, const Tensor& x,
+                   bool is_last = true);
+/// The same of a layer that is never quantized.
 inline void finish_linear(const Pass& pass, int k, const Tensor& dy, const Tensor& x) {
   add_weight_gradient(pass, {.parameter = pass.first + k, .dy = dy, .x = x});
 }
@@ -91,8 +118,9 @@ void finish_sum(const Pass& pass, int k, Tensor sum);
 struct ColumnLinear {
   int k = 0;
   bool has_bias = false;
-  bool is_last = true;  ///< False: more is added to the weight's gradient elsewhere (tied).
-  Tensor dy;            ///< Gradient of its output.
+  bool is_last = true;       ///< False: more is added to the weight's gradient elsewhere (tied).
+  Tensor dy;                 ///< Gradient of its output.
+  LinearGradient made = {};  ///< backward_columns() makes it of dy.
 };
 /// The layers that read one input, in the order of their parameters. In place: backward makes such
 /// a list for every branch and microbatch.
@@ -132,11 +160,14 @@ class ColumnLinears {
 
 /// Partial sums y [b, s, h] -> their sum over ranks, or this rank's tokens of it.
 [[nodiscard]] Tensor leave_region(const Pass& pass, Tensor y, const char* layer);
-/// From the sum's gradient to that of the partial sums, with all tokens.
+/// From the sum's gradient to that of the partial sums, with all tokens. dy may be quantized.
 [[nodiscard]] Tensor leave_region_backward(const Pass& pass, const Tensor& dy, const char* layer);
+/// The same for both products of a row-parallel layer. Ranks that have some of the tokens quantize
+/// these, and send them so.
+[[nodiscard]] LinearGradient gather_gradient(const Pass& pass, const Tensor& dy, const char* layer);
 /// Backward of a row-parallel layer without its bias, from the gradient of its partial sum: adds
 /// and reports its gradient, drops x, and returns the gradient of x.
-[[nodiscard]] Tensor backward_row(const Pass& pass, int k, const Tensor& all_dy, Tensor x);
+[[nodiscard]] Tensor backward_row(const Pass& pass, int k, const LinearGradient& all_dy, Tensor x);
 
 /// Dropout at the end of a branch, outside of regions: y in place, or the gradient of its input.
 void apply_dropout(const Pass& pass, const char* branch, const Tensor& y);

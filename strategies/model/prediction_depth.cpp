@@ -43,13 +43,17 @@ PredictionDepth::PredictionDepth(const ModelOptions& options, const ModelNorm& n
                                   {Init::Kind::bell, kInitScale}, 0, options.tensor_parallel)),
       final_norm_(add_depth_norm(norm, table, depth_name(depth) + ".final_norm")),
       block_number_(static_cast<int>(options.num_layers) + depth),
+      low_(options.low),
       block_first_(next_parameter(table)),
       block_(options, norm, std::move(branches), table, {block_number_, depth_name(depth)}),
-      end_(next_parameter(table)) {}
+      end_(next_parameter(table)) {
+  table.never_quantize(projection_);
+}
 
 Pass PredictionDepth::inside(Pass pass) const {
   pass.first = block_first_;
   pass.block = block_number_;
+  if (low_.recipe != ScalingRecipe::none) pass.low = &low_;
   return pass;
 }
 

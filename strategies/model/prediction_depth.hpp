@@ -64,6 +64,7 @@ class PredictionDepth {
   int projection_;
   int final_norm_;
   int block_number_;
+  LowPrecision low_;  // That of its block's linear layers.
   int block_first_;
   TransformerBlock block_;
   int end_;

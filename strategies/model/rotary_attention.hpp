@@ -30,7 +30,7 @@ class RotaryAttention final : public SelfAttention {
   /// For blocks with the heads of `options`; `keys_are_values`: see HeadOptions.
   explicit RotaryAttention(const ModelOptions& options, bool keys_are_values = false);
 
-  [[nodiscard]] std::size_t num_kept() const override { return num_rotary_saved; }
+  [[nodiscard]] std::size_t num_inner() const override { return num_rotary_saved; }
   void add_parameters(ParameterTable& table, const std::string& name, int block) const override;
   [[nodiscard]] const char* columns() const override { return "attention.wq, wk, wv"; }
   [[nodiscard]] Row row(const Pass& pass) const override {

@@ -6,6 +6,8 @@
 
 #include "backends/repeats.hpp"
 
+#include "strategies/model/low_precision.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -57,6 +59,17 @@ std::int64_t pair_of(const Model& model, int module, const Batch& batch) {
   return batch.first_sample * model.num_modules() + module;
 }
 
+// The weights of the module's products, before the first microbatch of a step comes to it.
+void make_quantized(const Model& model, int module, const ModelContext& context) {
+  if (context.quantized_weights == nullptr) return;
+  for (const int index : model.parameters_of(module)) {
+    const ParameterSpec& spec = model.parameters()[static_cast<std::size_t>(index)];
+    if (spec.low == nullptr) continue;
+    context.quantized_weights->make(context.runtime, *spec.low, index,
+                                    context.parameters.weight(index));
+  }
+}
+
 using Turn = Tensor (Model::*)(int module, const ModelContext& context, const Tensor& given,
                                const Batch& batch, Saved& saved) const;
 
@@ -96,6 +109,7 @@ Tensor run(Turn turn, const Model& model, int module, const ModelContext& contex
 
 Tensor run_forward(const Model& model, int module, const ModelContext& context, const Tensor& input,
                    const Batch& batch, Saved& saved) {
+  make_quantized(model, module, context);
   return run(&Model::forward, model, module, context, input, batch, saved);
 }
 

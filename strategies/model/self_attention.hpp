@@ -17,7 +17,7 @@ namespace shardsim {
 class SelfAttention : public RegionBranch {
  public:
   [[nodiscard]] const char* dropout_stream() const final { return "attention"; }
-  [[nodiscard]] std::size_t num_kept() const override { return num_saved; }
+  [[nodiscard]] std::size_t num_inner() const override { return num_saved; }
   [[nodiscard]] Tensor forward_inside(const Pass& pass, Tensor entered, BranchInput& x,
                                       std::span<Tensor> kept) const final;
   [[nodiscard]] Tensor row_input(const Pass& pass, std::span<Tensor> kept) const final;

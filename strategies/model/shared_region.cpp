@@ -38,17 +38,17 @@ SharedRegion::Place SharedRegion::place_of(std::size_t member, const Pass& pass,
 
 // Partial sums of all members add up before the ranks do.
 Tensor SharedRegion::forward(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const {
-  Tensor entered = enter_region(pass, x.value(), name_);
+  Tensor entered = enter_region(pass, x.entering(), name_);
   Tensor y;  // (b, s, h)
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const Place at = place_of(i, pass, kept);
     const bool is_last = i + 1 == members_.size();
     Tensor read = is_last ? std::exchange(entered, Tensor()) : entered;
-    Tensor own = at.branch.forward_inside(at.pass, std::move(read), x, at.kept);
+    Tensor own = at.branch.forward_to_row(at.pass, std::move(read), x, at.kept);
     const RegionBranch::Row row = at.branch.row(at.pass);
     own = apply_linear(at.pass, row.k, own);
     if (row.scale != 1.0) scale_in_place(pass.runtime, own, row.scale);
-    at.branch.drop_row_input(at.kept);
+    at.branch.finish_row(at.pass, at.kept);
     if (y.defined()) add_in_place(pass.runtime, y, own);
     y = std::move(own);
   }
@@ -66,15 +66,20 @@ Tensor SharedRegion::backward(const Pass& pass, Tensor dy, BranchInput& x,
                               std::span<Tensor> kept) const {
   ColumnLinears readers;
   {
-    const Tensor all_dy = leave_region_backward(pass, dy, name_);
+    const LinearGradient all_dy = gather_gradient(pass, dy, name_);
     for (std::size_t i = members_.size(); i-- > 0;) {
       const Place at = place_of(i, pass, kept);
       const RegionBranch::Row row = at.branch.row(at.pass);
       if (row.has_bias) {  // For this rank's tokens.
         finish_bias(at.pass, row.k + 1, with_scale(pass, row.scale, dy));
       }
-      Tensor d = backward_row(at.pass, row.k, with_scale(pass, row.scale, all_dy),
-                              at.branch.row_input(at.pass, at.kept));
+      // A factor of the output is one of the scales, where there are any.
+      const bool is_scaled = row.scale != 1.0 && pass.low == nullptr;
+      Tensor d = at.branch.take_row_input(at.pass, at.kept);
+      d = backward_row(
+          at.pass, row.k,
+          is_scaled ? linear_gradient(pass, with_scale(pass, row.scale, all_dy.rows)) : all_dy,
+          std::move(d));
       at.branch.remake(at.pass, x, at.kept);
       ColumnLinears own = at.branch.backward_inside(at.pass, std::move(d), at.kept);
       for (ColumnLinear& each : own.all()) each.k += first_[i];

@@ -65,6 +65,7 @@ void Transformer::add_blocks(const AllBranches& branches) {
     table_.begin_unit(name);
     blocks_.emplace_back(options_, norm_, branches[to_size(block)], table_,
                          TransformerBlock::Id{block, name});
+    table_.quantize_from(to_size(block_first_.back()), low_of(block));
     while (unit < static_cast<int>(table_.units().size())) units.push_back(unit++);
   }
   block_first_.push_back(static_cast<int>(table_.specs().size()));
@@ -81,8 +82,10 @@ void Transformer::add_head() {
 
 void Transformer::add_depths(const AllBranches& branches) {
   for (int depth = 0; depth < static_cast<int>(options_.mtp_num_layers); ++depth) {
+    const std::size_t first = table_.specs().size();
     depths_.emplace_back(options_, norm_, branches[to_size(options_.num_layers + depth)], table_,
                          depth);
+    table_.quantize_from(first, low_of(static_cast<int>(options_.num_layers) + depth));
   }
 }
 
@@ -109,7 +112,8 @@ int Transformer::kind_of(int module) const {
   if (module == 0 || module == num_modules() - 1) return module;
   if (options_.has_experts(module - 1)) return module;
   int first = 0;
-  while (options_.has_experts(first) || options_.layer(first) != options_.layer(module - 1)) {
+  while (options_.has_experts(first) || options_.layer(first) != options_.layer(module - 1) ||
+         low_of(first) != low_of(module - 1)) {
     ++first;
   }
   return first + 1;
@@ -183,7 +187,13 @@ Pass Transformer::pass_of(int module, const ModelContext& context, const Batch& 
           {options_.hidden_dropout, batch.seed, batch.first_sample * options_.seq_len, batch.part,
            options_.seq_len},
           batch.part,
-          &batch};
+          &batch,
+          low_of(block)};
+}
+
+const LowPrecision* Transformer::low_of(int block) const {
+  const auto layers = static_cast<int>(options_.num_layers);
+  return block >= 0 && options_.low.takes(block, layers) ? &options_.low : nullptr;
 }
 
 VocabPart Transformer::vocab_part_of(const ModelContext& context) const {

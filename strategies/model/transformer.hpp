@@ -93,6 +93,8 @@ class Transformer final : public Model {
   void list_module_parameters();
   [[nodiscard]] std::vector<int> parameters_of_layers() const;
   [[nodiscard]] Pass pass_of(int module, const ModelContext& context, const Batch& batch) const;
+  // The precision of a block's linear layers; null: that of all else.
+  [[nodiscard]] const LowPrecision* low_of(int block) const;
   [[nodiscard]] VocabPart vocab_part_of(const ModelContext& context) const;
   [[nodiscard]] TokenRows rows_of(const ModelContext& context, const Batch& batch,
                                   const Tensor& x) const;

@@ -31,12 +31,13 @@ TransformerBlock::TransformerBlock(const ModelOptions& options, const ModelNorm&
   }
 }
 
-BranchInput TransformerBlock::input_of(const Pass& pass, const Place& at, Saved& saved) const {
+BranchInput TransformerBlock::input_of(const Pass& pass, const Branch& branch, const Place& at,
+                                       Saved& saved) const {
   Tensor* const here = &saved[at.saved];
   return {pass,
           {has_input_norm() ? &norm_ : nullptr, at.norm, here[input], here[norm_output],
-           here[norm_statistics]},
-          recomputes_norms_};
+           here[norm_statistics], here[quantized]},
+          {.is_dropped = recomputes_norms_, .reads_value = branch.reads_input()}};
 }
 
 Tensor TransformerBlock::forward(const Pass& pass, const Tensor& x, Saved& saved) const {
@@ -52,7 +53,7 @@ Tensor TransformerBlock::run_forward(const Pass& pass, const Tensor& x, Saved& s
     const Branch& branch = *branches_[i];
     const Place& at = places_[i];
     saved[at.saved + input] = stream;
-    BranchInput normed = input_of(pass, at, saved);
+    BranchInput normed = input_of(pass, branch, at, saved);
     const std::span<Tensor> kept =
         std::span(saved).subspan(at.saved + num_saved, branch.num_kept());
     Tensor y = branch.forward(part_of(pass, at.branch), normed, kept);
@@ -75,7 +76,7 @@ Tensor TransformerBlock::backward(const Pass& pass, const Tensor& dy, Saved& sav
     const Place& at = places_[i];
     Tensor d = join_backward(pass, branch, at, d_stream, &saved[at.saved]);
     if (i == 0) saved[masks] = {};
-    BranchInput normed = input_of(pass, at, saved);
+    BranchInput normed = input_of(pass, branch, at, saved);
     const std::span<Tensor> kept =
         std::span(saved).subspan(at.saved + num_saved, branch.num_kept());
     d = branch.backward(part_of(pass, at.branch), std::move(d), normed, kept);

@@ -46,6 +46,7 @@ class TransformerBlock {
     input,
     norm_output,
     norm_statistics,
+    quantized,  // The columns that weights' gradients read of the branch's input.
     masks,
     output,  // The input of the norm behind the branch.
     output_statistics,
@@ -59,7 +60,8 @@ class TransformerBlock {
   };
 
   [[nodiscard]] Tensor run_forward(const Pass& pass, const Tensor& x, Saved& saved) const;
-  [[nodiscard]] BranchInput input_of(const Pass& pass, const Place& at, Saved& saved) const;
+  [[nodiscard]] BranchInput input_of(const Pass& pass, const Branch& branch, const Place& at,
+                                     Saved& saved) const;
   // From a branch's output to the tensor that joins the stream, and back. `here`: the branch's.
   [[nodiscard]] Tensor join(const Pass& pass, const Branch& branch, const Place& at, Tensor y,
                             Tensor* here) const;

@@ -26,6 +26,9 @@ void add_gradient(const ModelContext& context, const WeightGradient& work, const
                            static_cast<double>(sum.numel()) * context.apart_gradient_bytes);
     return sum;
   };
+  if (work.low.recipe != ScalingRecipe::none) {
+    return low_backward_weight(runtime, work.low, work.dy, x, gradient());
+  }
   switch (work.kind) {
     case Kind::linear:
       return linear_backward_weight(runtime, work.dy, x, gradient());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "strategies/model/embedding.hpp"
+#include "strategies/model/low_precision.hpp"
 #include "strategies/model/parameter.hpp"
 
 // Gradients of weights, at once or later. Zero-bubble pipelines split a backward pass (B). The
@@ -35,6 +36,7 @@ struct WeightGradient {
   VocabPart vocab = {};  ///< tokens
   TokenRows rows = {};   ///< positions
   Tensor sizes = {};     ///< grouped, grouped_bias
+  LowProduct low = {};   ///< linear, grouped: of a product in low precision.
 };
 
 /// Work that backward left to do, in backward's order. The tensors are held until then, and must

@@ -41,6 +41,7 @@ StageRunner::StageRunner(const StagePlan& plan, Runtime& runtime, Mesh& mesh, Gr
 void StageRunner::run_step(MicrobatchSource& source) {
   backwards_left_.assign(backwards_left_.size(), plan_.schedule->shape.num_microbatches);
   computes_ = false;
+  quantized_weights_.begin_step();
   for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
     source.action_begins(cells_[cell]);
     run(cell, source);
@@ -209,7 +210,9 @@ ModelContext StageRunner::context_of(const Action& action) const {
           .parameters = sync_,
           .parallel = parallel_,
           .is_last_microbatch = is_last,
-          .apart_gradient_bytes = plan_.apart_gradient_bytes};
+          .apart_gradient_bytes = plan_.apart_gradient_bytes,
+          .quantized_weights = sync_.keeps_weights() ? &quantized_weights_ : nullptr,
+          .quantizes_at_use = !sync_.keeps_weights()};
 }
 
 int StageRunner::stage_of(const Action& action) const {

@@ -8,6 +8,7 @@
 #include "sim/kernel/ring_queue.hpp"
 
 #include "strategies/gradient_sync/gradient_sync.hpp"
+#include "strategies/model/low_precision.hpp"
 #include "strategies/model/weight_gradient.hpp"
 #include "strategies/pipeline/schedule.hpp"
 
@@ -101,6 +102,7 @@ class StageRunner {
   Mesh& mesh_;
   GradientSync& sync_;
   ModelParallel parallel_;
+  mutable QuantizedWeights quantized_weights_;
   int rank_;                          // In the pipeline.
   const std::vector<Action>& cells_;  // The rank's.
   std::deque<InFlight> flights_;      // Reused; a deque, so that references stay valid.

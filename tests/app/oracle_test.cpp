@@ -160,7 +160,7 @@ TEST_CASE("progress is told of the reference, too, at each of its operations") {
     CHECK(run_scenario(scenario, {.on_progress = [&told] { ++told; }}).result.exit_code == 0);
     // At fp32, one at fp64 trains beside it. Only every sixteenth of the ranks' own operations is
     // told.
-    const int references = scenario.training.precision == DType::fp64 ? 1 : 2;
+    const int references = scenario.training.precision == Precision::fp64 ? 1 : 2;
     CHECK(told > references * operations_of(scenario));
   }
 }

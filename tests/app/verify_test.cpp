@@ -98,7 +98,7 @@ std::vector<std::string> synchronous(const std::vector<std::string>& paths) {
 std::vector<std::string> fp64_scenarios() {
   std::vector<std::string> found;
   for (const std::string& path : verify_scenarios()) {
-    if (load_scenario(path).training.precision == DType::fp64) found.push_back(path);
+    if (load_scenario(path).training.precision == Precision::fp64) found.push_back(path);
   }
   return found;
 }

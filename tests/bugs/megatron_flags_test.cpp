@@ -57,7 +57,7 @@ TEST_CASE("flags of Megatron-LM that change cost, memory or numbers need somebod
                                "--recompute-modules mhc --recompute-granularity selective",
                                "--delay-wgrad-compute",
                                "--fp8-param-gather",
-                               "--fp4-format e2m1",
+                               "--fp4-param-gather",
                                "--first-last-layers-bf16",
                                "--use-precision-aware-optimizer",
                                "--exp-avg-dtype bf16",

@@ -129,6 +129,7 @@ std::vector<Home> homes() {
   const std::vector<std::string> half = {"training.precision=fp16",
                                          "system.device.peak_tflops.fp16=100"};
   const std::vector<std::string> constant = {half[0], half[1], "training.loss_scaling=static"};
+  const std::vector<std::string> fp8 = {"training.precision=fp8"};
   const std::string exact = "training.precision=fp64";
   const std::vector<std::string> latent = {exact,
                                            "model.num_query_groups=4",
@@ -282,6 +283,14 @@ std::vector<Home> homes() {
        {{"model.moe_routing=file"},
         "scenarios/routing/eight-experts.json",
         "tests/effect/popularity.json"}},
+      {"training.precision", "dense", {{}, "", "fp8"}},
+      {"training.fp8_recipe", "dense", {fp8, "", "blockwise"}},
+      {"training.bf16_layers_at_start", "dense", {fp8, "", "1"}},
+      {"training.bf16_layers_at_end", "dense", {fp8, "", "1"}},
+      {"system.device.peak_tflops.fp8", "dense", {fp8, "", "500"}},
+      {"system.device.peak_tflops.fp4",
+       "dense",
+       {{"system.preset=dgx-b200", "training.precision=nvfp4"}, "", "1000"}},
       {"system.device.peak_tflops.fp64", "verify", {{"training.precision=fp64"}, "", "0.01"}},
       {"system.device.peak_tflops.fp32", "verify", {{}, "", "0.01"}},
       {"system.device.peak_tflops.fp16", "verify", {half, "", "0.01"}},

@@ -48,7 +48,7 @@ TEST_CASE("A DeepSpeed configuration becomes layout, batch and loss scale", "[ex
   CHECK(s.parallelism.dp_shard == 16);
   CHECK(s.training.micro_batch_size == 8);
   CHECK(s.training.global_batch_size == 128);
-  CHECK(s.training.precision == DType::fp16);  // Not the model's bfloat16.
+  CHECK(s.training.precision == Precision::fp16);  // Not the model's bfloat16.
   CHECK(s.training.loss_scale == 1024.0);
   CHECK(s.training.loss_scale_hysteresis == 2);
   CHECK(contains(imported.printed.err, "zero_optimization.stage3_max_live_parameters"));

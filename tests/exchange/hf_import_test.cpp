@@ -65,7 +65,7 @@ TEST_CASE("A model's fields come under their own names", "[exchange]") {
   CHECK(model.rope_theta == 1e6);
   CHECK(imported.scenario.system.preset == "dgx-a100");
   CHECK(imported.scenario.system.ranks == 16);
-  CHECK(imported.scenario.training.precision == DType::bf16);
+  CHECK(imported.scenario.training.precision == Precision::bf16);
   CHECK(contains(imported.printed.err, "needs you  the sequence length of training"));
   CHECK(contains(imported.printed.err, "ignored    bos_token_id"));
 }
@@ -99,12 +99,12 @@ TEST_CASE("A language model beside a tower is imported alone", "[exchange]") {
   CHECK(imported.scenario.model.tied_embeddings);
   CHECK(contains(imported.printed.err, "needs you  vision_config"));
   CHECK(contains(imported.printed.err, "left out"));
-  CHECK(imported.scenario.training.precision == DType::bf16);  // Assumed.
+  CHECK(imported.scenario.training.precision == Precision::bf16);  // Assumed.
   write(file, R"({"model_type": "qwen3_vl", "torch_dtype": "float32",
     "text_config": {"model_type": "qwen3_vl_text", "hidden_size": 64, "intermediate_size": 96,
     "max_position_embeddings": 64, "num_attention_heads": 4, "num_hidden_layers": 2,
     "vocab_size": 100}})");
-  CHECK(import_file({"hf", file}).scenario.training.precision == DType::fp32);
+  CHECK(import_file({"hf", file}).scenario.training.precision == Precision::fp32);
 }
 
 TEST_CASE("Biases and rotary positions of families are those of transformers", "[exchange]") {

@@ -67,7 +67,7 @@ TEST_CASE("A launch script is read with its variables, quotes and arrays", "[exc
   CHECK(s.parallelism.tp == 8);
   CHECK(s.parallelism.pp == 16);
   CHECK(s.parallelism.dp_shard == 8);
-  CHECK(s.training.precision == DType::fp16);
+  CHECK(s.training.precision == Precision::fp16);
   CHECK(s.training.global_batch_size == 1536);
   CHECK(contains(imported.printed.err, "--gpus 1024 is given"));
   CHECK(contains(imported.printed.err, "taken      micro_batch_size                     1 "));
@@ -224,7 +224,7 @@ TEST_CASE("A flag ends where the shell ends it", "[exchange]") {
   for (const char* script : scripts) {
     INFO(script);
     const Imported imported = import_megatron_text(kGptFlags + "\n" + script, {"--gpus", "8"});
-    CHECK(imported.scenario.training.precision == DType::bf16);
+    CHECK(imported.scenario.training.precision == Precision::bf16);
     CHECK(imported.scenario.parallelism.zero_stage == 1);
   }
   const Imported last = import_megatron_text(kGptFlags +

@@ -68,7 +68,7 @@ TEST_CASE("Records of PyTorch's strategies become scenarios of the same strategy
     CHECK(s.model.vocab_size == 512);
     CHECK(s.model.seq_len == 128);
     CHECK(s.training.micro_batch_size * s.training.num_microbatches == 4);
-    CHECK(s.training.precision == DType::bf16);
+    CHECK(s.training.precision == Precision::bf16);
   }
 }
 

@@ -89,6 +89,7 @@ TEST_CASE("CUBLAS_WORKSPACE_CONFIG says the size of a handle's workspace") {
     CHECK_FALSE(parse_workspace_config(text));
   }
   const std::int64_t config = 16 * kMiB;
+  CHECK(workspaces_of(nullptr, architecture("tpu"), config).bytes() == 0);
   CHECK(workspaces_of(nullptr, architecture("hopper"), config).bytes() == 2 * config);
   // It is cuBLAS's: other libraries' and Transformer Engine's stay.
   CHECK(

@@ -30,7 +30,7 @@ TEST_CASE("a scenario without presets becomes typed values") {
   CHECK(s.system.device.memory_bytes == std::int64_t{1} << 30);
   CHECK(s.system.device.peak_tflops.of(DType::fp64) == 10);
   CHECK(s.parallelism.zero_stage == 1);
-  CHECK(s.training.precision == DType::fp64);
+  CHECK(s.training.precision == Precision::fp64);
   CHECK(s.warnings.empty());
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("a flag takes JSON or a bare word, changes presets and creates section
       valid_text(), {"training.precision=fp32", "system.device.peak_tflops.fp32=20",
                      "output.trace_ranks=[3, 0, 3]", "output.trace=t.pftrace", "name=no quotes",
                      "expect=[{\"metric\": \"ranks\", \"op\": \"==\", \"value\": 8}]"});
-  CHECK(s.training.precision == DType::fp32);
+  CHECK(s.training.precision == Precision::fp32);
   CHECK(s.output.trace_ranks == std::vector<std::int64_t>{0, 3});
   CHECK(s.name == "no quotes");
   REQUIRE(s.expect.size() == 1);
@@ -258,7 +258,7 @@ TEST_CASE("every shipped scenario loads") {
       // But for those that are about fp16, and wait until the loss scale fits.
       const bool is_fp16 = path.find("fp16") != std::string::npos;
       CHECK(s.execution.steps == (is_fp16 ? 10 : 5));
-      CHECK(s.training.precision == (is_fp16 ? DType::fp16 : DType::fp64));
+      CHECK(s.training.precision == (is_fp16 ? Precision::fp16 : Precision::fp64));
     }
   }
 }

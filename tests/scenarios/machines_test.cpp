@@ -9,6 +9,7 @@
 #include "sim/hardware/network_model.hpp"
 
 #include "scenarios/nccl_platform.hpp"
+#include "scenarios/presets.hpp"
 #include "scenarios/stage_places.hpp"
 
 #include "tests/scenarios/support.hpp"
@@ -77,6 +78,13 @@ void check_figures(const Machine& machine, const SystemSpec& s) {
   CHECK(s.device.memory_bandwidth_gb_per_s == machine.memory_gb_per_s);
 }
 
+// Products in 4 bits; the other machines have none.
+const std::map<std::string, double> kFp4 = {{"dgx-b200", 9000},
+                                            {"dgx-b300", 14000},
+                                            {"gb200-nvl72", 10000},
+                                            {"gb300-nvl72", 15000},
+                                            {"mi355x", 10066}};
+
 // 256 GPUs of NVL72 racks, of which 64 each are in use.
 Scenario four_domains(std::vector<std::string> overrides = {}) {
   for (const char* word : {"system.gpus_per_node=64", "system.nodes=4", "parallelism.tp=8",
@@ -121,6 +129,15 @@ std::string neighbour_in(const std::string& source, const std::string& rest) {
 }
 
 }  // namespace
+
+TEST_CASE("K13: some machines multiply in 4 bits") {
+  for (const std::string& name : builtin_preset_names("systems")) {
+    CAPTURE(name);
+    const auto found = kFp4.find(name);
+    CHECK(with_machine(name).system.device.peak_tflops.fp4 ==
+          (found == kFp4.end() ? 0.0 : found->second));
+  }
+}
 
 TEST_CASE("K13: machines of NVIDIA have its figures, and NCCL prices what they send") {
   for (const Machine& machine : kOfNvidia) {

@@ -43,7 +43,7 @@ void check_promises(const std::string& text) {
     RC_ASSERT(s.parallelism.data_parallel_size() == s.system.ranks);
     RC_ASSERT(s.training.global_batch_size ==
               s.training.micro_batch_size * s.training.num_microbatches * s.system.ranks);
-    RC_ASSERT(s.system.device.peak_tflops.of(s.training.precision) > 0);
+    RC_ASSERT(s.system.device.peak_tflops.of(s.training.dtype()) > 0);
     RC_ASSERT(load_scenario_text(s.resolved_json, "test.json").resolved_json == s.resolved_json);
   } catch (const ScenarioError& error) {
     RC_ASSERT(!error.problems().empty());

@@ -21,7 +21,8 @@ TEST_CASE("all problems of a text are found in one pass, in the order of the fil
   text = replaced(text, "\"num_layers\": 2", "\"num_layers\": 0");
   text = replaced(text, "\"nodes\": 2", "\"nodse\": 2");
   text = replaced(text, "\"zero_stage\": 1", "\"cp\": 0, \"zero_stage\": true");
-  text = replaced(text, "\"precision\": \"fp64\"", "\"precision\": \"fp8\", \"momentum\": 1");
+  text = replaced(text, "\"precision\": \"fp64\"",
+                  "\"precision\": \"fp64\", \"grad_reduce_dtype\": \"fp8\", \"momentum\": 1");
   const std::vector<Problem> problems = problems_of(text);
   std::vector<std::string> seen;
   seen.reserve(problems.size());
@@ -30,8 +31,8 @@ TEST_CASE("all problems of a text are found in one pass, in the order of the fil
   }
   CHECK(seen == std::vector<std::string>{"E0102 /model/num_layers", "E0107 /system/nodse",
                                          "E0102 /parallelism/cp", "E0101 /parallelism/zero_stage",
-                                         "E0106 /training/precision", "E0102 /training/momentum",
-                                         "E0103 /system/nodes"});
+                                         "E0106 /training/grad_reduce_dtype",
+                                         "E0102 /training/momentum", "E0103 /system/nodes"});
 }
 
 TEST_CASE("one mistake is one problem: nothing is derived from a value that is wrong") {

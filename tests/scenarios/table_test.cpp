@@ -148,7 +148,7 @@ TEST_CASE("the schema names every field, and refuses others") {
   CHECK(schema["$schema"] == "http://json-schema.org/draft-07/schema#");
   CHECK(schema["additionalProperties"] == false);
   const auto& training = schema["properties"]["training"];
-  CHECK(training["properties"]["precision"]["enum"].size() == 5);
+  CHECK(training["properties"]["precision"]["enum"].size() == 6);
   CHECK(training["properties"]["global_batch_size"]["maximum"] == 2147483648);
   CHECK(training["required"] == nlohmann::json::array({"global_batch_size"}));
   CHECK(schema["properties"]["model"]["anyOf"][0]["type"] == "string");

@@ -169,7 +169,7 @@ TEST_CASE("a config.json of Hugging Face can be planned, and what was assumed is
   const SearchBase base = prepare_search(request);
   CHECK(num_parameters(base.scenario.model) == 596'049'920);  // Qwen3-0.6B.
   CHECK(base.scenario.model.seq_len == 8192);
-  CHECK(base.scenario.training.precision == DType::bf16);
+  CHECK(base.scenario.training.precision == Precision::bf16);
   REQUIRE(!base.assumptions.empty());
   CHECK(contains(base.assumptions.front(), "model.seq_len = 8192 assumed"));
   CHECK(contains(base.ignored.front(), "the file's"));

@@ -53,6 +53,34 @@ constexpr const char* kOverlap =
     "mean slowdown of computing under overlap, on A100, H100 and two AMD GPUs (\"Characterizing "
     "Compute-Communication Overlap in GPU-Accelerated Distributed Deep Learning\", "
     "arXiv:2507.03114, 2025); assumed to hold for every GPU";
+constexpr const char* kNoFewerBits = "the GPU has no such products";
+constexpr const char* kH100Fewer =
+    "best of 202 linear layers on an H100, less the cast of their input at the rates of casts "
+    "here: "
+    "841 TFLOP/s in bf16, 1536 in fp8, 1261 in blocks, each over its peak of 989 and 1979 "
+    "(ai-dynamo/aiconfigurator at 095f58a5, systems/data/h100_sxm/gemm)";
+constexpr const char* kB200Fewer =
+    "best of 202 linear layers on a B200, less the cast of their input at the rates of casts here: "
+    "1687 TFLOP/s in bf16, 3260 in fp8, 3009 in blocks, 4502 in NVFP4, each over its peak of 2250, "
+    "4500 and 9000 (ai-dynamo/aiconfigurator at 095f58a5, systems/data/b200_sxm/gemm)";
+constexpr const char* kGb200Fewer =
+    "best of 202 linear layers on a GB200, less the cast of their input at the rates of casts "
+    "here: "
+    "1843 TFLOP/s in bf16, 3362 in fp8, 3295 in blocks, 5154 in NVFP4, each over its peak of 2500, "
+    "5000 and 10000 (ai-dynamo/aiconfigurator at 095f58a5, systems/data/gb200/gemm)";
+constexpr const char* kGb200Casts =
+    "median of 13 rows of 2^25 elements and more on a GB200, 2813 and 4781 GB/s of 8000 "
+    "(ai-dynamo/aiconfigurator at 095f58a5, systems/data/gb200/quantize)";
+constexpr const char* kAsGb200 = "neighbour: the GB200's; no rows of a GB300";
+constexpr const char* kH100Casts =
+    "median of 13 rows of 2^25 elements and more on an H100, 1266 and 3028 GB/s of the datasheet's "
+    "3350 "
+    "(ai-dynamo/aiconfigurator at 095f58a5, systems/data/h100_sxm/quantize)";
+constexpr const char* kB200Casts =
+    "median of 13 rows of 2^25 elements and more on a B200, 2773 and 4467 GB/s of the datasheet's "
+    "8000 "
+    "(ai-dynamo/aiconfigurator at 095f58a5, systems/data/b200_sxm/quantize)";
+constexpr const char* kCastAsH100 = "neighbour: the H100's; no rows of an A100";
 constexpr const char* kA100Sms = "NVIDIA A100 whitepaper (2020): 108 multiprocessors";
 constexpr const char* kH100Sms = "NVIDIA H100 whitepaper (2022), SXM5: 132 multiprocessors";
 constexpr const char* kB200Sms =
@@ -85,8 +113,13 @@ constexpr std::array<KernelConstants, 9> kConstants = {{
      .attention_keys_halving = {309.0, kTrend},
      .attention_forward_tail = {0.8791, kPcieAttention},
      .attention_backward_tail = {0.4689, kPcieAttention},
+     .fp8_share = {0, kNoFewerBits},
+     .fp8_block_share = {0, kNoFewerBits},
+     .fp4_share = {0, kNoFewerBits},
      .permutation_share = {0.1555, kPcieMemory},
      .cross_entropy_share = {0.6681, kPcieMemory},
+     .amax_share = {0.3780, kCastAsH100},
+     .quantize_share = {0.9039, kCastAsH100},
      .beside_communication = {0.189, kOverlap}},
     {.name = "a100-sxm",
      .multiprocessors = {108, kA100Sms},
@@ -101,8 +134,13 @@ constexpr std::array<KernelConstants, 9> kConstants = {{
      .attention_keys_halving = {309.0, kTrend},
      .attention_forward_tail = {0.8791, kAsPcie},
      .attention_backward_tail = {0.4689, kAsPcie},
+     .fp8_share = {0, kNoFewerBits},
+     .fp8_block_share = {0, kNoFewerBits},
+     .fp4_share = {0, kNoFewerBits},
      .permutation_share = {0.1555, kMemoryAsPcie},
      .cross_entropy_share = {0.6681, kMemoryAsPcie},
+     .amax_share = {0.3780, kCastAsH100},
+     .quantize_share = {0.9039, kCastAsH100},
      .beside_communication = {0.189, kOverlap}},
     {.name = "b200-sxm",
      .multiprocessors = {148, kB200Sms},
@@ -117,8 +155,13 @@ constexpr std::array<KernelConstants, 9> kConstants = {{
      .attention_keys_halving = {309.0, kTrend},
      .attention_forward_tail = {1.833, kB200Attention},
      .attention_backward_tail = {0.2432, kB200Attention},
+     .fp8_share = {0.9660, kB200Fewer},
+     .fp8_block_share = {0.8917, kB200Fewer},
+     .fp4_share = {0.6670, kB200Fewer},
      .permutation_share = {0.506, kB200Memory},
      .cross_entropy_share = {0.325, kB200Memory},
+     .amax_share = {0.3467, kB200Casts},
+     .quantize_share = {0.5584, kB200Casts},
      .beside_communication = {0.189, kOverlap}},
     {.name = "b300-sxm",
      .multiprocessors = {148, kB300Sms},
@@ -133,8 +176,13 @@ constexpr std::array<KernelConstants, 9> kConstants = {{
      .attention_keys_halving = {309.0, kTrend},
      .attention_forward_tail = {1.833, kAsB200},
      .attention_backward_tail = {0.2432, kAsB200},
+     .fp8_share = {0.9660, kAsB200},
+     .fp8_block_share = {0.8917, kAsB200},
+     .fp4_share = {0.6670, kAsB200},
      .permutation_share = {0.506, kAsB200},
      .cross_entropy_share = {0.325, kAsB200},
+     .amax_share = {0.3467, kAsB200},
+     .quantize_share = {0.5584, kAsB200},
      .beside_communication = {0.189, kOverlap}},
     {.name = "gb200",
      .multiprocessors = {152, kGb200Sms},
@@ -149,8 +197,13 @@ constexpr std::array<KernelConstants, 9> kConstants = {{
      .attention_keys_halving = {309.0, kTrend},
      .attention_forward_tail = {1.833, kAsB200},
      .attention_backward_tail = {0.2432, kAsB200},
+     .fp8_share = {0.9121, kGb200Fewer},
+     .fp8_block_share = {0.8938, kGb200Fewer},
+     .fp4_share = {0.6991, kGb200Fewer},
      .permutation_share = {0.506, kAsB200},
      .cross_entropy_share = {0.325, kAsB200},
+     .amax_share = {0.3516, kGb200Casts},
+     .quantize_share = {0.5976, kGb200Casts},
      .beside_communication = {0.189, kOverlap}},
     {.name = "gb300",
      .multiprocessors = {152, kGb300Sms},
@@ -165,8 +218,13 @@ constexpr std::array<KernelConstants, 9> kConstants = {{
      .attention_keys_halving = {309.0, kTrend},
      .attention_forward_tail = {1.833, kAsB200},
      .attention_backward_tail = {0.2432, kAsB200},
+     .fp8_share = {0.9121, kAsGb200},
+     .fp8_block_share = {0.8938, kAsGb200},
+     .fp4_share = {0.6991, kAsGb200},
      .permutation_share = {0.506, kAsB200},
      .cross_entropy_share = {0.325, kAsB200},
+     .amax_share = {0.3516, kAsGb200},
+     .quantize_share = {0.5976, kAsGb200},
      .beside_communication = {0.189, kOverlap}},
     {.name = "h100-sxm",
      .multiprocessors = {132, kH100Sms},
@@ -181,8 +239,13 @@ constexpr std::array<KernelConstants, 9> kConstants = {{
      .attention_keys_halving = {309.0, kTrend},
      .attention_forward_tail = {0.8791, kH100AsPcie},
      .attention_backward_tail = {0.4689, kH100AsPcie},
+     .fp8_share = {0.9131, kH100Fewer},
+     .fp8_block_share = {0.7492, kH100Fewer},
+     .fp4_share = {0, kNoFewerBits},
      .permutation_share = {0.1555, kMemoryAsPcie},
      .cross_entropy_share = {0.6681, kMemoryAsPcie},
+     .amax_share = {0.3780, kH100Casts},
+     .quantize_share = {0.9039, kH100Casts},
      .beside_communication = {0.189, kOverlap}},
     {.name = "h20-sxm",
      .multiprocessors = {78, kH20Sms},
@@ -197,8 +260,13 @@ constexpr std::array<KernelConstants, 9> kConstants = {{
      .attention_keys_halving = {309.0, kTrend},
      .attention_forward_tail = {0.8791, kH20AsH100},
      .attention_backward_tail = {0.4689, kH20AsH100},
+     .fp8_share = {0.9131, kH20AsH100},
+     .fp8_block_share = {0.7492, kH20AsH100},
+     .fp4_share = {0, kNoFewerBits},
      .permutation_share = {0.1555, kH20AsH100},
      .cross_entropy_share = {0.6681, kH20AsH100},
+     .amax_share = {0.3780, kH20AsH100},
+     .quantize_share = {0.9039, kH20AsH100},
      .beside_communication = {0.189, kOverlap}},
     {.name = "h200-sxm",
      .multiprocessors = {132, "neighbour: the H100's 132, of the same chip"},
@@ -213,8 +281,13 @@ constexpr std::array<KernelConstants, 9> kConstants = {{
      .attention_keys_halving = {309.0, kTrend},
      .attention_forward_tail = {0.8791, kAsH100},
      .attention_backward_tail = {0.4689, kAsH100},
+     .fp8_share = {0.9131, kAsH100},
+     .fp8_block_share = {0.7492, kAsH100},
+     .fp4_share = {0, kNoFewerBits},
      .permutation_share = {0.1555, kMemoryAsPcie},
      .cross_entropy_share = {0.6681, kMemoryAsPcie},
+     .amax_share = {0.3780, kAsH100},
+     .quantize_share = {0.9039, kAsH100},
      .beside_communication = {0.189, kOverlap}},
 }};
 
@@ -249,8 +322,13 @@ std::array<NamedConstant, kKernelConstants> constants_of(const KernelConstants& 
            {"attention_keys_halving", of.attention_keys_halving},
            {"attention_forward_tail", of.attention_forward_tail},
            {"attention_backward_tail", of.attention_backward_tail},
+           {"fp8_share", of.fp8_share},
+           {"fp8_block_share", of.fp8_block_share},
+           {"fp4_share", of.fp4_share},
            {"permutation_share", of.permutation_share},
            {"cross_entropy_share", of.cross_entropy_share},
+           {"amax_share", of.amax_share},
+           {"quantize_share", of.quantize_share},
            {"beside_communication", of.beside_communication}}};
 }
 

@@ -37,9 +37,17 @@ struct KernelConstants {
   SourcedNumber attention_forward_tail;
   SourcedNumber attention_backward_tail;
 
+  /// Shares of their own peak that products in fewer bits reach, over that of products in 16 bits;
+  /// 0: the GPU has none. fp8_block: with a scale for each block of elements.
+  SourcedNumber fp8_share;
+  SourcedNumber fp8_block_share;
+  SourcedNumber fp4_share;
+
   /// Shares of the memory's bandwidth.
   SourcedNumber permutation_share;
   SourcedNumber cross_entropy_share;
+  SourcedNumber amax_share;
+  SourcedNumber quantize_share;
 
   /// The slowdown of computing, as a share of the time in which a communication runs beside it.
   SourcedNumber beside_communication;
@@ -50,7 +58,7 @@ struct NamedConstant {
   const char* name;
   SourcedNumber number;
 };
-inline constexpr std::size_t kKernelConstants = 15;
+inline constexpr std::size_t kKernelConstants = 20;
 [[nodiscard]] std::array<NamedConstant, kKernelConstants> constants_of(const KernelConstants& of);
 
 /// All constants, in the order of their names.

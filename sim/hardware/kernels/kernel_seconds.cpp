@@ -37,21 +37,21 @@ struct Product {
   double output_bytes;  // and the bytes that each moves.
 };
 
-Product product_of(const KernelShape& shape, std::int64_t element_bytes, std::int64_t bytes) {
+Product product_of(const KernelShape& shape, double element_bytes, std::int64_t bytes) {
   const double batch = to_double(shape.batch);
   const double m = to_double(shape.m);
   const double n = to_double(shape.n);
-  const double operands =
-      to_double(element_bytes) * batch * (m * to_double(shape.k) + to_double(shape.k) * n);
+  const double operands = element_bytes * batch * (m * to_double(shape.k) + to_double(shape.k) * n);
   const double outputs = m * n * batch;
   return {shape, outputs, std::max(0.0, to_double(bytes) - operands) / outputs};
 }
 
 // Rows of operands, which are n or k long, begin at multiples of 16 bytes. Rows of batched products
 // may be padded: only n counts.
-bool is_aligned(const KernelShape& shape, std::int64_t element_bytes) {
-  const bool k_is = shape.batch > 1 || shape.k * element_bytes % kAlignment == 0;
-  return k_is && shape.n * element_bytes % kAlignment == 0;
+bool is_aligned(const KernelShape& shape, double element_bytes) {
+  const auto bits = static_cast<std::int64_t>(8.0 * element_bytes);
+  const bool k_is = shape.batch > 1 || shape.k * bits % (8 * kAlignment) == 0;
+  return k_is && shape.n * bits % (8 * kAlignment) == 0;
 }
 
 // --- Attention ---------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ double one_product(const Device& device, double peak, std::int64_t element_bytes
                    std::int64_t n, std::int64_t k, std::int64_t batch) {
   const KernelShape shape{KernelFamily::matrix_product, m, n, k, batch};
   const std::int64_t bytes = element_bytes * batch * (m * k + k * n + m * n);
-  return matrix_product_seconds(device, peak, element_bytes, shape, bytes);
+  return matrix_product_seconds(device, peak, to_double(element_bytes), shape, bytes);
 }
 
 // --- Prices that were asked for before ---------------------------------------------------------
@@ -92,9 +92,8 @@ std::size_t place_of(const ComputeOp& op) {
 
 }  // namespace
 
-double matrix_product_seconds(const Device& device, double peak_flops_per_s,
-                              std::int64_t element_bytes, const KernelShape& shape,
-                              std::int64_t bytes) {
+double matrix_product_seconds(const Device& device, double peak_flops_per_s, double element_bytes,
+                              const KernelShape& shape, std::int64_t bytes) {
   const KernelConstants& constants = *device.kernels;
   const double bandwidth = device.memory_bytes_per_s * device.memory_efficiency;
   const double bound = to_double(bytes) / bandwidth;

@@ -21,7 +21,7 @@ namespace shardsim {
 /// whole. Where one wave does not fill the device, k may be split among multiprocessors.
 /// REQUIRES: device.kernels, peak_flops_per_s > 0.
 [[nodiscard]] double matrix_product_seconds(const Device& device, double peak_flops_per_s,
-                                            std::int64_t element_bytes, const KernelShape& shape,
+                                            double element_bytes, const KernelShape& shape,
                                             std::int64_t bytes);
 
 /// Seconds of fused attention without its launch: forward is two products, backward five. A mask

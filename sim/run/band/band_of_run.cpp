@@ -153,9 +153,12 @@ std::string why_no_band(const Experiment& experiment) {
   if (scenario.model.num_experts > 0) return "no measured run has experts";
   const std::string parallelism = parallelism_reason(scenario.parallelism);
   if (!parallelism.empty()) return parallelism;
-  const DType precision = scenario.training.precision;
-  if (precision != DType::bf16 && precision != DType::fp16) {
-    return std::string(kNotMeasured) + "training.precision " + to_string(precision);
+  const TrainingSpec& training = scenario.training;
+  if (training.dtype() != DType::bf16 && training.dtype() != DType::fp16) {
+    return std::string(kNotMeasured) + "training.precision " + to_string(training.precision);
+  }
+  if (training.has_low_products() && training.fp8_recipe != "delayed") {
+    return std::string(kNotMeasured) + "training.fp8_recipe " + training.fp8_recipe;
   }
   return {};
 }

@@ -218,7 +218,7 @@ std::vector<AxisComm> axis_table(const RankRecorder& recorder, const RunRecord& 
 Roofline roofline_of(const RankRecorder& recorder, const Experiment& experiment) {
   const Device& device = experiment.cluster().device;
   Roofline roofline;
-  roofline.peak_flops_per_s = device.peak(experiment.options().model.dtype);
+  roofline.peak_flops_per_s = device.peak(experiment.scenario().training.product_dtype());
   roofline.memory_bytes_per_s = device.memory_bytes_per_s;
   Time copies;
   for (const auto& [name, sum] : recorder.operations()) {

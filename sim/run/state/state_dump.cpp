@@ -72,6 +72,8 @@ const char* safetensors_name(DType dtype) {
       return "I8";
     case DType::fp8_e4m3:
       return "F8_E4M3";
+    case DType::fp4_e2m1:
+      return "F4";
   }
   throw UsageError("E0955", "safetensors has no name for this dtype", "use another dtype");
 }

@@ -46,9 +46,9 @@ constexpr auto members_of(const Aggregate& of) {
   else if constexpr (kCount == 13) {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = of;
     return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m);
-  } else if constexpr (kCount == 16) {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = of;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
+  } else if constexpr (kCount == 21) {
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u] = of;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u);
   } else {
     static_assert(kCount == 1, "write a line for aggregates of so many members");
   }

@@ -64,6 +64,8 @@ const std::map<std::string, Setter>& setters() {
        }>},
       {"intra_node.latency_us",
        number<[](Machine& m, double us) { m.cluster.intra_node.latency_s = us * kMicro; }>},
+      {"intra_node.pair_gb_per_s",
+       number<[](Machine& m, double gb) { m.cluster.pair_bytes_per_s = gb * kGiga; }>},
       {"inter_node.bandwidth_gb_per_s", number<[](Machine& m, double gb) {
          m.system.inter_node.bandwidth_gb_per_s = gb;
          m.cluster.inter_node.bytes_per_s = gb * kGiga;
@@ -86,6 +88,7 @@ const std::map<std::string, Setter>& setters() {
       {"device.peak_tflops.bf16", number<peak<DType::bf16>>},
       {"device.peak_tflops.fp16", number<peak<DType::fp16>>},
       {"device.peak_tflops.fp8", number<peak<DType::fp8_e4m3>>},
+      {"device.peak_tflops.fp4", number<peak<DType::fp4_e2m1>>},
       {"device.matmul_efficiency",
        number<[](Machine& m, double share) { m.cluster.device.matmul_efficiency = share; }>},
       {"device.kernels",
@@ -143,9 +146,17 @@ void print_operation(std::ostream& out, const std::string& where, const Device& 
                      device.price(op).picoseconds(), device.issue_price(op).picoseconds());
 }
 
+bool has_low_products(const Device& device) {
+  return device.peak(DType::fp8_e4m3) > 0.0 &&
+         (device.kernels == nullptr || device.kernels->fp8_share.value > 0.0);
+}
+
 void print_operations(std::ostream& out, const Machine& machine) {
   std::vector<const Software*> rows = {nullptr};
-  for (const Software& software : all_software()) rows.push_back(&software);
+  const bool has_kernels = machine.cluster.device.kernels != nullptr;
+  for (const Software& software : all_software()) {
+    if (has_kernels) rows.push_back(&software);  // Others have no kernels to choose from.
+  }
   for (const Software* software : rows) {
     Device device = machine.cluster.device;
     device.software = software;
@@ -160,6 +171,8 @@ void print_operations(std::ostream& out, const Machine& machine) {
       print_operation(out, where, device, operation(family, DType::bf16, 4096, 3072, 8192, 1));
       print_operation(out, where, device, operation(family, DType::bf16, 1027, 1027, 100, 24));
       print_operation(out, where, device, operation(family, DType::fp32, 333, 7, 1001, 3));
+      if (!has_low_products(device) || !is_on_tensor_cores(family)) continue;
+      print_operation(out, where, device, operation(family, DType::fp8_e4m3, 4096, 3072, 8192, 1));
     }
   }
 }
@@ -206,6 +219,7 @@ void print_collectives(std::ostream& out, const Machine& machine) {
   Cluster cluster = machine.cluster;
   cluster.num_nodes = kNodes;
   print_network(out, machine.preset + " alpha_beta", cluster);
+  if (machine.cluster.device.kernels == nullptr) return;  // No GPU of NVIDIA: not NCCL's.
   for (const char* version : {"2.28.9", "2.30.7"}) {
     SystemSpec system = machine.system;
     system.network.nccl_version = version;

@@ -1,0 +1,88 @@
+#include <utility>
+
+#include "strategies/model/expert_layer.hpp"
+#include "strategies/model/expert_rows.hpp"
+#include "strategies/model/feed_forward_activation.hpp"
+
+// The experts' own products, forward and backward: each is one kernel for all experts of the rank.
+namespace shardsim {
+
+Tensor ExpertLayer::apply_expert(const Pass& pass, int k, const Tensor& x,
+                                 const Tensor& sizes) const {
+  if (is_quantized(x)) {
+    const LinearWeight own = quantized_weight(pass, k, Copies::rows);
+    const Tensor bias = moe_.has_expert_bias ? pass.weight(k + 1) : Tensor();
+    return low_forward(pass.runtime, own.product, x, bias, own.weight.dtype());
+  }
+  const Tensor weight = pass.weight(k);
+  const Tensor bias = moe_.has_expert_bias ? pass.weight(k + 1) : Tensor();
+  return grouped_forward(pass.runtime, x, weight, bias, sizes);
+}
+
+Tensor ExpertLayer::backward_expert(const Pass& pass, int k, const Tensor& dy,
+                                    const Tensor& sizes) const {
+  if (is_quantized(dy)) return backward_input(pass, k, dy);
+  return grouped_backward_input(pass.runtime, dy, pass.weight(k), sizes);
+}
+
+// Adds and reports the gradients of expert weight k, and of its bias before.
+void ExpertLayer::finish_expert(const Pass& pass, int k, const Tensor& dy,
+                                const LinearGradient& made, const Tensor& x,
+                                const Tensor& sizes) const {
+  if (moe_.has_expert_bias) {
+    add_weight_gradient(pass, {.kind = WeightGradient::Kind::grouped_bias,
+                               .parameter = pass.first + k + 1,
+                               .dy = dy,
+                               .sizes = sizes});
+  }
+  WeightGradient work{.kind = WeightGradient::Kind::grouped,
+                      .parameter = pass.first + k,
+                      .dy = made.columns,
+                      .x = x,
+                      .sizes = sizes};
+  if (is_quantized(made.columns)) {
+    work.low = {.recipe = pass.low->recipe, .n = made.outputs, .experts = sizes.numel()};
+  }
+  add_weight_gradient(pass, std::move(work));
+}
+
+Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Tensor rows,
+                                     std::span<Tensor> kept) const {
+  Runtime& runtime = pass.runtime;
+  if (drops_activation_) {
+    kept[activated] = activation_forward(runtime, activation_, kept[gate], kept[up]);
+    make_columns(pass, kept[activated]);
+  }
+  const auto backward = [&](int k, const LinearGradient& made) {
+    return backward_expert(pass, places.experts + place_of(k), made.rows, kept[sizes]);
+  };
+  // Nothing stays of dy but what the input's gradient reads.
+  const auto finish = [&](int k, Tensor& dy, const Tensor& x) {
+    LinearGradient made = linear_gradient(pass, dy);
+    finish_expert(pass, places.experts + place_of(k), dy, made, x, kept[sizes]);
+    made.columns = {};
+    dy = {};
+    return made;
+  };
+  Tensor d_up;
+  {
+    const LinearGradient made = finish(w_down, rows, kept[activated]);
+    kept[activated] = {};
+    d_up = backward(w_down, made);
+  }
+  Tensor d_gate = activation_backward(runtime, activation_, kept[gate], kept[up], d_up);
+  kept[gate] = {};
+  kept[up] = {};
+  LinearGradient of_up = finish(w_up, d_up, kept[input]);
+  LinearGradient of_gate;
+  const bool has_gate = d_gate.defined();
+  if (has_gate) of_gate = finish(w_gate, d_gate, kept[input]);
+  kept[input] = {};
+  if (!has_gate) return backward(w_up, of_up);
+  Tensor dx = backward(w_gate, of_gate);
+  of_gate = {};
+  add_in_place(runtime, backward(w_up, of_up), dx);
+  return dx;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string_view>
+
+#include "strategies/model/layer.hpp"
+
+// Products of linear layers in 8 or 4 bits. A tensor is quantized: its elements are rounded to the
+// narrow type, times a scale for the whole tensor or for each block of elements. All three products
+// of a layer read quantized tensors, and write 16 bits. The sums run over different dimensions:
+//
+//   forward   y  = x W^T     over inputs:  rows of x, rows of W
+//   backward  dx = dy W      over outputs: rows of dy, columns of W
+//             dW = dy^T x    over tokens:  columns of dy, columns of x
+//
+// so that a tensor with blocks, which lie along that dimension, has two copies, for rows and for
+// columns. With a scale for the whole tensor one copy serves both, but for products that read both
+// operands along the sum (Hopper): these need a transposed one.
+// Attention, norms, the router, embeddings and the head stay in ModelOptions::dtype.
+// Sources: Micikevicius et al., "FP8 Formats for Deep Learning" (2022); DeepSeek-AI, "DeepSeek-V3
+// Technical Report" (2024), section 3.3; NVIDIA/TransformerEngine at d0067d0d, common/recipe.
+namespace shardsim {
+
+/// How the scales of quantized tensors are found.
+enum class ScalingRecipe : std::uint8_t { none, delayed, tensorwise, blockwise, mxfp8, nvfp4 };
+
+struct RecipeRow {
+  const char* name;          ///< As scenarios write it.
+  DType dtype;               ///< That of the products' operands.
+  std::int64_t block;        ///< Elements that share a scale; 0: all of the tensor.
+  std::int64_t scale_bytes;  ///< Those of each block's scale.
+  std::int64_t weight_rows;  ///< Rows of a weight that share their scales.
+  bool reads_for_scale;      ///< The tensor is read for its largest element ahead of the cast.
+  bool scales_on_cores;      ///< Scales of blocks are applied outside of tensor cores.
+
+  /// Bytes of a quantized row of `width` elements, with its scales.
+  [[nodiscard]] constexpr std::int64_t row_bytes(std::int64_t width) const {
+    return (width * element_bits(dtype) + 7) / 8 + scales_of_row(width);
+  }
+  [[nodiscard]] constexpr std::int64_t scales_of_row(std::int64_t width) const {
+    return block == 0 ? 0 : (width + block - 1) / block * scale_bytes;
+  }
+};
+
+/// All recipes, in the order of the enumeration; of `none` nothing is read.
+[[nodiscard]] std::span<const RecipeRow> all_recipes();
+[[nodiscard]] const RecipeRow& row_of(ScalingRecipe recipe);
+
+/// The linear layers of a model that are in low precision.
+struct LowPrecision {
+  ScalingRecipe recipe = ScalingRecipe::none;
+  bool needs_transposes = false;  ///< Products read both operands along the sum.
+  int blocks_at_start = 0;        ///< So many blocks stay as they are,
+  int blocks_at_end = 0;          ///< and so many of the last.
+
+  /// Whether a block of `num_blocks` is in low precision. Those of multi-token prediction, which
+  /// come behind them, are.
+  [[nodiscard]] bool takes(int block, int num_blocks) const {
+    const bool is_first = block < blocks_at_start;
+    const bool is_last = block < num_blocks && block >= num_blocks - blocks_at_end;
+    return recipe != ScalingRecipe::none && !is_first && !is_last;
+  }
+  /// Whether the columns of a tensor are a copy of their own.
+  [[nodiscard]] bool has_two_copies() const { return row_of(recipe).block > 0 || needs_transposes; }
+};
+
+/// A quantized tensor [.., row_bytes], as bytes: its type is fp8_e4m3, whatever the recipe's. Its
+/// copies may be the same, or undefined where nobody reads them.
+struct QuantizedTensor {
+  Tensor rows;
+  Tensor columns;
+};
+
+[[nodiscard]] inline bool is_quantized(const Tensor& tensor) {
+  return tensor.defined() && tensor.dtype() == DType::fp8_e4m3;
+}
+
+/// The copies of a tensor that are made.
+enum class Copies : std::uint8_t { both, rows, columns };
+
+/// x [.., k] -> quantized. One kernel makes all copies; tensorwise, one more reads x for its scale.
+/// Throws UsageError E0680 where there is data: rounding is not modelled.
+[[nodiscard]] QuantizedTensor quantize(Runtime& runtime, const LowPrecision& low, const Tensor& x,
+                                       Copies copies);
+
+/// Columns of a tensor whose rows other ranks quantized: a transposed copy.
+[[nodiscard]] Tensor transposed(Runtime& runtime, const Tensor& rows);
+
+/// A linear layer of `experts` matrices [n, k], which share one kernel.
+struct LowProduct {
+  ScalingRecipe recipe = ScalingRecipe::none;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  std::int64_t experts = 1;
+
+  /// Bytes of a quantized copy of the weight.
+  [[nodiscard]] std::int64_t weight_bytes() const;
+};
+
+/// That of a weight [n, k], or [E, n, k] of experts.
+[[nodiscard]] LowProduct product_of(const LowPrecision& low, const Tensor& weight);
+
+/// Rows of x -> y [.., n] in `dtype`. `bias` [n] or undefined.
+[[nodiscard]] Tensor low_forward(Runtime& runtime, const LowProduct& product, const Tensor& x,
+                                 const Tensor& bias, DType dtype);
+/// Rows of dy -> dx [.., k]; given a dx, it adds to that.
+[[nodiscard]] Tensor low_backward_input(Runtime& runtime, const LowProduct& product,
+                                        const Tensor& dy, DType dtype, Tensor dx = {});
+/// weight_gradient += dy^T x, from the columns of both. Its size tells k.
+void low_backward_weight(Runtime& runtime, const LowProduct& product, const Tensor& dy,
+                         const Tensor& x, const Tensor& weight_gradient);
+
+/// Quantized copies of weights, whatever the shape of these: they live as long as the result.
+[[nodiscard]] QuantizedTensor quantize_weight(Runtime& runtime, const LowPrecision& low,
+                                              const Tensor& weight, Copies copies);
+
+/// The quantized weights of a rank that keeps its weights. They are made ahead of the first
+/// microbatch of a step, and serve all. Their memory stays from the first step on.
+class QuantizedWeights {
+ public:
+  /// The weights have changed.
+  void begin_step() { ++step_; }
+  /// Makes that of parameter `index`, if this step has not made it.
+  void make(Runtime& runtime, const LowPrecision& low, int index, const Tensor& weight);
+
+ private:
+  struct Entry {
+    QuantizedTensor copies;
+    std::int64_t step = -1;
+  };
+  std::int64_t step_ = 0;
+  std::map<int, Entry> entries_;
+};
+
+}  // namespace shardsim

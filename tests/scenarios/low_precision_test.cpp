@@ -1,0 +1,110 @@
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "tests/scenarios/support.hpp"
+
+// Precisions that a scenario may ask for, and the meaning of "fp8" alone.
+namespace shardsim::test {
+using namespace shardsim::testing;
+namespace {
+
+std::vector<std::string> in_fp8(std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"training.precision=fp8", "system.device.peak_tflops.bf16=9",
+                             "system.device.peak_tflops.fp8=9"});
+  return more;
+}
+
+std::string recipe_on(const std::string& device) {
+  return loaded(valid_text(), in_fp8({"system.device.name=" + device})).training.fp8_recipe;
+}
+
+std::string code(const std::vector<std::string>& overrides) {
+  return only_problem_of(valid_text(), overrides).code;
+}
+
+}  // namespace
+
+TEST_CASE("fp8 alone means MXFP8 on Blackwell, and one scale for a tensor elsewhere") {
+  CHECK(recipe_on("NVIDIA H100") == "tensorwise");
+  CHECK(recipe_on("NVIDIA B200") == "mxfp8");
+  CHECK(recipe_on("NVIDIA GB300") == "mxfp8");
+  CHECK(recipe_on("AMD Instinct MI300X") == "tensorwise");
+  CHECK(loaded(valid_text()).training.fp8_recipe == "none");
+}
+
+TEST_CASE("all but products is bf16 in low precision") {
+  const Scenario s = loaded(valid_text(), in_fp8());
+  CHECK(s.training.dtype() == DType::bf16);
+  CHECK(s.training.product_dtype() == DType::fp8_e4m3);
+  CHECK(s.training.grad_reduce_dtype == DType::bf16);
+  const Scenario four =
+      loaded(valid_text(), {"training.precision=nvfp4", "system.device.peak_tflops.bf16=9",
+                            "system.device.peak_tflops.fp4=9"});
+  CHECK(four.training.product_dtype() == DType::fp4_e2m1);
+  CHECK(four.training.fp8_recipe == "nvfp4");
+}
+
+TEST_CASE("a recipe goes with its precision") {
+  CHECK(code(in_fp8({"training.fp8_recipe=nvfp4"})) == "E0223");
+  CHECK(code(in_fp8({"training.fp8_recipe=none"})) == "E0223");
+  CHECK(code({"training.precision=nvfp4", "system.device.peak_tflops.bf16=9",
+              "system.device.peak_tflops.fp4=9", "training.fp8_recipe=delayed"}) == "E0223");
+  const std::string mxfp8 = "training.fp8_recipe=mxfp8";
+  CHECK(code(in_fp8({"system.device.name=NVIDIA H100", mxfp8})) == "E0223");
+  CHECK(problems_of(valid_text(), in_fp8({"system.device.name=NVIDIA B200", mxfp8})).empty());
+}
+
+TEST_CASE("low precision is planned, not verified") {
+  CHECK(code(in_fp8({"execution.tensors=real"})) == "E0224");
+}
+
+TEST_CASE("layers that stay in bf16 are layers of the model") {
+  const std::int64_t layers = loaded(valid_text()).model.num_layers;
+  const std::string all = "training.bf16_layers_at_start=" + std::to_string(layers);
+  CHECK(problems_of(valid_text(), in_fp8({all})).empty());
+  CHECK(code(in_fp8({all, "training.bf16_layers_at_end=1"})) == "E0225");
+}
+
+TEST_CASE("a shard holds whole blocks of scales") {
+  const auto with = [](const char* tp, const char* ffn) {
+    return in_fp8({"training.fp8_recipe=mxfp8", "model.hidden_size=128",
+                   "model.num_attention_heads=4", std::string("parallelism.tp=") + tp,
+                   std::string("model.ffn_hidden_size=") + ffn});
+  };
+  CHECK(problems_of(valid_text(), with("2", "64")).empty());
+  CHECK(problems_of(valid_text(), with("1", "80")).empty());  // Its last block is shorter.
+  CHECK(code(with("2", "96")) == "E0226");
+}
+
+TEST_CASE("the device has a peak for products in low precision") {
+  CHECK(code({"training.precision=fp8"}) == "E0207");
+  CHECK(code({"training.precision=nvfp4"}) == "E0207");
+}
+
+TEST_CASE("gradients that are reduced in less than they are computed in are a warning") {
+  const std::vector<std::string> types = {"fp64", "fp32", "bf16", "fp16"};
+  const std::map<std::string, std::set<std::string>> as_good = {{"fp64", {"fp64"}},
+                                                                {"fp32", {"fp64", "fp32"}},
+                                                                {"bf16", {"fp64", "fp32", "bf16"}},
+                                                                {"fp16", {"fp64", "fp32", "fp16"}}};
+  const std::string text =
+      valid_text_with("\"fp64\": 10", "\"fp64\": 9, \"fp32\": 9, \"bf16\": 9, \"fp16\": 9");
+  for (const std::string& own : types) {
+    for (const std::string& reduced : types) {
+      INFO(own << " reduced in " << reduced);
+      int num_warnings = 0;
+      for (const std::string& warning :
+           loaded(text, {"training.precision=" + own, "training.grad_reduce_dtype=" + reduced})
+               .warnings) {
+        num_warnings += warning.find("training.grad_reduce_dtype is " + reduced) == 0 ? 1 : 0;
+      }
+      CHECK(num_warnings == (as_good.at(own).count(reduced) > 0 ? 0 : 1));
+    }
+  }
+}
+
+}  // namespace shardsim::test
