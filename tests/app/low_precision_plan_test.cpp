@@ -107,6 +107,21 @@ TEST_CASE("every way to recompute runs in low precision, and keeps no more than 
   }
 }
 
+TEST_CASE("quantized weights stay where weights do, and one copy or two") {
+  const auto more = [](const std::string& stage, const Overrides& precision) {
+    const Overrides layout = {"parallelism.zero_stage=" + stage};
+    const char* const name = "memory.params_bytes.max";
+    return *planned(joined(layout, precision)).number(name) - *planned(layout).number(name);
+  };
+  // Four layers of attention's four matrices and of the MLP's three.
+  const double elements = 4.0 * (4.0 * 512.0 * 512.0 + 3.0 * 512.0 * 1024.0);
+  CHECK(more("1", kPrecisions[0]) == elements);
+  CHECK(more("1", kPrecisions[1]) == 2.0 * elements);
+  CHECK(more("1", kPrecisions[3]) == 2.0 * elements * (1.0 + 1.0 / 32.0));
+  // Sharded ranks have no more than the copies of a weight at a time.
+  CHECK(more("3", kPrecisions[1]) <= 2.0 * 512.0 * 1024.0);
+}
+
 TEST_CASE("with sequence parallelism quantized rows travel, and sums do in 16 bits") {
   const Overrides layout = {"parallelism.tp=2", "parallelism.sequence_parallel=true",
                             "execution.steps=1"};
