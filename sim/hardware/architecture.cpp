@@ -20,7 +20,7 @@ constexpr const char* kEngine =
     "compute capability 9 on";
 constexpr const char* kUnknown = "not known";
 
-constexpr SourcedBytes kBeforeHopper{2 * 4096 * kKiB + 8 * 16 * kKiB, kPyTorch};
+constexpr SourcedBytes kBeforeHopper{kKiB * 2 * 4096 + kKiB * 8 * 16, kPyTorch};
 constexpr SourcedBytes kFromHopper{32 * kMiB, kPyTorch};
 constexpr SourcedBytes kEngineBeforeHopper{4 * kMiB, kEngine};
 constexpr SourcedBytes kEngineFromHopper{32 * kMiB + kKiB, kEngine};
