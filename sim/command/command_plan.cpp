@@ -213,7 +213,7 @@ void add_plan_options(CLI::App& app, PlanArguments& arguments) {
       ->required();
   app.add_option("--seq-len", request.seq_len, "Tokens per sequence");
   app.add_option("--global-batch-size", request.global_batch_size, "Sequences per step");
-  app.add_option("--precision", request.precision, "bf16, fp16 or fp32");
+  app.add_option("--precision", request.precision, "bf16, fp16, fp32, fp8 or nvfp4");
   app.add_option("--set", request.overrides, "Override a field: a.b=value; repeatable")
       ->allow_extra_args(false);
   app.add_option(
