@@ -64,6 +64,19 @@ def scenario(name, model, preset="dgx-h100", software="none", schedule=None):
             "execution": {"tensors": "meta", "steps": 1}}
 
 
+def filling(model, preset):
+    """The model with a batch of which each GPU of two nodes has a part, and a type that all of them have."""
+    system = json.loads((ROOT / f"scenarios/systems/{preset}.json").read_text(encoding="utf-8"))
+    gpus = 2 * system["gpus_per_node"]["value"]
+    training = model["training"]
+    batch = max(training["global_batch_size"], gpus * training["micro_batch_size"])
+    batch += -batch % (gpus * training["micro_batch_size"])
+    fp16 = system["device"]["peak_tflops"].get("fp16", 0)
+    has_fp16 = (fp16["value"] if isinstance(fp16, dict) else fp16) > 0
+    return {**model, "training": {**training, "global_batch_size": batch,
+                                  "precision": training["precision"] if has_fp16 else "bf16"}}
+
+
 def plans(schema, presets):
     """The scenarios that are compared, by name."""
     found = []
@@ -71,7 +84,7 @@ def plans(schema, presets):
         found += [scenario(f"software {software}, {kind}", model, software=software)
                   for kind, model in MODELS.items()]
     for preset in presets:
-        found.append(scenario(f"system {preset}", GPT, preset=preset))
+        found.append(scenario(f"system {preset}", filling(GPT, preset), preset=preset))
     for schedule in choices(schema, "parallelism", "schedule"):
         if schedule not in NOT_PLANNED:
             found.append(scenario(f"schedule {schedule}", DENSE, schedule=schedule))
