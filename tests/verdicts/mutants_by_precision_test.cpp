@@ -159,6 +159,17 @@ FoundIn read_found() {
 
 }  // namespace
 
+TEST_CASE("mutants: each has a line in the list of what is found below fp64") {
+  const FoundIn listed = read_found();
+  for (const char* precision : {"fp32", "bf16", "fp16"}) {
+    for (const Mutant& mutant : all_mutants(precision)) {
+      const std::string name = mutant.scenario + ": " + mutant.bug;
+      INFO(name << ": SHARDSIM_LONG=1 UPDATE_GOLDEN=1 writes found_by_precision.txt anew");
+      CHECK(listed.count(name) == 1);
+    }
+  }
+}
+
 TEST_CASE("mutants: what was found in a precision is found in it") {
   int num_mutants = 0;
   const FoundIn now = find_mutants(num_mutants);
