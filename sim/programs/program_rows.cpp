@@ -58,6 +58,7 @@ ComputeOp program_operation_of(ProgramFields& fields, const std::string& name) {
   op.shape.n = size(1, 0);
   op.shape.k = size(2, 0);
   op.shape.batch = size(3, 0);
+  op.shape.has_block_scales = fields.truth("block_scales");
   double product = 1.0;  // Prices count it in 64 bits.
   for (const std::int64_t axis : {op.shape.m, op.shape.n, op.shape.k, op.shape.batch}) {
     product *= static_cast<double>(std::max<std::int64_t>(axis, 1));

@@ -36,6 +36,7 @@ ProgramJson json_of(const ComputeOp& op) {
   if (op.shape == KernelShape{}) return json;
   json["family"] = name_of(op.shape.family);
   json["shape"] = {op.shape.m, op.shape.n, op.shape.k, op.shape.batch};
+  if (op.shape.has_block_scales) json["block_scales"] = true;
   return json;
 }
 
