@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <limits>
 #include <ostream>
@@ -19,6 +20,7 @@
 #include "sim/console/progress.hpp"
 #include "sim/console/shell_word.hpp"
 #include "sim/console/whole_file.hpp"
+#include "sim/search/precision_table.hpp"
 #include "sim/search/search_report.hpp"
 
 namespace shardsim {
@@ -174,6 +176,97 @@ void write_best(const PlanArguments& arguments, const SearchBase& base, const Se
   }
 }
 
+bool sets_precision(const PlanArguments& arguments) {
+  return std::ranges::any_of(arguments.request.overrides, [](const std::string& override) {
+    return override.rfind("training.precision=", 0) == 0;
+  });
+}
+
+// Throws for options that belong to one precision, and not to a comparison.
+void require_comparable(const PlanArguments& arguments) {
+  const std::optional<std::string>& against = arguments.request.against;
+  struct Row {
+    const char* option;
+    bool is_given;
+  };
+  for (const Row& row :
+       {Row{"--csv", !arguments.csv.empty()}, Row{"--report", !arguments.report.empty()},
+        Row{"--against", against.has_value()},
+        Row{"--set training.precision", sets_precision(arguments)}}) {
+    if (!row.is_given) continue;
+    throw UsageError("E1330", fmt::format("{} is of one precision", row.option),
+                     "give one precision, or leave it out");
+  }
+}
+
+// The same question in one of the precisions. A recipe is that of fp8.
+PlanArguments in_precision(PlanArguments arguments, const std::string& precision) {
+  arguments.request.precision = precision;
+  if (precision == to_string(Precision::fp8)) return arguments;
+  std::erase_if(arguments.request.overrides, [](const std::string& override) {
+    return override.rfind("training.fp8_recipe=", 0) == 0;
+  });
+  return arguments;
+}
+
+struct PrecisionSearch {
+  PlanArguments arguments;
+  SearchBase base;
+};
+
+std::vector<PrecisionSearch> prepare_precisions(const PlanArguments& arguments,
+                                                const std::vector<std::string>& precisions,
+                                                const Console& console) {
+  std::vector<PrecisionSearch> searches;
+  std::vector<std::string> told;
+  for (const std::string& precision : precisions) {
+    PlanArguments own = in_precision(arguments, precision);
+    SearchBase base = prepare_search(own.request);
+    check_paths(own, base);
+    if (!own.emit.empty()) {
+      (void)require_said(emit_for(own.emit, base.scenario), own.emit, own.request.approximate);
+    }
+    for (const std::string& warning : base.warnings) {
+      if (std::ranges::find(told, warning) == told.end()) told.push_back(warning);
+    }
+    searches.push_back({std::move(own), std::move(base)});
+  }
+  tell_warnings(told, console.err);
+  return searches;
+}
+
+// One search after the other, each with the whole time limit. After an interrupt nothing is
+// searched any more.
+int compare_precisions(const PlanArguments& arguments, const std::vector<std::string>& precisions,
+                       const Console& console) {
+  require_comparable(arguments);
+  const std::vector<PrecisionSearch> searches = prepare_precisions(arguments, precisions, console);
+  std::vector<SearchReport> reports;
+  bool was_interrupted = false;
+  for (const PrecisionSearch& each : searches) {
+    SearchOutcome outcome;
+    outcome.stop = SearchStop::interrupt;
+    if (!was_interrupted) outcome = search_with_progress(each.arguments, each.base, console.err);
+    was_interrupted |= outcome.stop == SearchStop::interrupt;
+    reports.push_back(report_of(each.base, each.arguments.request, outcome));
+  }
+  const std::vector<std::size_t> order = rank_precisions(reports);
+  const PrecisionSearch& first = searches[order.front()];
+  const SearchReport& best = reports[order.front()];
+  std::vector<SearchReport> ranked;
+  for (const std::size_t place : order) ranked.push_back(reports[place]);
+  if (arguments.json) {
+    console.out << to_json(ranked);
+  } else {
+    console.out << to_text(ranked, {.wide = arguments.wide,
+                                    .ascii = arguments.ascii,
+                                    .command = next_command(first.arguments, first.base, best)});
+  }
+  write_best(first.arguments, first.base, best, console.out);
+  if (was_interrupted) return static_cast<int>(ExitCode::interrupted);
+  return static_cast<int>(best.ranked.empty() ? ExitCode::does_not_fit : ExitCode::ok);
+}
+
 int command_plan(PlanArguments& arguments, const Console& console) {
   require_in_range(arguments);
   arguments.request.objective = objective_of(arguments);
@@ -182,6 +275,10 @@ int command_plan(PlanArguments& arguments, const Console& console) {
                      "ask for one of them at a time");
   }
   if (!arguments.emit.empty()) require_framework(arguments.emit);
+  if (!arguments.request.precision.empty()) {
+    const std::vector<std::string> precisions = precisions_of(arguments.request.precision);
+    if (precisions.size() > 1) return compare_precisions(arguments, precisions, console);
+  }
   const SearchBase base = prepare_search(arguments.request);
   check_paths(arguments, base);
   if (!arguments.emit.empty()) {  // Most refusals follow from the model, ahead of a search.
@@ -213,7 +310,8 @@ void add_plan_options(CLI::App& app, PlanArguments& arguments) {
       ->required();
   app.add_option("--seq-len", request.seq_len, "Tokens per sequence");
   app.add_option("--global-batch-size", request.global_batch_size, "Sequences per step");
-  app.add_option("--precision", request.precision, "bf16, fp16, fp32, fp8 or nvfp4");
+  app.add_option("--precision", request.precision,
+                 "bf16, fp16, fp32, fp8 or nvfp4; fp8,bf16 compares them");
   app.add_option("--set", request.overrides, "Override a field: a.b=value; repeatable")
       ->allow_extra_args(false);
   app.add_option(
@@ -259,6 +357,8 @@ Verb plan_verb() {
              "the best layouts, why they are, and what they cost"},
             {"shardsim plan llama3-70b --gpus 128 --gpu h100 --emit megatron",
              "with the flags to launch it"},
+            {"shardsim plan llama3-70b --gpus 128 --gpu b200 --precision nvfp4,fp8,bf16",
+             "the best layout in each precision"},
             {"shardsim plan qwen3-235b-a22b --gpus 256 --gpu h100 --against tp=2,pp=8,ep=32",
              "and where the layout of today stands among them"}}},
       add_plan_options, command_plan);

@@ -10,6 +10,7 @@
 #include "scenarios/field.hpp"
 #include "scenarios/presets.hpp"
 #include "scenarios/source_text.hpp"
+#include "sim/command/machine_page.hpp"
 #include "sim/command/preset_page.hpp"
 #include "sim/command/verbs.hpp"
 
@@ -20,6 +21,8 @@ namespace {
 struct PresetsArguments {
   std::vector<std::string> words;
   bool page = false;
+  bool prices = false;
+  bool names = false;
 };
 
 struct SchemaArguments {
@@ -63,8 +66,13 @@ int command_presets(const PresetsArguments& arguments, const Console& console) {
   }
   if (arguments.page) {
     console.out << preset_page();
-  } else if (names.empty()) {
+  } else if (arguments.prices) {
+    console.out << price_page();
+  } else if (arguments.names) {
     list_presets(console.out);
+  } else if (names.empty()) {
+    (void)known_presets();
+    console.out << preset_table();
   } else {
     show_preset(names.front(), console.out);
   }
@@ -78,10 +86,11 @@ Verb presets_verb() {
       {.name = "presets",
        .summary = "List models and systems, or show one",
        .group = VerbGroup::start,
-       .examples = {{"shardsim presets", "all models and systems"},
+       .examples = {{"shardsim presets", "all models and systems, a line each"},
                     {"shardsim presets dgx-h100", "one, every number with its source"},
-                    {"shardsim presets --page",
-                     "what of each model is modelled, and what is not"}}},
+                    {"shardsim presets --page", "what of each model is modelled, and what is not"},
+                    {"shardsim presets --prices",
+                     "what of each machine is priced from measurements"}}},
       [](CLI::App& app, PresetsArguments& arguments) {
         app.add_option(
             "name", arguments.words,
@@ -89,6 +98,15 @@ Verb presets_verb() {
         app.add_flag("--page", arguments.page,
                      "Print a table in Markdown: what of each model is modelled, and what is not")
             ->excludes("name");
+        app.add_flag("--prices", arguments.prices,
+                     "Print a table in Markdown: what of each machine is priced from measurements, "
+                     "from a neighbour, and from its data sheet")
+            ->excludes("name")
+            ->excludes("--page");
+        app.add_flag("--names", arguments.names, "Print kinds and names alone, for scripts")
+            ->excludes("name")
+            ->excludes("--page")
+            ->excludes("--prices");
       },
       command_presets);
 }

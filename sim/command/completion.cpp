@@ -38,7 +38,7 @@ struct ValueCompletion {
   std::string bash_action;  // Empty: files, as bash completes them itself.
 };
 
-// `kind` is a word of "shardsim presets"; `pattern`: the same for fish.
+// `kind` is a word of "shardsim presets --names"; `pattern`: the same for fish.
 ValueCompletion presets_completion(const std::string& kind, const std::string& pattern) {
   return {"$(_shardsim_presets " + kind + ")", "{_shardsim_presets " + kind + "}",
           " -x -a '(__shardsim_presets " + pattern + ")'", ""};
@@ -77,7 +77,7 @@ constexpr const char* kBashBegin =
     R"bash(# bash completion of shardsim; made by: shardsim completion bash
 # Load it with: source <(shardsim completion bash)
 _shardsim_presets() {
-  "${COMP_WORDS[0]}" presets 2>/dev/null | while read -r kind name; do
+  "${COMP_WORDS[0]}" presets --names 2>/dev/null | while read -r kind name; do
     if [[ $1 == any || $1 == "$kind" ]]; then printf '%s\n' "$name"; fi
   done
 }
@@ -163,7 +163,7 @@ constexpr const char* kZshBegin = R"zsh(#compdef shardsim
 # Write it to a file _shardsim in a folder of $fpath.
 _shardsim_presets() {
   local -a names
-  names=(${(f)"$(${service:-shardsim} presets 2>/dev/null | while read -r kind name; do
+  names=(${(f)"$(${service:-shardsim} presets --names 2>/dev/null | while read -r kind name; do
     if [[ $1 == any || $1 == $kind ]]; then print -r -- $name; fi
   done)"})
   compadd -a names
@@ -214,7 +214,7 @@ constexpr const char* kFishBegin =
     R"fish(# fish completion of shardsim; made by: shardsim completion fish
 # Write it to ~/.config/fish/completions/shardsim.fish
 function __shardsim_presets
-    shardsim presets 2>/dev/null | string replace -r -f "^$argv[1] +" ""
+    shardsim presets --names 2>/dev/null | string replace -r -f "^$argv[1] +" ""
 end
 
 )fish";

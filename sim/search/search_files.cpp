@@ -105,6 +105,7 @@ std::string to_json(const SearchReport& report) {
                {"objective", kObjectives.at(static_cast<std::size_t>(report.objective))},
                {"memory_capacity_bytes", report.memory_capacity_bytes},
                {"memory_margin", report.memory_margin}};
+  if (report.recipe != "none") json["fp8_recipe"] = report.recipe;
   if (report.usd_per_gpu_hour > 0) json["usd_per_gpu_hour"] = report.usd_per_gpu_hour;
   json["complete"] = report.stop == SearchStop::none;
   json["interrupted"] = report.stop == SearchStop::interrupt;

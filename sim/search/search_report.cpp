@@ -222,6 +222,7 @@ SearchReport report_of(const SearchBase& base, const SearchRequest& request,
   report.seq_len = s.model.seq_len;
   report.global_batch_size = s.training.global_batch_size;
   report.precision = to_string(s.training.precision);
+  report.recipe = s.training.fp8_recipe;
   report.objective = request.objective;
   report.memory_capacity_bytes = s.system.device.memory_bytes;
   report.memory_margin = s.execution.memory_margin;

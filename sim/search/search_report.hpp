@@ -27,6 +27,7 @@ struct SearchReport : SearchCounts {
   std::int64_t seq_len = 0;
   std::int64_t global_batch_size = 0;
   std::string precision;
+  std::string recipe;  ///< training.fp8_recipe
   Objective objective = Objective::time;
   std::int64_t memory_capacity_bytes = 0;  ///< Memory of one GPU.
   double memory_margin = 0;                ///< Share of it that a layout should leave.

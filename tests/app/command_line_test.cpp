@@ -134,9 +134,11 @@ TEST_CASE("with --json every failure is a list of problems on standard output") 
 
 TEST_CASE("presets are listed, and each is shown as the file it is") {
   const Printed list = shardsim({"presets"});
+  const Printed names = shardsim({"presets", "--names"});
   CHECK(list.exit_code == 0);
   for (const PresetInfo& preset : list_builtin_presets()) {
-    CHECK(contains(list.out, " " + preset.name + "\n"));
+    CHECK(contains(list.out, "  " + preset.name + " "));
+    CHECK(contains(names.out, " " + preset.name + "\n"));
     CHECK(shardsim({"presets", preset.name}).out == content_of(preset.path));
   }
 }
@@ -146,6 +148,17 @@ TEST_CASE("the page of presets says what of each model is modelled, and what is 
   CHECK(page.exit_code == 0);
   require_approved_file("docs/guide/model-presets.md", page.out);
   CHECK(shardsim({"presets", "--page", "gpt2"}).exit_code == 2);
+}
+
+TEST_CASE("the page of prices says what comes from measurements, and what from elsewhere") {
+  const Printed page = shardsim({"presets", "--prices"});
+  CHECK(page.exit_code == 0);
+  require_approved_file("docs/guide/prices.md", page.out);
+  CHECK(contains(page.out, "| dgx-h200 | as H100 |"));
+  CHECK(contains(page.out, "| hgx-h800 | as H100, as A100 PCIe | as H100 | as H100 | none |"));
+  CHECK(contains(page.out, "| tpu-v5p | data sheet |"));
+  CHECK(contains(page.out, "| dgx-b200 | measured | measured | measured | measured |"));
+  CHECK(shardsim({"presets", "--prices", "gpt2"}).exit_code == 2);
 }
 
 TEST_CASE("both schemas are printed as the files that ship") {

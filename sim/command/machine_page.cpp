@@ -1,0 +1,177 @@
+#include "sim/command/machine_page.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sim/hardware/kernels/kernel_constants.hpp"
+
+#include "reports/terminal_text.hpp"
+#include "reports/units.hpp"
+#include "scenarios/load.hpp"
+#include "scenarios/presets.hpp"
+#include "sim/experiment/model_words.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr double kBytesOfGib = 1024.0 * 1024.0 * 1024.0;
+constexpr double kGbOfTb = 1e3;
+
+constexpr const char* kPriceHead = R"(# What is priced from what
+
+`shardsim presets --prices` prints this page. Sources of single numbers: `shardsim presets NAME` and, of a run, `--assumptions`.
+
+- *measured*: rows of this GPU. *Best shape*: one number of it.
+- *as X*: a neighbour's share of the peak, declared in the constant; the peak is this GPU's.
+- *data sheet*: the peak, or the bandwidth, times one share for all products, or all other kernels: no kernel of this device is known.
+- *none*: the device has no such products.
+
+| Preset | Products in 16 bits | fp8, a scale for a tensor | fp8, scales of blocks | NVFP4 | Attention | Casts | Other kernels | Collectives |
+|---|---|---|---|---|---|---|---|---|
+)";
+
+// A number of samples that every machine's GPUs divide.
+SystemSpec system_of(const std::string& preset) {
+  const std::string text = fmt::format(
+      R"({{"schema_version": 1, "model": "gpt2", "system": {{"preset": "{}", "nodes": 1}},
+          "training": {{"global_batch_size": 9216}}}})",
+      preset);
+  return load_scenario_text(text, preset).system;
+}
+
+// The prices of a kind of kernel, by the constants that they are made of.
+struct PriceColumn {
+  DType dtype;  // The products'; bf16 for all else.
+  std::vector<std::string_view> constants;
+};
+
+const std::vector<PriceColumn>& price_columns() {
+  static const std::vector<PriceColumn> kColumns = {
+      {DType::bf16, {"matmul_rate", "tile_halving", "tile_overhead_s", "epilogue_exposed"}},
+      {DType::fp8_e4m3, {"fp8_share"}},
+      {DType::fp8_e4m3, {"fp8_block_share"}},
+      {DType::fp4_e2m1, {"fp4_share"}},
+      {DType::bf16, {"attention_forward_rate", "attention_backward_rate"}},
+      {DType::bf16, {"amax_share", "quantize_share"}},
+      {DType::bf16, {"permutation_share", "cross_entropy_share"}}};
+  return kColumns;
+}
+
+// The GPU that a text names first.
+std::string_view gpu_in(std::string_view text) {
+  std::string_view found = "another";
+  std::size_t first = std::string_view::npos;
+  for (const std::string_view gpu : {"A100 PCIe", "A100", "H100", "GB200", "B200"}) {
+    const std::size_t at = text.find(gpu);
+    if (at >= first) continue;
+    first = at;
+    found = gpu;
+  }
+  return found;
+}
+
+// "H100" of "h100-sxm".
+std::string gpu_of_kernels(std::string_view kernels) {
+  std::string gpu(kernels.substr(0, kernels.find('-')));
+  for (char& letter : gpu) {
+    if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+  }
+  return gpu;
+}
+
+// "as H100" of "neighbour: the H100's; no rows of an H200", or of an H800 with the H100's kernels.
+std::string origin_of(std::string_view source, const DeviceSpec& device) {
+  if (source.rfind("neighbour: ", 0) == 0) return fmt::format("as {}", gpu_in(source));
+  if (source.rfind("assumed: ", 0) == 0) return "assumed";
+  const std::string gpu = gpu_of_kernels(device.kernels);
+  if (device.name.find(gpu) == std::string::npos) return fmt::format("as {}", gpu);
+  return source.rfind("best shape", 0) == 0 ? "best shape" : "measured";
+}
+
+std::string price_cell(const SystemSpec& system, const PriceColumn& column) {
+  if (system.device.peak_tflops.of(column.dtype) == 0.0) return "none";
+  const KernelConstants* const kernels = find_kernel_constants(system.device.kernels);
+  if (kernels == nullptr || system.kernel_model == "roofline") return "data sheet";
+  std::vector<std::string> origins;
+  for (const NamedConstant& constant : constants_of(*kernels)) {
+    if (std::ranges::find(column.constants, constant.name) == column.constants.end()) continue;
+    if (column.dtype != DType::bf16 && constant.number.value == 0.0) return "none";
+    const std::string origin = origin_of(constant.number.source, system.device);
+    if (std::ranges::find(origins, origin) == origins.end()) origins.push_back(origin);
+  }
+  return fmt::format("{}", fmt::join(origins, ", "));
+}
+
+std::string collective_words(const SystemSpec& system) {
+  return system.network.is_nccl() ? "NCCL's model" : "latency and bandwidth";
+}
+
+std::string peak_words(const SystemSpec& system, DType dtype) {
+  const double peak = system.device.peak_tflops.of(dtype);
+  return peak == 0.0 ? "-" : format_count(static_cast<std::int64_t>(peak + 0.5));
+}
+
+std::string domain_words(const SystemSpec& system) {
+  const double pair = system.pair_gb_per_s;
+  const double each = pair > 0 ? pair : static_cast<double>(system.intra_node.bandwidth_gb_per_s);
+  if (system.gpus_per_node == 1) return "1";
+  return fmt::format("{} x {:.4g}{}", format_count(system.gpus_per_node), each,
+                     pair > 0 ? " a pair" : "");
+}
+
+std::string machine_row(const std::string& name) {
+  const SystemSpec system = system_of(name);
+  const DeviceSpec& device = system.device;
+  return fmt::format(
+      "  {:<18}{:>7}{:>7}{:>8}{:>9}{:>8}  {:<18}{:>6}  {}\n", name, peak_words(system, DType::bf16),
+      peak_words(system, DType::fp8_e4m3), peak_words(system, DType::fp4_e2m1),
+      fmt::format("{:.4g}", static_cast<double>(device.memory_bytes) / kBytesOfGib),
+      fmt::format("{:.3g}", device.memory_bandwidth_gb_per_s / kGbOfTb), domain_words(system),
+      fmt::format("{:.4g}", static_cast<double>(system.inter_node.bandwidth_gb_per_s)),
+      device.name);
+}
+
+std::string model_row(const std::string& name) {
+  const std::string text = fmt::format(
+      R"({{"schema_version": 1, "model": "{}", "system": {{"preset": "dgx-h100", "nodes": 1}},
+          "training": {{"global_batch_size": 8}}}})",
+      name);
+  const ModelSpec model = load_scenario_text(text, name).model;
+  return fmt::format("  {:<28}{:>9}{:>8}{:>8}{:>9}  {}\n", name,
+                     format_amount(static_cast<double>(num_parameters(model)), Digits::three),
+                     model.num_layers, format_count(model.hidden_size), format_count(model.seq_len),
+                     feed_forwards_in_words(model));
+}
+
+}  // namespace
+
+std::string price_page() {
+  std::string page = kPriceHead;
+  for (const std::string& name : builtin_preset_names("systems")) {
+    const SystemSpec system = system_of(name);
+    page += "| " + name;
+    for (const PriceColumn& column : price_columns()) page += " | " + price_cell(system, column);
+    page += " | " + collective_words(system) + " |\n";
+  }
+  return page;
+}
+
+std::string preset_table() {
+  std::string text = fmt::format("  {:<28}{:>9}{:>8}{:>8}{:>9}  {}\n", "model", "params", "layers",
+                                 "width", "seq_len", "feed-forwards");
+  for (const std::string& name : builtin_preset_names("models")) text += model_row(name);
+  text +=
+      "\n  Peaks in dense TFLOP/s, memory in GiB, its bandwidth in TB/s, links in GB/s per GPU "
+      "and direction\n";
+  text += fmt::format("  {:<18}{:>7}{:>7}{:>8}{:>9}{:>8}  {:<18}{:>6}  {}\n", "system", "bf16",
+                      "fp8", "fp4", "memory", "TB/s", "domain", "out", "device");
+  for (const std::string& name : builtin_preset_names("systems")) text += machine_row(name);
+  return text;
+}
+
+}  // namespace shardsim
