@@ -83,6 +83,7 @@ struct Storage {
   MemoryCategory category = MemoryCategory::activations;
   bool marked = false;  // Accesses are to be told.
   AllocationMark mark = 0;
+  float scale = 1.0F;              // Factor of quantized elements.
   MemoryLedger* ledger = nullptr;  // Null: not accounted (oracle, tests).
   std::int64_t bytes = 0;
   std::byte* data = nullptr;  // Null: meta.
@@ -151,7 +152,9 @@ class Tensor {
   /// REQUIRES: has_data(), index in range. 64-bit integers beyond 2^53 need data().
   [[nodiscard]] double get(std::int64_t index, CallSite site = CallSite::here()) const;
   void set(std::int64_t index, double value, CallSite site = CallSite::here()) const;
-
+  /// Factor of a quantized allocation's elements; no backend moves it. REQUIRES: defined().
+  [[nodiscard]] float scale() const { return storage_->scale; }
+  void set_scale(float scale) const { storage_->scale = scale; }
   // For who watches buffers.
   /// Whether both have the same allocation.
   [[nodiscard]] bool shares_storage(const Tensor& other) const {

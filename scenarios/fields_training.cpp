@@ -23,7 +23,7 @@ Field kept_layers(const char* path, std::int64_t TrainingSpec::*member) {
   return training(path, member)
       .range(0, kTwoTo20)
       .or_else("0")
-      .acts_when("precision is fp8 or nvfp4",
+      .acts_when("products are in low precision",
                  [](const Scenario& s) { return s.training.has_low_products(); });
 }
 
@@ -292,16 +292,16 @@ std::vector<Field> training_fields() {
                     {"torchtitan", "mixed_precision_param"}})
           .doc("Type of weights, activations and gradients. 16-bit types keep fp32 master weights. "
                "fp8 and nvfp4: bf16, but for the products of the layers' linear layers "
-               "(docs/guide/low-precision.md); plans alone have them."),
+               "(docs/guide/low-precision.md)."),
       training("training.fp8_recipe", &T::fp8_recipe)
           .one_of(names_of_recipes())
           .derived("mxfp8 on blackwell and blackwell_ultra, else tensorwise; nvfp4 with precision "
                    "nvfp4, none without low precision")
-          .acts_when("precision is fp8",
-                     [](const Scenario& s) { return s.training.precision == Precision::fp8; })
           .doc("How scales are found. delayed: one for a tensor, from its past; tensorwise: one, "
                "from the tensor itself; blockwise: one for 128 elements, and for 128 x 128 of a "
-               "weight; mxfp8: one for 32."),
+               "weight; mxfp8: one for 32. With precision fp64 all but the operands of these "
+               "products "
+               "is fp64, so that a verification tells every difference from a rounding."),
       kept_layers("training.bf16_layers_at_start", &T::bf16_layers_at_start)
           .foreign({{"Megatron-LM", "num_layers_at_start_in_bf16"}})
           .doc("First layers whose products stay in bf16."),

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "strategies/model/low_precision.hpp"
 
@@ -25,42 +26,83 @@ const RecipeRow& recipe_of(const Scenario& s) {
                             [](const RecipeRow& row) { return std::string(row.name); });
 }
 
-// Reports dimensions that are cut within a block of scales. The last block of a whole may be
-// shorter.
+// A dimension that scales of blocks lie along, and into how many parts ranks cut it.
+struct Dimension {
+  const char* field;
+  const char* what;
+  std::int64_t whole;
+  std::int64_t parts;
+};
+
+std::vector<Dimension> dimensions_of(const Scenario& s) {
+  const ModelSpec& m = s.model;
+  const ParallelismSpec& p = s.parallelism;
+  const std::int64_t groups = std::max<std::int64_t>(m.num_query_groups, 1);
+  const std::int64_t tokens = s.training.micro_batch_size * m.seq_len;
+  std::vector<Dimension> dimensions = {
+      {"model.ffn_hidden_size", "channels", m.ffn_hidden_size, p.tp},
+      {"model.num_attention_heads", "elements of all heads' values",
+       m.num_attention_heads * m.value_head_dim, p.tp},
+      {"model.num_query_groups", "elements of all keys", groups * m.head_dim,
+       std::min(p.tp, groups)},
+      {"model.seq_len", "tokens of a microbatch", tokens, p.cp * (p.sequence_parallel ? p.tp : 1)}};
+  if (m.num_experts > 0) {
+    dimensions.push_back({"model.moe_ffn_hidden_size", "channels", m.moe_ffn_hidden_size, p.etp});
+    dimensions.push_back(
+        {"model.moe_shared_ffn_hidden_size", "channels", m.moe_shared_ffn_hidden_size, p.tp});
+  }
+  return dimensions;
+}
+
+// Reports dimensions that are cut within a block of scales. In a plan the last block of a whole may
+// be shorter. With data it may not, and a rank's two parts of a sequence must be whole blocks, too.
 void check_blocks(Reading& r) {
   const Scenario& s = r.scenario;
   const std::int64_t block = recipe_of(s).block;
   if (block == 0) return;
-  const ModelSpec& m = s.model;
-  const ParallelismSpec& p = s.parallelism;
-  struct Dimension {
-    const char* field;
-    const char* what;
-    std::int64_t whole;
-    std::int64_t parts;
-  };
-  const std::int64_t groups = std::max<std::int64_t>(m.num_query_groups, 1);
-  const std::int64_t tokens = s.training.micro_batch_size * m.seq_len;
-  for (const Dimension& each : {
-           Dimension{"model.ffn_hidden_size", "channels", m.ffn_hidden_size, p.tp},
-           Dimension{"model.num_attention_heads", "elements of all heads' values",
-                     m.num_attention_heads * m.value_head_dim, p.tp},
-           Dimension{"model.num_query_groups", "elements of all keys", groups * m.head_dim,
-                     std::min(p.tp, groups)},
-           Dimension{"model.moe_ffn_hidden_size", "channels", m.moe_ffn_hidden_size, p.etp},
-           Dimension{"model.moe_shared_ffn_hidden_size", "channels", m.moe_shared_ffn_hidden_size,
-                     p.tp},
-           Dimension{"model.seq_len", "tokens of a microbatch", tokens,
-                     p.cp * (p.sequence_parallel ? p.tp : 1)},
-       }) {
-    if (!r.good(each.field) || each.parts == 1 || each.whole % (each.parts * block) == 0) continue;
+  std::vector<Dimension> dimensions = dimensions_of(s);
+  const bool has_data = s.execution.tensors == TensorMode::real;
+  if (has_data) {
+    dimensions.push_back({"model.hidden_size", "elements of a token", s.model.hidden_size, 1});
+    if (s.parallelism.cp > 1) {
+      dimensions.push_back({"model.seq_len", "positions", s.model.seq_len, 2 * s.parallelism.cp});
+    }
+  }
+  for (const Dimension& each : dimensions) {
+    const bool is_whole = each.parts == 1 && !has_data;
+    if (!r.good(each.field) || is_whole || each.whole % (each.parts * block) == 0) continue;
+    const std::string parts = each.parts == 1
+                                  ? " are no multiple of the block, but "
+                                  : " are cut into " + text_of(each.parts) + " parts, but ";
     r.problem("E0226", each.field,
-              text_of(each.whole) + " " + each.what + " are cut into " + text_of(each.parts) +
-                  " parts, but " + s.training.fp8_recipe + " has a scale for every " +
-                  text_of(block),
+              text_of(each.whole) + " " + each.what + parts + s.training.fp8_recipe +
+                  " has a scale for every " + text_of(block),
               "use parts of a multiple of " + text_of(block) +
                   ", or a recipe with a scale for whole tensors");
   }
+}
+
+std::int64_t least_query_groups(const ModelSpec& model) {
+  std::int64_t least = model.num_query_groups;
+  for (const LayerSpec& layer : model.layers) {
+    if (layer.heads.num_query_groups > 0) least = std::min(least, layer.heads.num_query_groups);
+  }
+  return least;
+}
+
+// The part of low precision that cannot run with data; empty: all can.
+std::string unmodelled_data(const Scenario& s) {
+  const TrainingSpec& t = s.training;
+  if (!recipe_of(s).casts_data) return "fp8_recipe " + t.fp8_recipe;
+  if (s.model.num_experts > 0) return "products of experts in low precision";
+  if (s.model.parallel_block && s.model.mlp_output_scale != 1.0) {
+    return "a parallel block with model.mlp_output_scale";
+  }
+  const bool has_groups = s.model.family == ModelFamily::llama && s.model.kv_lora_rank == 0;
+  if (has_groups && least_query_groups(s.model) < s.parallelism.tp) {
+    return "copies of key and value heads, of whose gradient a rank quantizes its share alone";
+  }
+  return {};
 }
 
 // Whether products of this architecture apply the scales of the recipe's blocks.
@@ -73,15 +115,18 @@ bool has_recipe(const std::string& architecture, const std::string& recipe) {
 
 void resolve_low_precision(Reading& r) {
   TrainingSpec& t = r.scenario.training;
-  derive(r, kRecipeField, t.fp8_recipe,
-         t.has_low_products() ? usual_recipe(r.scenario) : std::string("none"));
+  const bool is_low = t.precision >= Precision::fp8;
+  derive(r, kRecipeField, t.fp8_recipe, is_low ? usual_recipe(r.scenario) : std::string("none"));
   if (!r.good(kRecipeField) || !t.has_low_products()) return;
   const bool is_fp4 = t.precision == Precision::nvfp4;
-  if (is_fp4 != (t.fp8_recipe == "nvfp4") || t.fp8_recipe == "none") {
+  if (is_fp4 != (t.fp8_recipe == "nvfp4") || t.fp8_recipe == "none" ||
+      (!is_low && t.precision != Precision::fp64)) {
     r.problem(
         "E0223", kRecipeField,
         "fp8_recipe " + t.fp8_recipe + " does not go with precision " + to_string(t.precision),
-        is_fp4 ? "leave fp8_recipe out" : "leave it out, or use another recipe");
+        is_fp4   ? "leave fp8_recipe out"
+        : is_low ? "leave it out, or use another recipe"
+                 : "leave it out, or use precision fp8");
     return;
   }
   if (r.good("system.device.architecture") &&
@@ -93,11 +138,13 @@ void resolve_low_precision(Reading& r) {
     return;
   }
   if (r.good("execution.tensors") && r.scenario.execution.tensors == TensorMode::real) {
-    r.problem("E0224", "training.precision",
-              std::string("products in ") + to_string(t.precision) +
-                  " have prices, but no data yet: they cannot be verified",
-              "use execution.tensors \"meta\", or precision bf16");
-    return;
+    const std::string unmodelled = unmodelled_data(r.scenario);
+    if (!unmodelled.empty()) {
+      r.problem("E0224", "training.precision",
+                unmodelled + ": there are prices, but no data yet, so nothing can be verified",
+                "use execution.tensors \"meta\", or fp8_recipe tensorwise, blockwise or mxfp8");
+      return;
+    }
   }
   if (r.good("model.family") && r.scenario.model.family == ModelFamily::mlp) {
     r.problem("E0224", "training.precision",

@@ -91,7 +91,7 @@ struct TrainingSpec : OptimizerOptions {
   std::int64_t micro_batch_size = 1;
   std::int64_t num_microbatches = 1;  // global_batch_size / (micro_batch_size * data parallel size)
   Precision precision = Precision::fp32;
-  std::string fp8_recipe = "none";        // a row of all_recipes(); none unless precision is low
+  std::string fp8_recipe = "none";        // a row of all_recipes(); none: products are as the rest
   std::int64_t bf16_layers_at_start = 0;  // layers whose products are not in low precision
   std::int64_t bf16_layers_at_end = 0;
   DType grad_reduce_dtype = DType::fp32;       // "auto" is resolved to the gradient's dtype
@@ -112,14 +112,16 @@ struct TrainingSpec : OptimizerOptions {
 
   /// The type of weights, activations and gradients.
   [[nodiscard]] DType dtype() const {
-    return has_low_products() ? DType::bf16 : static_cast<DType>(precision);
+    return precision >= Precision::fp8 ? DType::bf16 : static_cast<DType>(precision);
   }
-  /// Whether products of linear layers are in fewer bits.
-  [[nodiscard]] bool has_low_products() const { return precision >= Precision::fp8; }
+  /// Whether products of linear layers are in fewer bits. With fp64 a recipe can be verified.
+  [[nodiscard]] bool has_low_products() const {
+    return precision >= Precision::fp8 || fp8_recipe != "none";
+  }
   /// The type of the operands of the products of linear layers.
   [[nodiscard]] DType product_dtype() const {
     if (!has_low_products()) return dtype();
-    return precision == Precision::fp8 ? DType::fp8_e4m3 : DType::fp4_e2m1;
+    return precision == Precision::nvfp4 ? DType::fp4_e2m1 : DType::fp8_e4m3;
   }
   [[nodiscard]] bool uses_muon() const { return optimizer == kMuon; }
   /// A row of strategies/optimizer/rules.cpp: of all weights, or of those that Muon does not take.

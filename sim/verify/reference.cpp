@@ -76,7 +76,7 @@ ReferenceStep ReferenceTraining::compute() {
   ReferenceStep step;
   biases_.clear_loads(runtime_);
   if (batches_ == Batches::whole) {
-    step.loss = run({first_, global_batch_}, parameters_);
+    run_whole(step);
   } else {
     run_in_parts(step);
   }
@@ -219,6 +219,19 @@ SharedSum ReferenceTraining::shared_sum() const {
           .ranks = std::max<std::int64_t>(1, microbatch / part_size()),
           .shares = shares,
           .slices = is_shared ? part_size() * shares : 1};
+}
+
+void ReferenceTraining::run_whole(ReferenceStep& step) {
+  if (!groups_.has_own_scales) {
+    step.loss = run({first_, global_batch_}, parameters_);
+    return;
+  }
+  ReferenceTensors sum;
+  for_each_part([&](std::size_t /*part*/, const Samples& samples) {
+    step.loss += run(samples, parameters_);
+    add_to(sum, parameters_.gradients());
+  });
+  parameters_.set_gradients(sum);
 }
 
 void ReferenceTraining::run_in_parts(ReferenceStep& step) {

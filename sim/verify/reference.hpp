@@ -36,6 +36,8 @@ struct GlobalBatch {
   /// Consecutive samples of one microbatch of a rank. Their gradients are one contribution, unless
   /// ranks share the tokens.
   std::int64_t samples_at_once = 1;
+  /// Quantized tensors are those of samples_at_once: their scales are.
+  bool has_own_scales = false;
   /// Roundings of sums that ranks share beyond those of one device, halved: the reference has as
   /// many. None: ranks compute whole samples with the same roundings as one device, so activations
   /// are the same bits.
@@ -44,7 +46,7 @@ struct GlobalBatch {
 
 /// The division of a step's samples into batches.
 enum class Batches {
-  whole,     ///< Into one batch.
+  whole,     ///< Into one batch, or into those that a rank takes at once if they have own scales.
   in_parts,  ///< Those that a rank takes at once, or that are coupled, together: then it is known
              ///< how large sums over some of them can get.
 };
@@ -75,6 +77,7 @@ class ReferenceTraining {
   /// is used nevertheless counts as the largest value of its dtype.
   void finish_step(bool skip, ReferenceStep& step);
 
+  [[nodiscard]] const Model& model() const { return *sync_.model; }
   /// Weights, masters and optimizer state as they are now.
   [[nodiscard]] ReferenceKinds state() const;
   /// Continues with these values instead of its own. `weights` are rounded to the dtype of weights.
@@ -102,6 +105,7 @@ class ReferenceTraining {
                                               const std::vector<double>& units);
   ReferenceTensors gradients_of_part(std::size_t part, int last);
   [[nodiscard]] SharedSum shared_sum() const;
+  void run_whole(ReferenceStep& step);
   void run_in_parts(ReferenceStep& step);
   void update();
   void update_biases();

@@ -245,12 +245,17 @@ void SampleParts::run(std::int64_t step, int first, int count, const TargetCount
   sums.resize(static_cast<std::size_t>(sync().model->num_losses()), 0.0);
   parameters.zero_gradients();
   for (std::int64_t microbatch = 0; microbatch < training().num_microbatches; ++microbatch) {
-    Batch batch =
-        sync().model->make_batch(runtime_, training().seed, first_sample(step, microbatch, first),
-                                 count * training().micro_batch_size, training().ignore_fraction);
-    scale_reference_losses(batch, *sync().model, targets, 1.0);
-    const LossSums here = forward_backward(*sync().model, runtime_, parameters, batch, nullptr);
-    for (std::size_t i = 0; i < here.size(); ++i) sums[i] += here[i];
+    // Scales of quantized tensors are those of one rank's samples.
+    const std::int64_t samples = count * training().micro_batch_size;
+    const std::int64_t at_once = quantizes(*sync().model) ? training().micro_batch_size : samples;
+    for (std::int64_t at = 0; at < samples; at += at_once) {
+      Batch batch = sync().model->make_batch(runtime_, training().seed,
+                                             first_sample(step, microbatch, first) + at, at_once,
+                                             training().ignore_fraction);
+      scale_reference_losses(batch, *sync().model, targets, 1.0);
+      const LossSums here = forward_backward(*sync().model, runtime_, parameters, batch, nullptr);
+      for (std::size_t i = 0; i < here.size(); ++i) sums[i] += here[i];
+    }
   }
 }
 

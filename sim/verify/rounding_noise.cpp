@@ -19,6 +19,11 @@ constexpr int kNumDraws = 16;
 // One rounding of a rank and one of the reference, in units of drawn ones.
 double share_of_drawn() { return std::sqrt(2.0 / StochasticRounding::kVarianceFromNearest); }
 
+// An error ahead of a cast to few bits moves an element to the next number with a probability in
+// proportion to the error, and then by the same step: mean squares are in proportion to errors, and
+// not to their squares.
+double share_beside_casts() { return std::sqrt(share_of_drawn()); }
+
 // --- Sums --------------------------------------------------------------------------------------
 
 // A single gradient, kept apart from those of the training.
@@ -38,6 +43,17 @@ class OneGradient final : public Parameters {
 Tensor rows_of(const Tensor& tensor, std::int64_t first, std::int64_t count) {
   const std::int64_t width = last_dim(tensor);
   return tensor.view(first * width, {count, width});
+}
+
+// The same work on the numbers that quantized operands stand for.
+WeightGradient in_numbers(Runtime& runtime, const WeightGradient& work, const ParameterSpec& spec) {
+  WeightGradient plain = work;
+  const int inputs = spec.shape.rank() - 1;
+  plain.dy =
+      numbers_of(runtime, work.low.recipe, Operand::gradient, work.dy, spec.shape[inputs - 1]);
+  plain.x = numbers_of(runtime, work.low.recipe, Operand::value, work.x, spec.shape[inputs]);
+  plain.low = {};
+  return plain;
 }
 
 Tensor squares_of(Runtime& runtime, const Tensor& tensor) {
@@ -94,6 +110,7 @@ std::vector<double> noise_of(const ReferenceTensors& rounded, const ReferenceTen
 // are independent. If ranks share a sum, a draw has their additional roundings.
 void ActivationNoise::draw(ReferenceTraining& reference, std::size_t num_parameters) {
   clear(num_parameters);
+  share_ = quantizes(reference.model()) ? share_beside_casts() : share_of_drawn();
   const ReferenceStep plain = reference.draw_gradients({});
   const ReferenceTensors& wanted = plain.kinds.at("gradient");
   for (int number = 0; number < kNumDraws; ++number) {
@@ -114,14 +131,14 @@ void ActivationNoise::clear(std::size_t num_parameters) {
 }
 
 double ActivationNoise::of_element(std::size_t parameter) const {
-  return share_of_drawn() * largest_[parameter].bound();
+  return share_ * largest_[parameter].bound();
 }
 
 double ActivationNoise::of_mean_square(std::size_t parameter) const {
-  return share_of_drawn() * mean_squares_[parameter].bound();
+  return share_ * mean_squares_[parameter].bound();
 }
 
-double ActivationNoise::of_loss() const { return share_of_drawn() * loss_.bound(); }
+double ActivationNoise::of_loss() const { return share_ * loss_.bound(); }
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0.0;
@@ -164,6 +181,9 @@ void SumErrors::round(std::size_t parameter, std::size_t element, double size, d
 
 void SumErrors::add(Runtime& runtime, const WeightGradient& work) {
   using Kind = WeightGradient::Kind;
+  if (work.low.recipe != ScalingRecipe::none) {
+    return add(runtime, in_numbers(runtime, work, model_.parameters()[to_size(work.parameter)]));
+  }
   const bool is_of_experts = work.kind == Kind::grouped || work.kind == Kind::grouped_bias;
   if (is_of_experts) return add_grouped(runtime, work);
   if (work.kind == Kind::sum) return add_sum(runtime, work);

@@ -48,6 +48,7 @@ class ActivationNoise {
   std::vector<DrawnErrors> largest_;
   std::vector<DrawnErrors> mean_squares_;
   DrawnErrors loss_;
+  double share_ = 1.0;  // The errors of both runs, over drawn ones.
 };
 
 /// 0 for no values.

@@ -59,6 +59,7 @@ GlobalBatch global_batch_of(const ParallelOptions& options) {
   if (moe.num_experts > 0 && moe.drops_tokens()) batch.coupled_samples = training.micro_batch_size;
   if (moe.num_experts > 0 && moe.balances_load()) batch.coupled_samples = microbatch;
   batch.samples_at_once = training.micro_batch_size;
+  batch.has_own_scales = quantizes(*options.sync.model);
   batch.more_roundings = more_roundings_of(options);
   return batch;
 }

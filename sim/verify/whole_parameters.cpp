@@ -31,6 +31,11 @@ void store_all(const std::vector<Tensor>& tensors, const ReferenceTensors& all) 
 
 }  // namespace
 
+bool quantizes(const Model& model) {
+  return std::ranges::any_of(model.parameters(),
+                             [](const ParameterSpec& spec) { return spec.low != nullptr; });
+}
+
 void add_to(ReferenceTensors& sum, const ReferenceTensors& values) {
   if (sum.empty()) sum = zeros_like(values);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -170,11 +175,13 @@ std::vector<double> forward_backward(const Model& model, Runtime& runtime, Param
   const ModelParallel alone{.router_biases = biases};
   std::vector<Saved> saved(static_cast<std::size_t>(model.num_modules()));
   Tensor activation;
+  const ModelContext forward{
+      .runtime = runtime, .parameters = parameters, .parallel = alone, .quantizes_at_use = true};
   CloseCalls* const calls = CloseCalls::active();
   for (int module = 0; module < model.num_modules(); ++module) {
     if (calls != nullptr) calls->forward(module);
-    activation = model.forward(module, {runtime, parameters, alone}, activation, batch,
-                               saved[static_cast<std::size_t>(module)]);
+    activation =
+        model.forward(module, forward, activation, batch, saved[static_cast<std::size_t>(module)]);
   }
   const std::vector<double> losses = values_of(activation);
   Tensor gradient;
@@ -182,7 +189,8 @@ std::vector<double> forward_backward(const Model& model, Runtime& runtime, Param
   const ModelContext context{.runtime = runtime,
                              .parameters = parameters,
                              .parallel = alone,
-                             .later = seen ? &later : nullptr};
+                             .later = seen ? &later : nullptr,
+                             .quantizes_at_use = true};
   for (int module = model.num_modules() - 1; module >= 0; --module) {
     if (calls != nullptr) calls->backward(module);
     gradient =

@@ -41,6 +41,8 @@ struct ReferenceStep {
 
 /// sum += values, element by element; an empty sum has zeros.
 void add_to(ReferenceTensors& sum, const ReferenceTensors& values);
+/// Whether products of the model read quantized tensors.
+[[nodiscard]] bool quantizes(const Model& model);
 /// Zeros in their places.
 [[nodiscard]] ReferenceTensors zeros_like(ReferenceTensors tensors);
 

@@ -18,7 +18,7 @@ const Tensor& BranchInput::value() {
 
 Tensor BranchInput::entering() {
   if (pass_.low == nullptr) return value();
-  Tensor rows = linear_input(pass_, value(), norm_.quantized);
+  Tensor rows = linear_input(pass_, value(), norm_.quantized, Held::tokens);
   if (!reads_value_) norm_.y = {};
   return rows;
 }
@@ -34,7 +34,7 @@ const Tensor& BranchInput::columns() {
   if (pass_.low == nullptr) return value();
   if (!norm_.quantized.defined()) {
     norm_.quantized = value();
-    make_columns(pass_, norm_.quantized);
+    make_columns(pass_, norm_.quantized, Held::tokens);
   }
   return norm_.quantized;
 }
@@ -74,7 +74,7 @@ Tensor RegionBranch::forward(const Pass& pass, BranchInput& x, std::span<Tensor>
 Tensor RegionBranch::forward_to_row(const Pass& pass, Tensor entered, BranchInput& x,
                                     std::span<Tensor> kept) const {
   Tensor z = forward_inside(pass, std::move(entered), x, kept);
-  return pass.low == nullptr ? z : linear_input(pass, std::move(z), kept.back());
+  return pass.low == nullptr ? z : linear_input(pass, std::move(z), kept.back(), Held::channels);
 }
 
 void RegionBranch::finish_row(const Pass& pass, std::span<Tensor> kept) const {
@@ -85,7 +85,7 @@ void RegionBranch::finish_row(const Pass& pass, std::span<Tensor> kept) const {
 Tensor RegionBranch::take_row_input(const Pass& pass, std::span<Tensor> kept) const {
   if (kept.back().defined()) return std::move(kept.back());
   Tensor z = row_input(pass, kept);
-  make_columns(pass, z);
+  make_columns(pass, z, Held::channels);
   return z;
 }
 

@@ -147,12 +147,12 @@ Tensor ExpertLayer::finish(const Pass& pass, const Places& places, Dispatched di
     return apply_expert(pass, places.experts + place_of(k), x, kept[sizes]);
   };
   {
-    const Tensor read = linear_input(pass, kept[input]);
+    const Tensor read = linear_input(pass, kept[input], Held::apart);
     if (activation_.is_gated()) kept[gate] = apply(w_gate, read);
     kept[up] = apply(w_up, read);
   }
   kept[activated] = activation_forward(runtime, activation_, kept[gate], kept[up]);
-  Tensor made = apply(w_down, linear_input(pass, kept[activated]));
+  Tensor made = apply(w_down, linear_input(pass, kept[activated], Held::apart));
   if (drops_activation_) kept[activated] = {};
   made = rows_to_return(pass, std::move(made), counts, moe_.drops_tokens(), "expert outputs");
   if (is_shared(pass)) {

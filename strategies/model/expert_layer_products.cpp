@@ -12,7 +12,7 @@ Tensor ExpertLayer::apply_expert(const Pass& pass, int k, const Tensor& x,
   if (is_quantized(x)) {
     const LinearWeight own = quantized_weight(pass, k, Copies::rows);
     const Tensor bias = moe_.has_expert_bias ? pass.weight(k + 1) : Tensor();
-    return low_forward(pass.runtime, own.product, x, bias, own.weight.dtype());
+    return low_forward(pass.runtime, own.product, x, own.made.rows, bias, own.weight.dtype());
   }
   const Tensor weight = pass.weight(k);
   const Tensor bias = moe_.has_expert_bias ? pass.weight(k + 1) : Tensor();
@@ -51,14 +51,14 @@ Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Ten
   Runtime& runtime = pass.runtime;
   if (drops_activation_) {
     kept[activated] = activation_forward(runtime, activation_, kept[gate], kept[up]);
-    make_columns(pass, kept[activated]);
+    make_columns(pass, kept[activated], Held::apart);
   }
   const auto backward = [&](int k, const LinearGradient& made) {
     return backward_expert(pass, places.experts + place_of(k), made.rows, kept[sizes]);
   };
   // Nothing stays of dy but what the input's gradient reads.
   const auto finish = [&](int k, Tensor& dy, const Tensor& x) {
-    LinearGradient made = linear_gradient(pass, dy);
+    LinearGradient made = linear_gradient(pass, dy, Held::apart);
     finish_expert(pass, places.experts + place_of(k), dy, made, x, kept[sizes]);
     made.columns = {};
     dy = {};

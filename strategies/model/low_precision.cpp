@@ -1,21 +1,24 @@
 #include "strategies/model/low_precision.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "sim/kernel/error.hpp"
+
+#include "strategies/model/quantized_data.hpp"
 
 namespace shardsim {
 
 namespace {
 
 constexpr std::array<RecipeRow, 6> kRecipes = {{
-    {"none", DType::bf16, 0, 0, 1, false, false},
-    {"delayed", DType::fp8_e4m3, 0, 0, 1, false, false},
-    {"tensorwise", DType::fp8_e4m3, 0, 0, 1, true, false},
-    {"blockwise", DType::fp8_e4m3, 128, 4, 128, false, true},
-    {"mxfp8", DType::fp8_e4m3, 32, 1, 1, false, false},
-    {"nvfp4", DType::fp4_e2m1, 16, 1, 1, true, false},
+    {"none", DType::bf16, 0, 0, 1, false, false, false, false},
+    {"delayed", DType::fp8_e4m3, 0, 0, 1, false, false, true, false},
+    {"tensorwise", DType::fp8_e4m3, 0, 0, 1, true, false, true, true},
+    {"blockwise", DType::fp8_e4m3, 128, 4, 128, false, true, false, true},
+    {"mxfp8", DType::fp8_e4m3, 32, 1, 1, false, false, false, true},
+    {"nvfp4", DType::fp4_e2m1, 16, 1, 1, true, false, false, false},
 }};
 
 constexpr DType kBytes = DType::fp8_e4m3;  // The type of tensors that are quantized.
@@ -39,22 +42,76 @@ QuantizedTensor copies_of(const LowPrecision& low, Copies copies, const Make& ma
   return made;
 }
 
-// The arithmetic of a cast.
-[[noreturn]] void refuse_data() {
-  throw UsageError("E0680", "products in low precision have prices, but no data yet",
-                   "use execution.tensors meta, or precision bf16");
+// The largest element of x and of the parts that others have; undefined if no scale needs it.
+Tensor find_largest(Runtime& runtime, const LowPrecision& low, const Tensor& x,
+                    const ScaleGroups& groups) {
+  if (!row_of(low.recipe).reads_for_scale) return {};
+  Tensor largest = new_activation(runtime, {1}, DType::fp32);
+  runtime.compute(memory_op("amax", x.dtype(), x.num_bytes(), KernelFamily::amax),
+                  [&] { largest.set(0, static_cast<double>(largest_of(x))); });
+  for (Communicator* group : {groups.tensor, groups.context}) {
+    if (group == nullptr) continue;
+    group->all_reduce(largest, ReduceOp::max, {.label = "largest element"}).wait();
+  }
+  return largest;
 }
 
-// The kernels that make copies of x.
-void charge_casts(Runtime& runtime, const LowPrecision& low, const Tensor& x,
-                  const QuantizedTensor& made) {
-  std::int64_t bytes = x.num_bytes();
-  if (row_of(low.recipe).reads_for_scale) {
-    runtime.compute(memory_op("amax", x.dtype(), bytes, KernelFamily::amax), [] {});
+// A tensor to quantize, and the way.
+struct Cast {
+  const LowPrecision& low;
+  const Tensor& x;
+  Operand operand;
+  bool is_weight;
+  const ScaleGroups& groups;
+};
+
+void encode_copies(const Cast& cast, const QuantizedTensor& made, const Tensor& largest) {
+  const RecipeRow& recipe = row_of(cast.low.recipe);
+  const bool is_matrix = !cast.is_weight || cast.x.shape().rank() == 2;
+  if (!recipe.casts_data || !is_matrix) {
+    throw UsageError("E0680",
+                     concat(is_matrix ? recipe.name : "products of experts in low precision",
+                            ": this has prices, but no data yet"),
+                     "use execution.tensors meta, or another recipe");
   }
+  const NarrowFormat& format = format_of(cast.low.recipe, cast.operand);
+  const float multiplier =
+      largest.defined() ? multiplier_of(static_cast<float>(largest.get(0)), format) : 1.0F;
+  const RowMatrix x = matrix_of(cast.x);
+  const auto write = [&](Direction direction, const Tensor& bytes) {
+    if (!bytes.defined()) return;
+    const QuantizedLayout layout = cast.is_weight
+                                       ? layout_of_weight(recipe, direction, x.rows(), x.cols())
+                                       : layout_of_tokens(recipe, direction, x.rows(), x.cols());
+    encode(x, recipe, format, layout, multiplier, bytes);
+  };
+  write(Direction::rows, made.rows);
+  if (!made.columns.shares_storage(made.rows)) write(Direction::columns, made.columns);
+}
+
+// Runs the kernels that make copies of x.
+void run_casts(Runtime& runtime, const Cast& cast, const QuantizedTensor& made) {
+  const Tensor largest = find_largest(runtime, cast.low, cast.x, cast.groups);
+  std::int64_t bytes = cast.x.num_bytes();
   if (made.rows.defined()) bytes += made.rows.num_bytes();
-  if (low.has_two_copies() && made.columns.defined()) bytes += made.columns.num_bytes();
-  runtime.compute(memory_op("quantize", x.dtype(), bytes, KernelFamily::quantize), refuse_data);
+  if (cast.low.has_two_copies() && made.columns.defined()) bytes += made.columns.num_bytes();
+  runtime.compute(memory_op("quantize", cast.x.dtype(), bytes, KernelFamily::quantize),
+                  [&] { encode_copies(cast, made, largest); });
+}
+
+// Matrices of a product, as numbers.
+
+RowMatrix weight_of(const LowProduct& product, Direction direction, const Tensor& weight) {
+  const RecipeRow& recipe = row_of(product.recipe);
+  return decode(weight, recipe, format_of(product.recipe, Operand::value),
+                layout_of_weight(recipe, direction, product.n, product.k));
+}
+
+RowMatrix tokens_of(const LowProduct& product, Operand operand, Direction direction,
+                    const Tensor& tokens, std::int64_t width) {
+  const RecipeRow& recipe = row_of(product.recipe);
+  return decode(tokens, recipe, format_of(product.recipe, operand),
+                layout_of_tokens(recipe, direction, num_rows(tokens), width));
 }
 
 ComputeOp product_op(const char* name, const LowProduct& product, std::int64_t m, std::int64_t n,
@@ -81,17 +138,26 @@ const RecipeRow& row_of(ScalingRecipe recipe) {
   return kRecipes.at(static_cast<std::size_t>(recipe));
 }
 
-QuantizedTensor quantize(Runtime& runtime, const LowPrecision& low, const Tensor& x,
-                         Copies copies) {
+const NarrowFormat& format_of(ScalingRecipe recipe, Operand operand) {
+  const RecipeRow& row = row_of(recipe);
+  if (row.dtype == DType::fp4_e2m1) return kE2m1;
+  return operand == Operand::gradient && row.widens_gradients ? kE5m2 : kE4m3;
+}
+
+QuantizedTensor quantize(Runtime& runtime, const LowPrecision& low, const Tensor& x, Copies copies,
+                         Operand operand, const ScaleGroups& groups) {
   QuantizedTensor made = copies_of(low, copies, [&] { return new_copy(runtime, low, x); });
-  charge_casts(runtime, low, x, made);
+  run_casts(runtime, {low, x, operand, /*is_weight=*/false, groups}, made);
   return made;
 }
 
 Tensor transposed(Runtime& runtime, const Tensor& rows) {
   Tensor columns = runtime.allocate(MemoryCategory::activations, rows.shape(), kBytes);
   const std::int64_t bytes = rows.num_bytes() + columns.num_bytes();
-  runtime.compute(memory_op("transpose", kBytes, bytes, KernelFamily::quantize), [] {});
+  runtime.compute(memory_op("transpose", kBytes, bytes, KernelFamily::quantize), [&] {
+    std::copy_n(rows.data(), rows.num_bytes(), columns.data());
+    columns.set_scale(rows.scale());
+  });
   return columns;
 }
 
@@ -102,19 +168,24 @@ std::int64_t LowProduct::weight_bytes() const {
   return experts * (n * (row.row_bytes(k) - scales) + scale_rows * scales);
 }
 
-Tensor low_forward(Runtime& runtime, const LowProduct& product, const Tensor& x, const Tensor& bias,
-                   DType dtype) {
+Tensor low_forward(Runtime& runtime, const LowProduct& product, const Tensor& x,
+                   const Tensor& weight, const Tensor& bias, DType dtype) {
   Tensor y = new_activation(runtime, with_last(x.shape(), product.n), dtype);
   std::int64_t bytes = x.num_bytes() + product.weight_bytes() + y.num_bytes();
   if (bias.defined()) bytes += bias.num_bytes();
   ComputeOp op = product_op("linear", product, num_rows(x), product.n, product.k, bytes);
   share_rows(op, product, &KernelShape::m);
-  runtime.compute(op, [] {});
+  runtime.compute(op, [&] {
+    RowMatrix result = tokens_of(product, Operand::value, Direction::rows, x, product.k) *
+                       weight_of(product, Direction::rows, weight).transpose();
+    if (bias.defined()) result.rowwise() += matrix_of(bias).row(0);
+    store(y, values_of(result));
+  });
   return y;
 }
 
 Tensor low_backward_input(Runtime& runtime, const LowProduct& product, const Tensor& dy,
-                          DType dtype, Tensor dx) {
+                          const Tensor& weight, DType dtype, Tensor dx) {
   const bool adds = dx.defined();
   if (!adds) dx = new_activation(runtime, with_last(dy.shape(), product.k), dtype);
   const std::int64_t bytes =
@@ -122,7 +193,12 @@ Tensor low_backward_input(Runtime& runtime, const LowProduct& product, const Ten
   ComputeOp op =
       product_op("linear_backward_input", product, num_rows(dy), product.k, product.n, bytes);
   share_rows(op, product, &KernelShape::m);
-  runtime.compute(op, [] {});
+  runtime.compute(op, [&] {
+    const RowMatrix result = tokens_of(product, Operand::gradient, Direction::rows, dy, product.n) *
+                             weight_of(product, Direction::columns, weight);
+    if (adds) return add_values(dx, values_of(result));
+    store(dx, values_of(result));
+  });
   return dx;
 }
 
@@ -133,7 +209,21 @@ void low_backward_weight(Runtime& runtime, const LowProduct& product, const Tens
   ComputeOp op = product_op("linear_backward_weight", product, product.n, inputs, num_rows(x),
                             bytes, KernelFamily::weight_gradient);
   share_rows(op, product, &KernelShape::k);
-  runtime.compute(op, [] {});
+  runtime.compute(op, [&] {
+    const RowMatrix result =
+        tokens_of(product, Operand::gradient, Direction::columns, dy, product.n).transpose() *
+        tokens_of(product, Operand::value, Direction::columns, x, inputs);
+    add_values(weight_gradient, values_of(result));
+  });
+}
+
+Tensor numbers_of(Runtime& runtime, ScalingRecipe recipe, Operand operand, const Tensor& columns,
+                  std::int64_t width) {
+  const RowMatrix numbers =
+      tokens_of({.recipe = recipe}, operand, Direction::columns, columns, width);
+  Tensor tensor = new_activation(runtime, {numbers.rows(), numbers.cols()}, DType::fp64);
+  store(tensor, values_of(numbers));
+  return tensor;
 }
 
 LowProduct product_of(const LowPrecision& low, const Tensor& weight) {
@@ -154,20 +244,29 @@ QuantizedTensor copies_of_weight(Runtime& runtime, const LowPrecision& low, cons
 }  // namespace
 
 QuantizedTensor quantize_weight(Runtime& runtime, const LowPrecision& low, const Tensor& weight,
-                                Copies copies) {
+                                Copies copies, const ScaleGroups& groups) {
   QuantizedTensor made = copies_of_weight(runtime, low, weight, copies);
-  charge_casts(runtime, low, weight, made);
+  run_casts(runtime, {low, weight, Operand::value, /*is_weight=*/true, groups}, made);
   return made;
 }
 
+QuantizedTensor QuantizedWeights::copies_of(const Tensor& weight) const {
+  for (const auto& [index, entry] : entries_) {
+    if (entry.place == weight.wire_data() && entry.step == step_) return entry.copies;
+  }
+  throw UsageError("E0682", "a product reads a weight that no step has quantized",
+                   "list the weight among the parameters of its module");
+}
+
 void QuantizedWeights::make(Runtime& runtime, const LowPrecision& low, int index,
-                            const Tensor& weight) {
+                            const Tensor& weight, const ScaleGroups& groups) {
   Entry& entry = entries_[index];
   if (entry.step == step_) return;
   if (!entry.copies.rows.defined()) {
     entry.copies = copies_of_weight(runtime, low, weight, Copies::both);
   }
-  charge_casts(runtime, low, weight, entry.copies);
+  run_casts(runtime, {low, weight, Operand::value, /*is_weight=*/true, groups}, entry.copies);
+  runtime.off_the_clock([&] { entry.place = weight.wire_data(); });
   entry.step = step_;
 }
 

@@ -7,6 +7,10 @@
 #include <span>
 #include <string_view>
 
+#include "sim/kernel/narrow_float.hpp"
+
+#include "backends/communicator.hpp"
+
 #include "strategies/model/layer.hpp"
 
 // Products of linear layers in 8 or 4 bits. A tensor is quantized: its elements are rounded to the
@@ -21,6 +25,11 @@
 // columns. With a scale for the whole tensor one copy serves both, but for products that read both
 // operands along the sum (Hopper): these need a transposed one.
 // Attention, norms, the router, embeddings and the head stay in ModelOptions::dtype.
+//
+// With data the bytes of quantized tensors are what they are on a device (quantized_data.hpp), so
+// ranks may send them, and a device and its ranks quantize to the same bits. A scale for a whole
+// tensor is that of all its parts: ranks that have one each agree on the largest element. The parts
+// of a batch are tensors of their own: those of another microbatch or data-parallel rank.
 // Sources: Micikevicius et al., "FP8 Formats for Deep Learning" (2022); DeepSeek-AI, "DeepSeek-V3
 // Technical Report" (2024), section 3.3; NVIDIA/TransformerEngine at d0067d0d, common/recipe.
 namespace shardsim {
@@ -36,6 +45,8 @@ struct RecipeRow {
   std::int64_t weight_rows;  ///< Rows of a weight that share their scales.
   bool reads_for_scale;      ///< The tensor is read for its largest element ahead of the cast.
   bool scales_on_cores;      ///< Scales of blocks are applied outside of tensor cores.
+  bool widens_gradients;     ///< Gradients are e5m2: "hybrid".
+  bool casts_data;           ///< Its casts are modelled, and not their prices alone.
 
   /// Bytes of a quantized row of `width` elements, with its scales.
   [[nodiscard]] constexpr std::int64_t row_bytes(std::int64_t width) const {
@@ -82,10 +93,22 @@ struct QuantizedTensor {
 /// The copies of a tensor that are made.
 enum class Copies : std::uint8_t { both, rows, columns };
 
-/// x [.., k] -> quantized. One kernel makes all copies; tensorwise, one more reads x for its scale.
-/// Throws UsageError E0680 where there is data: rounding is not modelled.
+/// Tensors are quantized to the format of their kind.
+enum class Operand : std::uint8_t { value, gradient };
+[[nodiscard]] const NarrowFormat& format_of(ScalingRecipe recipe, Operand operand);
+
+/// The groups of ranks that have parts of a tensor each; null: this rank has all.
+struct ScaleGroups {
+  Communicator* tensor = nullptr;
+  Communicator* context = nullptr;
+};
+
+/// x [.., k] -> quantized. One kernel makes all copies; tensorwise, one more reads x for its scale,
+/// and the groups agree on it. Throws UsageError E0680 where there is data and the recipe has
+/// prices alone.
 [[nodiscard]] QuantizedTensor quantize(Runtime& runtime, const LowPrecision& low, const Tensor& x,
-                                       Copies copies);
+                                       Copies copies, Operand operand = Operand::value,
+                                       const ScaleGroups& groups = {});
 
 /// Columns of a tensor whose rows other ranks quantized: a transposed copy.
 [[nodiscard]] Tensor transposed(Runtime& runtime, const Tensor& rows);
@@ -104,19 +127,27 @@ struct LowProduct {
 /// That of a weight [n, k], or [E, n, k] of experts.
 [[nodiscard]] LowProduct product_of(const LowPrecision& low, const Tensor& weight);
 
-/// Rows of x -> y [.., n] in `dtype`. `bias` [n] or undefined.
+// `weight`: its quantized copy that is read. It may be undefined where there is no data.
+
+/// Rows of x, rows of the weight -> y [.., n] in `dtype`. `bias` [n] or undefined.
 [[nodiscard]] Tensor low_forward(Runtime& runtime, const LowProduct& product, const Tensor& x,
-                                 const Tensor& bias, DType dtype);
-/// Rows of dy -> dx [.., k]; given a dx, it adds to that.
+                                 const Tensor& weight, const Tensor& bias, DType dtype);
+/// Rows of dy, columns of the weight -> dx [.., k]; given a dx, it adds to that.
 [[nodiscard]] Tensor low_backward_input(Runtime& runtime, const LowProduct& product,
-                                        const Tensor& dy, DType dtype, Tensor dx = {});
+                                        const Tensor& dy, const Tensor& weight, DType dtype,
+                                        Tensor dx = {});
 /// weight_gradient += dy^T x, from the columns of both. Its size tells k.
 void low_backward_weight(Runtime& runtime, const LowProduct& product, const Tensor& dy,
                          const Tensor& x, const Tensor& weight_gradient);
 
+/// The numbers of quantized columns of tokens, as [rows, width] in fp64. REQUIRES: data.
+[[nodiscard]] Tensor numbers_of(Runtime& runtime, ScalingRecipe recipe, Operand operand,
+                                const Tensor& columns, std::int64_t width);
+
 /// Quantized copies of weights, whatever the shape of these: they live as long as the result.
 [[nodiscard]] QuantizedTensor quantize_weight(Runtime& runtime, const LowPrecision& low,
-                                              const Tensor& weight, Copies copies);
+                                              const Tensor& weight, Copies copies,
+                                              const ScaleGroups& groups = {});
 
 /// The quantized weights of a rank that keeps its weights. They are made ahead of the first
 /// microbatch of a step, and serve all. Their memory stays from the first step on.
@@ -125,10 +156,15 @@ class QuantizedWeights {
   /// The weights have changed.
   void begin_step() { ++step_; }
   /// Makes that of parameter `index`, if this step has not made it.
-  void make(Runtime& runtime, const LowPrecision& low, int index, const Tensor& weight);
+  void make(Runtime& runtime, const LowPrecision& low, int index, const Tensor& weight,
+            const ScaleGroups& groups = {});
+  /// The copies of a weight with data: it is known by its place in memory. Throws UsageError E0682
+  /// if none was made.
+  [[nodiscard]] QuantizedTensor copies_of(const Tensor& weight) const;
 
  private:
   struct Entry {
+    const std::byte* place = nullptr;  // The weight's, if it has data.
     QuantizedTensor copies;
     std::int64_t step = -1;
   };

@@ -56,10 +56,21 @@ std::int64_t first_token(const Pass& pass, const Tensor& x) {
   return pass.parallel.tensor == nullptr ? 0 : pass.parallel.tensor->first_token(num_rows(x));
 }
 
+ScaleGroups scale_groups(const Pass& pass, Held held) {
+  ScaleGroups groups;
+  if (held == Held::apart) return groups;
+  TensorParallel* const tensor = pass.parallel.tensor;
+  const bool is_cut = held == Held::channels ||
+                      (held == Held::tokens && tensor != nullptr && tensor->sequence_parallel());
+  if (tensor != nullptr && is_cut) groups.tensor = &tensor->group();
+  if (pass.parallel.context != nullptr) groups.context = &pass.parallel.context->group();
+  return groups;
+}
+
 // Each layer's dy is dropped but for its bias.
 void make_gradients(const Pass& pass, std::span<ColumnLinear> layers, bool wants_input_gradient) {
   for (ColumnLinear& layer : layers) {
-    layer.made = linear_gradient(pass, layer.dy);
+    layer.made = linear_gradient(pass, layer.dy, Held::channels);
     if (!layer.has_bias) layer.dy = {};
     if (!wants_input_gradient) layer.made.rows = {};
   }
@@ -102,11 +113,12 @@ LinearGradient gather_gradient(const Pass& pass, const Tensor& dy, const char* l
   TensorParallel* const parallel = pass.parallel.tensor;
   const bool gathers = parallel != nullptr && parallel->sequence_parallel();
   if (pass.low == nullptr || !gathers) {
-    return linear_gradient(pass, leave_region_backward(pass, dy, layer));
+    return linear_gradient(pass, leave_region_backward(pass, dy, layer), Held::whole);
   }
   const bool has_blocks = row_of(pass.low->recipe).block > 0;
   QuantizedTensor own =
-      quantize(pass.runtime, *pass.low, dy, has_blocks ? Copies::both : Copies::rows);
+      quantize(pass.runtime, *pass.low, dy, has_blocks ? Copies::both : Copies::rows,
+               Operand::gradient, scale_groups(pass, Held::tokens));
   LinearGradient all{leave_region_backward(pass, own.rows, layer), {}, last_dim(dy)};
   own.rows = {};
   if (has_blocks) {
@@ -117,11 +129,21 @@ LinearGradient gather_gradient(const Pass& pass, const Tensor& dy, const char* l
   return all;
 }
 
+ScaleGroups weight_scale_groups(const ModelContext& context, const Tensor& weight) {
+  // Each expert has scales of its own.
+  if (context.parallel.tensor == nullptr || weight.shape().rank() > 2) return {};
+  return {.tensor = &context.parallel.tensor->group()};
+}
+
 LinearWeight quantized_weight(const Pass& pass, int k, Copies read) {
   LinearWeight found{pass.weight(k), {}};
   found.product = product_of(*pass.low, found.weight);
   if (pass.quantizes_at_use) {
-    found.made = quantize_weight(pass.runtime, *pass.low, found.weight, read);
+    found.made = quantize_weight(pass.runtime, *pass.low, found.weight, read,
+                                 weight_scale_groups(pass, found.weight));
+  } else if (pass.quantized_weights != nullptr) {
+    pass.runtime.off_the_clock(
+        [&] { found.made = pass.quantized_weights->copies_of(found.weight); });
   }
   return found;
 }
@@ -129,7 +151,7 @@ LinearWeight quantized_weight(const Pass& pass, int k, Copies read) {
 Tensor apply_linear(const Pass& pass, int k, const Tensor& x) {
   if (!is_quantized(x)) return linear_forward(pass.runtime, x, pass.weight(k), {});
   const LinearWeight own = quantized_weight(pass, k, Copies::rows);
-  return low_forward(pass.runtime, own.product, x, {}, own.weight.dtype());
+  return low_forward(pass.runtime, own.product, x, own.made.rows, {}, own.weight.dtype());
 }
 
 Tensor apply_linear_with_bias(const Pass& pass, int k, const Tensor& x) {
@@ -141,31 +163,35 @@ Tensor apply_linear_with_bias(const Pass& pass, int k, const Tensor& x) {
   }
   const LinearWeight own = quantized_weight(pass, k, Copies::rows);
   const Tensor bias = pass.weight(k + 1);
-  return low_forward(pass.runtime, own.product, x, bias, own.weight.dtype());
+  return low_forward(pass.runtime, own.product, x, own.made.rows, bias, own.weight.dtype());
 }
 
-Tensor linear_input(const Pass& pass, Tensor x, Tensor& columns) {
+Tensor linear_input(const Pass& pass, Tensor x, Tensor& columns, Held held) {
   if (pass.low == nullptr) {
     columns = x;
     return x;
   }
-  QuantizedTensor made = quantize(pass.runtime, *pass.low, x, Copies::both);
+  QuantizedTensor made =
+      quantize(pass.runtime, *pass.low, x, Copies::both, Operand::value, scale_groups(pass, held));
   columns = std::move(made.columns);
   return std::move(made.rows);
 }
 
-Tensor linear_input(const Pass& pass, Tensor& x) {
-  return pass.low == nullptr ? x : linear_input(pass, std::move(x), x);
+Tensor linear_input(const Pass& pass, Tensor& x, Held held) {
+  return pass.low == nullptr ? x : linear_input(pass, std::move(x), x, held);
 }
 
-void make_columns(const Pass& pass, Tensor& x) {
+void make_columns(const Pass& pass, Tensor& x, Held held) {
   if (pass.low == nullptr || is_quantized(x)) return;
-  x = quantize(pass.runtime, *pass.low, x, Copies::columns).columns;
+  x = quantize(pass.runtime, *pass.low, x, Copies::columns, Operand::value,
+               scale_groups(pass, held))
+          .columns;
 }
 
-LinearGradient linear_gradient(const Pass& pass, const Tensor& dy) {
+LinearGradient linear_gradient(const Pass& pass, const Tensor& dy, Held held) {
   if (pass.low == nullptr) return {dy, dy, last_dim(dy)};
-  QuantizedTensor made = quantize(pass.runtime, *pass.low, dy, Copies::both);
+  QuantizedTensor made = quantize(pass.runtime, *pass.low, dy, Copies::both, Operand::gradient,
+                                  scale_groups(pass, held));
   return {std::move(made.rows), std::move(made.columns), last_dim(dy)};
 }
 
@@ -174,7 +200,8 @@ Tensor backward_input(const Pass& pass, int k, const Tensor& dy, Tensor dx) {
     return linear_backward_input(pass.runtime, dy, pass.weight(k), std::move(dx));
   }
   const LinearWeight own = quantized_weight(pass, k, Copies::columns);
-  return low_backward_input(pass.runtime, own.product, dy, own.weight.dtype(), std::move(dx));
+  return low_backward_input(pass.runtime, own.product, dy, own.made.columns, own.weight.dtype(),
+                            std::move(dx));
 }
 
 void finish_linear(const Pass& pass, int k, const LinearGradient& dy, const Tensor& x,

@@ -38,11 +38,14 @@ struct Pass : ModelContext {
   void ready(int k) const { parameters.gradient_ready(first + k); }
 };
 
+/// The ranks that agree on the scale of a weight's copies.
+[[nodiscard]] ScaleGroups weight_scale_groups(const ModelContext& context, const Tensor& weight);
+
 /// Weight k of products in low precision: [n, k], or [E, n, k] of experts.
 struct LinearWeight {
   Tensor weight;
   LowProduct product;
-  QuantizedTensor made = {};  ///< Its copies, where they are made at each use.
+  QuantizedTensor made = {};  ///< Its copies: undefined where a part of a step is priced.
 };
 /// `read`: the copies that are read. REQUIRES: pass.low.
 [[nodiscard]] LinearWeight quantized_weight(const Pass& pass, int k, Copies read);
@@ -52,13 +55,21 @@ struct LinearWeight {
 [[nodiscard]] Tensor apply_linear(const Pass& pass, int k, const Tensor& x);
 [[nodiscard]] Tensor apply_linear_with_bias(const Pass& pass, int k, const Tensor& x);
 
+/// The part of a tensor that a rank of a tensor-parallel group has: others agree on its scale.
+enum class Held : std::uint8_t {
+  whole,     ///< Each rank has it.
+  tokens,    ///< A share of the tokens with sequence parallelism, else all.
+  channels,  ///< A share of the heads or channels: it is in a region.
+  apart,     ///< It has scales of its own: rows of experts.
+};
+
 /// The tensor that a linear layer reads: x's rows, quantized where pass.low says so. In `columns`
 /// stays what its weight's gradient reads; x itself, if nothing is quantized.
-[[nodiscard]] Tensor linear_input(const Pass& pass, Tensor x, Tensor& columns);
+[[nodiscard]] Tensor linear_input(const Pass& pass, Tensor x, Tensor& columns, Held held);
 /// The same in place, for a tensor that nothing else reads: x becomes what stays.
-[[nodiscard]] Tensor linear_input(const Pass& pass, Tensor& x);
+[[nodiscard]] Tensor linear_input(const Pass& pass, Tensor& x, Held held);
 /// The columns of x, made again for backward. Nothing is made of what is quantized already.
-void make_columns(const Pass& pass, Tensor& x);
+void make_columns(const Pass& pass, Tensor& x, Held held);
 
 /// Gradient [.., n] of a linear layer's output, for both of its products.
 struct LinearGradient {
@@ -66,7 +77,7 @@ struct LinearGradient {
   Tensor columns;            ///< and for the weight's: the same where nothing is quantized.
   std::int64_t outputs = 0;  ///< n
 };
-[[nodiscard]] LinearGradient linear_gradient(const Pass& pass, const Tensor& dy);
+[[nodiscard]] LinearGradient linear_gradient(const Pass& pass, const Tensor& dy, Held held);
 /// The gradient of such a layer's input; given a dx, it adds to that.
 [[nodiscard]] Tensor backward_input(const Pass& pass, int k, const Tensor& dy, Tensor dx = {});
 

@@ -7,6 +7,7 @@
 #include "backends/repeats.hpp"
 
 #include "strategies/model/low_precision.hpp"
+#include "strategies/model/pass.hpp"
 
 namespace shardsim {
 
@@ -65,8 +66,9 @@ void make_quantized(const Model& model, int module, const ModelContext& context)
   for (const int index : model.parameters_of(module)) {
     const ParameterSpec& spec = model.parameters()[static_cast<std::size_t>(index)];
     if (spec.low == nullptr) continue;
-    context.quantized_weights->make(context.runtime, *spec.low, index,
-                                    context.parameters.weight(index));
+    const Tensor weight = context.parameters.weight(index);
+    context.quantized_weights->make(context.runtime, *spec.low, index, weight,
+                                    weight_scale_groups(context, weight));
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "sim/kernel/error.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -9,6 +11,16 @@ namespace {
 // The same tensor where the factor is 1.
 Tensor with_scale(const Pass& pass, double factor, const Tensor& x) {
   return factor == 1.0 ? x : scaled(pass.runtime, x, factor);
+}
+
+// The quantized gradient is that of all members, and one of them has another one.
+void refuse_scaled_data(Runtime& runtime) {
+  runtime.off_the_clock([] {
+    throw UsageError("E0683",
+                     "branches that share a region, one of them with a factor of its output, have "
+                     "prices in low precision, but no data yet",
+                     "use execution.tensors meta, or set the factor to 1");
+  });
 }
 
 }  // namespace
@@ -75,10 +87,12 @@ Tensor SharedRegion::backward(const Pass& pass, Tensor dy, BranchInput& x,
       }
       // A factor of the output is one of the scales, where there are any.
       const bool is_scaled = row.scale != 1.0 && pass.low == nullptr;
+      if (row.scale != 1.0 && pass.low != nullptr) refuse_scaled_data(pass.runtime);
       Tensor d = at.branch.take_row_input(at.pass, at.kept);
       d = backward_row(
           at.pass, row.k,
-          is_scaled ? linear_gradient(pass, with_scale(pass, row.scale, all_dy.rows)) : all_dy,
+          is_scaled ? linear_gradient(pass, with_scale(pass, row.scale, all_dy.rows), Held::whole)
+                    : all_dy,
           std::move(d));
       at.branch.remake(at.pass, x, at.kept);
       ColumnLinears own = at.branch.backward_inside(at.pass, std::move(d), at.kept);

@@ -57,8 +57,13 @@ class ForgetfulModel final : public ModelWrapper {
 
  private:
   static ModelContext on(Runtime& runtime, const ModelContext& context) {
-    return {runtime, context.parameters, context.parallel, context.later,
-            context.is_last_microbatch};
+    return {.runtime = runtime,
+            .parameters = context.parameters,
+            .parallel = context.parallel,
+            .later = context.later,
+            .is_last_microbatch = context.is_last_microbatch,
+            .quantized_weights = context.quantized_weights,
+            .quantizes_at_use = context.quantizes_at_use};
   }
 
   std::string forward_;

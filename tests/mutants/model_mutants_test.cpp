@@ -53,6 +53,10 @@ std::map<std::string, ModelOptions> models_of_today() {
   models["experts"] = with_experts();
   models["latent experts"] = with_experts();
   models["latent experts"].moe.latent_size = 3;
+  for (const char* name : {"llama", "gpt2", "latent llama"}) {
+    ModelOptions& low = models[std::string(name) + " in eight bits"] = small_model(name);
+    low.low = {.recipe = ScalingRecipe::tensorwise, .needs_transposes = true};
+  }
   using Module = RecomputeModule;
   models["experts that run again"] =
       with_modules(with_experts(), {Module::moe, Module::core_attn, Module::layernorm});
@@ -226,6 +230,8 @@ TEST_CASE("M8, P56: a model with another option than the scenario's is found") {
             [](ModelOptions& o) { o.moe.router.num_groups = o.moe.router.group_topk = 1; }},
            {"softmax for sigmoid", "experts",
             [](ModelOptions& o) { o.moe.router.score = RouterScore::softmax; }},
+           {"a layer in full precision", "llama in eight bits",
+            [](ModelOptions& o) { o.low.blocks_at_start = 1; }},
            {"a branch that is not scaled", "granite",
             [](ModelOptions& o) { o.residual_scale = 1.0; }},
            {"SwiGLU with another limit", "gpt-oss",

@@ -258,7 +258,9 @@ TEST_CASE("every shipped scenario loads") {
       // But for those that are about fp16, and wait until the loss scale fits.
       const bool is_fp16 = path.find("fp16") != std::string::npos;
       CHECK(s.execution.steps == (is_fp16 ? 10 : 5));
-      CHECK(s.training.precision == (is_fp16 ? Precision::fp16 : Precision::fp64));
+      const bool is_fp8 = path.find("-fp8-") != std::string::npos;
+      const Precision wide = is_fp8 ? Precision::fp8 : Precision::fp64;
+      CHECK(s.training.precision == (is_fp16 ? Precision::fp16 : wide));
     }
   }
 }

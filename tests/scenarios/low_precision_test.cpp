@@ -58,8 +58,44 @@ TEST_CASE("a recipe goes with its precision") {
   CHECK(problems_of(valid_text(), in_fp8({"system.device.name=NVIDIA B200", mxfp8})).empty());
 }
 
-TEST_CASE("low precision is planned, not verified") {
-  CHECK(code(in_fp8({"execution.tensors=real"})) == "E0224");
+TEST_CASE("fp64 may have a recipe, other precisions may not") {
+  const auto with = [](const char* precision) {
+    return std::vector<std::string>{std::string("training.precision=") + precision,
+                                    "training.fp8_recipe=tensorwise",
+                                    "system.device.peak_tflops.fp64=9",
+                                    "system.device.peak_tflops.fp32=9",
+                                    "system.device.peak_tflops.bf16=9",
+                                    "system.device.peak_tflops.fp16=9",
+                                    "system.device.peak_tflops.fp8=9"};
+  };
+  const Scenario s = loaded(valid_text(), with("fp64"));
+  CHECK(s.training.dtype() == DType::fp64);
+  CHECK(s.training.product_dtype() == DType::fp8_e4m3);
+  CHECK(s.training.has_low_products());
+  CHECK(problems_of(valid_text(), with("fp8")).empty());
+  for (const char* other : {"fp32", "bf16", "fp16"}) CHECK(code(with(other)) == "E0223");
+}
+
+TEST_CASE("what of low precision has no data yet is planned, not verified") {
+  const auto real = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"execution.tensors=real", "parallelism.tp=1"});
+    return in_fp8(std::move(more));
+  };
+  for (const char* recipe : {"tensorwise", "delayed"}) {
+    const std::string chosen = std::string("training.fp8_recipe=") + recipe;
+    const bool has_data = recipe == std::string("tensorwise");
+    CAPTURE(recipe);
+    if (has_data) {
+      CHECK(problems_of(valid_text(), real({chosen})).empty());
+    } else {
+      CHECK(code(real({chosen})) == "E0224");
+    }
+  }
+  CHECK(code(real({"training.fp8_recipe=tensorwise", "model.num_experts=4",
+                   "system.device.peak_tflops.fp32=9"})) == "E0224");
+  // Two groups of heads on four ranks: each group has two copies.
+  CHECK(problems_of(valid_text(), real({"parallelism.tp=2"})).empty());
+  CHECK(code(real({"parallelism.tp=4"})) == "E0224");
 }
 
 TEST_CASE("layers that stay in bf16 are layers of the model") {
@@ -78,6 +114,19 @@ TEST_CASE("a shard holds whole blocks of scales") {
   CHECK(problems_of(valid_text(), with("2", "64")).empty());
   CHECK(problems_of(valid_text(), with("1", "80")).empty());  // Its last block is shorter.
   CHECK(code(with("2", "96")) == "E0226");
+}
+
+TEST_CASE("with data all blocks of scales are whole") {
+  const auto with = [](const char* field) {
+    return in_fp8({"execution.tensors=real", "training.fp8_recipe=mxfp8", "parallelism.tp=1",
+                   "model.hidden_size=128", "model.num_attention_heads=4",
+                   "model.ffn_hidden_size=128", "model.seq_len=64", field});
+  };
+  CHECK(problems_of(valid_text(), with("model.seq_len=96")).empty());
+  CHECK(code(with("model.seq_len=80")) == "E0226");
+  CHECK(code(with("model.ffn_hidden_size=144")) == "E0226");
+  // A rank has two parts of 16 positions.
+  CHECK(code(with("parallelism.cp=2")) == "E0226");
 }
 
 TEST_CASE("the device has a peak for products in low precision") {

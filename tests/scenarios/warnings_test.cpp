@@ -122,7 +122,6 @@ std::vector<Case> cases() {
        optimizer("muon")},
       {"training.muon_scalar_optimizer=lion", optimizer("adam"), optimizer("muon")},
       {"training.recompute_modules=mlp", {}, {"training.recompute=selective"}},
-      {"training.fp8_recipe=delayed", {}, fp8},
       {"training.bf16_layers_at_start=1", {}, fp8},
       {"training.bf16_layers_at_end=1", {}, fp8},
       {"training.muon_momentum=0.8", optimizer("momentum"), optimizer("muon")},

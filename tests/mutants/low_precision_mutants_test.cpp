@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "strategies/model/low_precision.hpp"
+#include "strategies/model/model_wrapper.hpp"
+
+#include "scenarios/load.hpp"
+#include "sim/run/run.hpp"
+
+#include "tests/mutants/mutant.hpp"
+#include "tests/mutants/score.hpp"
+#include "tests/strategies/recording_runtime.hpp"
+#include "tests/strategies/training_case.hpp"
+
+// K16: bugs of products in low precision. A wrong scale or copy trains something else.
+namespace shardsim::test {
+namespace {
+
+constexpr const char* kLargest = "largest element";
+
+Faults without_largest() {
+  Faults faults;
+  faults.all_reduce = [](const Caller& caller, const Tensor& buffer, ReduceOp op,
+                         const CallOptions& options, CallSite site) -> Work {
+    if (options.label == std::string(kLargest)) return {};
+    return caller.to.all_reduce(buffer, op, options, site);
+  };
+  return faults;
+}
+
+Faults with_sum_of_largest() {
+  Faults faults;
+  faults.all_reduce = [](const Caller& caller, const Tensor& buffer, ReduceOp op,
+                         const CallOptions& options, CallSite site) -> Work {
+    const bool is_largest = options.label == std::string(kLargest);
+    return caller.to.all_reduce(buffer, is_largest ? ReduceOp::sum : op, options, site);
+  };
+  return faults;
+}
+
+// Quantizes its weights in the first step alone, or keeps to what is made for it.
+class OwnCopies final : public ModelWrapper {
+ public:
+  OwnCopies(const Model& model, bool are_stale) : ModelWrapper(model), are_stale_(are_stale) {
+    copies_.begin_step();
+  }
+  Tensor forward(int module, const ModelContext& context, const Tensor& input, const Batch& batch,
+                 Saved& saved) const override {
+    if (are_stale_) {
+      for (const int index : parameters_of(module)) {
+        const ParameterSpec& spec = parameters()[static_cast<std::size_t>(index)];
+        if (spec.low == nullptr) continue;
+        copies_.make(runtime_, *spec.low, index, context.parameters.weight(index));
+      }
+    }
+    return inner_.forward(module, with_own(context), input, batch, saved);
+  }
+  Tensor backward(int module, const ModelContext& context, const Tensor& output_gradient,
+                  const Batch& batch, Saved& saved) const override {
+    return inner_.backward(module, with_own(context), output_gradient, batch, saved);
+  }
+
+ private:
+  [[nodiscard]] ModelContext with_own(const ModelContext& context) const {
+    ModelContext own = context;
+    if (are_stale_) own.quantized_weights = &copies_;
+    return own;
+  }
+
+  bool are_stale_;
+  mutable RecordingRuntime runtime_{true};  // Not the rank's: its memory is counted.
+  mutable QuantizedWeights copies_;
+};
+
+TrainingCase in_eight_bits() {
+  TrainingCase c;
+  c.name = "llama in eight bits";
+  c.model = small_model("llama");
+  c.model.low = {.recipe = ScalingRecipe::tensorwise, .needs_transposes = true};
+  c.training.num_microbatches = 2;
+  c.training.steps = 2;
+  return c;
+}
+
+double worst_of(TrainingCase c, const TrainingResult& right) {
+  const TrainingResult result = run(c);
+  double worst = 0.0;
+  for (std::size_t step = 0; step < static_cast<std::size_t>(c.training.steps); ++step) {
+    worst = std::max(worst, worst_error(merge(c, result, step), merge(c, right, step)).value);
+  }
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("K16: a largest element that ranks do not agree on is found") {
+  struct Case {
+    const char* scenario;
+    const char* bug;
+    Faults faults;
+  };
+  for (const char* scenario :
+       {"llama-fp8-tp2-dp2-sp", "llama-tensorwise-tp2-dp2-sp", "llama-tensorwise-fsdp2-cp2",
+        "llama-tensorwise-latent-tp2-sp", "gpt-tensorwise-tp2-pp2-dp2-zero1"}) {
+    for (Case& each : std::vector<Case>{{scenario, "left out", without_largest()},
+                                        {scenario, "added up", with_sum_of_largest()}}) {
+      INFO(each.scenario << ": the largest element is " << each.bug);
+      const Scenario loaded = load_scenario(std::string("scenarios/verify-") + scenario + ".json");
+      const Result result =
+          run_scenario(loaded, {.wrap_world = plant(std::move(each.faults))}).result;
+      count_mutant(Detector::oracle, finder_in(result));
+    }
+  }
+}
+
+TEST_CASE("K16: copies of weights that a step did not make anew are found") {
+  TrainingCase c = in_eight_bits();
+  const TrainingResult right = run(c);
+  for (const bool are_stale : {false, true}) {
+    c.model_of_rank = [&](const ModelPart& part, int) {
+      return std::make_unique<OwnCopies>(*part.model, are_stale);
+    };
+    const double worst = worst_of(c, right);
+    INFO("stale: " << are_stale << ", worst error " << worst);
+    if (are_stale) {
+      count_mutant(Detector::oracle, worst > kOracleBound ? Detector::oracle : Detector::nobody);
+    } else {
+      CHECK(worst == 0.0);
+    }
+  }
+}
+
+}  // namespace shardsim::test

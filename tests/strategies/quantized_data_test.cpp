@@ -1,0 +1,274 @@
+#include "strategies/model/quantized_data.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include <catch2/catch.hpp>
+
+#include "sim/kernel/error.hpp"
+
+#include "tests/strategies/recording_runtime.hpp"
+
+// Quantized tensors with data, against their definitions: scales from the largest elements of
+// blocks, elements from lists of all numbers of a format.
+namespace shardsim::test {
+namespace {
+
+using Recipe = ScalingRecipe;
+
+constexpr std::array kWithData = {Recipe::tensorwise, Recipe::blockwise, Recipe::mxfp8};
+
+// Numbers of very different size, as a function of their place.
+RowMatrix numbers(std::int64_t rows, std::int64_t width, int seed = 0) {
+  RowMatrix x(rows, width);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < width; ++j) {
+      const auto place = static_cast<double>(7 * i + 13 * j + seed);
+      x(i, j) = std::sin(place) * std::exp2(std::fmod(place * 0.37, 12.0) - 6.0);
+    }
+  }
+  return x;
+}
+
+// Small whole numbers: their sums are exact in any order.
+RowMatrix whole_numbers(std::int64_t rows, std::int64_t width, int seed) {
+  RowMatrix x(rows, width);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < width; ++j) {
+      x(i, j) = static_cast<double>((5 * i + 11 * j + seed) % 31 - 15);
+    }
+  }
+  x(0, 0) = 448.0;  // A scale for the whole tensor is then a power of two in both formats.
+  return x;
+}
+
+Tensor tensor_of(Runtime& runtime, const RowMatrix& x, DType dtype = DType::fp64) {
+  const Tensor tensor = new_activation(runtime, {x.rows(), x.cols()}, dtype);
+  store(tensor, values_of(x));
+  return tensor;
+}
+
+double nearest_number(double value, const NarrowFormat& format) {
+  double best = 0.0;
+  double least = std::numeric_limits<double>::infinity();
+  const int codes = 1 << (1 + format.exponent_bits + format.mantissa_bits);
+  for (int code = 0; code < codes; ++code) {
+    const double number = from_narrow(static_cast<std::uint8_t>(code), format);
+    const double distance = std::fabs(number - value);
+    if (distance < least || (distance == least && code % 2 == 0)) {
+      least = distance;
+      best = number;
+    }
+  }
+  return best;
+}
+
+// The number that an element becomes beside the largest one that it shares its scale with.
+double rounded(double value, double largest, Recipe recipe, const NarrowFormat& format) {
+  if (largest == 0.0) return 0.0;
+  const auto limit = static_cast<float>(format.largest);
+  const auto most = static_cast<float>(largest);
+  double multiplier = static_cast<double>(limit / most);
+  double scale = static_cast<double>(1.0F / (limit / most));
+  if (recipe == Recipe::mxfp8) {
+    scale = std::exp2(std::ceil(std::log2(static_cast<double>(most / limit))));
+    multiplier = 1.0 / scale;
+  } else if (recipe == Recipe::blockwise) {
+    multiplier = std::exp2(std::floor(std::log2(multiplier)));
+    scale = 1.0 / multiplier;
+  }
+  return nearest_number(value * multiplier, format) * scale;
+}
+
+// Scales of blocks of so many rows and columns; 0: of all.
+RowMatrix quantized(const RowMatrix& x, Recipe recipe, const NarrowFormat& format,
+                    std::int64_t block_rows, std::int64_t block_width) {
+  if (block_rows == 0) block_rows = x.rows();
+  if (block_width == 0) block_width = x.cols();
+  RowMatrix result(x.rows(), x.cols());
+  for (std::int64_t i = 0; i < x.rows(); ++i) {
+    for (std::int64_t j = 0; j < x.cols(); ++j) {
+      double largest = 0.0;
+      const std::int64_t first = i / block_rows * block_rows;
+      const std::int64_t left = j / block_width * block_width;
+      for (std::int64_t k = first; k < std::min(first + block_rows, x.rows()); ++k) {
+        for (std::int64_t l = left; l < std::min(left + block_width, x.cols()); ++l) {
+          largest = std::max(largest, std::fabs(x(k, l)));
+        }
+      }
+      result(i, j) = rounded(x(i, j), largest, recipe, format);
+    }
+  }
+  return result;
+}
+
+RowMatrix tokens(const Tensor& bytes, Recipe recipe, Operand operand, Direction direction,
+                 std::int64_t width) {
+  const RecipeRow& row = row_of(recipe);
+  return decode(bytes, row, format_of(recipe, operand),
+                layout_of_tokens(row, direction, num_rows(bytes), width));
+}
+
+bool same_bytes(const Tensor& a, const Tensor& b, std::int64_t from) {
+  return std::memcmp(a.data() + from, b.data(), to_size(b.num_bytes())) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("K2: scales of tokens are those of the definition, in both directions") {
+  for (const Recipe recipe : kWithData) {
+    for (const Operand operand : {Operand::value, Operand::gradient}) {
+      CAPTURE(row_of(recipe).name, operand == Operand::gradient);
+      RecordingRuntime runtime(true);
+      const NarrowFormat& format = format_of(recipe, operand);
+      CHECK(format.largest ==
+            (recipe == Recipe::tensorwise && operand == Operand::gradient ? 57344.0 : 448.0));
+      const RowMatrix x = numbers(256, 384);
+      const QuantizedTensor made = quantize(runtime, {.recipe = recipe, .needs_transposes = true},
+                                            tensor_of(runtime, x), Copies::both, operand);
+      const std::int64_t block = row_of(recipe).block;
+      const std::int64_t one = block == 0 ? 0 : 1;
+      CHECK(tokens(made.rows, recipe, operand, Direction::rows, 384) ==
+            quantized(x, recipe, format, one, block));
+      CHECK(tokens(made.columns, recipe, operand, Direction::columns, 384) ==
+            quantized(x, recipe, format, block, one));
+    }
+  }
+}
+
+TEST_CASE("K2: scales of weights are those of the definition, in both directions") {
+  for (const Recipe recipe : kWithData) {
+    CAPTURE(row_of(recipe).name);
+    RecordingRuntime runtime(true);
+    const RowMatrix x = numbers(256, 384);
+    const LowPrecision low{.recipe = recipe, .needs_transposes = true};
+    const QuantizedTensor made = quantize_weight(runtime, low, tensor_of(runtime, x), Copies::both);
+    const RecipeRow& row = row_of(recipe);
+    const std::int64_t rows = row.block == 0 ? 0 : row.weight_rows;
+    CHECK(decode(made.rows, row, kE4m3, layout_of_weight(row, Direction::rows, 256, 384)) ==
+          quantized(x, recipe, kE4m3, rows, row.block));
+    CHECK(decode(made.columns, row, kE4m3, layout_of_weight(row, Direction::columns, 256, 384)) ==
+          quantized(x, recipe, kE4m3, row.block, rows));
+  }
+}
+
+TEST_CASE("a tensor of zeros stays one, and its scale is finite") {
+  for (const Recipe recipe : kWithData) {
+    RecordingRuntime runtime(true);
+    const RowMatrix zeros = RowMatrix::Zero(128, 128);
+    const QuantizedTensor made =
+        quantize(runtime, {.recipe = recipe}, tensor_of(runtime, zeros), Copies::both);
+    CHECK(tokens(made.rows, recipe, Operand::value, Direction::rows, 128) == zeros);
+    CHECK(tokens(made.columns, recipe, Operand::value, Direction::columns, 128) == zeros);
+  }
+}
+
+TEST_CASE("a share of the tokens is a share of the bytes") {
+  for (const Recipe recipe : kWithData) {
+    CAPTURE(row_of(recipe).name);
+    RecordingRuntime runtime(true);
+    const LowPrecision low{.recipe = recipe};
+    RowMatrix x = numbers(256, 128);
+    x(3, 5) = x(131, 7) = 1e4;  // Both halves have the same largest element.
+    const auto made_of = [&](std::int64_t first, std::int64_t rows) {
+      return quantize(runtime, low, tensor_of(runtime, x.middleRows(first, rows)), Copies::both);
+    };
+    const QuantizedTensor whole = made_of(0, 256);
+    for (const std::int64_t first : {0, 128}) {
+      const QuantizedTensor half = made_of(first, 128);
+      CHECK(half.rows.scale() == whole.rows.scale());
+      CHECK(same_bytes(whole.rows, half.rows, first * last_dim(whole.rows)));
+      CHECK(same_bytes(whole.columns, half.columns, first * last_dim(whole.columns)));
+    }
+  }
+}
+
+TEST_CASE("K16: scales of the other direction give other numbers") {
+  for (const Recipe recipe : {Recipe::blockwise, Recipe::mxfp8}) {
+    RecordingRuntime runtime(true);
+    const QuantizedTensor made =
+        quantize(runtime, {.recipe = recipe}, tensor_of(runtime, numbers(128, 128)), Copies::both);
+    CHECK(tokens(made.rows, recipe, Operand::value, Direction::columns, 128) !=
+          tokens(made.rows, recipe, Operand::value, Direction::rows, 128));
+    CHECK(tokens(made.columns, recipe, Operand::value, Direction::rows, 128) !=
+          tokens(made.columns, recipe, Operand::value, Direction::columns, 128));
+  }
+}
+
+TEST_CASE("K3: products equal those of rounded matrices, element by element") {
+  constexpr std::int64_t kRows = 128, kIn = 256, kOut = 384;
+  for (const Recipe recipe : kWithData) {
+    CAPTURE(row_of(recipe).name);
+    RecordingRuntime runtime(true);
+    const LowPrecision low{.recipe = recipe};
+    const RowMatrix x = whole_numbers(kRows, kIn, 1);
+    const RowMatrix dy = whole_numbers(kRows, kOut, 2);
+    const RowMatrix w = whole_numbers(kOut, kIn, 3);
+    const RowMatrix b = whole_numbers(1, kOut, 4);
+    const QuantizedTensor qx = quantize(runtime, low, tensor_of(runtime, x), Copies::both);
+    const QuantizedTensor qdy =
+        quantize(runtime, low, tensor_of(runtime, dy), Copies::both, Operand::gradient);
+    const Tensor weight = tensor_of(runtime, w);
+    const QuantizedTensor qw = quantize_weight(runtime, low, weight, Copies::both);
+    const LowProduct product = product_of(low, weight);
+    const std::int64_t block = row_of(recipe).block;
+    const std::int64_t one = block == 0 ? 0 : 1;
+    const std::int64_t of_weight = block == 0 ? 0 : row_of(recipe).weight_rows;
+    const NarrowFormat& wide = format_of(recipe, Operand::gradient);
+
+    const Tensor y =
+        low_forward(runtime, product, qx.rows, qw.rows, tensor_of(runtime, b), DType::fp64);
+    RowMatrix expected = quantized(x, recipe, kE4m3, one, block) *
+                         quantized(w, recipe, kE4m3, of_weight, block).transpose();
+    expected.rowwise() += b.row(0);
+    CHECK(matrix_of(y) == expected);
+
+    const Tensor dx = low_backward_input(runtime, product, qdy.rows, qw.columns, DType::fp64);
+    const RowMatrix once =
+        quantized(dy, recipe, wide, one, block) * quantized(w, recipe, kE4m3, block, of_weight);
+    CHECK(matrix_of(dx) == once);
+    (void)low_backward_input(runtime, product, qdy.rows, qw.columns, DType::fp64, dx);
+    CHECK(matrix_of(dx) == once + once);
+
+    const Tensor dw = new_activation(runtime, {kOut, kIn}, DType::fp64);
+    low_backward_weight(runtime, product, qdy.columns, qx.columns, dw);
+    low_backward_weight(runtime, product, qdy.columns, qx.columns, dw);
+    const RowMatrix of_tokens = quantized(dy, recipe, wide, block, one).transpose() *
+                                quantized(x, recipe, kE4m3, block, one);
+    CHECK(matrix_of(dw) == of_tokens + of_tokens);
+  }
+}
+
+TEST_CASE("what has prices alone is refused where there is data, and so are parts of blocks") {
+  RecordingRuntime runtime(true);
+  const auto code_of = [&](Recipe recipe, std::int64_t rows, std::int64_t width) {
+    try {
+      (void)quantize(runtime, {.recipe = recipe},
+                     new_activation(runtime, {rows, width}, DType::fp64), Copies::both);
+    } catch (const UsageError& error) {
+      return std::string(error.code());
+    }
+    return std::string();
+  };
+  CHECK(code_of(Recipe::delayed, 128, 128) == "E0680");
+  CHECK(code_of(Recipe::nvfp4, 128, 128) == "E0680");
+  CHECK(code_of(Recipe::mxfp8, 40, 128) == "E0681");
+  CHECK(code_of(Recipe::mxfp8, 64, 128).empty());
+  CHECK(code_of(Recipe::mxfp8, 64, 40) == "E0681");
+  CHECK(code_of(Recipe::blockwise, 128, 192) == "E0681");
+  CHECK(code_of(Recipe::tensorwise, 3, 5).empty());
+  for (const Shape& shape : {Shape{40, 64}, Shape{64, 40}}) {
+    const Tensor weight = new_activation(runtime, shape, DType::fp64);
+    CHECK_NOTHROW(quantize_weight(runtime, {.recipe = Recipe::mxfp8}, weight, Copies::rows));
+    CHECK_THROWS_AS(quantize_weight(runtime, {.recipe = Recipe::mxfp8}, weight, Copies::columns),
+                    UsageError);
+  }
+  const Tensor experts = new_activation(runtime, {2, 128, 128}, DType::fp64);
+  CHECK_THROWS_AS(quantize_weight(runtime, {.recipe = Recipe::tensorwise}, experts, Copies::both),
+                  UsageError);
+}
+
+}  // namespace shardsim::test
