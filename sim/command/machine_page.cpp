@@ -1,6 +1,7 @@
 #include "sim/command/machine_page.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <string_view>
 #include <vector>
@@ -113,7 +114,7 @@ std::string collective_words(const SystemSpec& system) {
 
 std::string peak_words(const SystemSpec& system, DType dtype) {
   const double peak = system.device.peak_tflops.of(dtype);
-  return peak == 0.0 ? "-" : format_count(static_cast<std::int64_t>(peak + 0.5));
+  return peak == 0.0 ? "-" : format_count(std::lround(peak));
 }
 
 std::string domain_words(const SystemSpec& system) {

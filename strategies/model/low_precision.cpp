@@ -78,15 +78,15 @@ void encode_copies(const Cast& cast, const QuantizedTensor& made, const Tensor& 
   const float multiplier =
       largest.defined() ? multiplier_of(static_cast<float>(largest.get(0)), format) : 1.0F;
   const RowMatrix x = matrix_of(cast.x);
-  const auto write = [&](Direction direction, const Tensor& bytes) {
+  const auto write = [&](CopyDirection direction, const Tensor& bytes) {
     if (!bytes.defined()) return;
     const QuantizedLayout layout = cast.is_weight
                                        ? layout_of_weight(recipe, direction, x.rows(), x.cols())
                                        : layout_of_tokens(recipe, direction, x.rows(), x.cols());
     encode(x, recipe, format, layout, multiplier, bytes);
   };
-  write(Direction::rows, made.rows);
-  if (!made.columns.shares_storage(made.rows)) write(Direction::columns, made.columns);
+  write(CopyDirection::rows, made.rows);
+  if (!made.columns.shares_storage(made.rows)) write(CopyDirection::columns, made.columns);
 }
 
 // Runs the kernels that make copies of x.
@@ -101,13 +101,13 @@ void run_casts(Runtime& runtime, const Cast& cast, const QuantizedTensor& made) 
 
 // Matrices of a product, as numbers.
 
-RowMatrix weight_of(const LowProduct& product, Direction direction, const Tensor& weight) {
+RowMatrix weight_of(const LowProduct& product, CopyDirection direction, const Tensor& weight) {
   const RecipeRow& recipe = row_of(product.recipe);
   return decode(weight, recipe, format_of(product.recipe, Operand::value),
                 layout_of_weight(recipe, direction, product.n, product.k));
 }
 
-RowMatrix tokens_of(const LowProduct& product, Operand operand, Direction direction,
+RowMatrix tokens_of(const LowProduct& product, Operand operand, CopyDirection direction,
                     const Tensor& tokens, std::int64_t width) {
   const RecipeRow& recipe = row_of(product.recipe);
   return decode(tokens, recipe, format_of(product.recipe, operand),
@@ -176,8 +176,8 @@ Tensor low_forward(Runtime& runtime, const LowProduct& product, const Tensor& x,
   ComputeOp op = product_op("linear", product, num_rows(x), product.n, product.k, bytes);
   share_rows(op, product, &KernelShape::m);
   runtime.compute(op, [&] {
-    RowMatrix result = tokens_of(product, Operand::value, Direction::rows, x, product.k) *
-                       weight_of(product, Direction::rows, weight).transpose();
+    RowMatrix result = tokens_of(product, Operand::value, CopyDirection::rows, x, product.k) *
+                       weight_of(product, CopyDirection::rows, weight).transpose();
     if (bias.defined()) result.rowwise() += matrix_of(bias).row(0);
     store(y, values_of(result));
   });
@@ -194,8 +194,9 @@ Tensor low_backward_input(Runtime& runtime, const LowProduct& product, const Ten
       product_op("linear_backward_input", product, num_rows(dy), product.k, product.n, bytes);
   share_rows(op, product, &KernelShape::m);
   runtime.compute(op, [&] {
-    const RowMatrix result = tokens_of(product, Operand::gradient, Direction::rows, dy, product.n) *
-                             weight_of(product, Direction::columns, weight);
+    const RowMatrix result =
+        tokens_of(product, Operand::gradient, CopyDirection::rows, dy, product.n) *
+        weight_of(product, CopyDirection::columns, weight);
     if (adds) return add_values(dx, values_of(result));
     store(dx, values_of(result));
   });
@@ -211,8 +212,8 @@ void low_backward_weight(Runtime& runtime, const LowProduct& product, const Tens
   share_rows(op, product, &KernelShape::k);
   runtime.compute(op, [&] {
     const RowMatrix result =
-        tokens_of(product, Operand::gradient, Direction::columns, dy, product.n).transpose() *
-        tokens_of(product, Operand::value, Direction::columns, x, inputs);
+        tokens_of(product, Operand::gradient, CopyDirection::columns, dy, product.n).transpose() *
+        tokens_of(product, Operand::value, CopyDirection::columns, x, inputs);
     add_values(weight_gradient, values_of(result));
   });
 }
@@ -220,7 +221,7 @@ void low_backward_weight(Runtime& runtime, const LowProduct& product, const Tens
 Tensor numbers_of(Runtime& runtime, ScalingRecipe recipe, Operand operand, const Tensor& columns,
                   std::int64_t width) {
   const RowMatrix numbers =
-      tokens_of({.recipe = recipe}, operand, Direction::columns, columns, width);
+      tokens_of({.recipe = recipe}, operand, CopyDirection::columns, columns, width);
   Tensor tensor = new_activation(runtime, {numbers.rows(), numbers.cols()}, DType::fp64);
   store(tensor, values_of(numbers));
   return tensor;

@@ -101,17 +101,18 @@ void for_each_block(const QuantizedLayout& layout, const RecipeRow& recipe, cons
 
 }  // namespace
 
-QuantizedLayout layout_of_tokens(const RecipeRow& recipe, Direction direction, std::int64_t rows,
-                                 std::int64_t width) {
+QuantizedLayout layout_of_tokens(const RecipeRow& recipe, CopyDirection direction,
+                                 std::int64_t rows, std::int64_t width) {
   if (recipe.block == 0) return {rows, width, 1, 0, 0};
-  if (direction == Direction::rows) return {rows, width, 1, 1, recipe.block};
+  if (direction == CopyDirection::rows) return {rows, width, 1, 1, recipe.block};
   return {rows, width, recipe.block, recipe.block, 1};
 }
 
-QuantizedLayout layout_of_weight(const RecipeRow& recipe, Direction direction, std::int64_t rows,
-                                 std::int64_t width) {
+QuantizedLayout layout_of_weight(const RecipeRow& recipe, CopyDirection direction,
+                                 std::int64_t rows, std::int64_t width) {
   if (recipe.block == 0) return {rows, width, rows, 0, 0};
-  if (direction == Direction::rows) return {rows, width, rows, recipe.weight_rows, recipe.block};
+  if (direction == CopyDirection::rows)
+    return {rows, width, rows, recipe.weight_rows, recipe.block};
   return {rows, width, rows, recipe.block, recipe.weight_rows};
 }
 

@@ -22,7 +22,7 @@
 // matrices round as their sums do.
 namespace shardsim {
 
-enum class Direction : std::uint8_t { rows, columns };
+enum class CopyDirection : std::uint8_t { rows, columns };
 
 struct QuantizedLayout {
   std::int64_t rows;
@@ -31,9 +31,9 @@ struct QuantizedLayout {
   std::int64_t block_rows;   ///< 0: one scale for all.
   std::int64_t block_width;  ///< 0: one scale for all.
 };
-[[nodiscard]] QuantizedLayout layout_of_tokens(const RecipeRow& recipe, Direction direction,
+[[nodiscard]] QuantizedLayout layout_of_tokens(const RecipeRow& recipe, CopyDirection direction,
                                                std::int64_t rows, std::int64_t width);
-[[nodiscard]] QuantizedLayout layout_of_weight(const RecipeRow& recipe, Direction direction,
+[[nodiscard]] QuantizedLayout layout_of_weight(const RecipeRow& recipe, CopyDirection direction,
                                                std::int64_t rows, std::int64_t width);
 
 /// The largest |x|, as fp32. REQUIRES: has_data().

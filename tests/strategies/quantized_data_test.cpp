@@ -105,7 +105,7 @@ RowMatrix quantized(const RowMatrix& x, Recipe recipe, const NarrowFormat& forma
   return result;
 }
 
-RowMatrix tokens(const Tensor& bytes, Recipe recipe, Operand operand, Direction direction,
+RowMatrix tokens(const Tensor& bytes, Recipe recipe, Operand operand, CopyDirection direction,
                  std::int64_t width) {
   const RecipeRow& row = row_of(recipe);
   return decode(bytes, row, format_of(recipe, operand),
@@ -131,9 +131,9 @@ TEST_CASE("K2: scales of tokens are those of the definition, in both directions"
                                             tensor_of(runtime, x), Copies::both, operand);
       const std::int64_t block = row_of(recipe).block;
       const std::int64_t one = block == 0 ? 0 : 1;
-      CHECK(tokens(made.rows, recipe, operand, Direction::rows, 384) ==
+      CHECK(tokens(made.rows, recipe, operand, CopyDirection::rows, 384) ==
             quantized(x, recipe, format, one, block));
-      CHECK(tokens(made.columns, recipe, operand, Direction::columns, 384) ==
+      CHECK(tokens(made.columns, recipe, operand, CopyDirection::columns, 384) ==
             quantized(x, recipe, format, block, one));
     }
   }
@@ -148,10 +148,11 @@ TEST_CASE("K2: scales of weights are those of the definition, in both directions
     const QuantizedTensor made = quantize_weight(runtime, low, tensor_of(runtime, x), Copies::both);
     const RecipeRow& row = row_of(recipe);
     const std::int64_t rows = row.block == 0 ? 0 : row.weight_rows;
-    CHECK(decode(made.rows, row, kE4m3, layout_of_weight(row, Direction::rows, 256, 384)) ==
+    CHECK(decode(made.rows, row, kE4m3, layout_of_weight(row, CopyDirection::rows, 256, 384)) ==
           quantized(x, recipe, kE4m3, rows, row.block));
-    CHECK(decode(made.columns, row, kE4m3, layout_of_weight(row, Direction::columns, 256, 384)) ==
-          quantized(x, recipe, kE4m3, row.block, rows));
+    CHECK(
+        decode(made.columns, row, kE4m3, layout_of_weight(row, CopyDirection::columns, 256, 384)) ==
+        quantized(x, recipe, kE4m3, row.block, rows));
   }
 }
 
@@ -161,8 +162,8 @@ TEST_CASE("a tensor of zeros stays one, and its scale is finite") {
     const RowMatrix zeros = RowMatrix::Zero(128, 128);
     const QuantizedTensor made =
         quantize(runtime, {.recipe = recipe}, tensor_of(runtime, zeros), Copies::both);
-    CHECK(tokens(made.rows, recipe, Operand::value, Direction::rows, 128) == zeros);
-    CHECK(tokens(made.columns, recipe, Operand::value, Direction::columns, 128) == zeros);
+    CHECK(tokens(made.rows, recipe, Operand::value, CopyDirection::rows, 128) == zeros);
+    CHECK(tokens(made.columns, recipe, Operand::value, CopyDirection::columns, 128) == zeros);
   }
 }
 
@@ -191,10 +192,10 @@ TEST_CASE("K16: scales of the other direction give other numbers") {
     RecordingRuntime runtime(true);
     const QuantizedTensor made =
         quantize(runtime, {.recipe = recipe}, tensor_of(runtime, numbers(128, 128)), Copies::both);
-    CHECK(tokens(made.rows, recipe, Operand::value, Direction::columns, 128) !=
-          tokens(made.rows, recipe, Operand::value, Direction::rows, 128));
-    CHECK(tokens(made.columns, recipe, Operand::value, Direction::rows, 128) !=
-          tokens(made.columns, recipe, Operand::value, Direction::columns, 128));
+    CHECK(tokens(made.rows, recipe, Operand::value, CopyDirection::columns, 128) !=
+          tokens(made.rows, recipe, Operand::value, CopyDirection::rows, 128));
+    CHECK(tokens(made.columns, recipe, Operand::value, CopyDirection::rows, 128) !=
+          tokens(made.columns, recipe, Operand::value, CopyDirection::columns, 128));
   }
 }
 
