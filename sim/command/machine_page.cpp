@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +14,7 @@
 #include "reports/units.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/presets.hpp"
+#include "sim/command/preset_page.hpp"
 #include "sim/experiment/model_words.hpp"
 
 namespace shardsim {
@@ -63,29 +64,31 @@ const std::vector<PriceColumn>& price_columns() {
   return kColumns;
 }
 
-// The GPU that a text names first.
-std::string_view gpu_in(std::string_view text) {
-  std::string_view found = "another";
+// "H100" of "h100-sxm", "A100 PCIe" of "a100-pcie".
+std::string gpu_of_kernels(std::string_view kernels) {
+  std::string gpu(kernels.substr(0, kernels.find('-')));
+  for (char& letter : gpu) {
+    if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+  }
+  return kernels.ends_with("-pcie") ? gpu + " PCIe" : gpu;
+}
+
+// The GPU with kernels of its own that a text names first; of two at one place the longer name.
+std::string gpu_in(std::string_view text) {
+  std::string found = "another";
   std::size_t first = std::string_view::npos;
-  for (const std::string_view gpu : {"A100 PCIe", "A100", "H100", "GB200", "B200"}) {
+  for (const KernelConstants& constants : all_kernel_constants()) {
+    const std::string gpu = gpu_of_kernels(constants.name);
     const std::size_t at = text.find(gpu);
-    if (at >= first) continue;
+    if (at > first || at == std::string_view::npos) continue;
+    if (at == first && gpu.size() < found.size()) continue;
     first = at;
     found = gpu;
   }
   return found;
 }
 
-// "H100" of "h100-sxm".
-std::string gpu_of_kernels(std::string_view kernels) {
-  std::string gpu(kernels.substr(0, kernels.find('-')));
-  for (char& letter : gpu) {
-    if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
-  }
-  return gpu;
-}
-
-// "as H100" of "neighbour: the H100's; no rows of an H200", or of an H800 with the H100's kernels.
+// "as H100" of "neighbour: the H100's", or of an H800 with the H100's kernels.
 std::string origin_of(std::string_view source, const DeviceSpec& device) {
   if (source.rfind("neighbour: ", 0) == 0) return fmt::format("as {}", gpu_in(source));
   if (source.rfind("assumed: ", 0) == 0) return "assumed";
@@ -138,11 +141,7 @@ std::string machine_row(const std::string& name) {
 }
 
 std::string model_row(const std::string& name) {
-  const std::string text = fmt::format(
-      R"({{"schema_version": 1, "model": "{}", "system": {{"preset": "dgx-h100", "nodes": 1}},
-          "training": {{"global_batch_size": 8}}}})",
-      name);
-  const ModelSpec model = load_scenario_text(text, name).model;
+  const ModelSpec model = preset_model(name);
   return fmt::format("  {:<28}{:>9}{:>8}{:>8}{:>9}  {}\n", name,
                      format_amount(static_cast<double>(num_parameters(model)), Digits::three),
                      model.num_layers, format_count(model.hidden_size), format_count(model.seq_len),

@@ -23,7 +23,9 @@ Values and sources of one model: `shardsim presets NAME`.
 |---|---|---|---|---|---|---|---|
 )";
 
-ModelSpec model_of(const std::string& preset) {
+}  // namespace
+
+ModelSpec preset_model(const std::string& preset) {
   const std::string text = fmt::format(
       R"({{"schema_version": 1, "model": "{}", "system": {{"preset": "dgx-h100", "nodes": 1}},
           "training": {{"global_batch_size": 8}}}})",
@@ -31,12 +33,10 @@ ModelSpec model_of(const std::string& preset) {
   return load_scenario_text(text, preset).model;
 }
 
-}  // namespace
-
 std::string preset_page() {
   std::string page = kHead;
   for (const std::string& name : builtin_preset_names("models")) {
-    const ModelSpec model = model_of(name);
+    const ModelSpec model = preset_model(name);
     page += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", name,
                         format_amount(static_cast<double>(num_parameters(model)), Digits::three),
                         model.num_layers, format_count(model.hidden_size), mixers_in_words(model),
