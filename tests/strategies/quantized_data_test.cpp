@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <limits>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -51,25 +51,34 @@ Tensor tensor_of(Runtime& runtime, const RowMatrix& x, DType dtype = DType::fp64
   return tensor;
 }
 
-double nearest_number(double value, const NarrowFormat& format) {
-  double best = 0.0;
-  double least = std::numeric_limits<double>::infinity();
-  const int codes = 1 << (1 + format.exponent_bits + format.mantissa_bits);
+// All numbers of a format from zero up; a number's place is its code.
+std::vector<double> numbers_of(const NarrowFormat& format) {
+  std::vector<double> numbers;
+  const int codes = 1 << (format.exponent_bits + format.mantissa_bits);
   for (int code = 0; code < codes; ++code) {
     const double number = from_narrow(static_cast<std::uint8_t>(code), format);
-    const double distance = std::fabs(number - value);
-    if (distance < least || (distance == least && code % 2 == 0)) {
-      least = distance;
-      best = number;
-    }
+    if (number <= format.largest) numbers.push_back(number);  // Neither infinite nor NaN.
   }
-  return best;
+  return numbers;
+}
+
+// The nearest number of the format; of two, the one with the even code.
+double nearest_number(double value, const std::vector<double>& numbers) {
+  const double size = std::fabs(value);
+  const auto above = std::lower_bound(numbers.begin(), numbers.end(), size);
+  if (above == numbers.begin()) return 0.0;
+  const auto below = above - 1;
+  if (above == numbers.end()) return std::copysign(*below, value);
+  const double up = *above - size;
+  const double down = size - *below;
+  const bool is_up = up == down ? (above - numbers.begin()) % 2 == 0 : up < down;
+  return std::copysign(is_up ? *above : *below, value);
 }
 
 // The number that an element becomes beside the largest one that it shares its scale with.
-double rounded(double value, double largest, Recipe recipe, const NarrowFormat& format) {
+double rounded(double value, double largest, Recipe recipe, const std::vector<double>& numbers) {
   if (largest == 0.0) return 0.0;
-  const auto limit = static_cast<float>(format.largest);
+  const auto limit = static_cast<float>(numbers.back());
   const auto most = static_cast<float>(largest);
   double multiplier = static_cast<double>(limit / most);
   double scale = static_cast<double>(1.0F / (limit / most));
@@ -80,7 +89,7 @@ double rounded(double value, double largest, Recipe recipe, const NarrowFormat& 
     multiplier = std::exp2(std::floor(std::log2(multiplier)));
     scale = 1.0 / multiplier;
   }
-  return nearest_number(value * multiplier, format) * scale;
+  return nearest_number(value * multiplier, numbers) * scale;
 }
 
 // Scales of blocks of so many rows and columns; 0: of all.
@@ -88,18 +97,16 @@ RowMatrix quantized(const RowMatrix& x, Recipe recipe, const NarrowFormat& forma
                     std::int64_t block_rows, std::int64_t block_width) {
   if (block_rows == 0) block_rows = x.rows();
   if (block_width == 0) block_width = x.cols();
+  const std::vector<double> all = numbers_of(format);
   RowMatrix result(x.rows(), x.cols());
-  for (std::int64_t i = 0; i < x.rows(); ++i) {
-    for (std::int64_t j = 0; j < x.cols(); ++j) {
-      double largest = 0.0;
-      const std::int64_t first = i / block_rows * block_rows;
-      const std::int64_t left = j / block_width * block_width;
-      for (std::int64_t k = first; k < std::min(first + block_rows, x.rows()); ++k) {
-        for (std::int64_t l = left; l < std::min(left + block_width, x.cols()); ++l) {
-          largest = std::max(largest, std::fabs(x(k, l)));
-        }
-      }
-      result(i, j) = rounded(x(i, j), largest, recipe, format);
+  for (std::int64_t i = 0; i < x.rows(); i += block_rows) {
+    for (std::int64_t j = 0; j < x.cols(); j += block_width) {
+      const auto rows = std::min(block_rows, x.rows() - i);
+      const auto width = std::min(block_width, x.cols() - j);
+      const RowMatrix block = x.block(i, j, rows, width);
+      const double largest = block.cwiseAbs().maxCoeff();
+      result.block(i, j, rows, width) =
+          block.unaryExpr([&](double value) { return rounded(value, largest, recipe, all); });
     }
   }
   return result;
