@@ -80,6 +80,8 @@ Field setting(const char* path, OptimizerSetting member, const std::string& mean
       .doc(names_of_optimizers(reads, ", ") + ": " + meaning);
 }
 
+bool keeps_state(const OptimizerRule& rule) { return !rule.state_names.empty(); }
+
 std::vector<std::string> words_of_optimizers() {
   const std::vector<std::string_view> names = optimizer_names();
   return {names.begin(), names.end()};
@@ -300,8 +302,7 @@ std::vector<Field> training_fields() {
           .doc("How scales are found. delayed: one for a tensor, from its past; tensorwise: one, "
                "from the tensor itself; blockwise: one for 128 elements, and for 128 x 128 of a "
                "weight; mxfp8: one for 32. With precision fp64 all but the operands of these "
-               "products "
-               "is fp64, so that a verification tells every difference from a rounding."),
+               "products is fp64, so that a verification tells every difference from a rounding."),
       kept_layers("training.bf16_layers_at_start", &T::bf16_layers_at_start)
           .foreign({{"Megatron-LM", "num_layers_at_start_in_bf16"}})
           .doc("First layers whose products stay in bf16."),
@@ -317,6 +318,17 @@ std::vector<Field> training_fields() {
                     {"PyTorch", "reduce_dtype"}})
           .foreign({{"Megatron-LM", "accumulate_allreduce_grads_in_fp32"}})
           .doc("Type in which gradients are sent and added."),
+      training("training.optimizer_state_dtype", &T::optimizer_state_dtype)
+          .or_auto()
+          .derived("fp32 with 16 bits in precision, else precision")
+          .until("optimizer state in 8 bits", {"fp64", "fp32", "bf16", "fp16"})
+          .foreign({{"Megatron-LM", "exp_avg_dtype"}, {"Megatron-LM", "exp_avg_sq_dtype"}})
+          .acts_when("optimizer is " + names_of_optimizers(keeps_state),
+                     [](const Scenario& s) {
+                       return keeps_state(optimizer_rule(s.training.elementwise_optimizer()));
+                     })
+          .doc("Type of the moments of " + names_of_optimizers(keeps_state, ", ") +
+               ". Master weights, and the momentum of muon, keep theirs."),
   };
   return joined(
       {batch, optimizer_fields(), muon_fields(), loss_scaling_fields(), other_training_fields()});

@@ -208,8 +208,11 @@ void check_surroundings(Reading& r) {
            "use bf16 or fp32, or set training.loss_scaling to \"none\"");
   }
   const bool is_verified = r.scenario.execution.tensors == TensorMode::real;
-  const bool is_wide = t.precision == Precision::fp64 && t.grad_reduce_dtype == DType::fp64;
-  if (is_verified && r.all_good({"training.precision", "training.grad_reduce_dtype"}) && !is_wide) {
+  const bool is_wide = t.precision == Precision::fp64 && t.grad_reduce_dtype == DType::fp64 &&
+                       t.optimizer_state_dtype == DType::fp64;
+  if (is_verified && !is_wide &&
+      r.all_good(
+          {"training.precision", "training.grad_reduce_dtype", "training.optimizer_state_dtype"})) {
     refuse(r, path, "is verified in fp64 only: its reference follows no rounding",
            "use precision fp64, or execution.tensors \"meta\"");
   }
@@ -260,6 +263,7 @@ void resolve_training(Reading& r) {
   }
   if (!r.good("training.precision")) return;
   derive(r, "training.grad_reduce_dtype", t.grad_reduce_dtype, t.dtype());
+  derive(r, "training.optimizer_state_dtype", t.optimizer_state_dtype, t.master_dtype());
   if (r.good("training.grad_reduce_dtype")) resolve_loss_scaling(r);
   require_peaks(r);
   resolve_low_precision(r);

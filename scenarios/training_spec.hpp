@@ -95,6 +95,7 @@ struct TrainingSpec : OptimizerOptions {
   std::int64_t bf16_layers_at_start = 0;  // layers whose products are not in low precision
   std::int64_t bf16_layers_at_end = 0;
   DType grad_reduce_dtype = DType::fp32;       // "auto" is resolved to the gradient's dtype
+  DType optimizer_state_dtype = DType::fp32;   // "auto" is resolved to the master weights' dtype
   std::string optimizer{default_optimizer()};  // a row of strategies/optimizer/rules.cpp, or kMuon
   MuonOptions muon;                            // read by kMuon
   std::string muon_scalar_optimizer{default_optimizer()};  // a row, for what Muon does not take
@@ -113,6 +114,11 @@ struct TrainingSpec : OptimizerOptions {
   /// The type of weights, activations and gradients.
   [[nodiscard]] DType dtype() const {
     return precision >= Precision::fp8 ? DType::bf16 : static_cast<DType>(precision);
+  }
+  /// The type of the weights that the optimizer updates: fp32 in 16-bit training (Micikevicius et
+  /// al., "Mixed Precision Training", 2018).
+  [[nodiscard]] DType master_dtype() const {
+    return dtype() == DType::bf16 || dtype() == DType::fp16 ? DType::fp32 : dtype();
   }
   /// Whether products of linear layers are in fewer bits. With fp64 a recipe can be verified.
   [[nodiscard]] bool has_low_products() const {

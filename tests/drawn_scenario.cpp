@@ -139,7 +139,8 @@ void draw_other_algorithm(DrawnScenario& s, const Degrees& degrees) {
   }
   for (const std::string field :
        {"parallelism.reshard_after_forward", "parallelism.sync_every_microbatch",
-        "training.loss_scaling", "training.loss_scale", "training.grad_reduce_dtype"}) {
+        "training.loss_scaling", "training.loss_scale", "training.grad_reduce_dtype",
+        "training.optimizer_state_dtype"}) {
     s.erase(field);
   }
   s.set_word("training.precision", "fp64");
@@ -185,6 +186,9 @@ void draw_training(DrawnScenario& s, const std::string& family) {
   // agrees.
   if (family == "gpt2" && s.get("training.optimizer") == "\"lion\"") {
     s.set_word("training.optimizer", "adamw");
+  }
+  if (precision == "fp64" && s.get("training.optimizer") != "\"sgd\"" && once_in(3)) {
+    s.set_word("training.optimizer_state_dtype", one_of({"bf16", "fp32"}));
   }
   if (once_in(4)) s.set("training.weight_decay", "0.1");
   if (once_in(3)) s.set("training.max_grad_norm", one_of({"1", "0.05"}));

@@ -289,6 +289,7 @@ Emission emit_megatron(const Scenario& scenario) {
   if (t.dtype() == DType::bf16) flags.flag("bf16");
   if (t.dtype() == DType::fp16) flags.flag("fp16");
   add_low_precision(t, flags);
+  add_state_dtype(scenario, flags);
   if (t.dtype() == DType::bf16 && t.grad_reduce_dtype == DType::bf16) {
     flags.flag("grad-reduce-in-bf16");
   }
@@ -321,7 +322,7 @@ Emission emit_torchtitan(const Scenario& scenario) {
   config.set(torchtitan::kLength.theirs, scenario.model.seq_len);
   config.set(torchtitan::kLocal.theirs, t.micro_batch_size * scenario.model.seq_len);
   config.set(torchtitan::kGlobal.theirs, t.global_batch_size * scenario.model.seq_len);
-  if (t.has_low_products()) config.lacks(unsaid_precision(t));
+  if (const std::string unsaid = unsaid_precision(t); !unsaid.empty()) config.lacks(unsaid);
   if (t.dtype() == DType::bf16) config.text(torchtitan::kPrecision.theirs, "bfloat16");
   if (t.grad_reduce_dtype == DType::bf16) config.text(torchtitan::kReduced.theirs, "bfloat16");
   config.end();

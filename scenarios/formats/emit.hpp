@@ -38,7 +38,8 @@ void require_framework(std::string_view name);
 /// Sentences: parts of the model that torchtitan's models do not have, or not together, and splits
 /// that torchtitan refuses for it.
 [[nodiscard]] std::vector<std::string> unlike_torchtitan(const Scenario& scenario);
-/// Products in low precision, which layouts for torchtitan and DeepSpeed do not say; empty: none.
+/// Products in low precision and optimizer state of a type of its own, which layouts for torchtitan
+/// and DeepSpeed do not say; empty: none.
 [[nodiscard]] std::string unsaid_precision(const TrainingSpec& training);
 /// Whether some layer has Mamba-2, alone or beside attention.
 [[nodiscard]] bool mixes_by_mamba(const ModelSpec& model);

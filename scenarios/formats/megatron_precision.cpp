@@ -12,7 +12,34 @@
 // megatron/core/transformer/transformer_config.py at NVIDIA/Megatron-LM d98e8a64.
 namespace shardsim {
 
+namespace {
+
+// "bf16", or as a log has it, "torch.bfloat16".
+std::string state_dtype_of(MegatronArguments& arguments, const char* name) {
+  const std::string written = arguments.text(name).value_or("fp32");
+  if (written == "torch.float32") return "fp32";
+  if (written == "torch.bfloat16") return "bf16";
+  return written == "torch.float16" ? "fp16" : written;
+}
+
+void import_state_dtype(MegatronArguments& arguments, Import& import) {
+  const std::string mean = state_dtype_of(arguments, megatron::kMean.theirs);
+  const std::string square = state_dtype_of(arguments, megatron::kSquare.theirs);
+  const bool is_aware = arguments.truth(megatron::kAwareOfTypes);
+  if (!is_aware || (mean == "fp32" && square == "fp32")) return;
+  const bool is_known = mean == "bf16" || mean == "fp16";
+  if (mean == square && is_known) {
+    return import.take({megatron::kMean.theirs, mean}, megatron::kMean.ours, mean);
+  }
+  import.warn(
+      {concat(megatron::kMean.theirs, ", ", megatron::kSquare.theirs), concat(mean, ", ", square)},
+      "moments of one type alone are modelled, of 16 bits or more: theirs are not read");
+}
+
+}  // namespace
+
 void import_megatron_low_precision(MegatronArguments& arguments, Import& import) {
+  import_state_dtype(arguments, import);
   // "fp8" is the name in the configuration of a model, "fp8_format" that on a command line.
   const char* const fp8 = arguments.text("fp8_format") ? "fp8_format" : "fp8";
   if (arguments.text(megatron::kFp4Format.theirs)) {
@@ -60,9 +87,27 @@ void add_low_precision(const TrainingSpec& training, Flags& flags) {
   flags.flag(megatron::kLastBf16, training.bf16_layers_at_end);
 }
 
+void add_state_dtype(const Scenario& scenario, Flags& flags) {
+  const TrainingSpec& t = scenario.training;
+  if (t.optimizer_state_dtype == t.master_dtype()) return;
+  const std::string dtype = to_string(t.optimizer_state_dtype);
+  if (scenario.parallelism.zero_stage == 0) {
+    return flags.lacks("optimizer state in " + dtype +
+                       " without --use-distributed-optimizer (training.optimizer_state_dtype)");
+  }
+  flags.flag(megatron::kAwareOfTypes);
+  flags.flag(megatron::kMean, dtype);
+  flags.flag(megatron::kSquare, dtype);
+}
+
 std::string unsaid_precision(const TrainingSpec& training) {
-  if (!training.has_low_products()) return {};
-  return std::string("products in ") + to_string(training.precision) + " (training.precision)";
+  std::string text;
+  if (training.has_low_products()) {
+    text = std::string("products in ") + to_string(training.precision) + " (training.precision)";
+  }
+  if (training.optimizer_state_dtype == training.master_dtype()) return text;
+  return text + (text.empty() ? "" : " and ") + "optimizer state in " +
+         to_string(training.optimizer_state_dtype) + " (training.optimizer_state_dtype)";
 }
 
 }  // namespace shardsim

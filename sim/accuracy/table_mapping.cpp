@@ -227,6 +227,7 @@ class TableMappingReader {
     if (const JsonValue* label = required(root, "label")) {
       mapping_->label = columns(*label);
     }
+    if (const JsonValue* by = root.find("by")) mapping_->by = columns(*by);
   }
 
   void read_measured(const JsonValue& root) {
@@ -331,7 +332,7 @@ TableMapping read_table_mapping(const std::string& path) {
   const std::optional<JsonValue> root = parse_json(*mapping.text, problems);
   problems.throw_if_any();
   TableMappingReader reader(mapping, problems);
-  reader.has_keys(*root, {"title", "table", "trust", "assuming", "sample_stride", "label",
+  reader.has_keys(*root, {"title", "table", "trust", "assuming", "sample_stride", "label", "by",
                           "memory_is", "measured", "scenario", "fields", "rows"});
   problems.throw_if_any();
   const std::string table = reader.text(*root, "table");

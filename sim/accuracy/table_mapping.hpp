@@ -63,6 +63,7 @@ struct TableMapping {
   std::size_t confirmed = 0;  ///< Columns that every table has.
   std::size_t source = 0;
   std::vector<std::size_t> label;  ///< Columns that tell rows apart.
+  std::vector<std::size_t> by;     ///< Columns whose cells each have figures of their own.
   std::array<std::optional<RowConversion>, kNumQuantities> measured;
   /// The predicted metric for each quantity; for peak memory one of kMemoryKinds.
   std::array<std::string, kNumQuantities> metrics;

@@ -111,6 +111,7 @@ void predict(const TableMapping& mapping, const std::vector<std::string>& overri
     scenario.execution.fold = "auto";  // The same metrics, sooner.
     const Experiment experiment = compile(std::move(scenario));
     row.setting = run_setting_of(experiment);
+    row.has_band = why_no_band(experiment).empty();
     RunHooks hooks;
     hooks.on_progress = on_progress;
     const Result result = run_experiment(experiment, hooks).result;
@@ -147,6 +148,9 @@ ValidatedRow validate_row(const TableMapping& mapping, const MeasurementRow& cel
   ValidatedRow row;
   row.line = cells.line;
   row.label = label_of(mapping, cells);
+  for (const std::size_t column : mapping.by) {
+    row.groups.push_back(mapping.table.columns[column] + " " + cells.cells[column]);
+  }
   row.source = cells.cells[mapping.source];
   const RowScenario scenario = row_scenario_of(mapping, cells);
   row.apart = scenario.apart;
@@ -266,22 +270,39 @@ ValidatedTable validate_table(const TableMapping& mapping, std::int64_t stride,
   return table;
 }
 
-std::vector<std::size_t> rows_with(const ValidatedTable& table, std::size_t quantity,
-                                   bool headline) {
+std::vector<std::string> groups_of(const ValidatedTable& table) {
+  std::vector<std::string> found;
+  const std::size_t columns = table.rows.empty() ? 0 : table.rows.front().groups.size();
+  for (std::size_t column = 0; column < columns; ++column) {
+    for (const ValidatedRow& row : table.rows) {
+      const std::string& group = row.groups.at(column);
+      if (std::ranges::find(found, group) == found.end()) found.push_back(group);
+    }
+  }
+  return found;
+}
+
+std::vector<std::size_t> rows_with(const ValidatedTable& table, std::size_t quantity, bool headline,
+                                   const std::string& group) {
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
     const ValidatedRow& row = table.rows[i];
-    if (row.quantities.at(quantity) && row.apart.empty() == headline) found.push_back(i);
+    const bool is_member =
+        group.empty() || std::ranges::find(row.groups, group) != row.groups.end();
+    if (is_member && row.quantities.at(quantity) && row.apart.empty() == headline) {
+      found.push_back(i);
+    }
   }
   return found;
 }
 
 std::optional<QuantityFigures> figures_of(std::span<const ValidatedTable> tables,
-                                          std::size_t quantity, bool headline) {
+                                          std::size_t quantity, bool headline,
+                                          const std::string& group) {
   std::vector<std::pair<const ValidatedTable*, const ValidatedRow*>> rows;
   std::vector<PredictedAndMeasured> pairs;
   for (const ValidatedTable& table : tables) {
-    for (const std::size_t index : rows_with(table, quantity, headline)) {
+    for (const std::size_t index : rows_with(table, quantity, headline, group)) {
       rows.emplace_back(&table, &table.rows[index]);
       pairs.push_back(*table.rows[index].quantities.at(quantity));
     }
@@ -289,7 +310,7 @@ std::optional<QuantityFigures> figures_of(std::span<const ValidatedTable> tables
   if (rows.empty()) return std::nullopt;
   const ErrorStatistics errors = error_statistics(pairs);
   const auto& [table, row] = rows[errors.worst];
-  return QuantityFigures{quantity, errors, table->name,
+  return QuantityFigures{quantity, errors, table->name, row->line,
                          fmt::format("line {}: {} ({:+.1f} %)", row->line, printable(row->label),
                                      100.0 * pairs[errors.worst].error())};
 }
@@ -315,7 +336,7 @@ std::vector<MeasuredError> measured_errors_of(const std::vector<ValidatedTable>&
       std::set<Told> told;
       for (const std::size_t index : rows_with(table, i, true)) {
         const ValidatedRow& row = table.rows[index];
-        if (!row.tensors_fit) continue;
+        if (!row.tensors_fit || !row.has_band) continue;
         add_error(table, i, row.setting, row.quantities.at(i), told, errors);
         const RunSetting without{row.setting.device, "none", row.setting.ranks};
         add_error(table, i, without, row.without_framework.at(i), told, errors);

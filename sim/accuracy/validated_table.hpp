@@ -45,8 +45,10 @@ struct ErrorStatistics {
 [[nodiscard]] std::optional<double> rank_correlation(const std::vector<PredictedAndMeasured>& rows);
 
 struct ValidatedRow {
-  int line = 0;         ///< Line of the table's file.
-  std::string label;    ///< "gpus 8, tp 2".
+  int line = 0;       ///< Line of the table's file.
+  std::string label;  ///< "gpus 8, tp 2".
+  /// "precision fp8": one for each column that the mapping gives figures `by`.
+  std::vector<std::string> groups;
   std::string source;   ///< The source of the measurement.
   std::string refused;  ///< Why it cannot be represented; empty if it can.
   std::string apart;    ///< Why it is not in the headline; empty if it is.
@@ -55,6 +57,8 @@ struct ValidatedRow {
   /// prediction, which error bands must show.
   bool tensors_fit = true;
   RunSetting setting;  ///< Its scenario's setting; empty if it was refused.
+  /// Whether a plan like it has a band (why_no_band): if not, no band is made of its errors.
+  bool has_band = true;
   std::array<std::optional<PredictedAndMeasured>, kNumQuantities> quantities;
   /// The same, predicted with system.software "none"; only if that was requested.
   std::array<std::optional<PredictedAndMeasured>, kNumQuantities> without_framework;
@@ -88,20 +92,26 @@ struct RowScenario {
                                             const std::function<void()>& on_progress,
                                             bool twice = false);
 
+/// The groups of a table's rows, column by column, in the order of first appearance.
+[[nodiscard]] std::vector<std::string> groups_of(const ValidatedTable& table);
+
 /// Indices of the rows with this quantity that are in the headline, or of those that are apart.
+/// `group`: only rows of this group; empty: all.
 [[nodiscard]] std::vector<std::size_t> rows_with(const ValidatedTable& table, std::size_t quantity,
-                                                 bool headline);
+                                                 bool headline, const std::string& group = {});
 
 /// The errors of one quantity in the rows of rows_with().
 struct QuantityFigures {
   std::size_t quantity = 0;
   ErrorStatistics errors;
   std::string worst_table;  ///< The name of the worst row's table.
+  int worst_line = 0;       ///< Its line there.
   std::string worst_row;    ///< "line 5: gpus 8, tp 2 (+31.0 %)".
 };
 /// The figures of these tables together; none if no row is such.
 [[nodiscard]] std::optional<QuantityFigures> figures_of(std::span<const ValidatedTable> tables,
-                                                        std::size_t quantity, bool headline);
+                                                        std::size_t quantity, bool headline,
+                                                        const std::string& group = {});
 
 /// The reasons why rows were refused, each with its rows' lines, in the order of first appearance.
 struct RefusedRows {
@@ -110,9 +120,9 @@ struct RefusedRows {
 };
 [[nodiscard]] std::vector<RefusedRows> refused_rows(const ValidatedTable& table);
 
-/// The errors of the headline's rows that fit their device, as predicted and, if available, also
-/// without a framework. Errors are rounded to 1e-4, as in the file. A row with the prediction and
-/// measurement of an earlier row of the table is the same run, and is left out.
+/// The errors of the headline's rows that fit their device and may have a band, as predicted and,
+/// if available, also without a framework. Errors are rounded to 1e-4, as in the file. A row with
+/// the prediction and measurement of an earlier row of the table is the same run, and is left out.
 [[nodiscard]] std::vector<MeasuredError> measured_errors_of(
     const std::vector<ValidatedTable>& tables);
 

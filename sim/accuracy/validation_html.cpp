@@ -235,6 +235,19 @@ std::string plot_of(const ValidatedTable& table, std::size_t quantity) {
                      kQuantities.at(quantity).title, scatter_plot(points, shown_name(quantity)));
 }
 
+std::string groups_of_section(const ValidatedTable& table) {
+  const std::vector<std::string> groups = groups_of(table);
+  if (groups.empty()) return {};
+  std::string html = figures_head("group");
+  for (const std::string& group : groups) {
+    for (std::size_t i = 0; i < kNumQuantities; ++i) {
+      const std::optional<QuantityFigures> figures = figures_of({&table, 1}, i, true, group);
+      if (figures) html += figures_row(group, *figures, figures->worst_row);
+    }
+  }
+  return html + "</table></div>\n";
+}
+
 std::string section_of(const ValidatedTable& table) {
   std::string html = fmt::format(
       "<h2 id=\"{0}\">{0}</h2>\n<p>{1}. Trust {2}; {3} of {4} rows of {5}.</p>\n"
@@ -242,7 +255,7 @@ std::string section_of(const ValidatedTable& table) {
       html_text(table.name), html_text(table.title), html_text(table.trust), table.rows.size(),
       table.rows_in_file, html_text(table.file), html_text(table.assuming));
   for (std::size_t i = 0; i < kNumQuantities; ++i) html += plot_of(table, i);
-  html += "</div>\n";
+  html += "</div>\n" + groups_of_section(table);
   const std::vector<RefusedRows> refused = refused_rows(table);
   if (refused.empty()) return html;
   html += "<p>Not represented:</p><ul>\n";

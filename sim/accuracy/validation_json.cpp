@@ -12,10 +12,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // By quantity. `names_table`: the worst row is given with its table.
-Json figures_json(std::span<const ValidatedTable> tables, bool headline, bool names_table) {
+Json figures_json(std::span<const ValidatedTable> tables, bool headline, bool names_table,
+                  const std::string& group = {}) {
   Json object = Json::object();
   for (std::size_t i = 0; i < kNumQuantities; ++i) {
-    const std::optional<QuantityFigures> figures = figures_of(tables, i, headline);
+    const std::optional<QuantityFigures> figures = figures_of(tables, i, headline, group);
     if (!figures) continue;
     const ErrorStatistics& errors = figures->errors;
     object[std::string(kQuantities.at(i).key)] = {
@@ -79,6 +80,10 @@ Json coverages_of(const std::vector<MeasuredError>& errors, const char* software
 Json table_of(const ValidatedTable& table) {
   Json rows = Json::array();
   for (const ValidatedRow& row : table.rows) rows.push_back(row_of(row));
+  Json groups = Json::object();
+  for (const std::string& group : groups_of(table)) {
+    groups[group] = figures_json({&table, 1}, true, false, group);
+  }
   return {{"name", table.name},
           {"title", table.title},
           {"trust", table.trust},
@@ -87,6 +92,7 @@ Json table_of(const ValidatedTable& table) {
           {"stride", table.stride},
           {"headline", figures_json({&table, 1}, true, false)},
           {"apart", figures_json({&table, 1}, false, false)},
+          {"groups", groups},
           {"rows", rows}};
 }
 

@@ -12,19 +12,28 @@ namespace {
 
 constexpr double kPercent = 100.0;
 
-std::string figures_line(const std::string& what, const ErrorStatistics& errors,
+constexpr std::size_t kLabelWidth = 20;
+
+// Room for the longest group of a table.
+std::size_t label_width(const ValidatedTable& table) {
+  std::size_t width = kLabelWidth;
+  for (const std::string& group : groups_of(table)) width = std::max(width, group.size() + 3);
+  return width;
+}
+
+std::string figures_line(const std::string& what, std::size_t width, const ErrorStatistics& errors,
                          const std::string& worst) {
   const std::string correlation =
       errors.rank_correlation ? fmt::format("{:.3f}", *errors.rank_correlation) : "-";
-  return fmt::format("  {:<20}{:>5}{:>9.1f} %{:>8.1f} %{:>8.1f} %{:>+8.1f} %{:>8}   {}\n", what,
-                     errors.rows, kPercent * errors.mean_absolute,
+  return fmt::format("  {:<{}}{:>5}{:>9.1f} %{:>8.1f} %{:>8.1f} %{:>+8.1f} %{:>8}   {}\n", what,
+                     width, errors.rows, kPercent * errors.mean_absolute,
                      kPercent * errors.median_absolute, kPercent * errors.percentile_90_absolute,
                      kPercent * errors.bias, correlation, worst);
 }
 
-std::string header_line() {
-  return fmt::format("  {:<20}{:>5}{:>11}{:>10}{:>10}{:>10}{:>8}   {}\n", "", "rows", "mean|err|",
-                     "median", "90th pct", "bias", "rank r", "worst row");
+std::string header_line(std::size_t width = kLabelWidth) {
+  return fmt::format("  {:<{}}{:>5}{:>11}{:>10}{:>10}{:>10}{:>8}   {}\n", "", width, "rows",
+                     "mean|err|", "median", "90th pct", "bias", "rank r", "worst row");
 }
 
 // The first reason why a compared row is not in the headline.
@@ -35,20 +44,35 @@ std::string why_apart(const ValidatedTable& table) {
   return {};
 }
 
+// The figures of one group of the headline's rows.
+std::string group_text(const ValidatedTable& table, const std::string& group) {
+  std::string text;
+  for (std::size_t i = 0; i < kNumQuantities; ++i) {
+    const std::optional<QuantityFigures> figures = figures_of({&table, 1}, i, true, group);
+    if (!figures) continue;
+    const std::string what = i == kStepTime ? "" : fmt::format(", {}", kQuantities.at(i).title);
+    text += figures_line("  " + printable(group) + what, label_width(table), figures->errors,
+                         fmt::format("line {}", figures->worst_line));
+  }
+  return text;
+}
+
 std::string table_text(const ValidatedTable& table) {
   std::string text = fmt::format("{}: {}, trust {}\n", printable(table.name),
                                  printable(table.title, 400), printable(table.trust));
   text += table.stride == 1 ? fmt::format("  {} rows\n", table.rows_in_file)
                             : fmt::format("  {} of {} rows: every {}th from the first\n",
                                           table.rows.size(), table.rows_in_file, table.stride);
-  text += header_line();
+  text += header_line(label_width(table));
   for (const bool headline : {true, false}) {
     for (std::size_t i = 0; i < kNumQuantities; ++i) {
       const std::string what = fmt::format("{}{}", kQuantities.at(i).title, headline ? "" : " *");
       const std::optional<QuantityFigures> figures = figures_of({&table, 1}, i, headline);
-      if (figures) text += figures_line(what, figures->errors, figures->worst_row);
+      if (figures)
+        text += figures_line(what, label_width(table), figures->errors, figures->worst_row);
     }
   }
+  for (const std::string& group : groups_of(table)) text += group_text(table, group);
   if (const std::string why = why_apart(table); !why.empty()) {
     text += fmt::format("  * not in the headline: {}\n", why);
   }
@@ -121,7 +145,7 @@ std::string validation_text(const std::vector<ValidatedTable>& tables) {
   for (std::size_t i = 0; i < kNumQuantities; ++i) {
     const std::optional<QuantityFigures> figures = figures_of(tables, i, true);
     if (!figures) continue;
-    text += figures_line(std::string(kQuantities.at(i).title), figures->errors,
+    text += figures_line(std::string(kQuantities.at(i).title), kLabelWidth, figures->errors,
                          figures->worst_table + " " + figures->worst_row);
   }
   text += fmt::format("  {} of {} rows are not represented; each is listed above\n", refused, all);

@@ -23,6 +23,8 @@ struct PresetsArguments {
   bool page = false;
   bool prices = false;
   bool names = false;
+
+  [[nodiscard]] int num_tables() const { return int{page} + int{prices} + int{names}; }
 };
 
 struct SchemaArguments {
@@ -64,6 +66,10 @@ int command_presets(const PresetsArguments& arguments, const Console& console) {
     throw UsageError("E0915", "\"" + names.back() + "\" is one word too many",
                      "\"shardsim presets --help\" lists its options");
   }
+  if (arguments.num_tables() + static_cast<int>(names.size()) > 1) {
+    throw UsageError("E0915", "only one thing is printed: a preset, or one of the tables",
+                     "leave out all but one of NAME, --page, --prices and --names");
+  }
   if (arguments.page) {
     console.out << preset_page();
   } else if (arguments.prices) {
@@ -96,17 +102,11 @@ Verb presets_verb() {
             "name", arguments.words,
             "The preset to show, every number with its source; \"show NAME\" is the same");
         app.add_flag("--page", arguments.page,
-                     "Print a table in Markdown: what of each model is modelled, and what is not")
-            ->excludes("name");
+                     "Print a table in Markdown: what of each model is modelled, and what is not");
         app.add_flag("--prices", arguments.prices,
                      "Print a table in Markdown: what of each machine is priced from measurements, "
-                     "from a neighbour, and from its data sheet")
-            ->excludes("name")
-            ->excludes("--page");
-        app.add_flag("--names", arguments.names, "Print kinds and names alone, for scripts")
-            ->excludes("name")
-            ->excludes("--page")
-            ->excludes("--prices");
+                     "from a neighbour, and from its data sheet");
+        app.add_flag("--names", arguments.names, "Print kinds and names alone, for scripts");
       },
       command_presets);
 }

@@ -37,7 +37,7 @@ Assumptions costs(const Experiment& experiment) {
 }
 
 // The differences of a framework's kernels from one ideal kernel per operation.
-Assumptions kernels_of(const Software& software) {
+Assumptions kernels_of(const Software& software, const std::string& architecture) {
   Assumptions assumptions;
   const auto add = [&](const std::string& text, const char* source) {
     assumptions.push_back({fmt::format("system.software {}: {}", software.name, text), source});
@@ -56,8 +56,9 @@ Assumptions kernels_of(const Software& software) {
                     software.dropout_passes.forward, software.dropout_passes.backward),
         software.source);
   } else {
-    add(fmt::format("attention reaches {} of the GPU's rate", software.attention_share.value),
-        software.attention_share.source);
+    const SourcedNumber& share = attention_share_of(software, architecture);
+    add(fmt::format("attention reaches {} of the measured kernel's rate", share.value),
+        share.source);
   }
   const FrameworkMemory& memory = software.memory;
   add(fmt::format("bytes kept per score {} (with dropout {}), per element with dropout in a block "
@@ -83,7 +84,7 @@ void add_software(const Experiment& experiment, Assumptions& assumptions) {
         {"Every operation is one kernel that moves its bytes once, whatever framework runs it",
          "modelling choice: system.software none"});
   } else {
-    append_assumptions(assumptions, kernels_of(*software));
+    append_assumptions(assumptions, kernels_of(*software, system.device.architecture));
     if (software->host_waits_for_transfers) {
       assumptions.push_back(
           {"The host waits for every transfer between two ranks", software->source});

@@ -83,7 +83,7 @@ Assumptions general(const Experiment& experiment) {
        {fmt::format("The CUDA context holds {} bytes of device memory", context.bytes),
         context.source},
        {"Gradients are stored, accumulated and reduced in training.grad_reduce_dtype; 16-bit "
-        "training keeps fp32 master weights and optimizer state",
+        "training keeps fp32 master weights, and optimizer state in training.optimizer_state_dtype",
         "Micikevicius et al. 2018"}});
   return assumptions;
 }

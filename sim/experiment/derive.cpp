@@ -77,12 +77,6 @@ std::shared_ptr<const MachineFaults> faults_of(const FaultSpec& spec, const Clus
 
 // --- The plan ----------------------------------------------------------------------------------
 
-// Master weights and optimizer state of 16-bit training are fp32 (Micikevicius et al., "Mixed
-// Precision Training", 2018).
-DType master_dtype_of(DType weights) {
-  return weights == DType::bf16 || weights == DType::fp16 ? DType::fp32 : weights;
-}
-
 LossScaling loss_scaling_of(const TrainingSpec& training) {
   LossScaling rule;
   rule.mode = training.loss_scaling;
@@ -236,7 +230,8 @@ SyncPlan sync_plan_of(const Scenario& scenario) {
   const ParallelismSpec& parallelism = scenario.parallelism;
   SyncPlan sync;
   sync.weight_dtype = scenario.training.dtype();
-  sync.master_dtype = master_dtype_of(sync.weight_dtype);
+  sync.master_dtype = scenario.training.master_dtype();
+  sync.state_dtype = scenario.training.optimizer_state_dtype;
   sync.gradient_dtype = scenario.training.grad_reduce_dtype;
   sync.overlap_reduce = parallelism.overlap_grad_reduce;
   sync.overlap_gather = parallelism.overlap_param_gather;
@@ -281,6 +276,7 @@ Cluster cluster_of(const SystemSpec& system) {
   }
   Device& device = cluster.device;
   device.name = system.device.name;
+  device.architecture = system.device.architecture;
   device.memory_bytes = system.device.memory_bytes;
   device.memory_bytes_per_s = system.device.memory_bandwidth_gb_per_s.times(kGiga);
   device.memory_efficiency = system.device.memory_efficiency;

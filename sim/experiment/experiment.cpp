@@ -274,8 +274,10 @@ Experiment::Experiment(Scenario scenario, const ScheduleEdit& edit)
 std::int64_t Experiment::owned_bytes(bool matrices) const {
   const SyncPlan& sync = options_.sync;
   const std::size_t copies = sync.master_dtype == sync.weight_dtype ? 0 : 1;
-  const std::size_t states = matrices && sync.muon ? 1 : optimizer_->state_names().size();
-  return size_of(sync.master_dtype) * static_cast<std::int64_t>(states + copies);
+  const bool of_muon = matrices && sync.muon;
+  const std::size_t states = of_muon ? 1 : optimizer_->state_names().size();
+  return size_of(sync.master_dtype) * static_cast<std::int64_t>(copies) +
+         size_of(sync.state(of_muon)) * static_cast<std::int64_t>(states);
 }
 
 const ParallelPlan& Experiment::plan() const {

@@ -33,10 +33,11 @@ enum class KernelFamily : std::uint8_t {
   dropout_backward,
   residual,  ///< A sum of two branches, or of their gradients.
   optimizer_step,
-  amax,      ///< The largest absolute value of a tensor, for its scale.
-  quantize,  ///< Rounded to 8 or 4 bits, with scales.
+  amax,          ///< The largest absolute value of a tensor, for its scale;
+  amax_of_norm,  ///< of a norm's output, which its kernel may find as it writes.
+  quantize,      ///< Rounded to 8 or 4 bits, with scales.
 };
-inline constexpr std::size_t kKernelFamilies = 21;
+inline constexpr std::size_t kKernelFamilies = 22;
 
 /// Sizes that decide how well kernels fill a device. Zeros for families that have none.
 /// matrix_product, weight_gradient: `batch` products (m, k) (k, n).

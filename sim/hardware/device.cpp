@@ -60,7 +60,8 @@ double attention_seconds(const Device& device, double peak, const ComputeOp& op,
   const double copies = memory_seconds(device, (use.traffic - 1.0) * static_cast<double>(op.bytes));
   const Software* software = device.software;
   if (software == nullptr || !software->stores_scores()) {
-    const double share = software == nullptr ? 1.0 : software->attention_share.value;
+    const double share =
+        software == nullptr ? 1.0 : attention_share_of(*software, device.architecture).value;
     return fused_attention_seconds(device, peak * share, op.shape, op.flops, op.bytes) + copies;
   }
   ScorePasses passes = software->score_passes;
@@ -93,13 +94,16 @@ bool is_loss(KernelFamily family) {
   return family == KernelFamily::cross_entropy || family == KernelFamily::cross_entropy_backward;
 }
 
-// The share of the bandwidth. A measured kernel's share does not hold for its many replacements.
+// The share of the bandwidth. A loss may be two kernels like the measured one, whose share does not
+// hold for many replacements.
 double memory_share(const Device& device, KernelFamily family, const KernelUse& use) {
   if (device.kernels == nullptr) return device.memory_efficiency;
   if (family == KernelFamily::permutation) return device.kernels->permutation_share.value;
-  if (family == KernelFamily::amax) return device.kernels->amax_share.value;
+  if (family == KernelFamily::amax || family == KernelFamily::amax_of_norm) {
+    return device.kernels->amax_share.value;
+  }
   if (family == KernelFamily::quantize) return device.kernels->quantize_share.value;
-  if (is_loss(family) && use.kernels <= 1.0) return device.kernels->cross_entropy_share.value;
+  if (is_loss(family) && use.kernels <= 2.0) return device.kernels->cross_entropy_share.value;
   return device.memory_efficiency;
 }
 

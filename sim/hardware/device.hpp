@@ -22,6 +22,7 @@ struct Software;
 
 struct Device {
   std::string name = "device";
+  std::string architecture;  ///< A row of all_architectures(); empty: none is known.
   std::int64_t memory_bytes = 0;
   Tracked<double> memory_bytes_per_s = 0.0;
   /// Achieved share of the datasheet's bandwidth, (0, 1].

@@ -74,6 +74,16 @@ constexpr KernelUses kMegatronCore =
                      {F::dropout_backward, {1.0, 1.25}},
                  });
 
+// Transformer Engine's cross entropy: one kernel reads the logits for their softmax (2 bytes), one
+// reads them again and writes their gradient in place (4); backward multiplies that by the loss's
+// (4). Its norm finds the largest element of what it writes.
+constexpr KernelUses kMegatronCore2025 =
+    with(kMegatronCore, {
+                            {F::cross_entropy, {2.0, 6.0 / 2.0}},
+                            {F::cross_entropy_backward, {1.0, 4.0 / 4.0}},
+                            {F::amax_of_norm, {0.0, 0.0}},
+                        });
+
 constexpr KernelUses kComposer = with(kPlain, {
                                                   {F::weight_gradient, {2.0, 1.0}},
                                                   {F::bias, {0.0, 0.0}},  // MPT has no biases.
@@ -122,6 +132,8 @@ constexpr FrameworkMemory kMegatronCoreMemory{.mask_bytes = 1.0,
                                               .loss_kept_bytes = 2.0,
                                               .loss_forward_bytes = 2.0,
                                               .loss_backward_bytes = 2.0};
+// The loss's gradient is written over the logits.
+constexpr FrameworkMemory kMegatronCore2025Memory{.mask_bytes = 1.0, .apart_gradient_bytes = 2.0};
 constexpr FrameworkMemory with_scores(FrameworkMemory memory) {
   memory.score_bytes = 2.0;
   return memory;
@@ -141,6 +153,13 @@ constexpr FrameworkMemory kFusedLossMemory{
 constexpr const char* kFlashAttention1 =
     "FlashAttention against FlashAttention-2, forward and backward: mean of 18 pairs of rows in "
     "attention_kernel_throughput.csv, transcribed and not confirmed";
+constexpr SourcedNumber kCudnn9 = {
+    1.53,
+    "cuDNN 9, which TransformerEngine prefers on Hopper (1.8, pytorch/attention.py), against "
+    "FlashAttention-2 on an H100: mean of 33 confirmed pairs of rows, forward, of heads of 64 "
+    "(1.27), "
+    "128 (1.63) and 256 (1.69), of Dao-AILab/flash-attention at 7ef24848 (flash3_fp16_fwd.png); "
+    "backward 1.52 in 12 pairs, not confirmed; other GPUs of Hopper as the H100"};
 constexpr const char* kHostFit =
     "fit_software.py on every second of the 720 rows of vtrain_single_node_iteration_time.csv "
     "(VIA-Research/vTrain at f8dda84)";
@@ -176,7 +195,7 @@ constexpr Software megatron_deepspeed() {
   return software;
 }
 
-constexpr std::array<Software, 7> kSoftware = {{
+constexpr std::array<Software, 8> kSoftware = {{
     {.name = "composer-2023",
      .source = "mosaicml/llm-foundry at 8c8dd48 with Composer and PyTorch 2.0: FlashAttention in "
                "Triton, layer norm in 16 bits, elementwise kernels one by one, no dropout and no "
@@ -200,6 +219,19 @@ constexpr std::array<Software, 7> kSoftware = {{
      .uses = kMegatronCore,
      .memory = kMegatronCoreMemory,
      .product_library = ProductLibrary::transformer_engine,
+     .attention_share_on_hopper = kCudnn9,
+     .host_us_per_kernel = kHostAssumed,
+     .host_us_per_call = kHostAssumed},
+    {.name = "megatron-core-2025",
+     .source =
+         "NVIDIA-NeMo/Megatron-Bridge 0.1 to 0.6 with NVIDIA/TransformerEngine 2.7 to 2.17: fused "
+         "attention of cuDNN, products that add to the gradients, cross_entropy_fusion_impl te "
+         "(common/triton/cross_entropy.py), FUSED_NORM_AMAX_FP8 "
+         "(pytorch/csrc/extensions/normalization.cpp)",
+     .uses = kMegatronCore2025,
+     .memory = kMegatronCore2025Memory,
+     .product_library = ProductLibrary::transformer_engine,
+     .attention_share_on_hopper = kCudnn9,
      .host_us_per_kernel = kHostAssumed,
      .host_us_per_call = kHostAssumed},
     {.name = "megatron-core-unfused-2023",
@@ -247,10 +279,17 @@ constexpr std::array<const char*, kKernelFamilies> kFamilyNames = {
     "residual",
     "optimizer_step",
     "amax",
+    "amax_of_norm",
     "quantize",
 };
 
 }  // namespace
+
+const SourcedNumber& attention_share_of(const Software& software, std::string_view architecture) {
+  const SourcedNumber& on_hopper = software.attention_share_on_hopper;
+  const bool differs = on_hopper.value > 0.0 && architecture == "hopper";
+  return differs ? on_hopper : software.attention_share;
+}
 
 std::string_view name_of(KernelFamily family) {
   return kFamilyNames.at(static_cast<std::size_t>(family));

@@ -76,8 +76,11 @@ struct Software {
   SourcedBytes cuda_context = kCudaContextBytes;
   ProductLibrary product_library = ProductLibrary::pytorch;
 
-  /// Share of the rate of the GPU's best kernel, for attention that stores no scores.
+  /// Rate of attention that stores no scores, over that of the kernel from which the GPU's
+  /// constants are.
   SourcedNumber attention_share{1.0, "the kernel that was measured"};
+  /// The same on Hopper, whose constants are FlashAttention-2's; 0: it is the same.
+  SourcedNumber attention_share_on_hopper{0.0, "as on other GPUs"};
   /// Whether the host, on a wait for a transfer between two ranks, waits until the device has done
   /// all before.
   bool host_waits_for_transfers = false;
@@ -91,6 +94,10 @@ struct Software {
   }
   [[nodiscard]] bool stores_scores() const { return score_passes.forward > 0.0; }
 };
+
+/// The share on an architecture (sim/hardware/architecture.hpp).
+[[nodiscard]] const SourcedNumber& attention_share_of(const Software& software,
+                                                      std::string_view architecture);
 
 /// "cross_entropy_backward".
 [[nodiscard]] std::string_view name_of(KernelFamily family);

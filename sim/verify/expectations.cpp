@@ -50,6 +50,7 @@ Expectations::Expectations(const SyncPlan& sync, const TrainingPlan& plan,
   SyncPlan exact = sync;
   exact.model = exact_model_.get();
   exact.weight_dtype = exact.master_dtype = exact.gradient_dtype = DType::fp64;
+  exact.state_dtype = DType::fp64;
   exact_.emplace(exact, plan, global_batch, scales_loss_ ? Batches::in_parts : Batches::whole,
                  on_progress);
   adopted_ = reference_->state();

@@ -152,7 +152,12 @@ double unit_roundoff_of(const SyncPlan& sync, std::string_view kind) {
   if (kind == "gradient") {
     return std::max(unit_roundoff(sync.weight_dtype), unit_roundoff(sync.gradient_dtype));
   }
-  return unit_roundoff(sync.master_dtype);
+  if (kind == "master") return unit_roundoff(sync.master_dtype);
+  // Another optimizer may have a state of this name beside Muon.
+  const auto others = sync.optimizer->state_names();
+  const bool of_muon =
+      sync.muon && kind == kMuonState && std::ranges::find(others, kind) == others.end();
+  return std::max(unit_roundoff(sync.master_dtype), unit_roundoff(sync.state(of_muon)));
 }
 
 // --- Sums --------------------------------------------------------------------------------------

@@ -60,10 +60,11 @@ WholeParameters::WholeParameters(Runtime& runtime, const SyncPlan& plan)
                                                               : make(plan.master_dtype));
     initialize(spec, 0, plan.seed, 0, weights_.back().flat());
     initialize(spec, 0, plan.seed, 0, masters_.back().flat());
+    const bool of_muon = muon_.takes(static_cast<int>(states_.size()));
     const std::size_t num_states = state_names(states_.size()).size();
     states_.emplace_back();
     for (std::size_t i = 0; i < num_states; ++i) {
-      states_.back().push_back(make(plan.master_dtype).flat());
+      states_.back().push_back(make(plan.state(of_muon)).flat());
     }
   }
 }

@@ -74,6 +74,7 @@ void validate(const GradientCompression& compression) {
 void validate(const SyncPlan& plan) {
   require_floating("weight_dtype", plan.weight_dtype);
   require_floating("master_dtype", plan.master_dtype);
+  require_floating("state_dtype", plan.state(/*of_muon=*/false));
   require_floating("gradient_dtype", plan.gradient_dtype);
   require_of_sync(plan.prefetch_units >= 0, "prefetch_units", std::to_string(plan.prefetch_units),
                   "gather 1 unit or more ahead, or use 0 for none");

@@ -32,8 +32,10 @@ struct SyncPlan {
   const Model* cut_model = nullptr;
   const FlatLayout* layout = nullptr;
   std::uint64_t seed = 1;
-  DType weight_dtype = DType::fp32;    ///< For the weights that arithmetic uses.
-  DType master_dtype = DType::fp32;    ///< For the weights the optimizer updates, and its state.
+  DType weight_dtype = DType::fp32;  ///< For the weights that arithmetic uses.
+  DType master_dtype = DType::fp32;  ///< For the weights the optimizer updates.
+  /// For the state of the elementwise optimizer; none: as the weights it updates.
+  std::optional<DType> state_dtype = {};
   DType gradient_dtype = DType::fp32;  ///< For gradients in memory and on the wire.
   /// Reduce while backward still runs. Else after it, where gradients are whole (DDP, ZeRO-1);
   /// ZeRO-2 and FSDP reduce within backward all the same, to free memory, and wait at once.
@@ -55,6 +57,11 @@ struct SyncPlan {
   /// DDP, ZeRO-1: updates that are made while a reduction is under way. Its gradients are then as
   /// many updates old, and the first steps have nothing to update from.
   int max_staleness = 0;
+
+  /// Muon's momentum is of the master's type, like the directions that are made of it.
+  [[nodiscard]] DType state(bool of_muon) const {
+    return of_muon ? master_dtype : state_dtype.value_or(master_dtype);
+  }
 };
 
 /// Throws UsageError for counts below 0 and for dtypes that hold no fractions.

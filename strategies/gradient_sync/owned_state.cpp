@@ -75,7 +75,7 @@ void OwnedState::add_state(std::string_view name, bool matrices) {
   if (elements == 0) return;
   state_.push_back({name, matrices,
                     allocate_home(runtime_, plan_.offload_optimizer, MemoryCategory::optimizer,
-                                  {elements}, plan_.master_dtype)});
+                                  {elements}, plan_.state(/*of_muon=*/matrices))});
 }
 
 Tensor OwnedState::part_of_state(const State& state, int chunk) const {

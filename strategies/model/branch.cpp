@@ -18,7 +18,7 @@ const Tensor& BranchInput::value() {
 
 Tensor BranchInput::entering() {
   if (pass_.low == nullptr) return value();
-  Tensor rows = linear_input(pass_, value(), norm_.quantized, Held::tokens);
+  Tensor rows = linear_input(pass_, value(), norm_.quantized, held());
   if (!reads_value_) norm_.y = {};
   return rows;
 }
@@ -34,7 +34,7 @@ const Tensor& BranchInput::columns() {
   if (pass_.low == nullptr) return value();
   if (!norm_.quantized.defined()) {
     norm_.quantized = value();
-    make_columns(pass_, norm_.quantized, Held::tokens);
+    make_columns(pass_, norm_.quantized, held());
   }
   return norm_.quantized;
 }

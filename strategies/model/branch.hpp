@@ -67,6 +67,10 @@ class BranchInput {
   const Tensor& columns();
 
  private:
+  [[nodiscard]] Held held() const {
+    return norm_.norm == nullptr ? Held::tokens : Held::norm_output;
+  }
+
   const Pass& pass_;
   Norm norm_;
   bool is_dropped_;

@@ -13,12 +13,12 @@ namespace shardsim {
 namespace {
 
 constexpr std::array<RecipeRow, 6> kRecipes = {{
-    {"none", DType::bf16, 0, 0, 1, false, false, false, false},
-    {"delayed", DType::fp8_e4m3, 0, 0, 1, false, false, true, false},
-    {"tensorwise", DType::fp8_e4m3, 0, 0, 1, true, false, true, true},
-    {"blockwise", DType::fp8_e4m3, 128, 4, 128, false, true, false, true},
-    {"mxfp8", DType::fp8_e4m3, 32, 1, 1, false, false, false, true},
-    {"nvfp4", DType::fp4_e2m1, 16, 1, 1, true, false, false, false},
+    {"none", DType::bf16, 0, 0, 1, false, false, false, false, false},
+    {"delayed", DType::fp8_e4m3, 0, 0, 1, false, false, true, false, false},
+    {"tensorwise", DType::fp8_e4m3, 0, 0, 1, true, false, true, false, true},
+    {"blockwise", DType::fp8_e4m3, 128, 4, 128, false, true, false, false, true},
+    {"mxfp8", DType::fp8_e4m3, 32, 1, 1, false, false, false, false, true},
+    {"nvfp4", DType::fp4_e2m1, 16, 1, 1, true, false, false, true, false},
 }};
 
 constexpr DType kBytes = DType::fp8_e4m3;  // The type of tensors that are quantized.
@@ -44,10 +44,13 @@ QuantizedTensor copies_of(const LowPrecision& low, Copies copies, const Make& ma
 
 // The largest element of x and of the parts that others have; undefined if no scale needs it.
 Tensor find_largest(Runtime& runtime, const LowPrecision& low, const Tensor& x,
-                    const ScaleGroups& groups) {
+                    const ScaleGroups& groups, Written by) {
   if (!row_of(low.recipe).reads_for_scale) return {};
   Tensor largest = new_activation(runtime, {1}, DType::fp32);
-  runtime.compute(memory_op("amax", x.dtype(), x.num_bytes(), KernelFamily::amax),
+  // A norm does not see what a transform makes of its output.
+  const bool norm_may = by == Written::by_norm && !row_of(low.recipe).transforms;
+  const KernelFamily family = norm_may ? KernelFamily::amax_of_norm : KernelFamily::amax;
+  runtime.compute(memory_op("amax", x.dtype(), x.num_bytes(), family),
                   [&] { largest.set(0, static_cast<double>(largest_of(x))); });
   for (Communicator* group : {groups.tensor, groups.context}) {
     if (group == nullptr) continue;
@@ -63,6 +66,7 @@ struct Cast {
   Operand operand;
   bool is_weight;
   const ScaleGroups& groups;
+  Written by = Written::by_others;
 };
 
 void encode_copies(const Cast& cast, const QuantizedTensor& made, const Tensor& largest) {
@@ -91,7 +95,7 @@ void encode_copies(const Cast& cast, const QuantizedTensor& made, const Tensor& 
 
 // Runs the kernels that make copies of x.
 void run_casts(Runtime& runtime, const Cast& cast, const QuantizedTensor& made) {
-  const Tensor largest = find_largest(runtime, cast.low, cast.x, cast.groups);
+  const Tensor largest = find_largest(runtime, cast.low, cast.x, cast.groups, cast.by);
   std::int64_t bytes = cast.x.num_bytes();
   if (made.rows.defined()) bytes += made.rows.num_bytes();
   if (cast.low.has_two_copies() && made.columns.defined()) bytes += made.columns.num_bytes();
@@ -145,9 +149,9 @@ const NarrowFormat& format_of(ScalingRecipe recipe, Operand operand) {
 }
 
 QuantizedTensor quantize(Runtime& runtime, const LowPrecision& low, const Tensor& x, Copies copies,
-                         Operand operand, const ScaleGroups& groups) {
+                         Operand operand, const ScaleGroups& groups, Written by) {
   QuantizedTensor made = copies_of(low, copies, [&] { return new_copy(runtime, low, x); });
-  run_casts(runtime, {low, x, operand, /*is_weight=*/false, groups}, made);
+  run_casts(runtime, {low, x, operand, /*is_weight=*/false, groups, by}, made);
   return made;
 }
 

@@ -46,6 +46,7 @@ struct RecipeRow {
   bool reads_for_scale;      ///< The tensor is read for its largest element ahead of the cast.
   bool scales_on_cores;      ///< Scales of blocks are applied outside of tensor cores.
   bool widens_gradients;     ///< Gradients are e5m2: "hybrid".
+  bool transforms;           ///< A Hadamard transform comes between a tensor and its cast.
   bool casts_data;           ///< Its casts are modelled, and not their prices alone.
 
   /// Bytes of a quantized row of `width` elements, with its scales.
@@ -103,12 +104,16 @@ struct ScaleGroups {
   Communicator* context = nullptr;
 };
 
+/// The kernel that wrote a tensor: a norm's may find its largest element (KernelFamily).
+enum class Written : std::uint8_t { by_others, by_norm };
+
 /// x [.., k] -> quantized. One kernel makes all copies; tensorwise, one more reads x for its scale,
 /// and the groups agree on it. Throws UsageError E0680 where there is data and the recipe has
 /// prices alone.
 [[nodiscard]] QuantizedTensor quantize(Runtime& runtime, const LowPrecision& low, const Tensor& x,
                                        Copies copies, Operand operand = Operand::value,
-                                       const ScaleGroups& groups = {});
+                                       const ScaleGroups& groups = {},
+                                       Written by = Written::by_others);
 
 /// Columns of a tensor whose rows other ranks quantized: a transposed copy.
 [[nodiscard]] Tensor transposed(Runtime& runtime, const Tensor& rows);

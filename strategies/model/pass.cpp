@@ -60,11 +60,16 @@ ScaleGroups scale_groups(const Pass& pass, Held held) {
   ScaleGroups groups;
   if (held == Held::apart) return groups;
   TensorParallel* const tensor = pass.parallel.tensor;
-  const bool is_cut = held == Held::channels ||
-                      (held == Held::tokens && tensor != nullptr && tensor->sequence_parallel());
+  const bool is_share = held == Held::tokens || held == Held::norm_output;
+  const bool is_cut =
+      held == Held::channels || (is_share && tensor != nullptr && tensor->sequence_parallel());
   if (tensor != nullptr && is_cut) groups.tensor = &tensor->group();
   if (pass.parallel.context != nullptr) groups.context = &pass.parallel.context->group();
   return groups;
+}
+
+Written writer_of(Held held) {
+  return held == Held::norm_output ? Written::by_norm : Written::by_others;
 }
 
 // Each layer's dy is dropped but for its bias.
@@ -93,17 +98,6 @@ void finish_columns(const Pass& pass, std::span<ColumnLinear> layers, const Tens
     layer.dy = {};
     finish_linear(pass, layer.k, layer.made, x, layer.is_last);
     layer.made.columns = {};
-  }
-}
-
-// Whether blocks are merged in the dtype of activations; else in fp32, and rounded once.
-bool merges_in(DType dtype) { return statistics_dtype(dtype) == dtype; }
-
-// As round_shared_sum, for heads among others in a tensor.
-void round_heads(Runtime& runtime, const Heads& heads, std::int64_t width, SumOver sum) {
-  if (StochasticRounding::active() == nullptr) return;
-  for (std::int64_t at = heads.first; at < heads.tensor.numel(); at += heads.row_stride) {
-    round_shared_sum(runtime, heads.tensor.view(at, {width}), sum);
   }
 }
 
@@ -171,8 +165,8 @@ Tensor linear_input(const Pass& pass, Tensor x, Tensor& columns, Held held) {
     columns = x;
     return x;
   }
-  QuantizedTensor made =
-      quantize(pass.runtime, *pass.low, x, Copies::both, Operand::value, scale_groups(pass, held));
+  QuantizedTensor made = quantize(pass.runtime, *pass.low, x, Copies::both, Operand::value,
+                                  scale_groups(pass, held), writer_of(held));
   columns = std::move(made.columns);
   return std::move(made.rows);
 }
@@ -184,7 +178,7 @@ Tensor linear_input(const Pass& pass, Tensor& x, Held held) {
 void make_columns(const Pass& pass, Tensor& x, Held held) {
   if (pass.low == nullptr || is_quantized(x)) return;
   x = quantize(pass.runtime, *pass.low, x, Copies::columns, Operand::value,
-               scale_groups(pass, held))
+               scale_groups(pass, held), writer_of(held))
           .columns;
 }
 
@@ -344,53 +338,6 @@ void apply_dropout(const Pass& pass, const char* branch, const Tensor& y) {
 Tensor backward_dropout(const Pass& pass, const char* branch, const Tensor& dy) {
   return dropout_backward(pass.runtime, pass.dropout, {pass.block, branch}, first_token(pass, dy),
                           dy);
-}
-
-Attended attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv, int sinks) {
-  const Sinks numbers{sinks < 0 ? Tensor() : pass.weight(sinks)};
-  if (pass.parallel.context != nullptr) {
-    return pass.parallel.context->forward(pass.runtime, shape, qkv, numbers);
-  }
-  Attended attended{
-      .own = attention_forward(pass.runtime, shape, qkv), .exchanged_qkv = {}, .exchanged_y = {}};
-  if (merges_in(qkv.q.tensor.dtype())) {
-    round_shared_sum(pass.runtime, attended.own.y, SumOver::key_blocks);
-    round_shared_sum(pass.runtime, attended.own.log_sum_exp, SumOver::key_blocks);
-  }
-  add_sinks(pass.runtime, shape, numbers, attended.own);
-  return attended;
-}
-
-namespace {
-
-void backward_attend_to(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv,
-                        const Attended& forward, const Tensor& dy, const QkvHeads& gradients,
-                        const SinkSlopes& sinks) {
-  if (pass.parallel.context != nullptr) {
-    return pass.parallel.context->backward(pass.runtime, shape, qkv, forward, dy, gradients, sinks);
-  }
-  sinks_backward(pass.runtime, shape, sinks, forward.own, dy);
-  attention_backward(pass.runtime, shape, qkv, forward.own, dy, gradients);
-  round_heads(pass.runtime, gradients.k, shape.k_row(), SumOver::query_shares);
-  round_heads(pass.runtime, gradients.v, shape.v_row(), SumOver::query_shares);
-  if (merges_in(qkv.q.tensor.dtype())) {
-    round_heads(pass.runtime, gradients.q, shape.q_row(), SumOver::key_blocks);
-  }
-}
-
-}  // namespace
-
-void backward_attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv,
-                     const Attended& forward, const Tensor& dy, const QkvHeads& gradients,
-                     int sinks) {
-  if (sinks < 0) return backward_attend_to(pass, shape, qkv, forward, dy, gradients, {});
-  Tensor slope;
-  {
-    const Tensor numbers = pass.weight(sinks);
-    slope = gradient_of_sum(pass, sinks, numbers);
-    backward_attend_to(pass, shape, qkv, forward, dy, gradients, {{numbers}, slope});
-  }
-  finish_sum(pass, sinks, std::move(slope));
 }
 
 }  // namespace shardsim

@@ -57,10 +57,11 @@ struct LinearWeight {
 
 /// The part of a tensor that a rank of a tensor-parallel group has: others agree on its scale.
 enum class Held : std::uint8_t {
-  whole,     ///< Each rank has it.
-  tokens,    ///< A share of the tokens with sequence parallelism, else all.
-  channels,  ///< A share of the heads or channels: it is in a region.
-  apart,     ///< It has scales of its own: rows of experts.
+  whole,        ///< Each rank has it.
+  tokens,       ///< A share of the tokens with sequence parallelism, else all.
+  norm_output,  ///< The same, as a norm wrote it.
+  channels,     ///< A share of the heads or channels: it is in a region.
+  apart,        ///< It has scales of its own: rows of experts.
 };
 
 /// The tensor that a linear layer reads: x's rows, quantized where pass.low says so. In `columns`
@@ -153,8 +154,7 @@ class ColumnLinears {
 
 /// Adds and reports the gradients of the layers that read x, the last one's first, and returns the
 /// gradient of x: the sum over `layers`, which stand in the order of their parameters. Drops x and
-/// every dy once used.
-/// `wants_input_gradient` false: returns an undefined tensor (x is data).
+/// every dy once used. `wants_input_gradient` false: returns an undefined tensor (x is data).
 [[nodiscard]] Tensor backward_columns(const Pass& pass, std::span<ColumnLinear> layers, Tensor x,
                                       const char* layer, bool wants_input_gradient = true,
                                       RegionInput input = RegionInput::enters);

@@ -159,6 +159,9 @@ TEST_CASE("the page of prices says what comes from measurements, and what from e
   CHECK(contains(page.out, "| tpu-v5p | data sheet |"));
   CHECK(contains(page.out, "| dgx-b200 | measured | measured | measured | measured |"));
   CHECK(shardsim({"presets", "--prices", "gpt2"}).exit_code == 2);
+  const Printed two = shardsim({"presets", "--prices", "--names"});
+  CHECK(two.exit_code == 2);
+  CHECK(contains(two.err, "error[E0915]: only one thing is printed"));
 }
 
 TEST_CASE("both schemas are printed as the files that ship") {

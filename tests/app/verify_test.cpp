@@ -84,15 +84,18 @@ constexpr const char* kVerified[] = {
     "llama-cp2-dp2-ep4-capacity", "llama-cp2-dp2-ep2-learned-fsdp", "llama-tp2-pp2-dp2-ep2-zb-v",
     "gpt-cp2-pp2-dp2-dualpipe-v", "llama-diloco-cp2-tp2"};
 
-// Those of synchronous training, with products in the precision of the rest: others are verified in
-// fp64 alone.
+// Those of synchronous training, with products and moments in the precision of the rest: others are
+// verified in fp64 alone.
 std::vector<std::string> for_any_precision(const std::vector<std::string>& paths) {
   std::vector<std::string> found;
   for (const std::string& path : paths) {
     const Scenario scenario = load_scenario(path);
     const ParallelismSpec& parallelism = scenario.parallelism;
     const bool is_synchronous = !parallelism.changes_algorithm() && !parallelism.is_elastic();
-    if (is_synchronous && !scenario.training.has_low_products()) found.push_back(path);
+    const TrainingSpec& training = scenario.training;
+    const bool is_of_one_type =
+        !training.has_low_products() && training.optimizer_state_dtype == training.master_dtype();
+    if (is_synchronous && is_of_one_type) found.push_back(path);
   }
   return found;
 }

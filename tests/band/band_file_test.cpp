@@ -25,12 +25,13 @@ ValidatedRow row_with(const PredictedAndMeasured& time) {
 TEST_CASE("the errors are those of the headline's rows that fit, each run once, rounded") {
   ValidatedTable table;
   table.name = "own";
-  table.rows = {row_with({3, 7}), row_with({3, 7}), row_with({3, 7}), row_with({5, 4}),
-                row_with({6, 4})};
+  table.rows = {row_with({3, 7}), row_with({3, 7}), row_with({3, 7}),
+                row_with({5, 4}), row_with({6, 4}), row_with({7, 4})};
   table.rows[0].without_framework[kStepTime] = PredictedAndMeasured{2, 4};
   table.rows[2].setting.ranks = 16;
   table.rows[3].apart = "not confirmed";
   table.rows[4].tensors_fit = false;
+  table.rows[5].has_band = false;
   const std::vector<MeasuredError> errors = measured_errors_of({table});
   REQUIRE(errors.size() == 3);
   CHECK(errors[0].error == -0.5714);
@@ -78,6 +79,16 @@ TEST_CASE("a file that was written holds, and fails when predictions or tables a
   CHECK(other.exit_code == 1);
   CHECK(contains(other.err, "is not what `shardsim validate --write-band` gives today: line "));
   CHECK(shardsim(own.words({"--check-band", own.path("none.txt")})).exit_code == 2);
+}
+
+TEST_CASE("rows whose like has no band are compared, and make none") {
+  OwnTable own;
+  own.edit_mapping("\"training\": {", "\"training\": {\"precision\": \"fp32\", ");
+  const std::string file = own.path("errors.txt");
+  const Printed printed = shardsim(own.words({"--write-band", file}));
+  CHECK(printed.exit_code == 0);
+  CHECK(contains(printed.out, "step time               2"));
+  CHECK(parse_measured_errors(content_of(file), file).errors.empty());
 }
 
 TEST_CASE("bands are not made from some of the rows") {

@@ -124,6 +124,11 @@ TEST_CASE("what no measured run does has no band, and the result says why") {
   CHECK(reason({"parallelism.pp=2", "parallelism.zero_stage=1", "training.num_microbatches=4"})
             .empty());
   CHECK(contains(reason({"training.precision=fp32"}), "training.precision fp32"));
+  CHECK(reason({"training.precision=fp8", "training.fp8_recipe=delayed"}).empty());
+  CHECK(reason({"training.precision=fp8", "training.fp8_recipe=tensorwise"}) ==
+        "only one table has measured runs with training.fp8_recipe tensorwise");
+  CHECK(reason({"training.precision=fp8", "training.fp8_recipe=blockwise"}) ==
+        "no measured run has training.fp8_recipe blockwise");
   CHECK(
       contains(why_no_band(compile(load_scenario("scenarios/verify-gpt-zero2.json"))), "no plan"));
   const Result result = run_scenario(plan_with({"system.kernel_model=roofline"})).result;

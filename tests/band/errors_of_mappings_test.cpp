@@ -35,16 +35,21 @@ bool was_measured(const TableMapping& mapping, const MeasurementRow& row) {
   });
 }
 
-// Each row of the headline that loads, as its mapping says and without a framework.
-void add_mapping(const std::string& path, Settings& settings) {
+// Each row of the headline that loads, as its mapping says and without a framework. `unbanded`: by
+// the reason why rows have no band, the tables that have such.
+void add_mapping(const std::string& path, Settings& settings, Settings& unbanded) {
   const TableMapping mapping = read_table_mapping(path);
   for (const MeasurementRow& row : mapping.table.rows) {
     const RowScenario scenario = row_scenario_of(mapping, row);
     if (!scenario.refused.empty() || !scenario.apart.empty()) continue;
     if (!was_measured(mapping, row)) continue;
     try {
-      const RunSetting setting = run_setting_of(
-          compile(load_scenario_text(mapping.scenario_text, mapping.path, scenario.overrides)));
+      const Experiment experiment =
+          compile(load_scenario_text(mapping.scenario_text, mapping.path, scenario.overrides));
+      const std::string why = why_no_band(experiment);
+      if (!why.empty()) unbanded[why].insert(mapping.name);
+      if (!why.empty()) continue;
+      const RunSetting setting = run_setting_of(experiment);
       add(settings, mapping.name, setting.device, setting.software);
       add(settings, mapping.name, setting.device, "none");
     } catch (const Error&) {
@@ -53,12 +58,12 @@ void add_mapping(const std::string& path, Settings& settings) {
   }
 }
 
-Settings settings_of_mappings() {
+Settings settings_of_mappings(Settings& unbanded) {
   Settings settings;
   for (const auto& entry : std::filesystem::directory_iterator("tests/validation")) {
     const std::filesystem::path& path = entry.path();
     if (path.extension() != ".json" || path.filename() == "ratchet.json") continue;
-    add_mapping(path.string(), settings);
+    add_mapping(path.string(), settings, unbanded);
   }
   return settings;
 }
@@ -72,7 +77,8 @@ TEST_CASE(
   for (const MeasuredError& error : parse_measured_errors(content_of(path), path).errors) {
     add(in_file, error.table, error.setting.device, error.setting.software);
   }
-  const Settings today = settings_of_mappings();
+  Settings unbanded;
+  const Settings today = settings_of_mappings(unbanded);
   std::set<std::string> tables;
   for (const auto& [table, settings] : today) tables.insert(table);
   for (const auto& [table, settings] : in_file) tables.insert(table);
@@ -83,6 +89,13 @@ TEST_CASE(
     REQUIRE(today.count(table) == 1);
     REQUIRE(in_file.count(table) == 1);
     CHECK(in_file.at(table) == today.at(table));
+  }
+  // These reasons are told to users, and must be true of the tables.
+  CHECK(unbanded.size() >= 4);  // Experts, and three recipes.
+  for (const auto& [why, of] : unbanded) {
+    INFO(why);
+    if (why.rfind("only one table has ", 0) == 0) CHECK(of.size() == 1);
+    CHECK(why.rfind("no measured run has ", 0) != 0);
   }
 }
 

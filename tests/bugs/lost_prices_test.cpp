@@ -31,6 +31,8 @@ const std::map<std::string, Names>& named() {
       {"megatron-core-2023",
        {"cross_entropy", "cross_entropy_backward", "bias", "dropout", "dropout_backward",
         "optimizer_step"}},
+      {"megatron-core-2025",
+       {"cross_entropy", "bias", "dropout", "dropout_backward", "optimizer_step", "amax_of_norm"}},
       {"megatron-core-unfused-2023",
        {"attention_forward", "attention_backward", "cross_entropy", "cross_entropy_backward",
         "bias", "dropout", "dropout_backward", "optimizer_step"}},

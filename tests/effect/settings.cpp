@@ -285,6 +285,7 @@ std::vector<Home> homes() {
         "tests/effect/popularity.json"}},
       {"training.precision", "dense", {{}, "", "fp8"}},
       {"training.fp8_recipe", "dense", {fp8, "", "blockwise"}},
+      {"training.optimizer_state_dtype", "dense", {{"training.optimizer=adam"}, "", "bf16"}},
       {"training.bf16_layers_at_start", "dense", {fp8, "", "1"}},
       {"training.bf16_layers_at_end", "dense", {fp8, "", "1"}},
       {"system.device.peak_tflops.fp8", "dense", {fp8, "", "500"}},

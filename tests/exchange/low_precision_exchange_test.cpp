@@ -90,6 +90,36 @@ TEST_CASE("A plan in low precision is written for Megatron-LM, and read again", 
   }
 }
 
+TEST_CASE("The type of moments is read and written, where both have one", "[exchange]") {
+  const auto of = [](const std::string& flags) {
+    return import_low("--bf16 --use-distributed-optimizer " + flags);
+  };
+  const std::string aware = "--use-precision-aware-optimizer ";
+  CHECK(of(aware).scenario.training.optimizer_state_dtype == DType::fp32);
+  const Imported both = of(aware + "--exp-avg-dtype bf16 --exp-avg-sq-dtype bf16");
+  CHECK(both.scenario.training.optimizer_state_dtype == DType::bf16);
+  CHECK(
+      of("--exp-avg-dtype bf16 --exp-avg-sq-dtype bf16").scenario.training.optimizer_state_dtype ==
+      DType::fp32);
+  for (const char* other : {"--exp-avg-dtype bf16", "--exp-avg-dtype fp8 --exp-avg-sq-dtype fp8"}) {
+    const Imported unread = of(aware + other);
+    CHECK(unread.scenario.training.optimizer_state_dtype == DType::fp32);
+    CHECK(contains(unread.printed.err, "moments of one type alone"));
+  }
+  const std::string text = emit_megatron(both.scenario).text;
+  const TemporaryFolder folder;
+  write(folder / "run.sh", text + " --padded-vocab-size 128");
+  CHECK(import_file({"megatron", folder / "run.sh", "--gpus", "8", "--gpu", "b200"})
+            .scenario.training.optimizer_state_dtype == DType::bf16);
+  for (const Emission& emission : {emit_torchtitan(both.scenario), emit_deepspeed(both.scenario)}) {
+    REQUIRE_FALSE(emission.unsaid.empty());
+    CHECK(contains(emission.unsaid.front(), "optimizer state in bf16"));
+  }
+  const Scenario whole =
+      in_low(R"("precision": "bf16", "optimizer": "adam", "optimizer_state_dtype": "bf16")");
+  CHECK(contains(emit_megatron(whole).unsaid.front(), "--use-distributed-optimizer"));
+}
+
 TEST_CASE("What a framework cannot say of low precision is named", "[exchange]") {
   const Scenario fp8 = in_low(R"("precision": "fp8")");
   const auto says = [](const std::vector<std::string>& unsaid) {

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/hardware/architecture.hpp"
 #include "sim/hardware/device.hpp"
 #include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/kernels/kernel_seconds.hpp"
@@ -28,6 +29,7 @@ const KernelConstants& ideal_kernels() {
     ideal.attention_forward_rate.value = 1;
     ideal.attention_backward_rate.value = 1;
     ideal.cross_entropy_share.value = 0.5;
+    ideal.amax_share.value = 0.5;
     return ideal;
   }();
   return constants;
@@ -75,6 +77,14 @@ TEST_CASE("every software has a source for each constant, and counts that can be
     CHECK(std::strlen(software.cuda_context.source) > 20);
     CHECK(software.cuda_context.bytes > 0);
     CHECK(software.attention_share.value <= 1.0);
+    // The constants of Hopper are those of an older kernel.
+    for (const Architecture& architecture : all_architectures()) {
+      const SourcedNumber& share = attention_share_of(software, architecture.name);
+      CHECK(std::strlen(share.source) > 20);
+      const bool is_newer = software.attention_share_on_hopper.value > 0.0 &&
+                            architecture.name == std::string_view("hopper");
+      CHECK((share.value > 1.0) == is_newer);
+    }
     // Software that stores scores keeps them, and the other way round.
     CHECK(software.stores_scores() == (software.memory.score_bytes > 0.0));
   }
@@ -91,6 +101,24 @@ TEST_CASE("every family has a name of its own") {
   CHECK(names.count("") == 0);
 }
 
+TEST_CASE("the loss of Transformer Engine reads logits twice, and writes over them") {
+  const Software* software = find_software("megatron-core-2025");
+  REQUIRE(software != nullptr);
+  const Device device = device_of(software);
+  // Logits have 2 bytes; the two kernels move 6, at half of the bandwidth.
+  CHECK(device.price(memory_op(KernelFamily::cross_entropy, 1000)) == ns(3 * 2 + 2));
+  CHECK(device.price(memory_op(KernelFamily::cross_entropy_backward, 1000)) == ns(2 + 1));
+  CHECK(software->memory.loss_kept_bytes + software->memory.loss_forward_bytes +
+            software->memory.loss_backward_bytes ==
+        0.0);
+}
+
+TEST_CASE("the norm of Transformer Engine finds the largest element as it writes") {
+  const ComputeOp largest = memory_op(KernelFamily::amax_of_norm, 1000);
+  CHECK(device_of(find_software("megatron-core-2025")).price(largest) == Time());
+  CHECK(device_of(find_software("megatron-core-2023")).price(largest) == ns(2 + 1));
+}
+
 TEST_CASE("an operation takes as many launches and as much traffic as its kernels") {
   const ComputeOp op = memory_op(KernelFamily::bias, 1000);
   CHECK(device_of(nullptr).price(op) == ns(1 + 1));
@@ -104,8 +132,10 @@ TEST_CASE("an operation takes as many launches and as much traffic as its kernel
 TEST_CASE("the share measured of one loss kernel does not hold of many") {
   const ComputeOp op = memory_op(KernelFamily::cross_entropy, 1000);
   CHECK(device_of(nullptr).price(op) == ns(2 + 1));  // Half of the bandwidth.
-  const Software eager = with(KernelFamily::cross_entropy, {2.0, 4.0});
-  CHECK(device_of(&eager).price(op) == ns(4 + 2));
+  const Software two = with(KernelFamily::cross_entropy, {2.0, 4.0});
+  CHECK(device_of(&two).price(op) == ns(8 + 2));  // The softmax, and the loss with it.
+  const Software eager = with(KernelFamily::cross_entropy, {3.0, 4.0});
+  CHECK(device_of(&eager).price(op) == ns(4 + 3));
 }
 
 TEST_CASE("a product that does not add to the gradients has a kernel that does") {
@@ -140,7 +170,13 @@ TEST_CASE("fused attention of another year reaches its share of the rate") {
   const auto peak = static_cast<double>(flops) * 1e9;  // A nanosecond.
   CHECK(device_of(&older, peak).price(op) == ns(1 + 1));
   older.attention_share = {0.5, "this test"};
-  CHECK(device_of(&older, peak).price(op) == ns(2 + 1));
+  older.attention_share_on_hopper = {0.25, "this test"};
+  Device device = device_of(&older, peak);
+  CHECK(device.price(op) == ns(2 + 1));
+  device.architecture = "blackwell";
+  CHECK(device.price(op) == ns(2 + 1));
+  device.architecture = "hopper";
+  CHECK(device.price(op) == ns(4 + 1));
 }
 
 TEST_CASE("the host spends its time on each kernel") {

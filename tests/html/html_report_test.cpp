@@ -148,7 +148,7 @@ TEST_CASE("What went wrong stands in the summary") {
   const std::string infeasible = html_of(samples::infeasible());
   CHECK(contains(infeasible, "<p class=\"verdict bad\">✗ DOES NOT FIT</p>"));
   CHECK(contains(infeasible, "has only 74.5 GiB"));
-  CHECK(contains(infeasible, "None: no measured run has experts."));
+  CHECK(contains(infeasible, "None: only one table has measured runs with experts."));
   const std::string failed = html_of(samples::failed_verify());
   CHECK(contains(failed, "<p class=\"verdict bad\">✗ FAILED: 1 check and 1 expectation</p>"));
   CHECK(contains(failed, "<li>check oracle: gradient of blocks.1.mlp.up.weight differs first"));

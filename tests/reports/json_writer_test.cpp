@@ -73,7 +73,7 @@ TEST_CASE("the JSON of a plan reads back field by field") {
 
 TEST_CASE("why there is no error band is written in the place of bands") {
   const Json json = Json::parse(to_json(samples::infeasible().result));
-  REQUIRE(json["no_error_band"] == "no measured run has experts");
+  REQUIRE(json["no_error_band"] == "only one table has measured runs with experts");
   REQUIRE_FALSE(json.contains("error_bands"));
 }
 

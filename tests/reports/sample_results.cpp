@@ -159,7 +159,7 @@ Sample infeasible() {
   Result& result = sample.result;
   result.exit_code = 3;
   result.error_bands.clear();
-  result.no_error_band = "no measured run has experts";
+  result.no_error_band = "only one table has measured runs with experts";
   std::erase_if(result.metrics, [](const Metric& m) { return m.name.starts_with("memory."); });
   add_memory(result, 15 * kGiB, 15 * kGiB, 90 * kGiB, 40 * kGiB, 2 * kGiB);
   result.checks.push_back({"memory", false,

@@ -50,6 +50,13 @@ TEST_CASE("derived values follow what they depend on") {
   CHECK(loaded(valid_text(), {"parallelism.bucket_bytes=4096"}).parallelism.first_bucket_bytes ==
         4096);
   CHECK(loaded(valid_text(), {"training.optimizer=adam"}).training.weight_decay == 0);
+  for (const auto& [precision, state] : {std::pair("fp64", DType::fp64), {"bf16", DType::fp32}}) {
+    const std::string of = std::string("training.precision=") + precision;
+    const std::string peak = std::string("system.device.peak_tflops.") + precision + "=9";
+    CHECK(loaded(valid_text(), {of, peak}).training.optimizer_state_dtype == state);
+    CHECK(loaded(valid_text(), {of, peak, "training.optimizer_state_dtype=auto"})
+              .training.optimizer_state_dtype == state);
+  }
   CHECK(loaded(valid_text(), {"parallelism.dp_replicate=2"}).parallelism.dp_shard == 4);
   CHECK(loaded(valid_text(), {"system.nodes=4"}).parallelism.dp_shard == 16);
   for (const int stage : {0, 1, 2, 3}) {

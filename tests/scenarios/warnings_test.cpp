@@ -121,6 +121,7 @@ std::vector<Case> cases() {
        {"training.optimizer=muon", "training.muon_scalar_optimizer=lion"},
        optimizer("muon")},
       {"training.muon_scalar_optimizer=lion", optimizer("adam"), optimizer("muon")},
+      {"training.optimizer_state_dtype=bf16", optimizer("sgd"), optimizer("lion")},
       {"training.recompute_modules=mlp", {}, {"training.recompute=selective"}},
       {"training.bf16_layers_at_start=1", {}, fp8},
       {"training.bf16_layers_at_end=1", {}, fp8},

@@ -89,6 +89,23 @@ TEST_CASE("K5: a cast reads a tensor once, and writes a copy for each direction"
   }
 }
 
+TEST_CASE("K5: the largest element of a norm's output is a family of its own") {
+  for (const Recipe recipe : {Recipe::tensorwise, Recipe::nvfp4}) {
+    const LowPrecision low{.recipe = recipe};
+    for (const Written by : {Written::by_others, Written::by_norm}) {
+      // NVFP4 transforms a tensor before it is cast, so its norm cannot know.
+      const bool norm_may = by == Written::by_norm && recipe == Recipe::tensorwise;
+      RecordingRuntime runtime(false);
+      const Tensor x = new_activation(runtime, {3, 256}, DType::bf16);
+      (void)quantize(runtime, low, x, Copies::both, Operand::value, {}, by);
+      REQUIRE(runtime.ops().size() == 2);
+      CHECK(runtime.ops()[0].shape.family ==
+            (norm_may ? KernelFamily::amax_of_norm : KernelFamily::amax));
+      CHECK(runtime.ops()[1].shape.family == KernelFamily::quantize);
+    }
+  }
+}
+
 TEST_CASE("K5: products read quantized operands and write 16 bits") {
   constexpr std::int64_t kRows = 96, kIn = 256, kOut = 384;
   for (const Recipe recipe : kLowRecipes) {
@@ -172,6 +189,10 @@ TEST_CASE("K5: a block quantizes each tensor once for all its readers") {
       const std::int64_t layers = options.num_layers;
       // Forward: of attention's input and output, of the MLP's and of what its activation leaves.
       CHECK(kernels_of(of_forward, "quantize").count == 4 * layers);
+      const auto of_norms = std::ranges::count_if(of_forward, [](const ComputeOp& op) {
+        return op.shape.family == KernelFamily::amax_of_norm;
+      });
+      CHECK(of_norms == (recipe == Recipe::tensorwise ? 2 * layers : 0));
       // Backward: the gradients of seven outputs.
       CHECK(kernels_of(of_backward, "quantize").count == 7 * layers);
       saved.clear();

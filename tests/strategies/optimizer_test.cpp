@@ -69,6 +69,23 @@ TEST_CASE("momentum starts from the gradient and then adds to the buffer") {
   CHECK(p[2] == relatively_about(0.855 + 0.0145));  // Buffer 0.855 - 1 = -0.145.
 }
 
+TEST_CASE("a state of fewer bits is rounded once a step, and the update is not") {
+  LocalRuntime runtime;
+  OptimizerOptions options;
+  options.learning_rate = 1.0;
+  options.momentum = 0.5;
+  const auto optimizer = make_optimizer("momentum", options);
+  const Tensor p = filled({0.0}, DType::fp64);
+  const Tensor g = filled({1.0 + 0x1p-9}, DType::fp64);
+  const std::vector<Tensor> state = {filled({0.0}, DType::bf16)};
+  optimizer->step(runtime, p, g, state, 1.0, 1);
+  CHECK(p.get(0) == -(1.0 + 0x1p-9));
+  CHECK(state[0].get(0) == 1.0);  // Eight bits.
+  g.set(0, 0.0);
+  optimizer->step(runtime, p, g, state, 1.0, 2);
+  CHECK(p.get(0) == -(1.0 + 0x1p-9) - 0.5);
+}
+
 TEST_CASE("adam corrects both moments for their zero start and adds epsilon outside the root") {
   OptimizerOptions options;
   options.learning_rate = 0.5;

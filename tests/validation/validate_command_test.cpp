@@ -50,6 +50,37 @@ TEST_CASE("each row is predicted, apart or refused with the reason, and none is 
   CHECK(table.at("apart").at("step_time_s").at("rows") == 1);
 }
 
+TEST_CASE("rows have figures by the columns that the mapping names, beside those of all") {
+  OwnTable own;
+  own.edit_mapping(R"("label": ["gpus", "tp"],)",
+                   R"("label": ["gpus", "tp"], "by": ["tp", "mode"],)");
+  const json table = result_of(own).at("tables").at(0);
+  const json& groups = table.at("groups");
+  CHECK(groups.size() == 5);
+  CHECK(groups.at("tp 1").at("step_time_s").at("rows") == 1);
+  CHECK(groups.at("tp 1").at("step_time_s").at("bias") ==
+        table.at("rows").at(1).at("step_time_s").at("error"));
+  CHECK(groups.at("tp 2").at("step_time_s").at("rows") == 1);
+  CHECK(groups.at("tp 2").at("peak_memory_bytes").at("rows") == 2);
+  CHECK(groups.at("tp 3").empty());  // Refused.
+  CHECK(groups.at("mode odd").empty());
+  CHECK(groups.at("mode plain") == table.at("headline"));
+  const Printed text = shardsim(own.words());
+  CHECK(contains(text.out, "\n    tp 1                  1"));
+  CHECK(contains(text.out, "\n    tp 2, peak memory     2"));
+  own.edit_mapping("\"by\": [\"tp\",", "\"by\": [\"source\", \"tp\",");
+  CHECK(contains(shardsim(own.words()).out, "\n    source paper, table 1     2"));
+  CHECK_FALSE(contains(text.out, "tp 3  "));
+  const TemporaryFolder folder;
+  const std::string page = folder.path() + "/page.html";
+  CHECK(shardsim(own.words({"--html", page})).exit_code == 0);
+  CHECK(contains(content_of(page), "<td class=\"text\">tp 2</td>"));
+  own.edit_mapping(R"("mode"],)", R"("moda"],)");
+  const Printed wrong = shardsim(own.words());
+  CHECK(wrong.exit_code == 2);
+  CHECK(contains(wrong.err, "E0927"));
+}
+
 TEST_CASE("a prediction is what a run of that scenario says") {
   const json row = result_of(OwnTable()).at("tables").at(0).at("rows").at(1);
   const Scenario scenario = load_scenario_text(

@@ -14,6 +14,8 @@ namespace {
 
 constexpr const char* kNotPredicted = "no measured run is predicted with ";
 constexpr const char* kNotMeasured = "no measured run has ";
+// A band needs two tables (kEnoughTables).
+constexpr const char* kOneTable = "only one table has measured runs with ";
 
 // A field that all measured runs leave as it is, and whether this one does not.
 using FieldChange = std::pair<const char*, bool>;
@@ -150,7 +152,7 @@ std::string why_no_band(const Experiment& experiment) {
   const std::string system = system_reason(scenario.system, experiment.software());
   if (!system.empty()) return system;
   if (scenario.model.family == ModelFamily::mlp) return "no measured run has model.family mlp";
-  if (scenario.model.num_experts > 0) return "no measured run has experts";
+  if (scenario.model.num_experts > 0) return std::string(kOneTable) + "experts";
   const std::string parallelism = parallelism_reason(scenario.parallelism);
   if (!parallelism.empty()) return parallelism;
   const TrainingSpec& training = scenario.training;
@@ -158,7 +160,9 @@ std::string why_no_band(const Experiment& experiment) {
     return std::string(kNotMeasured) + "training.precision " + to_string(training.precision);
   }
   if (training.has_low_products() && training.fp8_recipe != "delayed") {
-    return std::string(kNotMeasured) + "training.fp8_recipe " + training.fp8_recipe;
+    const bool is_measured = training.fp8_recipe != "blockwise";
+    return (is_measured ? kOneTable : kNotMeasured) +
+           ("training.fp8_recipe " + training.fp8_recipe);
   }
   return {};
 }

@@ -43,9 +43,9 @@ constexpr auto members_of(const Aggregate& of) {
   else if constexpr (kCount == 5) { const auto& [a, b, c, d, e] = of; return std::tie(a, b, c, d, e); }
   else if constexpr (kCount == 6) { const auto& [a, b, c, d, e, f] = of; return std::tie(a, b, c, d, e, f); }
   else if constexpr (kCount == 7) { const auto& [a, b, c, d, e, f, g] = of; return std::tie(a, b, c, d, e, f, g); }
-  else if constexpr (kCount == 13) {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = of;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m);
+  else if constexpr (kCount == 14) {
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = of;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n);
   } else if constexpr (kCount == 21) {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u] = of;
     return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u);
