@@ -87,9 +87,9 @@ class CompareTablesTest(unittest.TestCase):
     def assert_is_complete(self, output):
         """Prices of each software row under each preset, of several families and kinds."""
         rows = re.findall(r'kSoftware\[\d+\]\.0 = "(.+)"', output)
-        self.assertEqual(len(rows), 7)
+        self.assertEqual(len(rows), 8)
         families = re.findall(r'kFamilyNames\[\d+\] = "(.+)"', output)
-        self.assertEqual(len(families), 21)
+        self.assertEqual(len(families), 22)
         presets = [path.stem for path in (compare_tables.ROOT / "scenarios/systems").glob("*.json")]
         self.assertGreaterEqual(len(presets), 12)
         printed = set(re.findall(r"^(\S+ \S+ \S+) (?:bf16|fp32) .* = \d+ ps, host \d+ ps$", output, re.MULTILINE))
