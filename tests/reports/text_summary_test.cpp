@@ -99,7 +99,8 @@ TEST_CASE("an error band says what of its runs is like the plan, and where the s
   time.held_out_share = 1.0;
   CHECK(line("100 % of runs").starts_with("  100 % of runs step "));
   sample.result.no_error_band = "only one table has measured runs with experts";
-  CHECK(line("error band") == "  error band    none: only one table has measured runs with experts");
+  CHECK(line("error band") ==
+        "  error band    none: only one table has measured runs with experts");
   CHECK(line("100 % of runs").empty());
   CHECK(line("70 % of runs").empty());
 }
