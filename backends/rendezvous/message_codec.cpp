@@ -14,7 +14,7 @@ namespace shardsim {
 
 namespace {
 
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 
 constexpr int kMostNested = 8;
 
@@ -174,7 +174,7 @@ class FieldWriter {
   }
   void ranks(const char* name, const std::vector<int>& value) { json_[name] = value; }
   void texts(const char* name, const std::vector<std::string>& value, std::size_t most) {
-    Json list = Json::array();
+    PlainJson list = PlainJson::array();
     for (std::size_t i = 0; i < value.size() && i < most; ++i)
       list.push_back(value[i].substr(0, kMostTextBytes));
     json_[name] = std::move(list);
@@ -185,26 +185,26 @@ class FieldWriter {
   }
   template <class Part>
   void maybe(const char* name, const std::optional<Part>& value) {
-    json_[name] = value ? write(*value) : Json();
+    json_[name] = value ? write(*value) : PlainJson();
   }
   template <class Part>
   void list(const char* name, const std::vector<Part>& value, std::size_t most) {
-    Json items = Json::array();
+    PlainJson items = PlainJson::array();
     for (std::size_t i = 0; i < value.size() && i < most; ++i) items.push_back(write(value[i]));
     json_[name] = std::move(items);
   }
 
   template <class Part>
-  static Json write(const Part& value) {
+  static PlainJson write(const Part& value) {
     FieldWriter writer;
-    writer.json_ = Json::object();
+    writer.json_ = PlainJson::object();
     // The description is the same for both directions; this one changes nothing.
     describe_fields(writer, const_cast<Part&>(value));
     return std::move(writer.json_);
   }
 
  private:
-  Json json_;
+  PlainJson json_;
 };
 
 class FieldReader {
@@ -222,22 +222,22 @@ class FieldReader {
   }
   template <class Integer>
   void integer(const char* name, Integer& value, FieldRange<Integer> range = {}) {
-    if (const Json* const found = at(name)) value = integer_in(*found, range);
+    if (const PlainJson* const found = at(name)) value = integer_in(*found, range);
   }
   void word(const char* name, std::uint64_t& value) {
-    const Json* const found = at(name);
+    const PlainJson* const found = at(name);
     if (found != nullptr && expect(found->is_number_unsigned())) {
-      value = *found->get_ptr<const Json::number_unsigned_t*>();
+      value = *found->get_ptr<const PlainJson::number_unsigned_t*>();
     }
   }
   void flag(const char* name, bool& value) {
-    const Json* const found = at(name);
+    const PlainJson* const found = at(name);
     if (found != nullptr && expect(found->is_boolean())) {
-      value = *found->get_ptr<const Json::boolean_t*>();
+      value = *found->get_ptr<const PlainJson::boolean_t*>();
     }
   }
   void number(const char* name, double& value, double least, double most) {
-    const Json* const found = at(name);
+    const PlainJson* const found = at(name);
     if (found == nullptr || !expect(found->is_number())) return;
     const double read = found->get<double>();
     if (expect(std::isfinite(read) && read >= least && read <= most)) value = read;
@@ -249,34 +249,34 @@ class FieldReader {
     value = static_cast<Enum>(number);
   }
   void ranks(const char* name, std::vector<int>& value) {
-    for (const Json& item : items_at(name, kMaxRendezvousRanks))
+    for (const PlainJson& item : items_at(name, kMaxRendezvousRanks))
       value.push_back(integer_in(item, FieldRange<int>{0, kMostRank}));
   }
   void texts(const char* name, std::vector<std::string>& value, std::size_t most) {
-    for (const Json& item : items_at(name, most)) {
-      const auto* const text = item.get_ptr<const Json::string_t*>();
+    for (const PlainJson& item : items_at(name, most)) {
+      const auto* const text = item.get_ptr<const PlainJson::string_t*>();
       if (expect(text != nullptr && text->size() <= 3 * kMostTextBytes)) value.push_back(*text);
     }
   }
   template <class Part>
   void part(const char* name, Part& value) {
-    if (const Json* const found = at(name)) expect(read(*found, value));
+    if (const PlainJson* const found = at(name)) expect(read(*found, value));
   }
   template <class Part>
   void maybe(const char* name, std::optional<Part>& value) {
-    const Json* const found = at(name);
+    const PlainJson* const found = at(name);
     if (found == nullptr || found->is_null()) return;
     expect(read(*found, value.emplace()));
   }
   template <class Part>
   void list(const char* name, std::vector<Part>& value, std::size_t most) {
-    for (const Json& item : items_at(name, most)) {
+    for (const PlainJson& item : items_at(name, most)) {
       if (!expect(read(item, value.emplace_back()))) return;
     }
   }
 
   template <class Part>
-  static bool read(const Json& json, Part& value) {
+  static bool read(const PlainJson& json, Part& value) {
     if (!json.is_object()) return false;
     FieldReader reader(json);
     describe_fields(reader, value);
@@ -284,36 +284,36 @@ class FieldReader {
   }
 
  private:
-  explicit FieldReader(const Json& json) : json_(json) {}
+  explicit FieldReader(const PlainJson& json) : json_(json) {}
 
   bool expect(bool condition) {
     ok_ = ok_ && condition;
     return ok_;
   }
-  const Json* at(const char* name) {
+  const PlainJson* at(const char* name) {
     const auto found = json_.find(name);
     if (!expect(found != json_.end())) return nullptr;
     ++num_read_;
     return &*found;
   }
   const std::string* string_at(const char* name) {
-    const Json* const found = at(name);
+    const PlainJson* const found = at(name);
     if (found == nullptr || !expect(found->is_string())) return nullptr;
-    return found->get_ptr<const Json::string_t*>();
+    return found->get_ptr<const PlainJson::string_t*>();
   }
   // Those of an array; none if the field is no array, or too long.
-  const Json::array_t& items_at(const char* name, std::size_t most) {
-    static const Json::array_t kNone;
-    const Json* const found = at(name);
+  const PlainJson::array_t& items_at(const char* name, std::size_t most) {
+    static const PlainJson::array_t kNone;
+    const PlainJson* const found = at(name);
     const bool fits = found != nullptr && expect(found->is_array() && found->size() <= most);
-    return fits ? *found->get_ptr<const Json::array_t*>() : kNone;
+    return fits ? *found->get_ptr<const PlainJson::array_t*>() : kNone;
   }
   template <class Integer>
-  Integer integer_in(const Json& json, FieldRange<Integer> range) {
+  Integer integer_in(const PlainJson& json, FieldRange<Integer> range) {
     if (!expect(json.is_number_integer())) return {};
     // JSON keeps integers beyond signed 64 bits as unsigned.
     if (json.is_number_unsigned() &&
-        !expect(*json.get_ptr<const Json::number_unsigned_t*>() <=
+        !expect(*json.get_ptr<const PlainJson::number_unsigned_t*>() <=
                 static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))) {
       return {};
     }
@@ -321,7 +321,7 @@ class FieldReader {
     if (!expect(value >= range.least && value <= range.most)) return {};
     return static_cast<Integer>(value);
   }
-  const Json& json_;
+  const PlainJson& json_;
   std::size_t num_read_ = 0;
   bool ok_ = true;
 };
@@ -331,7 +331,7 @@ class FieldReader {
 template <class Part>
 std::string payload_of(const Part& part) {
   // Bytes that are no text are replaced, not refused.
-  return FieldWriter::write(part).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return FieldWriter::write(part).dump(-1, ' ', false, PlainJson::error_handler_t::replace);
 }
 
 // Only a flight record can be too long for a frame: of texts that JSON has to escape. Then its
@@ -348,7 +348,7 @@ std::string bounded_payload(Part part) {
 }
 
 template <std::size_t kIndex = 0>
-std::optional<RendezvousMessage> decode_as(std::uint8_t type, const Json& json) {
+std::optional<RendezvousMessage> decode_as(std::uint8_t type, const PlainJson& json) {
   if constexpr (kIndex < std::variant_size_v<RendezvousMessage>) {
     if (type != kIndex) return decode_as<kIndex + 1>(type, json);
     std::variant_alternative_t<kIndex, RendezvousMessage> part;
@@ -376,11 +376,11 @@ std::string encode_message(const RendezvousMessage& message) {
 std::optional<RendezvousMessage> decode_message(const Frame& frame) {
   // Nothing we say is nested deeper; what is would only cost memory.
   bool too_deep = false;
-  const auto bound_depth = [&](int depth, Json::parse_event_t, Json&) {
+  const auto bound_depth = [&](int depth, PlainJson::parse_event_t, PlainJson&) {
     too_deep = too_deep || depth > kMostNested;
     return !too_deep;
   };
-  const Json json = Json::parse(frame.payload, bound_depth, false);
+  const PlainJson json = PlainJson::parse(frame.payload, bound_depth, false);
   if (too_deep || json.is_discarded()) return std::nullopt;
   return decode_as(frame.type, json);
 }
