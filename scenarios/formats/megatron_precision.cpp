@@ -26,7 +26,13 @@ void import_state_dtype(MegatronArguments& arguments, Import& import) {
   const std::string mean = state_dtype_of(arguments, megatron::kMean.theirs);
   const std::string square = state_dtype_of(arguments, megatron::kSquare.theirs);
   const bool is_aware = arguments.truth(megatron::kAwareOfTypes);
-  if (!is_aware || (mean == "fp32" && square == "fp32")) return;
+  if (mean == "fp32" && square == "fp32") return;
+  if (!is_aware) {
+    const bool is_mean = mean != "fp32";
+    return import.warn(
+        {is_mean ? megatron::kMean.theirs : megatron::kSquare.theirs, is_mean ? mean : square},
+        "Megatron-LM reads it beside use_precision_aware_optimizer alone");
+  }
   const bool is_known = mean == "bf16" || mean == "fp16";
   if (mean == square && is_known) {
     return import.take({megatron::kMean.theirs, mean}, megatron::kMean.ours, mean);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -112,8 +113,9 @@ TEST_CASE("The type of moments is read and written, where both have one", "[exch
   CHECK(import_file({"megatron", folder / "run.sh", "--gpus", "8", "--gpu", "b200"})
             .scenario.training.optimizer_state_dtype == DType::bf16);
   for (const Emission& emission : {emit_torchtitan(both.scenario), emit_deepspeed(both.scenario)}) {
-    REQUIRE_FALSE(emission.unsaid.empty());
-    CHECK(contains(emission.unsaid.front(), "optimizer state in bf16"));
+    CHECK(std::ranges::any_of(emission.unsaid, [](const std::string& words) {
+      return contains(words, "optimizer state in bf16");
+    }));
   }
   const Scenario whole =
       in_low(R"("precision": "bf16", "optimizer": "adam", "optimizer_state_dtype": "bf16")");
