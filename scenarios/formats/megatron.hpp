@@ -71,11 +71,11 @@ inline constexpr NamePair kFp8Recipe = {"fp8_recipe", "training.fp8_recipe"};
 inline constexpr const char* kSomeLayersBf16 = "first_last_layers_bf16";
 inline constexpr NamePair kFirstBf16 = {"num_layers_at_start_in_bf16",
                                         "training.bf16_layers_at_start"};
+inline constexpr NamePair kLastBf16 = {"num_layers_at_end_in_bf16", "training.bf16_layers_at_end"};
 /// Two flags of theirs, one for each moment; read beside the optimizer that knows of types.
 inline constexpr const char* kAwareOfTypes = "use_precision_aware_optimizer";
 inline constexpr NamePair kMean = {"exp_avg_dtype", "training.optimizer_state_dtype"};
 inline constexpr NamePair kSquare = {"exp_avg_sq_dtype", "training.optimizer_state_dtype"};
-inline constexpr NamePair kLastBf16 = {"num_layers_at_end_in_bf16", "training.bf16_layers_at_end"};
 
 inline constexpr NamePair kMuonScalar = {"muon_scalar_optimizer", "training.muon_scalar_optimizer"};
 inline constexpr NamePair kMuonMomentum = {"muon_momentum", "training.muon_momentum"};

@@ -15,9 +15,9 @@ constexpr double kPercent = 100.0;
 constexpr std::size_t kLabelWidth = 20;
 
 // Room for the longest group of a table.
-std::size_t label_width(const ValidatedTable& table) {
+std::size_t label_width(const std::vector<std::string>& groups) {
   std::size_t width = kLabelWidth;
-  for (const std::string& group : groups_of(table)) width = std::max(width, group.size() + 3);
+  for (const std::string& group : groups) width = std::max(width, group.size() + 3);
   return width;
 }
 
@@ -45,13 +45,13 @@ std::string why_apart(const ValidatedTable& table) {
 }
 
 // The figures of one group of the headline's rows.
-std::string group_text(const ValidatedTable& table, const std::string& group) {
+std::string group_text(const ValidatedTable& table, const std::string& group, std::size_t width) {
   std::string text;
   for (std::size_t i = 0; i < kNumQuantities; ++i) {
     const std::optional<QuantityFigures> figures = figures_of({&table, 1}, i, true, group);
     if (!figures) continue;
     const std::string what = i == kStepTime ? "" : fmt::format(", {}", kQuantities.at(i).title);
-    text += figures_line("  " + printable(group) + what, label_width(table), figures->errors,
+    text += figures_line("  " + printable(group) + what, width, figures->errors,
                          fmt::format("line {}", figures->worst_line));
   }
   return text;
@@ -63,16 +63,17 @@ std::string table_text(const ValidatedTable& table) {
   text += table.stride == 1 ? fmt::format("  {} rows\n", table.rows_in_file)
                             : fmt::format("  {} of {} rows: every {}th from the first\n",
                                           table.rows.size(), table.rows_in_file, table.stride);
-  text += header_line(label_width(table));
+  const std::vector<std::string> groups = groups_of(table);
+  const std::size_t width = label_width(groups);
+  text += header_line(width);
   for (const bool headline : {true, false}) {
     for (std::size_t i = 0; i < kNumQuantities; ++i) {
       const std::string what = fmt::format("{}{}", kQuantities.at(i).title, headline ? "" : " *");
       const std::optional<QuantityFigures> figures = figures_of({&table, 1}, i, headline);
-      if (figures)
-        text += figures_line(what, label_width(table), figures->errors, figures->worst_row);
+      if (figures) text += figures_line(what, width, figures->errors, figures->worst_row);
     }
   }
-  for (const std::string& group : groups_of(table)) text += group_text(table, group);
+  for (const std::string& group : groups) text += group_text(table, group, width);
   if (const std::string why = why_apart(table); !why.empty()) {
     text += fmt::format("  * not in the headline: {}\n", why);
   }

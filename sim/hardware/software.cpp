@@ -156,10 +156,10 @@ constexpr const char* kFlashAttention1 =
 constexpr SourcedNumber kCudnn9 = {
     1.53,
     "cuDNN 9, which TransformerEngine prefers on Hopper (1.8, pytorch/attention.py), against "
-    "FlashAttention-2 on an H100: mean of 33 confirmed pairs of rows, forward, of heads of 64 "
-    "(1.27), "
-    "128 (1.63) and 256 (1.69), of Dao-AILab/flash-attention at 7ef24848 (flash3_fp16_fwd.png); "
-    "backward 1.52 in 12 pairs, not confirmed; other GPUs of Hopper as the H100"};
+    "FlashAttention-2 on an H100: mean of 33 confirmed pairs of rows, forward, with heads of 64 "
+    "(1.27), 128 (1.63) and 256 (1.69), in Dao-AILab/flash-attention at 7ef24848 "
+    "(flash3_fp16_fwd.png); backward 1.52 in 12 pairs, not confirmed; other GPUs of Hopper as the "
+    "H100"};
 constexpr const char* kHostFit =
     "fit_software.py on every second of the 720 rows of vtrain_single_node_iteration_time.csv "
     "(VIA-Research/vTrain at f8dda84)";
