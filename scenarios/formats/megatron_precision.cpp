@@ -101,6 +101,9 @@ void add_state_dtype(const Scenario& scenario, Flags& flags) {
     return flags.lacks("optimizer state in " + dtype +
                        " without --use-distributed-optimizer (training.optimizer_state_dtype)");
   }
+  if (t.optimizer_state_dtype == DType::fp64) {
+    return flags.lacks("optimizer state in fp64 (training.optimizer_state_dtype)");
+  }
   flags.flag(megatron::kAwareOfTypes);
   flags.flag(megatron::kMean, dtype);
   flags.flag(megatron::kSquare, dtype);

@@ -57,7 +57,7 @@ Assumptions kernels_of(const Software& software, const std::string& architecture
         software.source);
   } else {
     const SourcedNumber& share = attention_share_of(software, architecture);
-    add(fmt::format("attention reaches {} of the measured kernel's rate", share.value),
+    add(fmt::format("attention runs at {} times the measured kernel's rate", share.value),
         share.source);
   }
   const FrameworkMemory& memory = software.memory;

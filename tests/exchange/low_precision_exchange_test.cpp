@@ -120,6 +120,10 @@ TEST_CASE("The type of moments is read and written, where both have one", "[exch
   const Scenario whole =
       in_low(R"("precision": "bf16", "optimizer": "adam", "optimizer_state_dtype": "bf16")");
   CHECK(contains(emit_megatron(whole).unsaid.front(), "--use-distributed-optimizer"));
+  Scenario wide = both.scenario;
+  wide.training.optimizer_state_dtype = DType::fp64;
+  REQUIRE(emit_megatron(wide).unsaid.size() == 1);
+  CHECK(contains(emit_megatron(wide).unsaid.front(), "optimizer state in fp64"));
 }
 
 TEST_CASE("What a framework cannot say of low precision is named", "[exchange]") {
