@@ -38,6 +38,8 @@ enum class Recompute : std::uint8_t;           // strategies/model/recompute.hpp
 enum class ModelFamily { mlp, gpt2, llama };
 enum class TensorMode { meta, real };  // meta: shapes only (plan); real: numbers (verify)
 enum class DataParallelKind { synchronous, local_sgd, diloco, async_sgd, elastic };
+/// How often a token goes to experts of other ranks.
+enum class ExpertDispatch : std::uint8_t { per_expert, per_node };
 enum class CompareOp { less, less_equal, equal, not_equal, greater_equal, greater };
 
 /// A training's: the type of all arithmetic, or, for fp8 and nvfp4, of the products of linear
@@ -64,6 +66,7 @@ inline constexpr std::array<const char*, 2> kReductionOrderNames = {"rank", "rin
 inline constexpr std::array<const char*, 3> kAllReduceNames = {"automatic", "ring", "tree"};
 inline constexpr std::array<const char*, 5> kDataParallelNames = {"synchronous", "local_sgd",
                                                                   "diloco", "async_sgd", "elastic"};
+inline constexpr std::array<const char*, 2> kExpertDispatchNames = {"per_expert", "per_node"};
 inline constexpr std::array<const char*, 3> kAttentionReachNames = {"full", "sliding", "chunked"};
 inline constexpr std::array<const char*, 5> kMixerNames = {"attention", "delta_net", "mamba",
                                                            "none", "attention_mamba"};
@@ -102,6 +105,7 @@ inline std::span<const char* const> choice_names(TensorMode) { return kTensorMod
 inline std::span<const char* const> choice_names(ReductionOrder) { return kReductionOrderNames; }
 inline std::span<const char* const> choice_names(Algorithm) { return kAllReduceNames; }
 inline std::span<const char* const> choice_names(DataParallelKind) { return kDataParallelNames; }
+inline std::span<const char* const> choice_names(ExpertDispatch) { return kExpertDispatchNames; }
 inline std::span<const char* const> choice_names(ContextAttention) {
   return context_attention_names();
 }

@@ -21,6 +21,7 @@ std::vector<std::string> words_of_schedules() {
   return words;
 }
 bool cuts_samples(const Scenario& s) { return s.parallelism.cp > 1; }
+bool shares_experts(const Scenario& s) { return s.parallelism.ep > 1; }
 bool chooses_exchanging_ranks(const Scenario& s) {
   return cuts_samples(s) &&
          exchanges_with_chosen(context_attention_row(s.parallelism.cp_attention));
@@ -150,6 +151,14 @@ std::vector<Field> parallelism_fields() {
               "Expert-tensor-parallel degree: ranks that have slices of the same experts. ep x etp "
               "regroups dp_shard x cp x tp ranks, slices of the same experts on neighbours. "
               "Megatron-LM's own default is tp."),
+      parallelism("parallelism.expert_dispatch", &P::expert_dispatch)
+          .or_else("\"per_expert\"")
+          .foreign({{"Megatron-LM", "moe_token_dispatcher_type"}})
+          .acts_when("ep is more than 1", shares_experts)
+          .doc("How tokens reach experts of other ranks. per_expert: a copy for each of a token's "
+               "experts, in one all_to_all. per_node: one copy to each node that has any of them, "
+               "and from there one to each rank of that node that has any, as DeepEP and HybridEP "
+               "send; weighted sums come back the same way."),
       parallelism("parallelism.vpp", &P::vpp)
           .range(1, kTwoTo14)
           .derived("2 with schedules of two chunks (" + schedules_that(goes_down_and_up, ", ") +

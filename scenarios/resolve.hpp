@@ -56,8 +56,10 @@ void resolve_context_parallel(Reading& r);
 /// Recompute and dropout are those of a transformer's blocks. REQUIRES: resolve_model().
 void resolve_blocks(Reading& r);
 /// Experts fit the model and the layout; reads the file of their popularity. REQUIRES:
-/// resolve_model(), resolve_layout().
+/// resolve_model(), resolve_layout(), resolve_system().
 void resolve_experts(Reading& r);
+/// The part of it that is about ranks: their experts, and how tokens get there.
+void check_expert_layout(Reading& r);
 /// Layers of each stage, all of them. REQUIRES: resolve_model(), resolve_chunks().
 void resolve_stages(Reading& r);
 /// Reads and parses parallelism.schedule_file if the schedule is "file". Every cell that is no

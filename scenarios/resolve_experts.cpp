@@ -156,64 +156,6 @@ void check_token_shards(Reading& r) {
   }
 }
 
-// Slices of experts.
-void check_slices(Reading& r) {
-  const ParallelismSpec& p = r.scenario.parallelism;
-  const ModelSpec& m = r.scenario.model;
-  if (p.etp == 1) return;
-  constexpr const char* kPath = "parallelism.etp";
-  if (r.good("model.moe_ffn_hidden_size") && m.moe_ffn_hidden_size % p.etp != 0) {
-    r.problem("E0203", kPath,
-              "etp (" + text_of(p.etp) + ") does not divide an expert's " +
-                  text_of(m.moe_ffn_hidden_size) + " elements (model.moe_ffn_hidden_size)",
-              "try " + divisors(m.moe_ffn_hidden_size, m.moe_ffn_hidden_size));
-  }
-  if (r.good("model.moe_expert_bias") && m.moe_expert_bias) {
-    r.problem("E0206", kPath,
-              "the bias of an expert's output (model.moe_expert_bias) would be added once by each "
-              "of its slices",
-              "use etp 1, or experts without biases");
-  }
-  if (r.good("training.optimizer") && r.scenario.training.uses_muon()) {
-    r.problem("E0206", kPath,
-              "optimizer \"muon\" orthogonalizes whole matrices of experts, which etp cuts",
-              "use etp 1, or another optimizer");
-  }
-}
-
-void check_degree(Reading& r) {
-  const ParallelismSpec& p = r.scenario.parallelism;
-  const ModelSpec& m = r.scenario.model;
-  if (!r.all_good({"parallelism.ep", "parallelism.etp"}) || p.ep * p.etp == 1) return;
-  const char* const path = p.ep > 1 ? "parallelism.ep" : "parallelism.etp";
-  if (m.num_experts == 0) {
-    r.problem("E0206", path,
-              (p.ep > 1 ? "ep is " + text_of(p.ep) : "etp is " + text_of(p.etp)) +
-                  ", but the model has no experts to share out",
-              "leave it out, or give the model num_experts");
-    return;
-  }
-  check_slices(r);
-  if (m.num_experts % p.ep != 0) {
-    r.problem("E0203", "parallelism.ep",
-              "ep (" + text_of(p.ep) + ") does not divide the model's " + text_of(m.num_experts) +
-                  " experts",
-              "try " + divisors(m.num_experts, m.num_experts));
-  }
-  if (!r.all_good({"parallelism.dp_shard", "parallelism.cp", "parallelism.tp"})) return;
-  const std::int64_t ranks = p.dp_shard * p.cp * p.tp;
-  if (ranks % (p.ep * p.etp) != 0) {
-    const bool are_both = p.etp > 1;
-    r.problem("E0203", path,
-              (are_both ? "ep (" + text_of(p.ep) + ") x etp (" + text_of(p.etp) + ")"
-                        : "ep (" + text_of(p.ep) + ")") +
-                  " does not divide the " + text_of(ranks) + " ranks that it regroups: dp_shard " +
-                  text_of(p.dp_shard) + " x cp " + text_of(p.cp) + " x tp " + text_of(p.tp),
-              are_both ? "use degrees whose product divides them"
-                       : "try " + divisors(ranks, m.num_experts));
-  }
-}
-
 void check_sizes(Reading& r) {
   const ModelSpec& m = r.scenario.model;
   if (r.good("model.num_experts_per_token") && m.num_experts_per_token > m.num_experts) {
@@ -341,7 +283,7 @@ void resolve_experts(Reading& r) {
   }
   resolve_shared_width(r);
   if (!r.all_good({"model.num_experts", "model.family"})) return;
-  check_degree(r);
+  check_expert_layout(r);
   if (m.num_experts == 0) return;
   if (m.family != ModelFamily::llama) {
     r.problem("E0201", "model.num_experts",

@@ -21,6 +21,16 @@ namespace shardsim {
       .order = parallelism.rank_order == "dp-tp-pp" ? RankOrder::dp_tp_pp : RankOrder::tp_dp_pp};
 }
 
+/// The nodes that an expert group of neighbouring ranks lies on, where a token goes once to each of
+/// them; 0 where it goes once to each expert, or where the group lies on nodes unevenly.
+[[nodiscard]] inline int dispatch_nodes_of(const ParallelismSpec& parallelism,
+                                           std::int64_t gpus_per_node) {
+  if (parallelism.expert_dispatch != ExpertDispatch::per_node || parallelism.ep == 1) return 0;
+  if (gpus_per_node % parallelism.ep == 0) return 1;
+  if (parallelism.ep % gpus_per_node != 0) return 0;
+  return static_cast<int>(parallelism.ep / gpus_per_node);
+}
+
 /// The row of parallelism.schedule; that of a single stage for "none", for a schedule from a file
 /// and before the name is resolved. REQUIRES: the name is known.
 [[nodiscard]] inline const ScheduleRow& schedule_row_of(std::string_view name) {

@@ -50,6 +50,7 @@ struct ParallelismSpec : DataParallelSpec {
   std::int64_t cp_ulysses_degree = 1;  // ranks that exchange heads: exchanging_ranks() of cp
   std::int64_t ep = 1;
   std::int64_t etp = 1;
+  ExpertDispatch expert_dispatch{};  // per_expert
   std::int64_t vpp = 1;
   std::int64_t dp_replicate = 1;
   std::int64_t dp_shard = 1;  // "auto" is resolved here

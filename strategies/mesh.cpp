@@ -82,12 +82,25 @@ Mesh::Mesh(Communicator& world, const MeshShape& shape)
     if (shape.ep > 1) {
       ep_group_ = world.subgroup(expert_group(shape, place_), named_group::kEp.name);
     }
+    make_dispatch(world);
     make_expert_slices(world);
     make_replicas(world, WeightKind::expert, expert_);
   }
   if (shape.pp > 1) {
     pp_group_ = world.subgroup(pipeline_group(shape, place_), named_group::kPp.name);
     make_edges();
+  }
+}
+
+void Mesh::make_dispatch(Communicator& world) {
+  if (shape_.dispatch_nodes == 0 || shape_.ep == 1) return;
+  if (shape_.dispatch_nodes > 1) {
+    ep_across_group_ =
+        world.subgroup(expert_across_group(shape_, place_), named_group::kEpAcross.name);
+  }
+  if (shape_.dispatch_ranks() > 1) {
+    ep_inside_group_ =
+        world.subgroup(expert_inside_group(shape_, place_), named_group::kEpInside.name);
   }
 }
 

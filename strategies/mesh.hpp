@@ -66,6 +66,9 @@ class Mesh {
   [[nodiscard]] Communicator* cp_group() const { return cp_group_.get(); }
   /// Ranks that have other experts, of which each has the same slice.
   [[nodiscard]] Communicator* ep_group() const { return ep_group_.get(); }
+  /// With dispatch by node: those with the same place on their nodes, and those on the same node.
+  [[nodiscard]] Communicator* ep_across_group() const { return ep_across_group_.get(); }
+  [[nodiscard]] Communicator* ep_inside_group() const { return ep_inside_group_.get(); }
   /// Ranks that have slices of the same experts.
   [[nodiscard]] Communicator* etp_group() const { return etp_group_.get(); }
   /// Both: ranks that have each part of a layer's experts once.
@@ -112,6 +115,7 @@ class Mesh {
   };
   [[nodiscard]] const TensorCopies& of_copies(int copies) const;
   enum class Boundaries : std::uint8_t { even, odd, around };
+  void make_dispatch(Communicator& world);
   void make_expert_slices(Communicator& world);
   void make_replicas(Communicator& world, WeightKind kind, Replicas& made);
   void make_edges();
@@ -125,6 +129,8 @@ class Mesh {
   std::vector<TensorCopies> tp_copies_;
   std::unique_ptr<Communicator> cp_group_;
   std::unique_ptr<Communicator> ep_group_;
+  std::unique_ptr<Communicator> ep_across_group_;
+  std::unique_ptr<Communicator> ep_inside_group_;
   std::unique_ptr<Communicator> etp_group_;
   std::unique_ptr<Communicator> expert_parts_group_;  // Where both have more than one rank.
   std::unique_ptr<Communicator> pp_group_;

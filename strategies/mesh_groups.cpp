@@ -80,6 +80,16 @@ RankSpan expert_group(const MeshShape& shape, const MeshPlace& place) {
   return all_experts_group(shape, place).part(shape.etp_of(place), shape.etp, shape.ep);
 }
 
+RankSpan expert_across_group(const MeshShape& shape, const MeshPlace& place) {
+  const int ranks = shape.dispatch_ranks();
+  return expert_group(shape, place).part(shape.ep_of(place) % ranks, ranks, shape.dispatch_nodes);
+}
+
+RankSpan expert_inside_group(const MeshShape& shape, const MeshPlace& place) {
+  const int ranks = shape.dispatch_ranks();
+  return expert_group(shape, place).part(shape.ep_of(place) / ranks * ranks, 1, ranks);
+}
+
 RankSpan expert_tensor_group(const MeshShape& shape, const MeshPlace& place) {
   return all_experts_group(shape, place).part(shape.ep_of(place) * shape.etp, 1, shape.etp);
 }

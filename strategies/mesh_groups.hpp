@@ -22,6 +22,10 @@ namespace shardsim {
 [[nodiscard]] RankSpan ulysses_group(const MeshShape& shape, const MeshPlace& place, int degree);
 [[nodiscard]] RankSpan ring_group(const MeshShape& shape, const MeshPlace& place, int degree);
 [[nodiscard]] RankSpan expert_group(const MeshShape& shape, const MeshPlace& place);
+/// The ranks of an expert group with the same place on their nodes, and those on the same node.
+/// REQUIRES: shape.dispatch_nodes > 0.
+[[nodiscard]] RankSpan expert_across_group(const MeshShape& shape, const MeshPlace& place);
+[[nodiscard]] RankSpan expert_inside_group(const MeshShape& shape, const MeshPlace& place);
 /// The ranks with slices of the same experts, and those that have all experts together.
 [[nodiscard]] RankSpan expert_tensor_group(const MeshShape& shape, const MeshPlace& place);
 [[nodiscard]] RankSpan all_experts_group(const MeshShape& shape, const MeshPlace& place);

@@ -46,6 +46,9 @@ struct MeshShape {
   int cp = 1;
   int ep = 1;
   int etp = 1;
+  /// Nodes that an expert-parallel group lies on, its members node by node and equally many on
+  /// each: tokens go once to each node. 0: they go once to each of their experts.
+  int dispatch_nodes = 0;
   RankOrder order = RankOrder::tp_dp_pp;
   /// Stages go down the pipeline ranks and up again (V placement), which takes other edges.
   bool v_placement = false;
@@ -84,6 +87,8 @@ struct MeshShape {
   /// Place in an expert-parallel group, and in an expert-tensor-parallel one.
   [[nodiscard]] int ep_of(const MeshPlace& place) const { return expert_part_of(place) / etp; }
   [[nodiscard]] int etp_of(const MeshPlace& place) const { return expert_part_of(place) % etp; }
+  /// With dispatch by node: ranks of an expert-parallel group on each of its nodes.
+  [[nodiscard]] int dispatch_ranks() const { return ep / dispatch_nodes; }
   /// A bijection between [0, size()) and places.
   [[nodiscard]] MeshPlace place_of(int rank) const;
   [[nodiscard]] int rank_of(const MeshPlace& place) const;

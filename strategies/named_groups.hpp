@@ -25,6 +25,8 @@ struct NamedGroup {
   ROW(kCpUlysses, "cp_ulysses", "cp")                    \
   ROW(kCpRing, "cp_ring", "cp")                          \
   ROW(kEp, "ep", "ep")                                   \
+  ROW(kEpAcross, "ep_across", "ep")                      \
+  ROW(kEpInside, "ep_inside", "ep")                      \
   ROW(kEtp, "etp", "ep")                                 \
   ROW(kExpertParts, "expert_parts", "ep")                \
   ROW(kPp, "pp", "pp")                                   \

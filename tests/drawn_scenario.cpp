@@ -80,6 +80,9 @@ void draw_experts(DrawnScenario& s, const Degrees& degrees, bool sequence_parall
   }
   const std::int64_t ep = number_of(sizes);
   s.set("parallelism.ep", ep);
+  if (ep > 1 && s.get("model.moe_capacity_factor").empty() && once_in(3)) {
+    return s.set_word("parallelism.expert_dispatch", "per_node");
+  }
   if (degrees.tp > 1 && !sequence_parallel) return;
   for (const std::int64_t etp : {2, 4}) {
     const bool fits = tokens % (ep * etp) == 0 && width % etp == 0;
@@ -210,8 +213,10 @@ void draw_training(DrawnScenario& s, const std::string& family) {
 }
 
 void set_machine(DrawnScenario& s, std::int64_t ranks) {
-  s.set("system.nodes", 1);
-  s.set("system.gpus_per_node", ranks);
+  const bool goes_over_nodes = !s.get("parallelism.expert_dispatch").empty();
+  const std::int64_t nodes = goes_over_nodes && ranks % 2 == 0 ? number_of({1, 2}) : 1;
+  s.set("system.nodes", nodes);
+  s.set("system.gpus_per_node", ranks / nodes);
   for (const std::string link : {"system.intra_node", "system.inter_node"}) {
     s.set(link + ".bandwidth_gb_per_s", 100);
     s.set(link + ".latency_us", 2);

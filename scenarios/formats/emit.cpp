@@ -275,7 +275,8 @@ Emission emit_megatron(const Scenario& scenario) {
   if (scenario.model.num_experts > 0) {
     flags.flag(megatron::kExpertParallel, p.ep);
     flags.flag(megatron::kExpertTensor, p.etp);
-    flags.flag("moe-token-dispatcher-type", "alltoall");
+    const bool per_node = p.expert_dispatch == ExpertDispatch::per_node && p.ep > 1;
+    flags.flag("moe-token-dispatcher-type", per_node ? "flex" : "alltoall");
   }
   add_sharding(p, flags);
   add_overlap(p, t.grad_reduce_dtype, flags);

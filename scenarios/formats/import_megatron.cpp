@@ -100,16 +100,9 @@ void import_shared_experts(MegatronArguments& arguments, Import& import) {
   }
 }
 
-// Experts here compute one grouped product over all slots of a capacity, and their tokens travel by
-// all-to-all. Megatron-LM's defaults differ in both.
+// Experts here compute one grouped product over all slots of a capacity. Megatron-LM's defaults are
+// others.
 void warn_of_expert_work(MegatronArguments& arguments, Import& import) {
-  const std::string dispatcher = arguments.text("moe_token_dispatcher_type").value_or("allgather");
-  const std::int64_t ep =
-      arguments.integer(megatron::kExpertParallel.theirs, kForeignDegree).value_or(1);
-  if (ep > 1 && dispatcher != "alltoall") {
-    import.warn({"moe_token_dispatcher_type", dispatcher},
-                "not modelled: tokens travel by plain all-to-all");
-  }
   if (!arguments.truth("moe_grouped_gemm")) {
     import.warn({"moe_grouped_gemm", "False"}, "not modelled: experts are one grouped product");
   }

@@ -212,6 +212,13 @@ void add_experts(const Experiment& experiment, bool is_replay, Assumptions& assu
          "from rank to rank and layer to layer",
          "modelling choice: what a load-balancing loss aims at"});
   }
+  if (experiment.mesh().dispatch_nodes > 1) {
+    assumptions.push_back(
+        {"Copies of tokens are passed on inside a node when all have crossed between nodes, and "
+         "are "
+         "added up there before any goes back",
+         "modelling choice: DeepEP does both at once, so a dispatch takes longer here"});
+  }
   if (model.moe_capacity_factor > 0.0) {
     assumptions.push_back(
         {"Rows that only fill an expert's capacity up are sent, counted and computed like others",

@@ -60,7 +60,8 @@ class ExpertTokens {
   /// Decisions of a rank in all steps; 0 on a stage without experts.
   [[nodiscard]] std::size_t num_decisions(int rank) const;
   /// Numbers in each decision: tokens to every expert, and, if ranks exchange rows without a
-  /// capacity, as many again for arriving tokens.
+  /// capacity, as many again for arriving tokens; more with slices, and where tokens go once to
+  /// each node.
   [[nodiscard]] std::size_t num_numbers() const;
   /// The error of a single decision; nothing if it is valid.
   [[nodiscard]] std::optional<std::string> find_fault(
@@ -70,6 +71,9 @@ class ExpertTokens {
 
  private:
   [[nodiscard]] std::optional<std::string> find_slice_mismatch(const DecisionLog& log) const;
+  // Where tokens go once to each node.
+  [[nodiscard]] std::size_t num_numbers_by_node() const;
+  [[nodiscard]] std::optional<std::string> find_mismatch_by_node(const DecisionLog& log) const;
   [[nodiscard]] bool exchanges() const;
   [[nodiscard]] std::int64_t slots() const;  // Slots for each rank's tokens.
 

@@ -305,7 +305,12 @@ std::int64_t outside_bytes(const Cluster& cluster, const MeshShape& mesh, int ul
   add_context_groups(outside, mesh, place, ulysses);
   add_replicas(outside, mesh, place, WeightKind::dense);
   if (mesh.experts_apart()) {
-    outside.add(expert_group(mesh, place), NcclUse::all_to_all);
+    const bool by_node = mesh.dispatch_nodes > 0;
+    outside.add(expert_group(mesh, place), by_node ? NcclUse::rings : NcclUse::all_to_all);
+    if (by_node) {
+      outside.add(expert_across_group(mesh, place), NcclUse::all_to_all);
+      outside.add(expert_inside_group(mesh, place), NcclUse::all_to_all);
+    }
     outside.add(expert_tensor_group(mesh, place), NcclUse::rings);
     if (mesh.ep > 1 && mesh.etp > 1) outside.add(all_experts_group(mesh, place), NcclUse::rings);
     add_replicas(outside, mesh, place, WeightKind::expert);

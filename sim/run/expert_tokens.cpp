@@ -75,6 +75,7 @@ std::size_t ExpertTokens::num_decisions(int rank) const {
 }
 
 std::size_t ExpertTokens::num_numbers() const {
+  if (options_.mesh.dispatch_nodes > 0) return num_numbers_by_node();
   const std::int64_t slices = options_.mesh.etp > 1 ? options_.mesh.etp : 0;
   return static_cast<std::size_t>(scenario_.model.num_experts * (exchanges() ? 2 + slices : 1));
 }
@@ -99,6 +100,7 @@ std::optional<std::string> ExpertTokens::find_fault(
 std::optional<std::string> ExpertTokens::find_mismatch(const DecisionLog& log) const {
   if (!exchanges()) return std::nullopt;
   const MeshShape& mesh = options_.mesh;
+  if (mesh.dispatch_nodes > 0) return find_mismatch_by_node(log);
   std::map<std::tuple<int, int, int, int>, std::vector<int>> groups;  // Members in order.
   for (int rank = 0; rank < log.num_ranks(); ++rank) {
     const MeshPlace place = mesh.place_of(rank);

@@ -148,6 +148,9 @@ const std::vector<std::int64_t>& BoundTable::outside(const Candidate& candidate)
   const RankOrder order = experiment_.mesh().order;
   MeshShape mesh = mesh_shape_of(candidate, order);
   mesh.v_placement = is_v;
+  ParallelismSpec shared = base_.parallelism;
+  shared.ep = candidate.ep;
+  mesh.dispatch_nodes = dispatch_nodes_of(shared, cluster_.gpus_per_node);
   const ModelOptions& model = experiment_.options().model;
   // If the number of exchanging ranks is chosen, the reader derives it from cp: use the least.
   const bool is_chosen = exchanges_with_chosen(context_attention_row(model.context_attention));

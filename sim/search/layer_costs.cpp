@@ -21,6 +21,7 @@
 #include "strategies/named_groups.hpp"
 #include "strategies/training/parallel_plan.hpp"
 
+#include "scenarios/stage_places.hpp"
 #include "sim/search/block_kinds.hpp"
 #include "sim/search/priced_group.hpp"
 
@@ -108,12 +109,16 @@ MeshShape mesh_of(const Experiment& base, const LayerKey& key) {
   mesh.ep = static_cast<int>(key.ep);
   mesh.etp = static_cast<int>(key.etp);
   mesh.dp_shard = mesh.expert_parts() / std::gcd(mesh.expert_parts(), mesh.tp * mesh.cp);
+  ParallelismSpec shared = base.scenario().parallelism;
+  shared.ep = key.ep;
+  mesh.dispatch_nodes = dispatch_nodes_of(shared, base.cluster().gpus_per_node);
   return mesh;
 }
 
 bool is_of_layer(const std::string& name) {
   return name == named_group::kTp.name || name == named_group::kCp.name ||
-         name == named_group::kEp.name || name == named_group::kEtp.name;
+         name == named_group::kEp.name || name == named_group::kEtp.name ||
+         name == named_group::kEpAcross.name || name == named_group::kEpInside.name;
 }
 // If a form of attention stands for another one, its calls are not those of the run.
 bool is_of_layer_but_context(const std::string& name) {

@@ -11,6 +11,7 @@
 #include "strategies/pipeline/schedule_row.hpp"
 
 #include "scenarios/linear_spec.hpp"
+#include "scenarios/stage_places.hpp"
 
 namespace shardsim {
 namespace {
@@ -101,7 +102,7 @@ class Enumeration {
 
   void add_data_parallel(const Candidate& degrees, std::int64_t dp, LayoutBlock& block) const {
     for (const std::int64_t ep : divisors_of(std::max<std::int64_t>(base_.model.num_experts, 1))) {
-      if (!allows("ep", ep)) continue;
+      if (!allows("ep", ep) || !may_dispatch(ep)) continue;
       for (const std::int64_t etp : numbers_of_slices()) {
         for (const std::int64_t replicas : divisors_of(dp)) {
           const std::int64_t shards = dp / replicas;
@@ -114,11 +115,20 @@ class Enumeration {
     }
   }
 
+  // Whether the reader accepts the way that tokens reach so many ranks.
+  [[nodiscard]] bool may_dispatch(std::int64_t ep) const {
+    ParallelismSpec shared = base_.parallelism;
+    shared.ep = ep;
+    return ep == 1 || shared.expert_dispatch == ExpertDispatch::per_expert ||
+           dispatch_nodes_of(shared, base_.system.gpus_per_node) > 0;
+  }
+
   // The degrees of slices that the reader accepts.
   [[nodiscard]] std::vector<std::int64_t> numbers_of_slices() const {
     if (fixed_.count("etp") == 0) return {1};
     const ModelSpec& m = base_.model;
-    const bool may_cut = m.num_experts > 0 && !m.moe_expert_bias && !base_.training.uses_muon();
+    const bool may_cut = m.num_experts > 0 && !m.moe_expert_bias && !base_.training.uses_muon() &&
+                         base_.parallelism.expert_dispatch == ExpertDispatch::per_expert;
     std::vector<std::int64_t> found = divisors_of(may_cut ? m.moe_ffn_hidden_size : 1);
     std::erase_if(found, [&](std::int64_t etp) { return !allows("etp", etp); });
     return found;

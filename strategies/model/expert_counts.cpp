@@ -16,6 +16,14 @@ std::int64_t stride_of(std::int64_t length) {
   return stride;
 }
 
+// By member and that one's experts -> by expert.
+std::vector<std::int64_t> sum_over_members(const std::vector<std::int64_t>& received, int members) {
+  const std::size_t each = received.size() / static_cast<std::size_t>(members);
+  std::vector<std::int64_t> sums(each, 0);
+  for (std::size_t i = 0; i < received.size(); ++i) sums[i % each] += received[i];
+  return sums;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> apportion(std::int64_t total, const std::vector<double>& weights,
@@ -104,6 +112,10 @@ std::shared_ptr<const ExpertCounts> ExpertCountsPlanner::counts(int layer, const
   auto made = std::make_shared<ExpertCounts>();
   made->sent = slots_of_member(layer, group, group.rank, rows);
   made->received = received_by(layer, group, rows);
+  if (group.nodes > 0) {
+    made->received = sum_over_members(made->received, group.size);
+    made->hops = hops_of(layer, group, rows);
+  }
   ExpertGroup slice = group;
   for (slice.slice = 0; group.slices > 1 && slice.slice < group.slices; ++slice.slice) {
     const Slots of_slice = received_by(layer, slice, rows);
@@ -131,7 +143,8 @@ std::shared_ptr<const ExpertCounts> ExpertCountsPlanner::equal(std::int64_t rows
     const Slots slots(static_cast<std::size_t>(options_.num_experts), rows);
     const auto slices = static_cast<std::size_t>(options_.expert_tensor_parallel);
     const Slots gathered(slices > 1 ? slots.size() * slices : 0, rows);
-    known = std::make_shared<ExpertCounts>(ExpertCounts{slots, slots, gathered});
+    known = std::make_shared<ExpertCounts>(
+        ExpertCounts{.sent = slots, .received = slots, .gathered = gathered});
   }
   return known;
 }

@@ -65,18 +65,32 @@ class DeclaredRouting {
                                                   const std::vector<double>& weights,
                                                   std::int64_t most);
 
+/// Rows between one rank and the members of a group that a dispatch by node has a hop in.
+struct HopCounts {
+  std::vector<std::int64_t> sent;      ///< To each member.
+  std::vector<std::int64_t> received;  ///< From each.
+};
+
 /// Rows between one rank and all of its expert-parallel group.
 struct ExpertCounts {
-  std::vector<std::int64_t> sent;      ///< To each of the layer's experts, E.
-  std::vector<std::int64_t> received;  ///< From each member, for each of this rank's experts: E.
+  std::vector<std::int64_t> sent;  ///< To each of the layer's experts, E.
+  /// From each member, for each of this rank's experts: E. By node: of all members together.
+  std::vector<std::int64_t> received;
   /// Where ranks have slices of the same experts: what each of them received, in their order.
-  std::vector<std::int64_t> gathered;
+  std::vector<std::int64_t> gathered = {};
+  std::vector<HopCounts> hops = {};  ///< By node: see NodeDispatch.
 
   /// Rows that a rank's experts read: by rank that they came from, and its experts here.
   [[nodiscard]] const std::vector<std::int64_t>& read() const {
     return gathered.empty() ? received : gathered;
   }
 };
+
+/// All numbers, in the order of the members; and the counts that have these numbers and the form of
+/// others. REQUIRES: they are as many.
+[[nodiscard]] std::vector<std::int64_t> numbers_of(const ExpertCounts& counts);
+[[nodiscard]] ExpertCounts with_numbers(ExpertCounts form,
+                                        const std::vector<std::int64_t>& numbers);
 
 /// An expert-parallel group as one of its members sees it. Members are `slices` apart among the
 /// ranks of a stage and replica, counted with token shards (tensor-parallel ranks) fastest, then
@@ -90,6 +104,7 @@ struct ExpertGroup {
   std::int64_t first = 0;  ///< Number of member 0 with slice 0 among those ranks.
   int context_parts = 1;
   int token_shards = 1;  ///< 1: a rank has all tokens of its share.
+  int nodes = 0;         ///< With dispatch by node: the nodes that it is on; else 0.
 };
 
 /// Plans for every layer, made once for all ranks that have the same tokens and the same place in
@@ -117,6 +132,9 @@ class ExpertCountsPlanner {
   // By layer, member and slice, first member's place in the order of shares, and rows; of learned
   // routing, by first_favoured(), member and slice, 0 and rows.
   using GroupKey = std::tuple<int, int, std::int64_t, std::int64_t>;
+  // By layer, share of the sequence, token shard, rows and parts; of learned routing, 0 for the
+  // first three.
+  using CopiesKey = std::tuple<int, int, int, std::int64_t, int>;
 
   /// Slots of a member's tokens by expert, before a layer moves them on.
   [[nodiscard]] const Slots& slots_of(int layer, SequencePart part, int token_shard,
@@ -128,12 +146,18 @@ class ExpertCountsPlanner {
   [[nodiscard]] Slots slots_of_member(int layer, const ExpertGroup& group, int member,
                                       std::int64_t rows) const;
   [[nodiscard]] Slots received_by(int layer, const ExpertGroup& group, std::int64_t rows) const;
+  /// Copies of a member's tokens that reach each of `parts` equal parts of the group.
+  [[nodiscard]] const Slots& copies_of_member(int layer, const ExpertGroup& group, int member,
+                                              std::int64_t rows, int parts) const;
+  [[nodiscard]] std::vector<HopCounts> hops_of(int layer, const ExpertGroup& group,
+                                               std::int64_t rows) const;
 
   MoeOptions options_;
   std::int64_t seq_len_;
   std::optional<DeclaredRouting> routing_;
   mutable std::map<ShareKey, Slots> shares_;
   mutable std::map<GroupKey, std::shared_ptr<const ExpertCounts>> groups_;
+  mutable std::map<CopiesKey, Slots> copies_;
   mutable std::map<std::int64_t, std::shared_ptr<const ExpertCounts>> equal_;  // By rows.
 };
 

@@ -17,6 +17,10 @@ bool is_shared(const Pass& pass) {
   return pass.parallel.expert != nullptr && pass.parallel.expert->size() > 1;
 }
 
+const NodeDispatch* by_node(const Pass& pass) {
+  return pass.parallel.expert == nullptr ? nullptr : pass.parallel.expert->by_node();
+}
+
 bool is_sliced(const Pass& pass) {
   return pass.parallel.expert != nullptr && pass.parallel.expert->slices() > 1;
 }
@@ -125,6 +129,9 @@ ExpertLayer::Dispatched ExpertLayer::dispatch(const Pass& pass, const Places& pl
   const std::int64_t groups = capacity_groups(pass, rows);
   dispatched.counts =
       moe_.drops_tokens() ? planner_.equal(groups * capacity_of(rows, groups)) : demand;
+  if (const NodeDispatch* nodes = by_node(pass)) {
+    return send_by_node(pass, *nodes, places, x, std::move(dispatched), kept);
+  }
   kept[order] = order_rows(pass, kept[chosen]);
   kept[sizes] = sizes_of(pass, *dispatched.counts);
   Tensor sent =
@@ -140,9 +147,12 @@ ExpertLayer::Dispatched ExpertLayer::dispatch(const Pass& pass, const Places& pl
 Tensor ExpertLayer::finish(const Pass& pass, const Places& places, Dispatched dispatched,
                            const Shape& shape, std::span<Tensor> kept) const {
   Runtime& runtime = pass.runtime;
-  const ExpertCounts& counts = *dispatched.counts;
-  kept[input] =
-      rows_to_read(pass, dispatched.rows.take(), counts, moe_.drops_tokens(), "expert tokens");
+  const Counts held = dispatched.counts;
+  const ExpertCounts& counts = *held;
+  const NodeDispatch* nodes = by_node(pass);
+  kept[input] = nodes != nullptr ? arrive_by_node(pass, *nodes, std::move(dispatched), kept)
+                                 : rows_to_read(pass, dispatched.rows.take(), counts,
+                                                moe_.drops_tokens(), "expert tokens");
   const auto apply = [&](int k, const Tensor& x) {
     return apply_expert(pass, places.experts + place_of(k), x, kept[sizes]);
   };
@@ -154,21 +164,26 @@ Tensor ExpertLayer::finish(const Pass& pass, const Places& places, Dispatched di
   kept[activated] = activation_forward(runtime, activation_, kept[gate], kept[up]);
   Tensor made = apply(w_down, linear_input(pass, kept[activated], Held::apart));
   if (drops_activation_) kept[activated] = {};
+  const Shape combined = with_last(shape, moe_.row_size(hidden_size_));
+  Tensor y = nodes != nullptr ? leave_by_node(pass, *nodes, std::move(made), counts, combined, kept)
+                              : leave(pass, std::move(made), counts, combined, kept);
+  if (!moe_.has_latent()) return y;
+  kept[latent_output] = std::move(y);
+  return apply_linear(pass, latent_up(places), kept[latent_output]);  // (..., h)
+}
+
+Tensor ExpertLayer::leave(const Pass& pass, Tensor made, const ExpertCounts& counts,
+                          const Shape& shape, std::span<Tensor> kept) const {
+  Runtime& runtime = pass.runtime;
   made = rows_to_return(pass, std::move(made), counts, moe_.drops_tokens(), "expert outputs");
   if (is_shared(pass)) {
     made = pass.parallel.expert->combine(runtime, std::move(made), counts, "expert outputs").take();
   }
-  const Shape combined = with_last(shape, moe_.row_size(hidden_size_));
-  Tensor y;
   if (moe_.router.weighs_input) {
-    y = sum_rows(runtime, made, kept[order], moe_.experts_per_token, combined);
-  } else {
-    kept[output] = std::move(made);
-    y = combine_rows(runtime, kept[output], kept[order], kept[gates], combined);
+    return sum_rows(runtime, made, kept[order], moe_.experts_per_token, shape);
   }
-  if (!moe_.has_latent()) return y;
-  kept[latent_output] = std::move(y);
-  return apply_linear(pass, latent_up(places), kept[latent_output]);  // (..., h)
+  kept[output] = std::move(made);
+  return combine_rows(runtime, kept[output], kept[order], kept[gates], shape);
 }
 
 Tensor ExpertLayer::backward(const Pass& pass, const Places& places, const Tensor& dy,
@@ -186,6 +201,21 @@ Tensor ExpertLayer::backward(const Pass& pass, const Places& places, const Tenso
     pass.parallel.router_biases->add_loads(runtime, pass.block, kept[chosen]);
   }
   Tensor d = backward_latent_up(pass, places, dy, kept);
+  const NodeDispatch* nodes = by_node(pass);
+  Returned returned =
+      nodes != nullptr
+          ? backward_by_node(pass, *nodes, places, std::exchange(d, Tensor()), *counts, kept)
+          : backward_rows(pass, places, std::exchange(d, Tensor()), counts, x, kept);
+  if (moe_.has_latent()) {
+    returned.dx = backward_latent_down(pass, places, returned.dx, x, kept);
+  }
+  return backward_router(pass, places, returned.gates, x, std::move(returned.dx), kept);
+}
+
+ExpertLayer::Returned ExpertLayer::backward_rows(const Pass& pass, const Places& places, Tensor d,
+                                                 const Counts& counts, const Tensor& x,
+                                                 std::span<Tensor> kept) const {
+  Runtime& runtime = pass.runtime;
   Tensor gate_gradient;
   if (moe_.router.weighs_input) {
     d = sum_rows_backward(runtime, d, kept[order], moe_.experts_per_token);
@@ -222,14 +252,15 @@ Tensor ExpertLayer::backward(const Pass& pass, const Places& places, const Tenso
     const Tensor& read = moe_.has_latent() ? kept[latent_input] : x;
     gate_gradient = permute_tokens_backward_gates(runtime, d, read, kept[order], kept[gates]);
   }
-  d = {};
-  if (moe_.has_latent()) dx = backward_latent_down(pass, places, dx, x, kept);
-  return backward_router(pass, places, gate_gradient, x, std::move(dx), kept);
+  return {.dx = std::move(dx), .gates = std::move(gate_gradient)};
 }
 
 ExpertLayer::Counts ExpertLayer::count_tokens(const Pass& pass, const Tensor& of) const {
   const std::int64_t rows = num_rows(of);
   Counts planned = planner_.counts(layer_of(pass), group_of(pass), rows);
+  if (const NodeDispatch* nodes = by_node(pass)) {
+    return count_tokens_by_node(pass, *nodes, of, planned);
+  }
   const bool exchanges = (is_shared(pass) || is_sliced(pass)) && !moe_.drops_tokens();
   const Tensor sent = count_chosen(pass.runtime, of, 1, moe_.num_experts, DType::int32);
   Tensor received;
@@ -267,17 +298,12 @@ ExpertLayer::Counts ExpertLayer::decide_tokens(const Pass& pass, const Counted& 
     }
     return numbers;
   };
-  const std::optional<std::vector<std::int64_t>> decided =
-      pass.runtime.decide_numbers(kExpertTokens, actual);
+  ExpertCounts form = *planned;
+  if (!counted.received.defined()) form.received.clear();
+  if (!counted.gathered.defined()) form.gathered.clear();
+  const auto decided = pass.runtime.decide_numbers(kExpertTokens, actual);
   if (!decided) return planned;
-  auto counts = std::make_shared<ExpertCounts>();
-  const auto experts = static_cast<std::ptrdiff_t>(moe_.num_experts);
-  const auto of_received = decided->begin() + experts;
-  counts->sent.assign(decided->begin(), of_received);
-  const auto of_gathered = of_received == decided->end() ? of_received : of_received + experts;
-  counts->received.assign(of_received, of_gathered);
-  counts->gathered.assign(of_gathered, decided->end());
-  return counts;
+  return std::make_shared<ExpertCounts>(with_numbers(std::move(form), *decided));
 }
 
 Tensor ExpertLayer::order_rows(const Pass& pass, const Tensor& of) const {

@@ -12,6 +12,7 @@
 #include "strategies/model/pass.hpp"
 #include "strategies/model/router.hpp"
 #include "strategies/sharding/expert_parallel.hpp"
+#include "strategies/sharding/node_dispatch.hpp"
 
 // The routed experts of a block: each token passes k of E gated MLPs, weighed by its gates. On one
 // device rows are sorted by expert; with expert parallelism they also travel to the rank that has
@@ -23,7 +24,9 @@ namespace shardsim {
 /// The question that a layer asks Runtime::decide once in every forward, unless its routing is
 /// declared: how many of the rank's tokens go to each expert; where nothing is dropped and ranks
 /// share experts, also how many it gets, from each member for each of its own experts, and with
-/// slices of experts how many each of their ranks gets.
+/// slices of experts how many each of their ranks gets. With dispatch by node: how many it gets for
+/// each of its own experts, and for each hop how many rows go to each member and come from it. In
+/// the order of numbers_of().
 inline constexpr const char* kExpertTokens = "expert tokens";
 
 /// Names under which a run's tokens are tallied (Runtime::tally), in each backward.
@@ -48,6 +51,10 @@ class ExpertLayer {
     output,         ///< Rows that came back.
     latent_input,   ///< W_1 x, for weights that are on the input.
     latent_output,  ///< W_2 reads it.
+    // With dispatch by node: of each hop, and the weights of tokens that arrived.
+    copies_between_nodes,
+    copies_inside_node,
+    gates_here,
     num_kept
   };
   /// The block's parameters: the router, W_1 and W_2 if there are latents, and the first of the
@@ -71,6 +78,9 @@ class ExpertLayer {
   struct Dispatched {
     PendingTensor rows;
     std::shared_ptr<const ExpertCounts> counts;
+    // With dispatch by node: the choice of these rows, and its weights.
+    PendingTensor chosen;
+    PendingTensor gates;
   };
   /// x [..., h]: this rank's tokens.
   [[nodiscard]] Dispatched dispatch(const Pass& pass, const Places& places, const Tensor& x,
@@ -108,6 +118,33 @@ class ExpertLayer {
   };
   [[nodiscard]] Counts decide_tokens(const Pass& pass, const Counted& counted,
                                      const Counts& planned) const;
+  // With dispatch by node.
+  [[nodiscard]] Counts count_tokens_by_node(const Pass& pass, const NodeDispatch& nodes,
+                                            const Tensor& chosen, const Counts& planned) const;
+  [[nodiscard]] Dispatched send_by_node(const Pass& pass, const NodeDispatch& nodes,
+                                        const Places& places, const Tensor& x,
+                                        Dispatched dispatched, std::span<Tensor> kept) const;
+  // Rows as this rank's experts read them.
+  [[nodiscard]] Tensor arrive_by_node(const Pass& pass, const NodeDispatch& nodes,
+                                      Dispatched dispatched, std::span<Tensor> kept) const;
+  // From what the experts made to the sum over a token's experts, in `shape`.
+  [[nodiscard]] Tensor leave(const Pass& pass, Tensor made, const ExpertCounts& counts,
+                             const Shape& shape, std::span<Tensor> kept) const;
+  [[nodiscard]] Tensor leave_by_node(const Pass& pass, const NodeDispatch& nodes, Tensor made,
+                                     const ExpertCounts& counts, const Shape& shape,
+                                     std::span<Tensor> kept) const;
+  // From the gradient of that sum to those of the rows that experts read, one for each token, and
+  // of the gates.
+  struct Returned {
+    Tensor dx;
+    Tensor gates;
+  };
+  [[nodiscard]] Returned backward_rows(const Pass& pass, const Places& places, Tensor dy,
+                                       const Counts& counts, const Tensor& x,
+                                       std::span<Tensor> kept) const;
+  [[nodiscard]] Returned backward_by_node(const Pass& pass, const NodeDispatch& nodes,
+                                          const Places& places, Tensor dy,
+                                          const ExpertCounts& counts, std::span<Tensor> kept) const;
   [[nodiscard]] Tensor order_rows(const Pass& pass, const Tensor& chosen) const;
   [[nodiscard]] Tensor sizes_of(const Pass& pass, const ExpertCounts& counts) const;
   [[nodiscard]] Tensor backward_experts(const Pass& pass, const Places& places, Tensor rows,

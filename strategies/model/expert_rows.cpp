@@ -39,32 +39,6 @@ double gate_of(const Tensor& gates, std::int64_t pair) {
 }
 std::int64_t bytes_of_gates(const Tensor& gates) { return gates.defined() ? gates.num_bytes() : 0; }
 
-// y = for each token the sum of its rows, each times its gate, if there are gates.
-void add_rows(const Tensor& rows, const Tensor& order, const Tensor& gates,
-              std::int64_t experts_per_token, const Tensor& y) {
-  const std::int64_t h = last_dim(rows);
-  std::vector<double> sums(to_size(y.numel()));
-  for_each_pair_of(order, [&](std::int64_t row, std::int64_t pair) {
-    const double gate = gate_of(gates, pair);
-    const std::int64_t token = pair / experts_per_token;
-    for (std::int64_t i = 0; i < h; ++i) {
-      sums[to_size(token * h + i)] += gate * rows.get(row * h + i);
-    }
-  });
-  store(y, sums);
-}
-
-// rows = each pair's token, times its gate, if there are gates.
-void spread_rows(const Tensor& x, const Tensor& order, const Tensor& gates,
-                 std::int64_t experts_per_token, const Tensor& rows) {
-  const std::int64_t h = last_dim(x);
-  for_each_pair_of(order, [&](std::int64_t row, std::int64_t pair) {
-    const double gate = gate_of(gates, pair);
-    const std::int64_t token = pair / experts_per_token;
-    for (std::int64_t i = 0; i < h; ++i) rows.set(row * h + i, gate * x.get(token * h + i));
-  });
-}
-
 // One kernel for all experts. It is charged as if each had the mean number of rows, rounded up: a
 // price must not depend on data.
 std::int64_t mean_rows(const Tensor& rows, const Tensor& sizes) {
@@ -85,6 +59,30 @@ std::int64_t flops_of(const Tensor& rows, std::int64_t n, std::int64_t k) {
 }
 
 }  // namespace
+
+void add_rows(const Tensor& rows, const Tensor& order, const Tensor& gates,
+              std::int64_t experts_per_token, const Tensor& y) {
+  const std::int64_t h = last_dim(rows);
+  std::vector<double> sums(to_size(y.numel()));
+  for_each_pair_of(order, [&](std::int64_t row, std::int64_t pair) {
+    const double gate = gate_of(gates, pair);
+    const std::int64_t token = pair / experts_per_token;
+    for (std::int64_t i = 0; i < h; ++i) {
+      sums[to_size(token * h + i)] += gate * rows.get(row * h + i);
+    }
+  });
+  store(y, sums);
+}
+
+void spread_rows(const Tensor& x, const Tensor& order, const Tensor& gates,
+                 std::int64_t experts_per_token, const Tensor& rows) {
+  const std::int64_t h = last_dim(x);
+  for_each_pair_of(order, [&](std::int64_t row, std::int64_t pair) {
+    const double gate = gate_of(gates, pair);
+    const std::int64_t token = pair / experts_per_token;
+    for (std::int64_t i = 0; i < h; ++i) rows.set(row * h + i, gate * x.get(token * h + i));
+  });
+}
 
 Tensor permute_tokens(Runtime& runtime, const Tensor& x, const Tensor& order,
                       std::int64_t experts_per_token, const Tensor& gates) {

@@ -66,6 +66,9 @@ ExpertParallel::ExpertParallel(Mesh& mesh, bool token_shards)
   group_.first = shape.expert_index(place) - shape.expert_part_of(place);
   group_.context_parts = shape.cp;
   group_.token_shards = shape.tp;
+  if (shape.ep == 1) return;
+  group_.nodes = shape.dispatch_nodes;
+  if (group_.nodes > 0) by_node_.emplace(mesh);
 }
 
 Tensor ExpertParallel::exchange_counts(Runtime& runtime, const Tensor& counts) {

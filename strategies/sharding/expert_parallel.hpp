@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,7 @@
 
 #include "strategies/mesh.hpp"
 #include "strategies/model/expert_counts.hpp"
+#include "strategies/sharding/node_dispatch.hpp"
 #include "strategies/sharding/tensor_parallel.hpp"
 
 // Expert parallelism: ranks that see different tokens have some of a layer's experts each. Every
@@ -41,6 +43,9 @@ class ExpertParallel {
   [[nodiscard]] int size() const { return group_.size; }
   [[nodiscard]] int slices() const { return group_.slices; }
   [[nodiscard]] const ExpertGroup& group() const { return group_; }
+
+  /// Null where tokens go once to each of their experts.
+  [[nodiscard]] const NodeDispatch* by_node() const { return by_node_ ? &*by_node_ : nullptr; }
 
   /// Tells every member how many rows it will get from each: `counts` [E] int32 of this rank's, by
   /// expert, -> [E], by member and that one's experts here.
@@ -83,6 +88,7 @@ class ExpertParallel {
 
   Mesh& mesh_;
   ExpertGroup group_;
+  std::optional<NodeDispatch> by_node_;
   bool token_shards_;
   std::map<std::pair<std::int64_t, int>, Routed> kept_;
 };

@@ -64,6 +64,36 @@ TEST_CASE("a plan that replays learned routing has the trace of the run") {
   }
 }
 
+TEST_CASE("a plan replays where learned tokens went, once to each node") {
+  for (const char* name : {"ep4-per-node", "ep8-per-node-limit"}) {
+    const std::string path = std::string("scenarios/verify-llama-") + name + ".json";
+    const Scenario real = load_scenario(path, {"execution.steps=2"});
+    const RunOutcome outcome = run_scenario(real);
+    REQUIRE(outcome.result.exit_code == 0);
+    const Scenario meta = load_scenario(path, {"execution.steps=2", "execution.tensors=meta"});
+    const DecisionLog read =
+        parse_decisions(to_text(*outcome.decisions, compile(real)), compile(meta), "");
+    CHECK(read == *outcome.decisions);
+    const Result planned = run_scenario(meta, {.replay = &read}).result;
+    CHECK(*planned.find("trace_hash") == *outcome.result.find("trace_hash"));
+  }
+}
+
+TEST_CASE("a record of tokens that nobody sends to a node, or to a rank, is refused") {
+  const Scenario scenario =
+      load_scenario("scenarios/verify-llama-ep4-per-node.json", {"execution.steps=1"});
+  const json record = json::parse(to_text(*run_scenario(scenario).decisions, compile(scenario)));
+  // To eight experts, of two here; to two nodes and from them, to two ranks and from them.
+  const json first = record["decisions"][0]["numbers"][0];
+  REQUIRE(first.size() == 8 + 2 + 4 + 4);
+  CHECK(code_with(record, scenario, "/decisions/0/numbers/0", first) == "none");
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    INFO(i);
+    const std::string pointer = "/decisions/0/numbers/0/" + std::to_string(i);
+    CHECK(code_with(record, scenario, pointer.c_str(), first[i].get<int>() + 1) == "E0909");
+  }
+}
+
 // Experts in the later blocks alone, so that ranks have different numbers of them: those of the
 // last stage are on pipeline rank 0 where chunks go down and up, on the last rank elsewhere.
 TEST_CASE("learned routing is replayed wherever a schedule puts the stages with experts") {

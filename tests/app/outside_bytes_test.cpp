@@ -76,7 +76,10 @@ void check_shape(const MeshShape& shape, int gpus_per_node) {
     Counted counted(runtime, cluster, everyone.rank());
     counted.add(mesh.tp_group(), NcclUse::rings);
     counted.add(mesh.cp_group(), NcclUse::all_to_all);
-    counted.add(mesh.ep_group(), NcclUse::all_to_all);
+    const bool by_node = shape.dispatch_nodes > 0;
+    counted.add(mesh.ep_group(), by_node ? NcclUse::rings : NcclUse::all_to_all);
+    counted.add(mesh.ep_across_group(), NcclUse::all_to_all);
+    counted.add(mesh.ep_inside_group(), NcclUse::all_to_all);
     counted.add(mesh.etp_group(), NcclUse::rings);
     if (shape.ep > 1 && shape.etp > 1) counted.add(mesh.expert_parts_group(), NcclUse::rings);
     counted.add(mesh.replicas());
@@ -118,6 +121,8 @@ TEST_CASE("what is outside the allocator is what the communicators of a rank com
                 gpus_per_node);
     check_shape({.dp_shard = 2, .tp = 2, .cp = 3, .ep = 3, .etp = 2}, gpus_per_node);
     check_shape({.dp_shard = 3, .tp = 2, .pp = 2, .etp = 2}, gpus_per_node);
+    check_shape({.dp_shard = 6, .tp = 2, .ep = 12, .dispatch_nodes = 12 / gpus_per_node},
+                gpus_per_node);
   }
 }
 

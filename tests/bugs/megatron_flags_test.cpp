@@ -52,7 +52,6 @@ TEST_CASE("flags of Megatron-LM that change cost, memory or numbers need somebod
                                "--moe-input-jitter-eps 1e-3",
                                "--moe-shared-expert-overlap",
                                "--moe-permute-fusion",
-                               "--moe-flex-dispatcher-backend deepep",
                                "--moe-router-load-balancing-type seq_aux_loss",
                                "--recompute-modules mhc --recompute-granularity selective",
                                "--delay-wgrad-compute",
@@ -75,7 +74,6 @@ TEST_CASE("flags of Megatron-LM that change cost, memory or numbers need somebod
                                "--reset-attention-mask",
                                "--rampup-batch-size 16 16 100",
                                "--attention-dropout 0.1",
-                               "--moe-token-dispatcher-type flex",
                                "--a-flag-of-tomorrow 3"};
   for (const std::string flag : flags) {
     INFO(flag);
@@ -98,6 +96,7 @@ TEST_CASE("flags of Megatron-LM that say nothing of a step, or what is as here, 
                                "--lr-warmup-iters 3",
                                "--mtp-loss-scaling-factor 0.1",
                                "--cuda-graph-impl none",
+                               "--moe-flex-dispatcher-backend deepep",
                                "--attention-backend flash"};
   for (const std::string flag : flags) {
     INFO(flag);
@@ -114,6 +113,27 @@ TEST_CASE("flags of Megatron-LM's attention become fields") {
   CHECK(printed.out.find("\"query_key_value_bias\": true") != std::string::npos);
   CHECK(printed.out.find("\"rotary_dim\": 8") != std::string::npos);
   CHECK(printed.out.find("\"query_key_norm\": \"per_head\"") != std::string::npos);
+}
+
+TEST_CASE("the flexible dispatcher of Megatron-LM sends tokens once to each node") {
+  const auto dispatch_of = [](const Printed& printed) {
+    return load_scenario_text(printed.out, "imported.json").parallelism.expert_dispatch;
+  };
+  CHECK(dispatch_of(import_flags("")) == ExpertDispatch::per_expert);
+  const Printed flexible =
+      import_flags("--moe-token-dispatcher-type flex --expert-tensor-parallel-size 1");
+  INFO(flexible.err);
+  CHECK(dispatch_of(flexible) == ExpertDispatch::per_node);
+  CHECK(flexible.err.find("needs you") == std::string::npos);
+  // It sends rows of tokens: a capacity and slices take rows of experts.
+  for (const std::string flag :
+       {"--moe-expert-capacity-factor 1.5 --moe-pad-expert-input-to-capacity",
+        "--expert-tensor-parallel-size 2"}) {
+    const Printed printed = import_flags("--moe-token-dispatcher-type flex " + flag);
+    INFO(printed.err);
+    CHECK(dispatch_of(printed) == ExpertDispatch::per_expert);
+    CHECK(needs_somebody(row_of(printed, "moe_token_dispatcher_type")));
+  }
 }
 
 TEST_CASE("an optimizer that is not here is refused, or said to be replaced") {

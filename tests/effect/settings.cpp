@@ -270,6 +270,7 @@ std::vector<Home> homes() {
       {"parallelism.error_feedback", "verify", {int8, "", "false"}},
       {"parallelism.cp_attention", "verify", {{"parallelism.cp=2"}, "", "all_gather"}},
       {"parallelism.etp", "experts", {{"parallelism.ep=2"}, "", "2"}},
+      {"parallelism.expert_dispatch", "experts", {{"parallelism.ep=2"}, "", "per_node"}},
       {"parallelism.cp_ulysses_degree",
        "verify",
        {{"parallelism.tp=1", "parallelism.cp=4", "parallelism.cp_attention=two_level"}, "", "1"}},

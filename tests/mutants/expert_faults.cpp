@@ -8,13 +8,14 @@ namespace {
 
 bool is_of_experts(const std::string& group) { return group.find("_experts") != std::string::npos; }
 
-// Rows with a label change on one rank before they are sent.
+// Rows with a label change on one rank before they are sent, not the numbers of experts.
 Faults before_rows(const std::string& label,
                    const std::function<void(const Tensor& rows, std::int64_t h)>& change) {
   Faults faults;
   faults.before_all_to_all = [=](const Caller& caller, const Tensor& rows,
                                  const CallOptions& options) {
-    if (label == options.label && caller.world_rank == 1) change(rows, rows.shape()[1]);
+    const bool is_meant = label == options.label && rows.dtype() != DType::int32;
+    if (is_meant && caller.world_rank == 1) change(rows, rows.shape()[1]);
   };
   return faults;
 }
@@ -56,6 +57,12 @@ Faults no_expert_reduction() {
 Faults lost_token(const std::string& label) {
   return before_rows(label, [](const Tensor& rows, std::int64_t h) {
     if (rows.numel() > 0) scale(rows.view(0, {h}), 0.0);
+  });
+}
+
+Faults doubled_token(const std::string& label) {
+  return before_rows(label, [](const Tensor& rows, std::int64_t h) {
+    if (rows.numel() > 0) scale(rows.view(0, {h}), 2.0);
   });
 }
 

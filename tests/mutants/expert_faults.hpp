@@ -15,6 +15,8 @@ namespace shardsim::test {
 [[nodiscard]] Faults no_expert_reduction();
 /// One rank loses a token of each exchange with this label.
 [[nodiscard]] Faults lost_token(const std::string& label);
+/// One rank's first row of each exchange with this label counts twice.
+[[nodiscard]] Faults doubled_token(const std::string& label);
 /// Replaces every row that one rank sends under this label by the row before it.
 [[nodiscard]] Faults shifted_rows(const std::string& label);
 

@@ -137,13 +137,22 @@ std::vector<Mutant> expert_mutants() {
     }
     all.push_back({scenario, "experts' gradients are not summed", no_expert_reduction()});
   }
-  for (const char* scenario : {"llama-ep4-uniform", "llama-ep4-learned", "llama-ep4-tp2-sp",
-                               "llama-ep4-capacity", "llama-ep2-zero3"}) {
+  for (const char* scenario :
+       {"llama-ep4-uniform", "llama-ep4-learned", "llama-ep4-tp2-sp", "llama-ep4-capacity",
+        "llama-ep2-zero3", "llama-ep4-per-node", "llama-ep8-per-node-limit"}) {
     for (const std::string label :
          {"expert tokens", "expert outputs", "expert output gradients", "expert token gradients"}) {
       all.push_back({scenario, "lost row of " + label, lost_token(label)});
       all.push_back({scenario, "shifted rows of " + label, shifted_rows(label)});
     }
+  }
+  // Where tokens go once to each node.
+  for (const char* scenario : {"llama-ep4-per-node", "llama-ep8-per-node-limit"}) {
+    for (const std::string label : {"expert outputs", "expert token gradients"}) {
+      all.push_back({scenario, "doubled row of " + label, doubled_token(label)});
+    }
+    all.push_back({scenario, "lost weights of a token", lost_token("expert choice")});
+    all.push_back({scenario, "weights of another token", shifted_rows("expert choice")});
   }
   return all;
 }

@@ -102,14 +102,14 @@ void expect_refusal_of_today(const TodaysModel& model, const ExpertLayout& layou
   }
 }
 
-struct Counts {
+struct LayoutCounts {
   int passed = 0;
   int refused = 0;
   int trained = 0;  // Those in this sample.
 };
 
-Counts try_all(const TodaysModel& model) {
-  Counts counts;
+LayoutCounts try_all(const TodaysModel& model) {
+  LayoutCounts counts;
   for (const ExpertLayout& layout : expert_layouts(kMostRanksOfToday)) {
     INFO(describe(layout));
     if (!is_sayable(model, layout)) {
@@ -137,14 +137,14 @@ Counts try_all(const TodaysModel& model) {
 }  // namespace
 
 TEST_CASE("P47: latent attention, grouped experts and MTP train under every layout of 16 ranks") {
-  const Counts counts = try_all(kDeepSeek);
+  const LayoutCounts counts = try_all(kDeepSeek);
   CHECK(counts.passed == 391);
   CHECK(counts.refused == 278);
 }
 
 TEST_CASE(
     "P47, M15: a hybrid with sinks, gates and experts trains under every layout of 16 ranks") {
-  const Counts counts = try_all(kQwenNext);
+  const LayoutCounts counts = try_all(kQwenNext);
   CHECK(counts.passed == 367);
   CHECK(counts.refused == 302);
 }

@@ -45,6 +45,26 @@ TEST_CASE("experts that do not fit model or layout are refused by name") {
   CHECK(expert_refusal(with_experts({"parallelism.etp=2", "training.optimizer=muon"})) ==
         "E0206 /parallelism/etp");
   CHECK(loaded(valid_text(), with_experts({"parallelism.etp=2"})).parallelism.etp == 2);
+  const auto per_node = [](std::vector<std::string> more) {
+    more.emplace_back("parallelism.expert_dispatch=per_node");
+    return with_experts(more);
+  };
+  constexpr const char* kDispatch = "/parallelism/expert_dispatch";
+  CHECK(loaded(valid_text(), per_node({"parallelism.ep=2"})).parallelism.expert_dispatch ==
+        ExpertDispatch::per_node);
+  CHECK(expert_refusal(per_node({"parallelism.ep=2", "parallelism.etp=2"})) ==
+        std::string("E0206 ") + kDispatch);
+  CHECK(expert_refusal(per_node({"parallelism.ep=2", "model.moe_capacity_factor=1.5"})) ==
+        std::string("E0206 ") + kDispatch);
+  CHECK(expert_refusal(per_node(
+            {"parallelism.ep=2", "model.moe_weight_on_input=true", "model.num_experts_per_token=1",
+             "model.moe_router_normalised=false"})) == std::string("E0206 ") + kDispatch);
+  CHECK(expert_refusal(per_node({"parallelism.ep=2", "parallelism.rank_order=dp-tp-pp"})) ==
+        std::string("E0206 ") + kDispatch);
+  // Three GPUs of a node, of which two share experts with one of the next.
+  CHECK(expert_refusal(per_node({"parallelism.ep=2", "system.gpus_per_node=3", "system.nodes=2",
+                                 "training.global_batch_size=12"})) ==
+        std::string("E0203 ") + kDispatch);
   // It regroups the ranks of a stage and replica.
   CHECK(expert_refusal({"model.num_experts=64", "parallelism.ep=64"}) == "E0203 /parallelism/ep");
   CHECK(expert_refusal(with_experts({"model.num_experts_per_token=9"})) ==

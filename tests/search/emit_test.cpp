@@ -162,6 +162,24 @@ TEST_CASE("more tensor-parallel ranks than key and value heads are read back, wi
   CHECK(imported.parallelism.tp == 8);
 }
 
+TEST_CASE("a dispatch by node is Megatron-LM's flexible dispatcher, and is read back") {
+  for (const char* dispatch : {"per_node", "per_expert"}) {
+    const Scenario scenario = load_scenario_text(
+        R"({"schema_version": 1, "model": "mixtral-8x7b",
+                 "system": {"preset": "dgx-h100", "nodes": 2},
+                 "parallelism": {"ep": 8, "expert_dispatch": ")" +
+            std::string(dispatch) + R"("}, "training": {"global_batch_size": 16}})",
+        "test.json");
+    const TemporaryFolder folder;
+    write(folder / "run.sh", emit_megatron(scenario).text);
+    const Printed printed = shardsim({"import", "megatron", folder / "run.sh"});
+    INFO(printed.err);
+    REQUIRE(printed.exit_code == 0);
+    CHECK(load_scenario_text(printed.out, "imported.json").parallelism.expert_dispatch ==
+          scenario.parallelism.expert_dispatch);
+  }
+}
+
 TEST_CASE("slices of experts are read back, and Megatron-LM's default of them is its tp") {
   const auto flags_with = [](const char* etp) {
     return emit_megatron(load_scenario_text(R"({"schema_version": 1, "model": "mixtral-8x7b",

@@ -115,8 +115,9 @@ TEST_CASE(
   }
   CHECK(num_accepted == found.size());
   CHECK(num_accepted > whole.size() + 10);
-  // Neither biases nor whole matrices may be cut.
-  for (const char* setting : {"model.moe_expert_bias=true", "training.optimizer=muon"}) {
+  // Neither biases nor whole matrices may be cut, and rows of tokens are no rows of experts.
+  for (const char* setting : {"model.moe_expert_bias=true", "training.optimizer=muon",
+                              "parallelism.expert_dispatch=per_node"}) {
     INFO(setting);
     space.overrides = {setting};
     const SearchBase other = prepare_search(request_of(space, folder / "model.json"));

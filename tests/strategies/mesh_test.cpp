@@ -23,6 +23,9 @@ const std::vector<MeshShape> kShapes = {
     {.dp_shard = 4, .tp = 2, .pp = 2, .cp = 2, .ep = 8},
     {.dp_shard = 2, .tp = 2, .pp = 2, .cp = 3, .ep = 4, .order = RankOrder::dp_tp_pp},
     {.dp_shard = 2, .dp_replicate = 2, .tp = 2, .pp = 2, .cp = 2, .ep = 2, .etp = 2},
+    {.dp_shard = 4, .dp_replicate = 2, .tp = 2, .pp = 2, .ep = 8, .dispatch_nodes = 2},
+    {.dp_shard = 4, .pp = 2, .ep = 4, .dispatch_nodes = 4},
+    {.dp_shard = 4, .tp = 2, .pp = 2, .ep = 4, .dispatch_nodes = 1},
     {.dp_shard = 3, .tp = 4, .pp = 2, .ep = 3, .etp = 2, .order = RankOrder::dp_tp_pp},
     {.dp_shard = 2, .tp = 2, .pp = 2, .etp = 4},
     {.dp_shard = 2, .tp = 8, .pp = 2, .tp_copies = {2, 4}, .joins_tp_parts = true},
@@ -113,6 +116,10 @@ TEST_CASE("P47: the members of each group of a mesh are those that its span tell
         }
         members.compare(mesh.cp_group(), context_group(shape, place));
         members.compare(mesh.ep_group(), expert_group(shape, place));
+        if (shape.dispatch_nodes > 0) {
+          members.compare(mesh.ep_across_group(), expert_across_group(shape, place));
+          members.compare(mesh.ep_inside_group(), expert_inside_group(shape, place));
+        }
         members.compare(mesh.etp_group(), expert_tensor_group(shape, place));
         members.compare(mesh.expert_parts_group(), all_experts_group(shape, place));
         members.compare(mesh.pp_group(), pipeline_group(shape, place));

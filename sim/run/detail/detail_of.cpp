@@ -171,10 +171,12 @@ std::string layout_of(const ParallelismSpec& parallelism, const ModelSpec& model
     words += fmt::format("cp {} ({}), ", parallelism.cp, to_string(parallelism.cp_attention));
   }
   if (model.num_experts > 0) {
-    words +=
-        fmt::format("ep {}{} ({} experts, top {}, {} routing), ", parallelism.ep,
-                    parallelism.etp > 1 ? fmt::format(" x etp {}", parallelism.etp) : "",
-                    model.num_experts, model.num_experts_per_token, to_string(model.moe_routing));
+    const bool per_node =
+        parallelism.ep > 1 && parallelism.expert_dispatch == ExpertDispatch::per_node;
+    words += fmt::format("ep {}{} ({} experts, top {}, {} routing{}), ", parallelism.ep,
+                         parallelism.etp > 1 ? fmt::format(" x etp {}", parallelism.etp) : "",
+                         model.num_experts, model.num_experts_per_token,
+                         to_string(model.moe_routing), per_node ? ", once per node" : "");
   }
   if (parallelism.dp_replicate > 1) {
     words += fmt::format("dp_replicate {}, ", parallelism.dp_replicate);

@@ -1,0 +1,121 @@
+#include <utility>
+
+#include "sim/kernel/error.hpp"
+
+#include "strategies/model/expert_layer.hpp"
+#include "strategies/model/expert_rows.hpp"
+#include "strategies/sharding/node_dispatch.hpp"
+
+// The layer with dispatch by node: tokens arrive once on each rank that has experts of theirs, with
+// their choice and its weights. The rank's experts run as in a layer of its own, in which pairs of
+// other ranks' experts are absent, and their weighted sum goes back.
+namespace shardsim {
+
+namespace {
+
+constexpr CallOptions kTravels = {.label = "expert choice", .traffic = TrafficClass::scalar};
+
+std::span<const Tensor> orders_of(std::span<Tensor> kept) {
+  return kept.subspan(ExpertLayer::copies_between_nodes, 2);
+}
+
+std::int64_t arriving_tokens(const ExpertCounts& counts) {
+  std::int64_t rows = 0;
+  for (const std::int64_t from_member : counts.hops.back().received) rows += from_member;
+  return rows;
+}
+
+std::int64_t arriving_pairs(const ExpertCounts& counts) {
+  std::int64_t pairs = 0;
+  for (const std::int64_t of_expert : counts.received) pairs += of_expert;
+  return pairs;
+}
+
+}  // namespace
+
+ExpertLayer::Counts ExpertLayer::count_tokens_by_node(const Pass& pass, const NodeDispatch& nodes,
+                                                      const Tensor& of,
+                                                      const Counts& planned) const {
+  const NodeDispatch::Told told = nodes.exchange_counts(pass.runtime, of, moe_.num_experts);
+  const auto actual = [&] { return numbers_of(nodes.counts_of(told)); };
+  if (!planner_.declares()) {
+    const auto decided = pass.runtime.decide_numbers(kExpertTokens, actual);
+    return decided ? std::make_shared<ExpertCounts>(with_numbers(*planned, *decided)) : planned;
+  }
+  pass.runtime.off_the_clock([&] {
+    if (actual() == numbers_of(*planned)) return;
+    throw Error(ExitCode::internal, "E7014",
+                "declared routing sends tokens otherwise than it is planned");
+  });
+  return planned;
+}
+
+ExpertLayer::Dispatched ExpertLayer::send_by_node(const Pass& pass, const NodeDispatch& nodes,
+                                                  const Places& places, const Tensor& x,
+                                                  Dispatched dispatched,
+                                                  std::span<Tensor> kept) const {
+  Runtime& runtime = pass.runtime;
+  const ExpertCounts& counts = *dispatched.counts;
+  const Tensor order = nodes.order(runtime, 0, kept[chosen], counts);
+  kept[copies_between_nodes] = order;
+  dispatched.rows = nodes.send(runtime, 0, rows_of(pass, places, x, kept), order, counts,
+                               {.label = "expert tokens"});
+  dispatched.chosen = nodes.send(runtime, 0, kept[chosen], order, counts, kTravels);
+  dispatched.gates = nodes.send(runtime, 0, kept[gates], order, counts, kTravels);
+  return dispatched;
+}
+
+Tensor ExpertLayer::arrive_by_node(const Pass& pass, const NodeDispatch& nodes,
+                                   Dispatched dispatched, std::span<Tensor> kept) const {
+  Runtime& runtime = pass.runtime;
+  const ExpertCounts& counts = *dispatched.counts;
+  Tensor rows = dispatched.rows.take();
+  Tensor choice = dispatched.chosen.take();
+  kept[gates_here] = dispatched.gates.take();
+  if (nodes.num_hops() > 1) {
+    kept[copies_inside_node] = nodes.order(runtime, 1, choice, counts);
+    rows = nodes.send_on(runtime, 1, std::exchange(rows, Tensor()), orders_of(kept), counts,
+                         {.label = "expert tokens"});
+    choice = nodes.send_on(runtime, 1, std::exchange(choice, Tensor()), orders_of(kept), counts,
+                           kTravels);
+    kept[gates_here] = nodes.send_on(runtime, 1, std::exchange(kept[gates_here], Tensor()),
+                                     orders_of(kept), counts, kTravels);
+  }
+  kept[order] =
+      order_pairs(runtime, choice, nodes.own_experts(moe_.num_experts), arriving_pairs(counts));
+  kept[sizes] = sizes_of(pass, counts);
+  return permute_tokens(runtime, rows, kept[order], moe_.experts_per_token);
+}
+
+Tensor ExpertLayer::leave_by_node(const Pass& pass, const NodeDispatch& nodes, Tensor made,
+                                  const ExpertCounts& counts, const Shape& shape,
+                                  std::span<Tensor> kept) const {
+  kept[output] = std::move(made);
+  const Shape here = {arriving_tokens(counts), last_dim(kept[output])};
+  Tensor y = combine_rows(pass.runtime, kept[output], kept[order], kept[gates_here], here);
+  return nodes.bring_back(pass.runtime, std::exchange(y, Tensor()), orders_of(kept), counts, shape,
+                          {.label = "expert outputs"});
+}
+
+ExpertLayer::Returned ExpertLayer::backward_by_node(const Pass& pass, const NodeDispatch& nodes,
+                                                    const Places& places, Tensor dy,
+                                                    const ExpertCounts& counts,
+                                                    std::span<Tensor> kept) const {
+  Runtime& runtime = pass.runtime;
+  const Shape tokens = dy.shape();
+  const Shape choice = {num_rows(dy), moe_.experts_per_token};
+  const Tensor here = nodes.send_on(runtime, 0, std::move(dy), orders_of(kept), counts,
+                                    {.label = "expert output gradients"});
+  CombineGradient gradient =
+      combine_rows_backward(runtime, here, kept[output], kept[order], kept[gates_here]);
+  kept[output] = {};
+  const Tensor rows = backward_experts(pass, places, std::exchange(gradient.rows, Tensor()), kept);
+  Tensor dx =
+      permute_tokens_backward(runtime, rows, kept[order], moe_.experts_per_token, here.shape());
+  return {.dx = nodes.bring_back(runtime, std::exchange(dx, Tensor()), orders_of(kept), counts,
+                                 tokens, {.label = "expert token gradients"}),
+          .gates = nodes.bring_back(runtime, std::exchange(gradient.gates, Tensor()),
+                                    orders_of(kept), counts, choice, kTravels)};
+}
+
+}  // namespace shardsim
