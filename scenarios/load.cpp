@@ -76,7 +76,7 @@ void warn_about_precision(Reading& r) {
 void warn_about_chunks(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
   const ScheduleRow& schedule = schedule_row_of(p.schedule);
-  if (!schedule.takes_chunks() || p.vpp > 1) return;
+  if (!schedule.takes_chunks() || p.vpp > 1 || p.pp == 1) return;
   r.scenario.warnings.push_back(
       "parallelism.schedule is " + p.schedule +
       ", which idles less by running several model chunks per rank, but parallelism.vpp is 1: " +

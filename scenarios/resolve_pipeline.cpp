@@ -145,10 +145,16 @@ void check_schedule_name(Reading& r) {
     r.problem("E0206", "parallelism.schedule",
               text_of(p.pp) + " pipeline stages need a schedule, but it is \"none\"",
               "leave it out, or use \"" + std::string(default_schedule().name) + "\"");
-  } else if (p.pp == 1 && p.schedule != "none") {
+  } else if (p.pp == 1 && p.schedule != "none" && !row.is_for_experts) {
     r.problem("E0206", "parallelism.schedule",
               "schedule " + quoted + " orders the work of pipeline stages, but pp is 1",
               "leave it out, or raise pp");
+  } else if (row.is_for_experts && r.scenario.model.num_experts == 0) {
+    r.problem("E0206", "parallelism.schedule",
+              "schedule " + quoted +
+                  " hides what experts' tokens take to travel, but the model has "
+                  "no experts",
+              "leave it out, or give the model num_experts");
   } else if (p.vpp < row.min_chunks) {
     r.problem(
         "E0206", "parallelism.vpp",

@@ -57,6 +57,7 @@ std::string stages_of(const ParallelismSpec& p, std::int64_t depths) {
 // Chunks are stages between bars, where layers are letters.
 void add_schedule(const Scenario& scenario, bool has_bars, Flags& flags) {
   const ParallelismSpec& p = scenario.parallelism;
+  if (schedule_row_of(p.schedule).is_for_experts) flags.flag(megatron::kCombined);
   if (p.pp == 1) return;
   flags.flag(megatron::kPipeline, p.pp);
   const std::vector<std::int64_t>& layers = p.stage_layers;

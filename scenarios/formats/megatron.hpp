@@ -50,6 +50,7 @@ inline constexpr NamePair kStages = {"pipeline_model_parallel_layout", "parallel
 inline constexpr NamePair kContext = {"context_parallel_size", "parallelism.cp"};
 inline constexpr NamePair kContextType = {"cp_comm_type", "parallelism.cp_attention"};
 inline constexpr NamePair kExpertParallel = {"expert_model_parallel_size", "parallelism.ep"};
+inline constexpr NamePair kCombined = {"overlap_moe_expert_parallel_comm", "parallelism.schedule"};
 inline constexpr NamePair kExpertTensor = {"expert_tensor_parallel_size", "parallelism.etp"};
 inline constexpr NamePair kReplicas = {"num_distributed_optimizer_instances",
                                        "parallelism.dp_replicate"};

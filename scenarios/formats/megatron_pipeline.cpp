@@ -165,6 +165,12 @@ void import_stages(MegatronArguments& arguments, const MegatronPattern& pattern,
 
 void import_megatron_pipeline(MegatronArguments& arguments, std::int64_t pp, Import& import) {
   const MegatronPattern pattern = read_megatron_pattern(arguments);
+  const bool is_combined =
+      import.has(megatron::kExperts.ours) && arguments.truth(megatron::kCombined.theirs);
+  if (is_combined) {
+    import.take({megatron::kCombined.theirs, "True"}, megatron::kCombined.ours,
+                std::string("combined_1f1b"));
+  }
   if (pp == 1) return;
   const bool has_bars = !pattern.stages.empty();
   const bool is_laid_out = !has_bars && import_layout(arguments, pattern, pp, import);
@@ -175,9 +181,11 @@ void import_megatron_pipeline(MegatronArguments& arguments, std::int64_t pp, Imp
   }
   const bool interleaved =
       import.has(megatron::kChunks.ours) && import.integer(megatron::kChunks.ours) > 1;
-  import.derive({megatron::kPipeline.theirs, std::to_string(pp)}, "parallelism.schedule",
-                std::string(schedule_in(&ScheduleRow::megatron, interleaved).name),
-                "Megatron-LM's own");
+  if (!is_combined) {
+    import.derive({megatron::kPipeline.theirs, std::to_string(pp)}, "parallelism.schedule",
+                  std::string(schedule_in(&ScheduleRow::megatron, interleaved).name),
+                  "Megatron-LM's own");
+  }
   if (!has_bars && !is_laid_out) import_stages(arguments, pattern, pp, import);
 }
 

@@ -8,6 +8,7 @@
 
 #include "strategies/pipeline/lower.hpp"
 #include "strategies/pipeline/schedule_csv.hpp"
+#include "strategies/pipeline/schedule_row.hpp"
 #include "strategies/pipeline/schedule_text.hpp"
 #include "strategies/pipeline/timeline.hpp"
 #include "strategies/pipeline/validate.hpp"
@@ -26,7 +27,7 @@ constexpr std::int64_t kWidestPicture = 120;
 
 PipelineSchedule schedule_of(const ParallelOptions& options) {
   if (options.own_schedule) return *options.own_schedule;
-  if (options.mesh.pp == 1) {
+  if (options.mesh.pp == 1 && !schedule_row(options.schedule).is_for_experts) {
     throw UsageError("E0911", "this scenario has no pipeline: parallelism.pp is 1",
                      "raise it, such as with --set parallelism.pp=4");
   }

@@ -139,10 +139,17 @@ void add_model_parallel(const Scenario& scenario, Assumptions& assumptions) {
          "action ahead",
          "modelling choice; docs/decisions/0014-pipeline-schedules.md"});
   }
+  const bool takes_turns =
+      scenario.model.num_experts > 0 && parallelism.ep > 1 && parallelism.zero_stage < 3;
   if (has_blocks(scenario)) {
     assumptions.push_back(
-        {"A forward and a backward that overlap take as long as one after the other",
-         "modelling choice; docs/decisions/0027-v-placement.md"});
+        takes_turns
+            ? Assumption{"A forward and a backward that overlap take turns where either would wait "
+                         "for tokens; all else of them runs one after the other",
+                         "modelling choice; docs/decisions/0080-blocks-take-turns.md"}
+            : Assumption{
+                  "A forward and a backward that overlap take as long as one after the other",
+                  "modelling choice; docs/decisions/0027-v-placement.md"});
   }
   if (scenario.own_schedule != nullptr) {
     assumptions.push_back({"The order of the pipeline's work is that of " +

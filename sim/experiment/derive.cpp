@@ -332,7 +332,7 @@ ParallelOptions parallel_options_of(const Scenario& scenario, const Software* so
   options.zero_stage = parallelism.zero_stage;
   options.bucket_bytes = parallelism.bucket_bytes;
   options.first_bucket_bytes = parallelism.first_bucket_bytes;
-  if (parallelism.pp > 1 && scenario.own_schedule == nullptr) {
+  if (parallelism.schedule != "none" && scenario.own_schedule == nullptr) {
     options.schedule = parallelism.schedule;
   }
   if (scenario.own_schedule != nullptr) options.own_schedule = *scenario.own_schedule;

@@ -124,6 +124,16 @@ bool is_of_layer(const std::string& name) {
 bool is_of_layer_but_context(const std::string& name) {
   return is_of_layer(name) && name != named_group::kCp.name;
 }
+bool is_of_experts(const std::string& name) {
+  return name == named_group::kEp.name || name == named_group::kEpAcross.name ||
+         name == named_group::kEpInside.name;
+}
+bool is_of_layer_but_experts(const std::string& name) {
+  return is_of_layer(name) && !is_of_experts(name);
+}
+bool is_of_layer_but_context_and_experts(const std::string& name) {
+  return is_of_layer_but_context(name) && !is_of_experts(name);
+}
 // If data-parallel ranks are neighbours, each layout has its groups at other places.
 bool is_of_none(const std::string& /*name*/) { return false; }
 
@@ -148,7 +158,7 @@ class Probe {
                 .network = network,
                 .cluster = base.cluster(),
                 .algorithm = base.world().all_reduce_algorithm,
-                .is_priced = prices_of(base, options)},
+                .is_priced = prices_of(base, key, options)},
                shape_.size(), 0),
         mesh_(world_, shape_),
         parallel_(options, mesh_),
@@ -173,11 +183,14 @@ class Probe {
   }
 
  private:
-  [[nodiscard]] static bool (*prices_of(const Experiment& base,
+  [[nodiscard]] static bool (*prices_of(const Experiment& base, const LayerKey& key,
                                         const ModelOptions& options))(const std::string& name) {
     if (base.mesh().order != RankOrder::tp_dp_pp) return is_of_none;
     const bool stands_for_itself =
         base.options().model.context_attention == options.context_attention;
+    if (key.hides_experts) {
+      return stands_for_itself ? is_of_layer_but_experts : is_of_layer_but_context_and_experts;
+    }
     return stands_for_itself ? is_of_layer : is_of_layer_but_context;
   }
 

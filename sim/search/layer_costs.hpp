@@ -10,6 +10,7 @@
 
 #include "strategies/pipeline/schedule_row.hpp"
 
+#include "scenarios/stage_places.hpp"
 #include "sim/experiment/experiment.hpp"
 #include "sim/search/search_space.hpp"
 
@@ -95,7 +96,8 @@ struct LayerKey {
         etp(candidate.etp),
         micro_batch_size(candidate.micro_batch_size),
         sequence_parallel(candidate.sequence_parallel),
-        recompute(candidate.recompute) {}
+        recompute(candidate.recompute),
+        hides_experts(candidate.ep > 1 && schedule_row_of(candidate.schedule).overlaps) {}
   friend auto operator<=>(const LayerKey&, const LayerKey&) = default;
 
   std::int64_t tp;
@@ -105,6 +107,7 @@ struct LayerKey {
   std::int64_t micro_batch_size;
   bool sequence_parallel;
   Recompute recompute;
+  bool hides_experts;  ///< Tokens may travel while another microbatch computes.
 };
 
 /// `network`: that of the machine of `base`. If it is not known how many tokens go to each expert,

@@ -185,13 +185,12 @@ class Enumeration {
 
   [[nodiscard]] std::vector<ScheduleChoice> schedules_of(const Candidate& candidate) const {
     std::vector<ScheduleChoice> found;
-    if (candidate.pp == 1) {
-      if (allows("vpp", 1) && allows("schedule", "none")) found.push_back({});
-      return found;
-    }
+    const bool is_alone = candidate.pp == 1;
+    if (is_alone && allows("vpp", 1) && allows("schedule", "none")) found.push_back({});
     for (const std::string_view schedule : schedule_names()) {
       if (!allows("schedule", schedule)) continue;
       const ScheduleRow& row = schedule_row(schedule);
+      if (row.is_for_experts ? base_.model.num_experts == 0 : is_alone) continue;
       if (row.takes_chunks()) {
         for (const std::int64_t vpp : chunk_counts(base_.model.num_layers, candidate.pp)) {
           if (runs(candidate, row, vpp)) found.push_back({schedule, vpp});
@@ -207,6 +206,7 @@ class Enumeration {
                           std::int64_t vpp) const {
     const std::int64_t stages = candidate.pp * vpp;
     if (!allows("vpp", vpp) || stages > base_.model.num_layers) return false;
+    if (candidate.pp == 1 && vpp > 1) return false;
     if (stages > kMaxForwards / candidate.num_microbatches) return false;
     if (row.whole_rounds && candidate.num_microbatches % candidate.pp != 0) return false;
     const PipelineShape shape{static_cast<int>(candidate.pp), static_cast<int>(vpp), 1};

@@ -131,7 +131,7 @@ PipelineSchedule lowered_schedule(const Candidate& candidate) {
   const PipelineShape shape{static_cast<int>(candidate.pp), static_cast<int>(candidate.vpp),
                             static_cast<int>(candidate.num_microbatches)};
   // One rank runs forward and backward of each microbatch, one after the other.
-  const bool is_alone = candidate.pp == 1;
+  const bool is_alone = candidate.schedule == "none";
   return lower(make_schedule(is_alone ? default_schedule().name : candidate.schedule, shape));
 }
 

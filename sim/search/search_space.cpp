@@ -80,7 +80,7 @@ std::string words_of(const Candidate& candidate) {
     degree("dp", candidate.dp_shard);
   }
   if (candidate.zero_stage > 0) add(fmt::format("zero{}", candidate.zero_stage));
-  if (candidate.pp > 1) add(std::string(candidate.schedule));
+  if (candidate.schedule != "none") add(std::string(candidate.schedule));
   degree("vpp", candidate.vpp);
   if (candidate.tp > 1 && !candidate.sequence_parallel) add("no-sp");
   add(fmt::format("mb{}", candidate.micro_batch_size));

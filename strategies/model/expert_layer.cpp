@@ -25,6 +25,10 @@ bool is_sliced(const Pass& pass) {
   return pass.parallel.expert != nullptr && pass.parallel.expert->slices() > 1;
 }
 
+Tensor taken(const Pass& pass, PendingTensor rows) {
+  return is_shared(pass) ? pass.parallel.expert->take_rows(std::move(rows)) : rows.take();
+}
+
 // Rows that have arrived, of all slices' ranks and expert by expert.
 Tensor rows_to_read(const Pass& pass, Tensor arrived, const ExpertCounts& counts, bool are_equal,
                     const char* label) {
@@ -151,8 +155,8 @@ Tensor ExpertLayer::finish(const Pass& pass, const Places& places, Dispatched di
   const ExpertCounts& counts = *held;
   const NodeDispatch* nodes = by_node(pass);
   kept[input] = nodes != nullptr ? arrive_by_node(pass, *nodes, std::move(dispatched), kept)
-                                 : rows_to_read(pass, dispatched.rows.take(), counts,
-                                                moe_.drops_tokens(), "expert tokens");
+                                 : rows_to_read(pass, taken(pass, std::move(dispatched.rows)),
+                                                counts, moe_.drops_tokens(), "expert tokens");
   const auto apply = [&](int k, const Tensor& x) {
     return apply_expert(pass, places.experts + place_of(k), x, kept[sizes]);
   };
@@ -177,7 +181,8 @@ Tensor ExpertLayer::leave(const Pass& pass, Tensor made, const ExpertCounts& cou
   Runtime& runtime = pass.runtime;
   made = rows_to_return(pass, std::move(made), counts, moe_.drops_tokens(), "expert outputs");
   if (is_shared(pass)) {
-    made = pass.parallel.expert->combine(runtime, std::move(made), counts, "expert outputs").take();
+    made = pass.parallel.expert->take_rows(
+        pass.parallel.expert->combine(runtime, std::move(made), counts, "expert outputs"));
   }
   if (moe_.router.weighs_input) {
     return sum_rows(runtime, made, kept[order], moe_.experts_per_token, shape);
@@ -227,9 +232,8 @@ ExpertLayer::Returned ExpertLayer::backward_rows(const Pass& pass, const Places&
   }
   kept[output] = {};
   if (is_shared(pass)) {
-    d = pass.parallel.expert
-            ->dispatch(runtime, std::exchange(d, Tensor()), *counts, "expert output gradients")
-            .take();
+    d = pass.parallel.expert->take_rows(pass.parallel.expert->dispatch(
+        runtime, std::exchange(d, Tensor()), *counts, "expert output gradients"));
   }
   if (counts != nullptr) {
     d = rows_to_read(pass, std::exchange(d, Tensor()), *counts, moe_.drops_tokens(),
@@ -241,9 +245,8 @@ ExpertLayer::Returned ExpertLayer::backward_rows(const Pass& pass, const Places&
                        "expert token gradients");
   }
   if (is_shared(pass)) {
-    d = pass.parallel.expert
-            ->combine(runtime, std::exchange(d, Tensor()), *counts, "expert token gradients")
-            .take();
+    d = pass.parallel.expert->take_rows(pass.parallel.expert->combine(
+        runtime, std::exchange(d, Tensor()), *counts, "expert token gradients"));
   }
   Tensor dx = permute_tokens_backward(runtime, d, kept[order], moe_.experts_per_token,
                                       with_last(x.shape(), moe_.row_size(hidden_size_)),

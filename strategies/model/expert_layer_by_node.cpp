@@ -1,3 +1,4 @@
+#include <array>
 #include <utility>
 
 #include "sim/kernel/error.hpp"
@@ -69,17 +70,24 @@ Tensor ExpertLayer::arrive_by_node(const Pass& pass, const NodeDispatch& nodes,
                                    Dispatched dispatched, std::span<Tensor> kept) const {
   Runtime& runtime = pass.runtime;
   const ExpertCounts& counts = *dispatched.counts;
+  Turns& turns = pass.parallel.expert->turns();
+  turns.pass();
   Tensor rows = dispatched.rows.take();
   Tensor choice = dispatched.chosen.take();
   kept[gates_here] = dispatched.gates.take();
   if (nodes.num_hops() > 1) {
-    kept[copies_inside_node] = nodes.order(runtime, 1, choice, counts);
-    rows = nodes.send_on(runtime, 1, std::exchange(rows, Tensor()), orders_of(kept), counts,
-                         {.label = "expert tokens"});
-    choice = nodes.send_on(runtime, 1, std::exchange(choice, Tensor()), orders_of(kept), counts,
-                           kTravels);
-    kept[gates_here] = nodes.send_on(runtime, 1, std::exchange(kept[gates_here], Tensor()),
-                                     orders_of(kept), counts, kTravels);
+    const Tensor order = nodes.order(runtime, 1, choice, counts);
+    kept[copies_inside_node] = order;
+    const auto send_on = [&](Tensor& tensor, const CallOptions& options) {
+      return nodes.send(runtime, 1, std::exchange(tensor, Tensor()), order, counts, options);
+    };
+    PendingTensor all_rows = send_on(rows, {.label = "expert tokens"});
+    PendingTensor all_choices = send_on(choice, kTravels);
+    PendingTensor all_gates = send_on(kept[gates_here], kTravels);
+    turns.pass();
+    rows = all_rows.take();
+    choice = all_choices.take();
+    kept[gates_here] = all_gates.take();
   }
   kept[order] =
       order_pairs(runtime, choice, nodes.own_experts(moe_.num_experts), arriving_pairs(counts));
@@ -92,9 +100,12 @@ Tensor ExpertLayer::leave_by_node(const Pass& pass, const NodeDispatch& nodes, T
                                   std::span<Tensor> kept) const {
   kept[output] = std::move(made);
   const Shape here = {arriving_tokens(counts), last_dim(kept[output])};
-  Tensor y = combine_rows(pass.runtime, kept[output], kept[order], kept[gates_here], here);
-  return nodes.bring_back(pass.runtime, std::exchange(y, Tensor()), orders_of(kept), counts, shape,
-                          {.label = "expert outputs"});
+  std::array<NodeDispatch::Returning, 1> sums = {
+      {{.rows = combine_rows(pass.runtime, kept[output], kept[order], kept[gates_here], here),
+        .shape = shape,
+        .options = {.label = "expert outputs"}}}};
+  nodes.bring_back(pass.runtime, sums, orders_of(kept), counts);
+  return std::move(sums.front().rows);
 }
 
 ExpertLayer::Returned ExpertLayer::backward_by_node(const Pass& pass, const NodeDispatch& nodes,
@@ -104,18 +115,20 @@ ExpertLayer::Returned ExpertLayer::backward_by_node(const Pass& pass, const Node
   Runtime& runtime = pass.runtime;
   const Shape tokens = dy.shape();
   const Shape choice = {num_rows(dy), moe_.experts_per_token};
-  const Tensor here = nodes.send_on(runtime, 0, std::move(dy), orders_of(kept), counts,
+  const Tensor here = nodes.send_on(runtime, std::move(dy), orders_of(kept), counts,
                                     {.label = "expert output gradients"});
   CombineGradient gradient =
       combine_rows_backward(runtime, here, kept[output], kept[order], kept[gates_here]);
   kept[output] = {};
   const Tensor rows = backward_experts(pass, places, std::exchange(gradient.rows, Tensor()), kept);
-  Tensor dx =
-      permute_tokens_backward(runtime, rows, kept[order], moe_.experts_per_token, here.shape());
-  return {.dx = nodes.bring_back(runtime, std::exchange(dx, Tensor()), orders_of(kept), counts,
-                                 tokens, {.label = "expert token gradients"}),
-          .gates = nodes.bring_back(runtime, std::exchange(gradient.gates, Tensor()),
-                                    orders_of(kept), counts, choice, kTravels)};
+  std::array<NodeDispatch::Returning, 2> sums = {
+      {{.rows = permute_tokens_backward(runtime, rows, kept[order], moe_.experts_per_token,
+                                        here.shape()),
+        .shape = tokens,
+        .options = {.label = "expert token gradients"}},
+       {.rows = std::move(gradient.gates), .shape = choice, .options = kTravels}}};
+  nodes.bring_back(runtime, sums, orders_of(kept), counts);
+  return {.dx = std::move(sums[0].rows), .gates = std::move(sums[1].rows)};
 }
 
 }  // namespace shardsim

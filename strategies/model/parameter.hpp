@@ -165,6 +165,8 @@ struct ModelContext {
   /// Null: backward adds the gradients of weights at once. Else it leaves them here.
   WeightGradientQueue* later = nullptr;
   bool is_last_microbatch = false;  ///< The step's.
+  /// Modules run even where a recorder knows what they do.
+  bool is_run_each_time = false;
   /// Bytes of each element of a gradient that is apart from the others until it has been added to
   /// them: see FrameworkMemory.
   double apart_gradient_bytes = 0.0;
@@ -180,6 +182,7 @@ struct ModelContext {
             parallel,
             later,
             is_last_microbatch,
+            is_run_each_time,
             apart_gradient_bytes,
             quantized_weights,
             quantizes_at_use};

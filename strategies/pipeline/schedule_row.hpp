@@ -33,6 +33,8 @@ struct ScheduleRow {
   bool whole_rounds = false;             ///< Needs M % p == 0.
   BackwardCut backward = BackwardCut::whole;
   bool overlaps = false;  ///< Runs a forward and a backward in one block.
+  /// It gains only where ranks share experts; then on a single stage, too.
+  bool is_for_experts = false;
   InFlight in_flight = InFlight::one;
   bool is_default = false;    ///< Used if no schedule is given: one row for V = 1, one for more.
   bool was_measured = false;  ///< There are published measurements of runs with it.

@@ -14,6 +14,7 @@ namespace shardsim {
 std::vector<Action> gpipe(const PipelineShape& shape, int rank);
 std::vector<Action> one_forward_one_backward(const PipelineShape& shape, int rank);
 std::vector<Action> interleaved(const PipelineShape& shape, int rank);
+std::vector<Action> combined(const PipelineShape& shape, int rank);
 std::vector<Action> looped_bfs(const PipelineShape& shape, int rank);
 int looped_bfs_sends_in_flight(const PipelineShape& shape);
 std::vector<Action> zero_bubble_h1(const PipelineShape& shape, int rank);

@@ -1,9 +1,12 @@
 #include "strategies/pipeline/stage_runner.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "sim/kernel/error.hpp"
+
+#include "strategies/sharding/expert_parallel.hpp"
 
 namespace shardsim {
 
@@ -19,6 +22,12 @@ void require_edges(const PipelineSchedule& schedule, const MeshShape& mesh) {
   }
 }
 
+bool has_blocks(const PipelineSchedule& schedule) {
+  return std::ranges::any_of(schedule.actions, [](const std::vector<Action>& row) {
+    return std::ranges::any_of(row, [](const Action& action) { return action.overlaps_next; });
+  });
+}
+
 }  // namespace
 
 StageRunner::StageRunner(const StagePlan& plan, Runtime& runtime, Mesh& mesh, GradientSync& sync,
@@ -29,6 +38,8 @@ StageRunner::StageRunner(const StagePlan& plan, Runtime& runtime, Mesh& mesh, Gr
       sync_(sync),
       parallel_(parallel),
       rank_(mesh.pp()),
+      takes_turns_(parallel.expert != nullptr && parallel.expert->size() > 1 &&
+                   sync.keeps_weights() && has_blocks(*plan.schedule)),
       cells_(plan.schedule->actions[index_of(mesh.pp())]),
       place_(index_of(plan.schedule->shape.num_chunks * plan.schedule->shape.num_microbatches), -1),
       backwards_left_(index_of(plan.schedule->shape.num_chunks)) {
@@ -44,7 +55,11 @@ void StageRunner::run_step(MicrobatchSource& source) {
   quantized_weights_.begin_step();
   for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
     source.action_begins(cells_[cell]);
-    run(cell, source);
+    if (takes_turns_ && cells_[cell].overlaps_next) {
+      run_block(cell++, source);
+    } else {
+      run(cell, source);
+    }
     if (cell == last_compute_) source.compute_ends();
   }
   for (SendQueue& queue : sends_) {
@@ -78,6 +93,15 @@ void StageRunner::run(std::size_t cell, MicrobatchSource& source) {
       flight.gradient_passed = true;
       return release_if_done(action, flight);
   }
+}
+
+void StageRunner::run_block(std::size_t cell, MicrobatchSource& source) {
+  const Action& other = cells_[cell + 1];
+  source.action_begins(other);
+  InFlight& one = at(cells_[cell].chunk, cells_[cell].microbatch);
+  InFlight& another = at(other.chunk, other.microbatch);
+  parallel_.expert->turns().run([&] { forward(cell, one, source); },
+                                [&] { backward(other, another, source); });
 }
 
 // All that an action waits for, before it or the block that it begins computes.
@@ -210,6 +234,7 @@ ModelContext StageRunner::context_of(const Action& action) const {
           .parameters = sync_,
           .parallel = parallel_,
           .is_last_microbatch = is_last,
+          .is_run_each_time = takes_turns_,
           .apart_gradient_bytes = plan_.apart_gradient_bytes,
           .quantized_weights = sync_.keeps_weights() ? &quantized_weights_ : nullptr,
           .quantizes_at_use = !sync_.keeps_weights()};

@@ -41,8 +41,9 @@ struct StagePlan {
   double apart_gradient_bytes = 0.0;  ///< See ModelContext.
 };
 
-/// A forward and a backward that overlap run one after the other, as one block: it begins when both
-/// have their input, and what it makes is sent when it ends.
+/// A forward and a backward that overlap are one block: it begins when both have their input, and
+/// what it makes is sent when it ends. They run one after the other; where ranks share experts and
+/// keep their weights, they take turns, so that tokens of one travel while the other computes.
 ///
 /// Memory in steady state: what microbatches in flight keep, and on every edge what is being
 /// received and up to schedule.sends_in_flight messages being sent. Nothing is allocated per
@@ -78,6 +79,8 @@ class StageRunner {
   using SendQueue = RingQueue<Sending>;
 
   void run(std::size_t cell, MicrobatchSource& source);
+  // The block that begins in a cell.
+  void run_block(std::size_t cell, MicrobatchSource& source);
   void wait_for_block(std::size_t cell, MicrobatchSource& source);
   void forward(std::size_t cell, InFlight& flight, MicrobatchSource& source);
   void backward(const Action& action, InFlight& flight, MicrobatchSource& source);
@@ -104,6 +107,7 @@ class StageRunner {
   ModelParallel parallel_;
   mutable QuantizedWeights quantized_weights_;
   int rank_;                          // In the pipeline.
+  bool takes_turns_;                  // In blocks.
   const std::vector<Action>& cells_;  // The rank's.
   std::deque<InFlight> flights_;      // Reused; a deque, so that references stay valid.
   std::vector<int> free_;

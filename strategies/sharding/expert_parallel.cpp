@@ -68,7 +68,7 @@ ExpertParallel::ExpertParallel(Mesh& mesh, bool token_shards)
   group_.token_shards = shape.tp;
   if (shape.ep == 1) return;
   group_.nodes = shape.dispatch_nodes;
-  if (group_.nodes > 0) by_node_.emplace(mesh);
+  if (group_.nodes > 0) by_node_.emplace(mesh, turns_);
 }
 
 Tensor ExpertParallel::exchange_counts(Runtime& runtime, const Tensor& counts) {

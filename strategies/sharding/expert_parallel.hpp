@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/kernel/turns.hpp"
+
 #include "backends/runtime.hpp"
 
 #include "strategies/mesh.hpp"
@@ -44,6 +46,12 @@ class ExpertParallel {
   [[nodiscard]] int slices() const { return group_.slices; }
   [[nodiscard]] const ExpertGroup& group() const { return group_; }
 
+  /// Works of this rank that take turns pass them where they would wait for rows.
+  [[nodiscard]] Turns& turns() { return turns_; }
+  [[nodiscard]] Tensor take_rows(PendingTensor rows) {
+    turns_.pass();
+    return rows.take();
+  }
   /// Null where tokens go once to each of their experts.
   [[nodiscard]] const NodeDispatch* by_node() const { return by_node_ ? &*by_node_ : nullptr; }
 
@@ -88,6 +96,7 @@ class ExpertParallel {
 
   Mesh& mesh_;
   ExpertGroup group_;
+  Turns turns_;
   std::optional<NodeDispatch> by_node_;
   bool token_shards_;
   std::map<std::pair<std::int64_t, int>, Routed> kept_;

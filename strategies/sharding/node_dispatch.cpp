@@ -50,8 +50,9 @@ Tensor tell(Runtime& runtime, Communicator* group, const Tensor& table) {
 
 }  // namespace
 
-NodeDispatch::NodeDispatch(Mesh& mesh)
-    : nodes_(mesh.shape().dispatch_nodes),
+NodeDispatch::NodeDispatch(Mesh& mesh, Turns& turns)
+    : turns_(turns),
+      nodes_(mesh.shape().dispatch_nodes),
       ranks_(mesh.shape().ep / nodes_),
       node_(mesh.ep() / ranks_),
       rank_(mesh.ep() % ranks_) {
@@ -126,32 +127,38 @@ PendingTensor NodeDispatch::send(Runtime& runtime, int hop, const Tensor& rows, 
   return exchange(runtime, group, std::move(copies), of_hop.sent, of_hop.received, options);
 }
 
-Tensor NodeDispatch::send_on(Runtime& runtime, int first, Tensor rows,
-                             std::span<const Tensor> orders, const ExpertCounts& counts,
-                             const CallOptions& options) const {
-  for (int hop = first; hop < num_hops(); ++hop) {
-    rows = send(runtime, hop, std::exchange(rows, Tensor()), orders[to_size(hop)], counts, options)
-               .take();
+Tensor NodeDispatch::send_on(Runtime& runtime, Tensor rows, std::span<const Tensor> orders,
+                             const ExpertCounts& counts, const CallOptions& options) const {
+  for (int hop = 0; hop < num_hops(); ++hop) {
+    PendingTensor sent =
+        send(runtime, hop, std::exchange(rows, Tensor()), orders[to_size(hop)], counts, options);
+    turns_.pass();
+    rows = sent.take();
   }
   return rows;
 }
 
-Tensor NodeDispatch::bring_back(Runtime& runtime, Tensor rows, std::span<const Tensor> orders,
-                                const ExpertCounts& counts, const Shape& shape,
-                                const CallOptions& options) const {
-  const std::int64_t width = last_dim(rows);
+void NodeDispatch::bring_back(Runtime& runtime, std::span<Returning> all,
+                              std::span<const Tensor> orders, const ExpertCounts& counts) const {
   for (int hop = num_hops() - 1; hop >= 0; --hop) {
     const HopCounts& of_hop = counts.hops[to_size(hop)];
     Communicator& group = *hops_[to_size(hop)].group;
-    const Tensor copies = exchange(runtime, group, std::exchange(rows, Tensor()), of_hop.received,
-                                   of_hop.sent, options)
-                              .take();
-    const Shape before =
-        hop == 0 ? shape : Shape{sum_of(counts.hops[to_size(hop - 1)].received), width};
-    rows = new_activation(runtime, before, copies.dtype());
-    runtime.off_the_clock([&] { add_rows(copies, orders[to_size(hop)], {}, group.size(), rows); });
+    std::vector<PendingTensor> sent;
+    for (Returning& each : all) {
+      sent.push_back(exchange(runtime, group, std::exchange(each.rows, Tensor()), of_hop.received,
+                              of_hop.sent, each.options));
+    }
+    turns_.pass();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const Tensor copies = sent[i].take();
+      const Shape before =
+          hop == 0 ? all[i].shape
+                   : Shape{sum_of(counts.hops[to_size(hop - 1)].received), last_dim(copies)};
+      all[i].rows = new_activation(runtime, before, copies.dtype());
+      runtime.off_the_clock(
+          [&] { add_rows(copies, orders[to_size(hop)], {}, group.size(), all[i].rows); });
+    }
   }
-  return rows;
 }
 
 }  // namespace shardsim

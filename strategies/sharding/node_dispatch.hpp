@@ -3,6 +3,8 @@
 #include <span>
 #include <vector>
 
+#include "sim/kernel/turns.hpp"
+
 #include "backends/runtime.hpp"
 
 #include "strategies/mesh.hpp"
@@ -23,8 +25,9 @@ namespace shardsim {
 /// one. A group of one has no hop.
 class NodeDispatch {
  public:
-  /// `mesh` has groups of such a dispatch, and must outlive it.
-  explicit NodeDispatch(Mesh& mesh);
+  /// `mesh` has groups of such a dispatch. Before it waits for rows it passes the turn. Both must
+  /// outlive it.
+  NodeDispatch(Mesh& mesh, Turns& turns);
 
   [[nodiscard]] int num_hops() const { return static_cast<int>(hops_.size()); }
   /// REQUIRES: `num_experts` divides over the group.
@@ -51,14 +54,19 @@ class NodeDispatch {
   [[nodiscard]] PendingTensor send(Runtime& runtime, int hop, const Tensor& rows,
                                    const Tensor& order, const ExpertCounts& counts,
                                    const CallOptions& options) const;
-  /// All hops from `first` on, one after the other; all the way back, in shape `shape`: sums for
-  /// each token over its copies. `orders`: of each hop.
-  [[nodiscard]] Tensor send_on(Runtime& runtime, int first, Tensor rows,
-                               std::span<const Tensor> orders, const ExpertCounts& counts,
-                               const CallOptions& options) const;
-  [[nodiscard]] Tensor bring_back(Runtime& runtime, Tensor rows, std::span<const Tensor> orders,
-                                  const ExpertCounts& counts, const Shape& shape,
-                                  const CallOptions& options) const;
+  /// All hops, one after the other. `orders`: of each hop.
+  [[nodiscard]] Tensor send_on(Runtime& runtime, Tensor rows, std::span<const Tensor> orders,
+                               const ExpertCounts& counts, const CallOptions& options) const;
+
+  /// Rows that arrived, or what was made of them, and where they end as sums for each token.
+  struct Returning {
+    Tensor rows;
+    Shape shape;
+    CallOptions options;
+  };
+  /// All the way back, with all of them on a hop at once: `rows` are the sums then.
+  void bring_back(Runtime& runtime, std::span<Returning> all, std::span<const Tensor> orders,
+                  const ExpertCounts& counts) const;
 
  private:
   struct Hop {
@@ -68,6 +76,7 @@ class NodeDispatch {
   [[nodiscard]] HopExperts experts_of(int hop, std::int64_t num_experts) const;
 
   std::vector<Hop> hops_;
+  Turns& turns_;
   int nodes_;
   int ranks_;  // Of the group on a node.
   int node_;   // This rank's.

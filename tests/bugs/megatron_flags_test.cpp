@@ -47,7 +47,6 @@ bool needs_somebody(const std::string& row) { return row.rfind("  needs you", 0)
 TEST_CASE("flags of Megatron-LM that change cost, memory or numbers need somebody") {
   const char* const flags[] = {"--mtp-use-repeated-layer",
                                "--moe-enable-deepep",
-                               "--overlap-moe-expert-parallel-comm",
                                "--moe-router-topk-limited-devices 2",
                                "--moe-input-jitter-eps 1e-3",
                                "--moe-shared-expert-overlap",
@@ -134,6 +133,20 @@ TEST_CASE("the flexible dispatcher of Megatron-LM sends tokens once to each node
     CHECK(dispatch_of(printed) == ExpertDispatch::per_expert);
     CHECK(needs_somebody(row_of(printed, "moe_token_dispatcher_type")));
   }
+}
+
+TEST_CASE("Megatron-LM's traffic of experts under computation is a schedule") {
+  const auto schedule_of = [](const std::string& flags) {
+    const Printed printed = import_flags(flags + " --expert-tensor-parallel-size 1");
+    INFO(printed.err);
+    return load_scenario_text(printed.out, "imported.json").parallelism.schedule;
+  };
+  const std::string overlapped = "--overlap-moe-expert-parallel-comm";
+  CHECK(schedule_of("") == "none");
+  CHECK(schedule_of(overlapped) == "combined_1f1b");
+  CHECK(schedule_of("--pipeline-model-parallel-size 2 --global-batch-size 8") == "1f1b");
+  CHECK(schedule_of("--pipeline-model-parallel-size 2 --global-batch-size 8 " + overlapped) ==
+        "combined_1f1b");
 }
 
 TEST_CASE("an optimizer that is not here is refused, or said to be replaced") {

@@ -42,6 +42,8 @@ std::string draw_model() {
 
 // Settings that change what a step does beside its layers.
 std::vector<std::string> draw_settings() {
+  const std::string order = *rc::gen::element("tp-dp-pp", "tp-dp-pp", "dp-tp-pp");
+  const bool may_be_per_node = order == "tp-dp-pp";
   return {set("parallelism.overlap_grad_reduce", *rc::gen::arbitrary<bool>()),
           set("parallelism.overlap_param_gather", *rc::gen::arbitrary<bool>()),
           set("parallelism.reshard_after_forward", *rc::gen::arbitrary<bool>()),
@@ -49,7 +51,9 @@ std::vector<std::string> draw_settings() {
           set("parallelism.prefetch_units", *rc::gen::inRange(0, 3)),
           set("parallelism.reductions_in_flight", *rc::gen::inRange(1, 3)),
           set("parallelism.bucket_bytes", *rc::gen::element(100'000, 40'000'000)),
-          set("parallelism.rank_order", *rc::gen::element("tp-dp-pp", "tp-dp-pp", "dp-tp-pp")),
+          set("parallelism.rank_order", order),
+          set("parallelism.expert_dispatch",
+              may_be_per_node ? *rc::gen::element("per_expert", "per_node") : "per_expert"),
           set("parallelism.account_for_loss_in_pipeline_split", *rc::gen::arbitrary<bool>()),
           set("training.max_grad_norm", *rc::gen::element(0.0, 1.0)),
           set("training.optimizer", *rc::gen::element("adamw", "sgd"))};

@@ -166,6 +166,8 @@ std::string layout_of(const ParallelismSpec& parallelism, const ModelSpec& model
     const std::string chunks =
         parallelism.vpp > 1 ? fmt::format(" x {} chunks", parallelism.vpp) : "";
     words += fmt::format("pp {}{} ({}), ", parallelism.pp, chunks, parallelism.schedule);
+  } else if (parallelism.schedule != "none") {
+    words += parallelism.schedule + ", ";
   }
   if (parallelism.cp > 1) {
     words += fmt::format("cp {} ({}), ", parallelism.cp, to_string(parallelism.cp_attention));
