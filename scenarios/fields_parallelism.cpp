@@ -156,7 +156,7 @@ std::vector<Field> parallelism_fields() {
           .foreign({{"Megatron-LM", "moe_token_dispatcher_type"}})
           .acts_when("ep is more than 1", shares_experts)
           .doc("How tokens reach experts of other ranks. per_expert: a copy for each of a token's "
-               "experts, in one all_to_all. per_node: one copy to each node that has any of them, "
+               "experts. per_node: one copy to each node that has any of them, "
                "and from there one to each rank of that node that has any, as DeepEP and HybridEP "
                "send; weighted sums come back the same way."),
       parallelism("parallelism.vpp", &P::vpp)

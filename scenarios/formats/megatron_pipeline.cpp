@@ -169,7 +169,7 @@ void import_megatron_pipeline(MegatronArguments& arguments, std::int64_t pp, Imp
       import.has(megatron::kExperts.ours) && arguments.truth(megatron::kCombined.theirs);
   if (is_combined) {
     import.take({megatron::kCombined.theirs, "True"}, megatron::kCombined.ours,
-                std::string("combined_1f1b"));
+                std::string(find_schedule(&ScheduleRow::megatron, "combined 1F1B")->name));
   }
   if (pp == 1) return;
   const bool has_bars = !pattern.stages.empty();

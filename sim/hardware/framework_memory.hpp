@@ -15,6 +15,9 @@ struct FrameworkMemory {
   double loss_kept_bytes = 0.0;      ///< from the loss's forward to the end of its backward,
   double loss_forward_bytes = 0.0;   ///< on top while its forward runs,
   double loss_backward_bytes = 0.0;  ///< and its backward.
+  /// Outputs of experts are kept for the gradients of their weights. Else the weights multiply what
+  /// the last product reads, and travel with the rows.
+  bool keeps_expert_outputs = true;
 };
 
 }  // namespace shardsim

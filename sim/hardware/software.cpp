@@ -133,7 +133,9 @@ constexpr FrameworkMemory kMegatronCoreMemory{.mask_bytes = 1.0,
                                               .loss_forward_bytes = 2.0,
                                               .loss_backward_bytes = 2.0};
 // The loss's gradient is written over the logits.
-constexpr FrameworkMemory kMegatronCore2025Memory{.mask_bytes = 1.0, .apart_gradient_bytes = 2.0};
+// Weights of experts multiply activations (core 0.12, moe/experts.py, permuted_probs).
+constexpr FrameworkMemory kMegatronCore2025Memory{
+    .mask_bytes = 1.0, .apart_gradient_bytes = 2.0, .keeps_expert_outputs = false};
 constexpr FrameworkMemory with_scores(FrameworkMemory memory) {
   memory.score_bytes = 2.0;
   return memory;
@@ -227,7 +229,8 @@ constexpr std::array<Software, 8> kSoftware = {{
          "NVIDIA-NeMo/Megatron-Bridge 0.1 to 0.6 with NVIDIA/TransformerEngine 2.7 to 2.17: fused "
          "attention of cuDNN, products that add to the gradients, cross_entropy_fusion_impl te "
          "(common/triton/cross_entropy.py), FUSED_NORM_AMAX_FP8 "
-         "(pytorch/csrc/extensions/normalization.cpp)",
+         "(pytorch/csrc/extensions/normalization.cpp); NVIDIA/Megatron-LM core 0.12, "
+         "moe/experts.py: permuted_probs",
      .uses = kMegatronCore2025,
      .memory = kMegatronCore2025Memory,
      .product_library = ProductLibrary::transformer_engine,

@@ -1,13 +1,10 @@
 #pragma once
 
-#include <exception>
 #include <functional>
 #include <memory>
 
-#include <boost/context/fiber.hpp>
-
-// Two works of one rank that take turns. What one of them posts goes on while the other computes:
-// where it would wait for it, it passes the turn instead.
+// Two works of one rank that take turns. Where one of them would wait for what it has posted, it
+// passes the turn: the other computes meanwhile.
 namespace shardsim {
 
 class Turns {
@@ -25,15 +22,8 @@ class Turns {
   void pass();
 
  private:
-  class Stack;
-
-  boost::context::fiber first_;   // Where it goes on; empty while it runs.
-  boost::context::fiber second_;  // Empty while it runs, and when it has ended.
-  std::unique_ptr<Stack> stack_;  // The second's, kept for the next.
-  std::exception_ptr error_;      // Of the second.
-  bool runs_ = false;             // Both have not ended.
-  bool is_second_ = false;        // It has the turn.
-  bool has_first_ended_ = false;
+  class Pair;
+  std::unique_ptr<Pair> pair_;  // Made at the first run.
 };
 
 }  // namespace shardsim

@@ -120,22 +120,10 @@ bool is_of_layer(const std::string& name) {
          name == named_group::kEp.name || name == named_group::kEtp.name ||
          name == named_group::kEpAcross.name || name == named_group::kEpInside.name;
 }
-// If a form of attention stands for another one, its calls are not those of the run.
-bool is_of_layer_but_context(const std::string& name) {
-  return is_of_layer(name) && name != named_group::kCp.name;
-}
 bool is_of_experts(const std::string& name) {
   return name == named_group::kEp.name || name == named_group::kEpAcross.name ||
          name == named_group::kEpInside.name;
 }
-bool is_of_layer_but_experts(const std::string& name) {
-  return is_of_layer(name) && !is_of_experts(name);
-}
-bool is_of_layer_but_context_and_experts(const std::string& name) {
-  return is_of_layer_but_context(name) && !is_of_experts(name);
-}
-// If data-parallel ranks are neighbours, each layout has its groups at other places.
-bool is_of_none(const std::string& /*name*/) { return false; }
 
 // The costs that one probe finds, by a model of one block.
 struct LayerProbe {
@@ -183,15 +171,16 @@ class Probe {
   }
 
  private:
-  [[nodiscard]] static bool (*prices_of(const Experiment& base, const LayerKey& key,
-                                        const ModelOptions& options))(const std::string& name) {
-    if (base.mesh().order != RankOrder::tp_dp_pp) return is_of_none;
-    const bool stands_for_itself =
-        base.options().model.context_attention == options.context_attention;
-    if (key.hides_experts) {
-      return stands_for_itself ? is_of_layer_but_experts : is_of_layer_but_context_and_experts;
-    }
-    return stands_for_itself ? is_of_layer : is_of_layer_but_context;
+  // If data-parallel ranks are neighbours, each layout has its groups at other places. If a form of
+  // attention stands for another one, its calls are not those of the run.
+  [[nodiscard]] static std::function<bool(const std::string& name)> prices_of(
+      const Experiment& base, const LayerKey& key, const ModelOptions& options) {
+    const bool is_none = base.mesh().order != RankOrder::tp_dp_pp;
+    const bool no_context = base.options().model.context_attention != options.context_attention;
+    return [=, no_experts = key.hides_experts](const std::string& name) {
+      if (is_none || (no_context && name == named_group::kCp.name)) return false;
+      return is_of_layer(name) && !(no_experts && is_of_experts(name));
+    };
   }
 
   [[nodiscard]] ModelContext context() { return {runtime_, parameters_, parallel_.ends()}; }

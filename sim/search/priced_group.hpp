@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -120,7 +121,7 @@ class PricedWorld final : public Communicator {
     NetworkModel& network;
     const Cluster& cluster;
     Algorithm algorithm;
-    bool (*is_priced)(const std::string& name);
+    std::function<bool(const std::string& name)> is_priced;
   };
 
   PricedWorld(const Prices& prices, int num_ranks, int rank)

@@ -27,12 +27,11 @@ struct HopExperts {
   }
 };
 
-/// What a rank tells each node of the tokens that it sends there, [nodes, 1 + ranks + ranks x
-/// experts] int32: how many, how many of them each rank there gets, and how often each expert is
-/// meant.
+/// A rank tells each node of the tokens that it sends there, [nodes, 1 + ranks + ranks x experts]
+/// int32: how many, how many of them each rank there gets, and how often each expert is meant.
 [[nodiscard]] Tensor count_for_nodes(Runtime& runtime, const Tensor& chosen,
                                      const DispatchGrid& grid);
-/// What it tells each rank of its own node then, from what all nodes told it: [ranks, 1 + experts]
+/// Then it tells each rank of its own node, from what all nodes told it: [ranks, 1 + experts]
 /// int32, how many tokens it passes on, and how often each expert is meant.
 [[nodiscard]] Tensor count_for_ranks(Runtime& runtime, const Tensor& told,
                                      const DispatchGrid& grid);

@@ -13,6 +13,12 @@ namespace shardsim {
 
 namespace {
 
+constexpr CallOptions kTokens = {.label = "expert tokens"};
+constexpr CallOptions kOutputs = {.label = "expert outputs"};
+constexpr CallOptions kOutputGradients = {.label = "expert output gradients"};
+constexpr CallOptions kTokenGradients = {.label = "expert token gradients"};
+constexpr CallOptions kChoice = {.label = "expert choice", .traffic = TrafficClass::scalar};
+
 bool is_shared(const Pass& pass) {
   return pass.parallel.expert != nullptr && pass.parallel.expert->size() > 1;
 }
@@ -31,25 +37,42 @@ Tensor taken(const Pass& pass, PendingTensor rows) {
 
 // Rows that have arrived, of all slices' ranks and expert by expert.
 Tensor rows_to_read(const Pass& pass, Tensor arrived, const ExpertCounts& counts, bool are_equal,
-                    const char* label) {
+                    const CallOptions& options) {
   if (!is_shared(pass) && !is_sliced(pass)) return arrived;
   const ExpertParallel& own = *pass.parallel.expert;
   if (is_sliced(pass)) {
-    arrived = pass.parallel.expert->gather_slices(pass.runtime, arrived, counts, are_equal, label);
+    arrived =
+        pass.parallel.expert->gather_slices(pass.runtime, arrived, counts, are_equal, options);
   }
   return regroup_rows(pass.runtime, arrived, counts.read(), std::int64_t{own.size()} * own.slices(),
                       true);
 }
 
+// Rows of this rank's tokens, on their way to the ranks of their experts.
+PendingTensor post_rows(const Pass& pass, Tensor rows, const ExpertCounts& counts,
+                        const CallOptions& options) {
+  if (!is_shared(pass)) return PendingTensor(std::move(rows));
+  return pass.parallel.expert->dispatch(pass.runtime, std::move(rows), counts, options);
+}
+
 // Results for this rank's rows, as they arrived.
 Tensor rows_to_return(const Pass& pass, Tensor made, const ExpertCounts& counts, bool are_equal,
-                      const char* label) {
+                      const CallOptions& options) {
   if (!is_shared(pass) && !is_sliced(pass)) return made;
   const ExpertParallel& own = *pass.parallel.expert;
   made = regroup_rows(pass.runtime, made, counts.read(), std::int64_t{own.size()} * own.slices(),
                       false);
   if (!is_sliced(pass)) return made;
-  return pass.parallel.expert->reduce_slices(pass.runtime, made, counts, are_equal, label);
+  return pass.parallel.expert->reduce_slices(pass.runtime, made, counts, are_equal, options);
+}
+
+// The same, back where the tokens are.
+Tensor brought_back(const Pass& pass, Tensor made, const ExpertCounts& counts, bool are_equal,
+                    const CallOptions& options) {
+  made = rows_to_return(pass, std::move(made), counts, are_equal, options);
+  if (!is_shared(pass)) return made;
+  ExpertParallel& own = *pass.parallel.expert;
+  return own.take_rows(own.combine(pass.runtime, std::move(made), counts, options));
 }
 
 ExpertGroup group_of(const Pass& pass) {
@@ -86,6 +109,8 @@ ExpertLayer::ExpertLayer(const ModelOptions& options)
       seq_len_(options.seq_len),
       drops_activation_(options.recomputes(RecomputeModule::moe_act) &&
                         !options.recomputes(RecomputeModule::moe)),
+      weighs_activation_(!options.memory.keeps_expert_outputs && !moe_.router.weighs_input &&
+                         !moe_.has_expert_bias),
       planner_(options.moe, options.seq_len) {
   int layers = 0;
   for (int block = 0; block < options.num_blocks(); ++block) {
@@ -141,22 +166,30 @@ ExpertLayer::Dispatched ExpertLayer::dispatch(const Pass& pass, const Places& pl
   Tensor sent =
       permute_tokens(pass.runtime, rows_of(pass, places, x, kept), kept[order],
                      moe_.experts_per_token, moe_.router.weighs_input ? kept[gates] : Tensor());
-  dispatched.rows = is_shared(pass)
-                        ? pass.parallel.expert->dispatch(pass.runtime, std::move(sent),
-                                                         *dispatched.counts, "expert tokens")
-                        : PendingTensor(std::move(sent));
+  dispatched.rows = post_rows(pass, std::move(sent), *dispatched.counts, kTokens);
+  if (weighs_activation_) {
+    const Tensor pairs = kept[gates].view(0, {kept[gates].numel(), 1});
+    dispatched.gates = post_rows(pass, permute_tokens(pass.runtime, pairs, kept[order], 1),
+                                 *dispatched.counts, kChoice);
+  }
   return dispatched;
 }
 
 Tensor ExpertLayer::finish(const Pass& pass, const Places& places, Dispatched dispatched,
                            const Shape& shape, std::span<Tensor> kept) const {
-  Runtime& runtime = pass.runtime;
   const Counts held = dispatched.counts;
   const ExpertCounts& counts = *held;
   const NodeDispatch* nodes = by_node(pass);
-  kept[input] = nodes != nullptr ? arrive_by_node(pass, *nodes, std::move(dispatched), kept)
-                                 : rows_to_read(pass, taken(pass, std::move(dispatched.rows)),
-                                                counts, moe_.drops_tokens(), "expert tokens");
+  if (nodes != nullptr) {
+    kept[input] = arrive_by_node(pass, *nodes, std::move(dispatched), kept);
+  } else {
+    kept[input] = rows_to_read(pass, taken(pass, std::move(dispatched.rows)), counts,
+                               moe_.drops_tokens(), kTokens);
+    if (weighs_activation_) {
+      kept[row_gates] =
+          rows_to_read(pass, dispatched.gates.take(), counts, moe_.drops_tokens(), kChoice);
+    }
+  }
   const auto apply = [&](int k, const Tensor& x) {
     return apply_expert(pass, places.experts + place_of(k), x, kept[sizes]);
   };
@@ -165,7 +198,7 @@ Tensor ExpertLayer::finish(const Pass& pass, const Places& places, Dispatched di
     if (activation_.is_gated()) kept[gate] = apply(w_gate, read);
     kept[up] = apply(w_up, read);
   }
-  kept[activated] = activation_forward(runtime, activation_, kept[gate], kept[up]);
+  activate(pass, kept);
   Tensor made = apply(w_down, linear_input(pass, kept[activated], Held::apart));
   if (drops_activation_) kept[activated] = {};
   const Shape combined = with_last(shape, moe_.row_size(hidden_size_));
@@ -179,12 +212,8 @@ Tensor ExpertLayer::finish(const Pass& pass, const Places& places, Dispatched di
 Tensor ExpertLayer::leave(const Pass& pass, Tensor made, const ExpertCounts& counts,
                           const Shape& shape, std::span<Tensor> kept) const {
   Runtime& runtime = pass.runtime;
-  made = rows_to_return(pass, std::move(made), counts, moe_.drops_tokens(), "expert outputs");
-  if (is_shared(pass)) {
-    made = pass.parallel.expert->take_rows(
-        pass.parallel.expert->combine(runtime, std::move(made), counts, "expert outputs"));
-  }
-  if (moe_.router.weighs_input) {
+  made = brought_back(pass, std::move(made), counts, moe_.drops_tokens(), kOutputs);
+  if (moe_.router.weighs_input || weighs_activation_) {
     return sum_rows(runtime, made, kept[order], moe_.experts_per_token, shape);
   }
   kept[output] = std::move(made);
@@ -222,7 +251,7 @@ ExpertLayer::Returned ExpertLayer::backward_rows(const Pass& pass, const Places&
                                                  std::span<Tensor> kept) const {
   Runtime& runtime = pass.runtime;
   Tensor gate_gradient;
-  if (moe_.router.weighs_input) {
+  if (moe_.router.weighs_input || weighs_activation_) {
     d = sum_rows_backward(runtime, d, kept[order], moe_.experts_per_token);
   } else {
     CombineGradient gradient =
@@ -231,22 +260,24 @@ ExpertLayer::Returned ExpertLayer::backward_rows(const Pass& pass, const Places&
     gate_gradient = std::move(gradient.gates);
   }
   kept[output] = {};
-  if (is_shared(pass)) {
-    d = pass.parallel.expert->take_rows(pass.parallel.expert->dispatch(
-        runtime, std::exchange(d, Tensor()), *counts, "expert output gradients"));
-  }
   if (counts != nullptr) {
+    d = taken(pass, post_rows(pass, std::exchange(d, Tensor()), *counts, kOutputGradients));
     d = rows_to_read(pass, std::exchange(d, Tensor()), *counts, moe_.drops_tokens(),
-                     "expert output gradients");
+                     kOutputGradients);
   }
   d = backward_experts(pass, places, std::exchange(d, Tensor()), kept);
   if (counts != nullptr) {
-    d = rows_to_return(pass, std::exchange(d, Tensor()), *counts, moe_.drops_tokens(),
-                       "expert token gradients");
+    d = brought_back(pass, std::exchange(d, Tensor()), *counts, moe_.drops_tokens(),
+                     kTokenGradients);
   }
-  if (is_shared(pass)) {
-    d = pass.parallel.expert->take_rows(pass.parallel.expert->combine(
-        runtime, std::exchange(d, Tensor()), *counts, "expert token gradients"));
+  if (weighs_activation_) {
+    Tensor slopes = std::exchange(kept[row_gates], Tensor());
+    if (counts != nullptr) {
+      slopes = brought_back(pass, std::move(slopes), *counts, moe_.drops_tokens(), kChoice);
+    }
+    const Shape pairs = {kept[gates].numel(), 1};
+    gate_gradient = permute_tokens_backward(runtime, slopes, kept[order], 1, pairs)
+                        .view(0, kept[gates].shape());
   }
   Tensor dx = permute_tokens_backward(runtime, d, kept[order], moe_.experts_per_token,
                                       with_last(x.shape(), moe_.row_size(hidden_size_)),
@@ -351,15 +382,6 @@ Tensor ExpertLayer::sizes_of(const Pass& pass, const ExpertCounts& counts) const
     }
   });
   return sizes;
-}
-
-void ExpertLayer::tally(const Pass& pass, const ExpertCounts& demand, std::int64_t rows) const {
-  pass.runtime.tally(kExpertLoad, layer_of(pass) * moe_.num_experts, demand.sent);
-  if (!moe_.drops_tokens()) return;
-  const std::int64_t room = capacity_of(rows, 1);
-  std::int64_t dropped = 0;
-  for (const std::int64_t wanted : demand.sent) dropped += std::max<std::int64_t>(wanted - room, 0);
-  pass.runtime.tally(kDroppedTokens, 0, {&dropped, 1});
 }
 
 std::int64_t ExpertLayer::capacity_groups(const Pass& pass, std::int64_t rows) const {

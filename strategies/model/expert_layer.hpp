@@ -55,6 +55,7 @@ class ExpertLayer {
     copies_between_nodes,
     copies_inside_node,
     gates_here,
+    row_gates,  ///< [R, 1], where weights multiply activations; in backward their gradient.
     num_kept
   };
   /// The block's parameters: the router, W_1 and W_2 if there are latents, and the first of the
@@ -78,9 +79,8 @@ class ExpertLayer {
   struct Dispatched {
     PendingTensor rows;
     std::shared_ptr<const ExpertCounts> counts;
-    // With dispatch by node: the choice of these rows, and its weights.
-    PendingTensor chosen;
-    PendingTensor gates;
+    PendingTensor gates;   // Where weights multiply activations, or by node.
+    PendingTensor chosen;  // By node.
   };
   /// x [..., h]: this rank's tokens.
   [[nodiscard]] Dispatched dispatch(const Pass& pass, const Places& places, const Tensor& x,
@@ -147,6 +147,7 @@ class ExpertLayer {
                                           const ExpertCounts& counts, std::span<Tensor> kept) const;
   [[nodiscard]] Tensor order_rows(const Pass& pass, const Tensor& chosen) const;
   [[nodiscard]] Tensor sizes_of(const Pass& pass, const ExpertCounts& counts) const;
+  void activate(const Pass& pass, std::span<Tensor> kept) const;
   [[nodiscard]] Tensor backward_experts(const Pass& pass, const Places& places, Tensor rows,
                                         std::span<Tensor> kept) const;
   [[nodiscard]] Tensor choice_bias(const Pass& pass) const;
@@ -164,8 +165,6 @@ class ExpertLayer {
   // dy [R, n] is for the bias, `made` of it for the weight.
   void finish_expert(const Pass& pass, int k, const Tensor& dy, const LinearGradient& made,
                      const Tensor& x, const Tensor& sizes) const;
-  /// The tokens that a mean of the router's losses is over.
-  [[nodiscard]] double balanced_tokens(const Pass& pass, std::int64_t rows) const;
   [[nodiscard]] double z_factor(const Pass& pass, std::int64_t rows) const;
   [[nodiscard]] BalanceSlope balance_slope(const Pass& pass, const Tensor& loads,
                                            std::int64_t rows) const;
@@ -194,6 +193,7 @@ class ExpertLayer {
   std::int64_t hidden_size_;
   std::int64_t seq_len_;
   bool drops_activation_;
+  bool weighs_activation_;
   ExpertCountsPlanner planner_;
 };
 

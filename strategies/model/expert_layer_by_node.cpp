@@ -92,18 +92,27 @@ Tensor ExpertLayer::arrive_by_node(const Pass& pass, const NodeDispatch& nodes,
   kept[order] =
       order_pairs(runtime, choice, nodes.own_experts(moe_.num_experts), arriving_pairs(counts));
   kept[sizes] = sizes_of(pass, counts);
+  if (weighs_activation_) {
+    const Tensor pairs = kept[gates_here].view(0, {kept[gates_here].numel(), 1});
+    kept[row_gates] = permute_tokens(runtime, pairs, kept[order], 1);
+  }
   return permute_tokens(runtime, rows, kept[order], moe_.experts_per_token);
 }
 
 Tensor ExpertLayer::leave_by_node(const Pass& pass, const NodeDispatch& nodes, Tensor made,
                                   const ExpertCounts& counts, const Shape& shape,
                                   std::span<Tensor> kept) const {
-  kept[output] = std::move(made);
-  const Shape here = {arriving_tokens(counts), last_dim(kept[output])};
+  const Shape here = {arriving_tokens(counts), last_dim(made)};
+  Tensor y;
+  if (weighs_activation_) {
+    y = sum_rows(pass.runtime, made, kept[order], moe_.experts_per_token, here);
+    made = {};
+  } else {
+    kept[output] = std::move(made);
+    y = combine_rows(pass.runtime, kept[output], kept[order], kept[gates_here], here);
+  }
   std::array<NodeDispatch::Returning, 1> sums = {
-      {{.rows = combine_rows(pass.runtime, kept[output], kept[order], kept[gates_here], here),
-        .shape = shape,
-        .options = {.label = "expert outputs"}}}};
+      {{.rows = std::move(y), .shape = shape, .options = {.label = "expert outputs"}}}};
   nodes.bring_back(pass.runtime, sums, orders_of(kept), counts);
   return std::move(sums.front().rows);
 }
@@ -117,10 +126,20 @@ ExpertLayer::Returned ExpertLayer::backward_by_node(const Pass& pass, const Node
   const Shape choice = {num_rows(dy), moe_.experts_per_token};
   const Tensor here = nodes.send_on(runtime, std::move(dy), orders_of(kept), counts,
                                     {.label = "expert output gradients"});
-  CombineGradient gradient =
-      combine_rows_backward(runtime, here, kept[output], kept[order], kept[gates_here]);
+  const std::int64_t k = moe_.experts_per_token;
+  CombineGradient gradient;
+  if (weighs_activation_) {
+    gradient.rows = sum_rows_backward(runtime, here, kept[order], k);
+  } else {
+    gradient = combine_rows_backward(runtime, here, kept[output], kept[order], kept[gates_here]);
+  }
   kept[output] = {};
   const Tensor rows = backward_experts(pass, places, std::exchange(gradient.rows, Tensor()), kept);
+  if (weighs_activation_) {
+    const Shape pairs = {kept[gates_here].numel(), 1};
+    gradient.gates = permute_tokens_backward(runtime, kept[row_gates], kept[order], 1, pairs)
+                         .view(0, kept[gates_here].shape());
+  }
   std::array<NodeDispatch::Returning, 2> sums = {
       {{.rows = permute_tokens_backward(runtime, rows, kept[order], moe_.experts_per_token,
                                         here.shape()),

@@ -3,6 +3,7 @@
 #include "strategies/model/expert_layer.hpp"
 #include "strategies/model/expert_rows.hpp"
 #include "strategies/model/feed_forward_activation.hpp"
+#include "strategies/model/weighed_activation.hpp"
 
 // The experts' own products, forward and backward: each is one kernel for all experts of the rank.
 namespace shardsim {
@@ -46,11 +47,19 @@ void ExpertLayer::finish_expert(const Pass& pass, int k, const Tensor& dy,
   add_weight_gradient(pass, std::move(work));
 }
 
+// Makes what the last product reads.
+void ExpertLayer::activate(const Pass& pass, std::span<Tensor> kept) const {
+  kept[activated] = activation_forward(pass.runtime, activation_, kept[gate], kept[up]);
+  if (!weighs_activation_) return;
+  weigh_activation(pass.runtime, activation_, kept[gate], kept[up], kept[row_gates],
+                   kept[activated]);
+}
+
 Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Tensor rows,
                                      std::span<Tensor> kept) const {
   Runtime& runtime = pass.runtime;
   if (drops_activation_) {
-    kept[activated] = activation_forward(runtime, activation_, kept[gate], kept[up]);
+    activate(pass, kept);
     make_columns(pass, kept[activated], Held::apart);
   }
   const auto backward = [&](int k, const LinearGradient& made) {
@@ -69,6 +78,10 @@ Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Ten
     const LinearGradient made = finish(w_down, rows, kept[activated]);
     kept[activated] = {};
     d_up = backward(w_down, made);
+  }
+  if (weighs_activation_) {
+    kept[row_gates] = weigh_activation_backward(runtime, activation_, kept[gate], kept[up],
+                                                kept[row_gates], d_up);
   }
   Tensor d_gate = activation_backward(runtime, activation_, kept[gate], kept[up], d_up);
   kept[gate] = {};

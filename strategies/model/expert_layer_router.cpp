@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "sim/kernel/error.hpp"
@@ -5,13 +6,20 @@
 #include "strategies/model/expert_layer.hpp"
 #include "strategies/model/router_bias.hpp"
 
-// The router's part of a layer of experts: its parameters, its biases, and its losses.
+// The router's part of a layer of experts: its parameters, its biases, its losses, and the count of
+// what it chose.
 namespace shardsim {
 
 namespace {
 
 std::int64_t first_token_of(const Pass& pass, std::int64_t rows) {
   return pass.parallel.tensor == nullptr ? 0 : pass.parallel.tensor->first_token(rows);
+}
+
+// The tokens that a mean of the router's losses is over.
+double balanced_tokens(const Pass& pass, std::int64_t rows, std::int64_t seq_len) {
+  const std::int64_t samples = pass.batch->routing.balanced_samples;
+  return static_cast<double>(samples > 0 ? samples * seq_len : rows);
 }
 
 }  // namespace
@@ -74,16 +82,11 @@ Tensor ExpertLayer::backward_router(const Pass& pass, const Places& places,
   return linear_backward_input(pass.runtime, logits, pass.weight(places.router), std::move(dx));
 }
 
-double ExpertLayer::balanced_tokens(const Pass& pass, std::int64_t rows) const {
-  const std::int64_t samples = pass.batch->routing.balanced_samples;
-  return static_cast<double>(samples > 0 ? samples * seq_len_ : rows);
-}
-
 // L = coefficient / T sum over tokens of (lse z)^2 per group of T tokens.
 double ExpertLayer::z_factor(const Pass& pass, std::int64_t rows) const {
   if (!moe_.router.has_z_loss()) return 0.0;
   return pass.batch->routing.balance_scale * moe_.router.z_loss_coefficient /
-         balanced_tokens(pass, rows);
+         balanced_tokens(pass, rows, seq_len_);
 }
 
 // L = coefficient E sum_i f_i P_i per group of T tokens, f_i the share of the T k slots that expert
@@ -92,7 +95,7 @@ BalanceSlope ExpertLayer::balance_slope(const Pass& pass, const Tensor& counted,
                                         std::int64_t rows) const {
   if (!moe_.balances_load()) return {};
   const RoutingGroups& groups = pass.batch->routing;
-  const double tokens = balanced_tokens(pass, rows);
+  const double tokens = balanced_tokens(pass, rows, seq_len_);
   const double factor = groups.balance_scale * moe_.auxiliary_loss_coefficient *
                         static_cast<double>(moe_.num_experts) /
                         (tokens * static_cast<double>(moe_.experts_per_token) * tokens);
@@ -110,6 +113,15 @@ DeclaredChoice ExpertLayer::declared_choice(const Pass& pass, std::int64_t rows)
                                                                         std::int64_t slot) {
     return planner_.routing().expert_of(layer, position_of_row(row, first, part, seq_len_), slot);
   };
+}
+
+void ExpertLayer::tally(const Pass& pass, const ExpertCounts& demand, std::int64_t rows) const {
+  pass.runtime.tally(kExpertLoad, layer_of(pass) * moe_.num_experts, demand.sent);
+  if (!moe_.drops_tokens()) return;
+  const std::int64_t room = capacity_of(rows, 1);
+  std::int64_t dropped = 0;
+  for (const std::int64_t wanted : demand.sent) dropped += std::max<std::int64_t>(wanted - room, 0);
+  pass.runtime.tally(kDroppedTokens, 0, {&dropped, 1});
 }
 
 }  // namespace shardsim

@@ -40,8 +40,8 @@ struct CombineGradient {
 [[nodiscard]] Tensor sum_rows_backward(Runtime& runtime, const Tensor& dy, const Tensor& order,
                                        std::int64_t experts_per_token);
 
-/// What permute_tokens and sum_rows do, for a kernel that does it beside other work: rows [R, h] of
-/// x, and y = for each token the sum of its rows, each times its gate if there are `gates`.
+/// The work of permute_tokens and sum_rows, for a kernel that does it beside other work: rows [R,
+/// h] of x, and y = for each token the sum of its rows, each times its gate if there are `gates`.
 void spread_rows(const Tensor& x, const Tensor& order, const Tensor& gates,
                  std::int64_t experts_per_token, const Tensor& rows);
 void add_rows(const Tensor& rows, const Tensor& order, const Tensor& gates,

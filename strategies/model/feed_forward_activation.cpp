@@ -102,6 +102,19 @@ void squared_relu_backward(Runtime& runtime, const Tensor& x, const Tensor& dy) 
 
 }  // namespace
 
+double activation_value(const ActivationForm& form, double gate, double up) {
+  switch (form.kind) {
+    case Activation::gelu_tanh:
+      return gelu_tanh(up);
+    case Activation::squared_relu:
+      return std::max(up, 0.0) * std::max(up, 0.0);
+    case Activation::swiglu:
+      return silu(gate) * up;
+    default:
+      return gated_value(form, {gate, up});
+  }
+}
+
 Tensor activation_forward(Runtime& runtime, const ActivationForm& form, const Tensor& gate,
                           const Tensor& up) {
   switch (form.kind) {

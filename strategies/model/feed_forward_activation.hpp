@@ -26,6 +26,8 @@ struct ActivationForm {
   [[nodiscard]] bool is_gated() const { return kind >= Activation::swiglu; }
 };
 
+/// The activation of one pair of elements; without a gate `gate` is not read. REQUIRES: not relu.
+[[nodiscard]] double activation_value(const ActivationForm& form, double gate, double up);
 /// gate and up [..., f] -> y [..., f]. Without a gate `gate` is undefined. REQUIRES: not relu.
 [[nodiscard]] Tensor activation_forward(Runtime& runtime, const ActivationForm& form,
                                         const Tensor& gate, const Tensor& up);

@@ -8,8 +8,8 @@
 // one more forward ahead than in interleaved 1F1B, whose order it has otherwise: on the last rank,
 // too, forward and backward are then of different microbatches. It runs on one rank as well.
 //
-// Warm-up: 2(p-1-r) + (V-1)p + 1 forwards. Idle, where F&B takes F + B: as interleaved 1F1B, and
-// (F + B)/V more for the block that one more rank waits for. Memory: a chunk more than there.
+// Warm-up: 2(p-1-r) + (V-1)p + 1 forwards. Idle, where F&B takes F + B: (p-1)(F+B)/V, as
+// interleaved 1F1B. Memory: a chunk more than there.
 namespace shardsim {
 
 std::vector<Action> combined(const PipelineShape& shape, int rank) {

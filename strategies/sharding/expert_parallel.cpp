@@ -92,35 +92,35 @@ Tensor ExpertParallel::gather_counts(Runtime& runtime, const Tensor& received) {
 // Frameworks send lists of unlike tensors so: each rank's are a collective of their own.
 Tensor ExpertParallel::gather_slices(Runtime& runtime, const Tensor& rows,
                                      const ExpertCounts& counts, bool are_equal,
-                                     const char* label) {
+                                     const CallOptions& options) {
   const SliceRows of = slice_rows(counts, slices());
   const std::int64_t row = last_dim(rows);
   Tensor all = runtime.allocate(MemoryCategory::activations, {of.total, row}, rows.dtype());
   if (are_equal) {
-    mesh_.etp_group()->all_gather(all, rows, {.label = label}).wait();
+    mesh_.etp_group()->all_gather(all, rows, options).wait();
     return all;
   }
   copy_elements(runtime, "copy_own_slice", rows, of.part(all, group_.slice));
   for (int slice = 0; slice < slices(); ++slice) {
     if (of.count(slice) == 0) continue;
-    mesh_.etp_group()->broadcast(of.part(all, slice), slice, {.label = label}).wait();
+    mesh_.etp_group()->broadcast(of.part(all, slice), slice, options).wait();
   }
   return all;
 }
 
 Tensor ExpertParallel::reduce_slices(Runtime& runtime, const Tensor& rows,
                                      const ExpertCounts& counts, bool are_equal,
-                                     const char* label) {
+                                     const CallOptions& options) {
   const SliceRows of = slice_rows(counts, slices());
   const std::int64_t row = last_dim(rows);
   Tensor own = runtime.allocate(MemoryCategory::comm, {of.count(group_.slice), row}, rows.dtype());
   if (are_equal) {
-    mesh_.etp_group()->reduce_scatter(own, rows, ReduceOp::sum, {.label = label}).wait();
+    mesh_.etp_group()->reduce_scatter(own, rows, ReduceOp::sum, options).wait();
     return own;
   }
   for (int slice = 0; slice < slices(); ++slice) {
     if (of.count(slice) == 0) continue;
-    mesh_.etp_group()->reduce(of.part(rows, slice), ReduceOp::sum, slice, {.label = label}).wait();
+    mesh_.etp_group()->reduce(of.part(rows, slice), ReduceOp::sum, slice, options).wait();
   }
   copy_elements(runtime, "copy_own_slice", of.part(rows, group_.slice), own);
   return own;
@@ -128,26 +128,26 @@ Tensor ExpertParallel::reduce_slices(Runtime& runtime, const Tensor& rows,
 
 PendingTensor ExpertParallel::exchange(Runtime& runtime, MemoryCategory category, Tensor rows,
                                        const Counts& sent, const Counts& received,
-                                       const char* label, CallSite site) {
+                                       const CallOptions& options, CallSite site) {
   const std::int64_t row = last_dim(rows);
   const std::int64_t arriving = std::accumulate(received.begin(), received.end(), std::int64_t{0});
   Tensor arrived = runtime.allocate(category, {arriving, row}, rows.dtype());
   const Counts to = splits_of(sent, size(), row);
   const Counts from = splits_of(received, size(), row);
-  Work work = mesh_.ep_group()->all_to_all(arrived, rows, to, from, {.label = label}, site);
+  Work work = mesh_.ep_group()->all_to_all(arrived, rows, to, from, options, site);
   return {std::move(arrived), std::move(rows), std::move(work)};
 }
 
 PendingTensor ExpertParallel::dispatch(Runtime& runtime, Tensor rows, const ExpertCounts& counts,
-                                       const char* label) {
+                                       const CallOptions& options) {
   return exchange(runtime, MemoryCategory::comm, std::move(rows), counts.sent, counts.received,
-                  label);
+                  options);
 }
 
 PendingTensor ExpertParallel::combine(Runtime& runtime, Tensor rows, const ExpertCounts& counts,
-                                      const char* label) {
+                                      const CallOptions& options) {
   return exchange(runtime, MemoryCategory::activations, std::move(rows), counts.received,
-                  counts.sent, label);
+                  counts.sent, options);
 }
 
 void ExpertParallel::sum_loads(const Tensor& loads, Routed& routed) {

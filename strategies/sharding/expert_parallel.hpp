@@ -65,17 +65,19 @@ class ExpertParallel {
   /// Posts the exchange of rows: `rows` lie expert by expert, what arrives member by member. Back:
   /// the other way. REQUIRES: counts of all members fit together.
   [[nodiscard]] PendingTensor dispatch(Runtime& runtime, Tensor rows, const ExpertCounts& counts,
-                                       const char* label);
+                                       const CallOptions& options);
   [[nodiscard]] PendingTensor combine(Runtime& runtime, Tensor rows, const ExpertCounts& counts,
-                                      const char* label);
+                                      const CallOptions& options);
 
   /// Rows of this rank -> those of all slices, one rank's after the other's. Back: sums over the
   /// slices of rows as they are then, for this rank's. With `are_equal` all have as many rows, and
   /// it is one collective; else one for each rank. REQUIRES: slices() > 1.
   [[nodiscard]] Tensor gather_slices(Runtime& runtime, const Tensor& rows,
-                                     const ExpertCounts& counts, bool are_equal, const char* label);
+                                     const ExpertCounts& counts, bool are_equal,
+                                     const CallOptions& options);
   [[nodiscard]] Tensor reduce_slices(Runtime& runtime, const Tensor& rows,
-                                     const ExpertCounts& counts, bool are_equal, const char* label);
+                                     const ExpertCounts& counts, bool are_equal,
+                                     const CallOptions& options);
 
   /// Posts the sum of `loads` over all ranks that see other tokens of the same samples' groups.
   void sum_loads(const Tensor& loads, Routed& routed);
@@ -91,7 +93,8 @@ class ExpertParallel {
   // Sends rows to and gets rows from each member, as many of each expert as the counts say.
   [[nodiscard]] PendingTensor exchange(Runtime& runtime, MemoryCategory category, Tensor rows,
                                        const Counts& sent, const Counts& received,
-                                       const char* label, CallSite site = CallSite::here());
+                                       const CallOptions& options,
+                                       CallSite site = CallSite::here());
   static void wait(Routed& routed);
 
   Mesh& mesh_;

@@ -78,7 +78,7 @@ class NodeDispatch {
   std::vector<Hop> hops_;
   Turns& turns_;
   int nodes_;
-  int ranks_;  // Of the group on a node.
+  int ranks_;  // Members of the group on a node.
   int node_;   // This rank's.
   int rank_;   // Its place there.
 };

@@ -86,6 +86,37 @@ TEST_CASE("P45, P46: experts train as one device where tokens go once to each no
   }
 }
 
+// Megatron-Core since 2025: weights travel with the rows, and multiply activations.
+TEST_CASE("P45, P46: experts train as one device where their weights multiply activations") {
+  const std::vector<Overrides> ways = {
+      {},
+      {"parallelism.expert_dispatch=per_node", "system.nodes=2", "system.gpus_per_node=2"},
+      {"parallelism.ep=2", "parallelism.etp=2"},
+      {"model.moe_capacity_factor=0.75"},
+      {"parallelism.ep=1"},
+      {"training.recompute=selective", "training.recompute_modules=moe_act"},
+      {"training.recompute=selective", "training.recompute_modules=moe",
+       "parallelism.expert_dispatch=per_node"}};
+  for (const Overrides& way : ways) {
+    for (const char* routing : {"learned", "skewed"}) {
+      Overrides overrides = way;
+      overrides.emplace_back("system.device.kernels=a100-sxm");
+      overrides.emplace_back("system.software=megatron-core-2025");
+      overrides.push_back(std::string("model.moe_routing=") + routing);
+      overrides.emplace_back("execution.steps=2");
+      const RunOutcome outcome = run_scenario(load_scenario(kFourShare, overrides));
+      CAPTURE(way, routing);
+      CHECK(outcome.result.exit_code == 0);
+      CHECK(outcome.result.number("oracle.passed") == 1.0);
+      overrides.emplace_back("execution.tensors=meta");
+      const Scenario meta = load_scenario(kFourShare, overrides);
+      const DecisionLog* const record = outcome.decisions ? &*outcome.decisions : nullptr;
+      const Result planned = run_scenario(meta, {.replay = record}).result;
+      CHECK(*planned.find("trace_hash") == *outcome.result.find("trace_hash"));
+    }
+  }
+}
+
 TEST_CASE("K8: what is dispatched is a copy for each node, and for each rank of it") {
   for (const Overrides& routing : kRoutingsOnNodes) {
     for (const auto& [nodes, gpus] : {std::pair{1, 4}, {2, 2}, {4, 1}}) {

@@ -87,7 +87,7 @@ TEST_CASE("K9: turns take less time than one after the other, not less than any 
       CHECK(together > turns.number("time.compute_s").value());
       CHECK(turns.number("time.hidden_comm_s").value() >
             after.number("time.hidden_comm_s").value());
-      // What is sent is the same.
+      // As much is sent.
       CHECK(*turns.find("comm.bytes_sent.by_axis.ep") == *after.find("comm.bytes_sent.by_axis.ep"));
     }
   }

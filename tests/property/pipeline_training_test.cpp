@@ -106,10 +106,11 @@ TEST_CASE("P38: every schedule's gradients are those of one device, in every bit
   std::cout << "P38: " << count
             << " pipelines, of which the sample equals one device in every bit\n";
   // For each model and M = 1, 4 and 7: gpipe, 1f1b, zb_h1 and, with one chunk and two, looped BFS
-  // on 2, 3 and 4 ranks each; interleaved, with one chunk and two, on 2 and 4 with M = 4; zb_h2,
+  // on 2, 3 and 4 ranks each; interleaved and combined, with one chunk and two, on 2 and 4 with
+  // M = 4; zb_h2,
   // zb_v, v_half and v_min on 2 with M = 4, and on 2, 3 and 4 with M = 7; dualpipe_v on 2 with
   // M = 4, and on 2 and 3 with M = 7.
-  CHECK(count == 4 * (3 * (9 + 6) + 4 + 4 * (1 + 3) + 3));
+  CHECK(count == 4 * (3 * (9 + 6) + 2 * 4 + 4 * (1 + 3) + 3));
 }
 
 // A tied weight's two copies sum their gradients first on their own, so one device, which adds

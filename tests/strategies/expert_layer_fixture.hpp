@@ -31,10 +31,18 @@ inline MoeOptions some_experts(RoutingKind routing, std::int64_t k) {
 }
 
 // The routed experts of block 0 of a small model, alone.
+inline ModelOptions with_outputs(ModelOptions options, bool are_kept,
+                                 const ActivationForm& activation) {
+  options.memory.keeps_expert_outputs = are_kept;
+  options.activation = activation;
+  return options;
+}
+
 class LayerFixture {
  public:
-  explicit LayerFixture(const MoeOptions& moe)
-      : options(model_with_experts(moe)),
+  explicit LayerFixture(const MoeOptions& moe, bool keeps_outputs = true,
+                        const ActivationForm& activation = {})
+      : options(with_outputs(model_with_experts(moe), keeps_outputs, activation)),
         model(make_model(options)),
         layer(options),
         parameters(*model, runtime, 7, DType::fp64, DType::fp64),

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -51,7 +52,7 @@ TEST_CASE("routed experts are the gated sum of the chosen MLPs of each token") {
       for (const double factor : {0.0, 0.5, 1.0}) {
         MoeOptions moe = some_experts(routing, k);
         moe.capacity_factor = factor;
-        LayerFixture f(moe);
+        LayerFixture f(moe, /*keeps_outputs=*/k != 2);
         const Tensor y = f.forward();
         const std::int64_t rows = 2 * f.options.seq_len;
         const std::int64_t room = capacity(moe, rows);
@@ -100,15 +101,17 @@ TEST_CASE("routed experts are the gated sum of the chosen MLPs of each token") {
 // The step is 1e-4: wrong by 1e-16 times the fifth derivative and 1e-11 of rounding.
 TEST_CASE("gradients of routed experts equal difference quotients") {
   for (const RoutingKind routing : {RoutingKind::learned, RoutingKind::uniform}) {
-    for (const double factor : {0.0, 0.6}) {
+    for (const auto& [factor, keeps_outputs] :
+         {std::pair{0.0, true}, {0.6, true}, {0.0, false}, {0.6, false}}) {
       MoeOptions moe = some_experts(routing, 2);
       moe.capacity_factor = factor;
-      LayerFixture f(moe);
+      LayerFixture f(moe, keeps_outputs);
       const Tensor dy = random_tensor("dy", f.x.shape());
       (void)f.forward();
+      CHECK(f.kept[ExpertLayer::output].defined() == keeps_outputs);
       const Tensor dx = f.backward(dy);
       const auto value = [&] { return dot(f.forward(), dy); };
-      CAPTURE(static_cast<int>(routing), factor);
+      CAPTURE(static_cast<int>(routing), factor, keeps_outputs);
       CHECK(max_difference(dx, numeric_gradient(f.x, value, 1e-4)) < 1e-6);
       for (int k = f.places.router; k <= f.places.experts + 2; ++k) {
         const Tensor weight = f.parameters.weight(LayerFixture::kBlock + k);

@@ -3,12 +3,13 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
-#include <random>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "sim/kernel/random.hpp"
 
 #include "strategies/model/dispatch_rows.hpp"
 #include "strategies/model/expert_counts.hpp"
@@ -77,12 +78,16 @@ double binomial(std::int64_t n, std::int64_t k) {
 
 // Random choices of k different experts, [tokens, k].
 Tensor random_choice(LocalRuntime& runtime, std::int64_t tokens, std::int64_t experts,
-                     std::int64_t k, std::mt19937& random) {
+                     std::int64_t k) {
+  const RandomStream random(7, "choice");
   Tensor chosen = runtime.allocate(MemoryCategory::activations, {tokens, k}, DType::int32);
   std::vector<int> all(static_cast<std::size_t>(experts));
   std::iota(all.begin(), all.end(), 0);
+  std::uint64_t drawn = 0;
   for (std::int64_t token = 0; token < tokens; ++token) {
-    std::shuffle(all.begin(), all.end(), random);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      std::swap(all[i], all[i + random.below(drawn++, all.size() - i)]);
+    }
     for (std::int64_t slot = 0; slot < k; ++slot) {
       chosen.set(token * k + slot, all[static_cast<std::size_t>(slot)]);
     }
@@ -136,9 +141,8 @@ TEST_CASE("K8: DeepSeek-V3's tokens reach as many nodes as the formula says") {
 
 TEST_CASE("a token goes once to each member that has any of its experts, and to no other") {
   LocalRuntime runtime;
-  std::mt19937 random(7);
   for (const std::int64_t k : {1, 2, 3, 6}) {
-    const Tensor chosen = random_choice(runtime, 20, 12, k, random);
+    const Tensor chosen = random_choice(runtime, 20, 12, k);
     for (const HopExperts hop : {HopExperts{.first = 0, .each = 4, .members = 3},
                                  HopExperts{.first = 4, .each = 2, .members = 2},
                                  HopExperts{.first = 11, .each = 1, .members = 1}}) {
@@ -161,8 +165,7 @@ TEST_CASE("a token goes once to each member that has any of its experts, and to 
 // TokenCopies that carry their token's number come back to it, once for each member.
 TEST_CASE("copies of a token add up to it as often as it was sent") {
   LocalRuntime runtime;
-  std::mt19937 random(8);
-  const Tensor chosen = random_choice(runtime, 9, 8, 3, random);
+  const Tensor chosen = random_choice(runtime, 9, 8, 3);
   const HopExperts hop{.first = 0, .each = 2, .members = 4};
   const TokenCopies expected = token_copies_of(chosen, hop);
   Tensor x = runtime.allocate(MemoryCategory::activations, {9, 2}, DType::fp64);
@@ -179,8 +182,7 @@ TEST_CASE("copies of a token add up to it as often as it was sent") {
 
 TEST_CASE("what a node is told is what the order of copies and the choice say") {
   LocalRuntime runtime;
-  std::mt19937 random(9);
-  const Tensor chosen = random_choice(runtime, 30, 12, 3, random);
+  const Tensor chosen = random_choice(runtime, 30, 12, 3);
   const DispatchGrid grid{.nodes = 3, .ranks = 2, .experts = 2};
   const Tensor told = count_for_nodes(runtime, chosen, grid);
   REQUIRE(told.shape() == Shape{3, 1 + 2 + 4});
@@ -198,7 +200,7 @@ TEST_CASE("what a node is told is what the order of copies and the choice say") 
             count({.first = node * 4 + expert, .each = 1, .members = 1}));
     }
   }
-  // What all nodes told, for the ranks of one: here the same rank has told itself thrice.
+  // From all nodes, for the ranks of one: here the same rank has told itself thrice.
   const Tensor passed = count_for_ranks(runtime, told, grid);
   REQUIRE(passed.shape() == Shape{2, 1 + 2});
   for (std::int64_t rank = 0; rank < 2; ++rank) {
@@ -213,12 +215,12 @@ TEST_CASE("what a node is told is what the order of copies and the choice say") 
 
 TEST_CASE("K8: with a group of experts for each node, no token goes to more nodes than groups") {
   LocalRuntime runtime;
-  std::mt19937 random(10);
-  std::normal_distribution<double> bell;
+  const RandomStream random(10, "router");
+  std::uint64_t drawn = 0;
   Tensor x = runtime.allocate(MemoryCategory::activations, {200, 6}, DType::fp64);
   Tensor weight = runtime.allocate(MemoryCategory::params, {16, 6}, DType::fp64);
   for (const Tensor& tensor : {x, weight}) {
-    for (std::int64_t i = 0; i < tensor.numel(); ++i) tensor.set(i, bell(random));
+    for (std::int64_t i = 0; i < tensor.numel(); ++i) tensor.set(i, random.bell(drawn++));
   }
   RouterOptions options;
   options.num_groups = 4;

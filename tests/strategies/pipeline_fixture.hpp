@@ -15,10 +15,14 @@ inline bool is_v_shaped(std::string_view name) {
   return name == "zb_v" || name == "v_half" || name == "v_min" || name == "dualpipe_v";
 }
 
+inline bool goes_in_rounds(std::string_view name) {
+  return name == "interleaved_1f1b" || name == "combined_1f1b";
+}
+
 inline bool is_legal(std::string_view name, const PipelineShape& shape) {
   const auto [p, v, m] = shape;
   if (is_v_shaped(name)) return v == 2 && m >= (name == "dualpipe_v" ? 2 * p : 2 * p - 1);
-  if (name == "interleaved_1f1b") return m % p == 0;
+  if (goes_in_rounds(name)) return m % p == 0;
   if (name == "looped_bfs") return true;
   return v == 1 && (name != "zb_h2" || m >= 2 * p - 1);
 }
@@ -66,7 +70,7 @@ inline std::optional<std::int64_t> expected_idle(const PipelineSchedule& schedul
     if (schedule.name == "v_half") return (3 * (p - 1) - p % 2) * chunk;
     return (4 * (p - 1) + (p % 3 == 0 ? 1 : -1)) * chunk;
   }
-  if (schedule.name == "interleaved_1f1b") return (p - 1) * (f + i + w) / v;
+  if (goes_in_rounds(schedule.name)) return (p - 1) * (f + i + w) / v;
   if (schedule.name == "looped_bfs") {
     const std::int64_t late = std::max<std::int64_t>(0, p - m);
     return (p - 1 + (v - 1) * late) * (f + i + w) / v;
@@ -103,8 +107,9 @@ inline std::optional<int> expected_in_flight(const PipelineSchedule& schedule, i
   if (schedule.name == "v_min") return std::nullopt;
   if (schedule.name == "1f1b") return std::min(m, p - rank);
   if (schedule.name == "zb_h1") return std::min(m, p);
-  if (schedule.name == "interleaved_1f1b") {
-    return std::min(m * v, (v - 1) * p + 2 * (p - 1 - rank) + 1);
+  if (goes_in_rounds(schedule.name)) {
+    const int of_block = schedule.name == "combined_1f1b" ? 1 : 0;
+    return std::min(m * v, (v - 1) * p + 2 * (p - 1 - rank) + 1 + of_block);
   }
   return m * v;
 }

@@ -78,6 +78,12 @@ TEST_CASE("with one chunk looped bfs is gpipe") {
 }
 
 TEST_CASE("with one chunk interleaved 1f1b is 1f1b with twice the warm-up") {
+  // One more forward ahead, then blocks.
+  CHECK(table("combined_1f1b", {.num_ranks = 2, .num_chunks = 2, .num_microbatches = 4}) ==
+        "schedule combined_1f1b: 2 ranks, 2 chunks, 4 microbatches, loop placement, 2 sends in "
+        "flight\n"
+        "rank 0: 0F0  0F1  2F0  2F1  0F2  0F3& 2B0  2F2& 2B1  2F3& 0B0  0B1  2B2  2B3  0B2  0B3\n"
+        "rank 1: 1F0  1F1  3F0  3F1& 3B0  1F2& 3B1  1F3& 1B0  3F2& 1B1  3F3& 3B2  3B3  1B2  1B3\n");
   CHECK(table("interleaved_1f1b", {.num_ranks = 3, .num_microbatches = 6}) ==
         "schedule interleaved_1f1b: 3 ranks, 1 chunks, 6 microbatches, loop placement, 2 sends in "
         "flight\n"
@@ -146,16 +152,17 @@ TEST_CASE("dualpipe_v is that of PyTorch, which has it from DeepSeek") {
 }
 
 TEST_CASE("every schedule has a name and a summary") {
-  CHECK(schedule_names() == std::vector<std::string_view>{"gpipe", "1f1b", "interleaved_1f1b",
-                                                          "looped_bfs", "zb_h1", "zb_h2", "zb_v",
-                                                          "v_half", "v_min", "dualpipe_v"});
+  CHECK(schedule_names() == std::vector<std::string_view>{
+                                "gpipe", "1f1b", "interleaved_1f1b", "combined_1f1b", "looped_bfs",
+                                "zb_h1", "zb_h2", "zb_v", "v_half", "v_min", "dualpipe_v"});
   for (const std::string_view name : schedule_names()) CHECK(!schedule_row(name).summary.empty());
 }
 
 TEST_CASE("a schedule that cannot run in a shape is refused with the value and the way out") {
   CHECK(refusal("1f2b", {}) ==
         "E0751: there is no pipeline schedule \"1f2b\" (schedules are gpipe, 1f1b, "
-        "interleaved_1f1b, looped_bfs, zb_h1, zb_h2, zb_v, v_half, v_min, dualpipe_v)");
+        "interleaved_1f1b, combined_1f1b, looped_bfs, zb_h1, zb_h2, zb_v, v_half, v_min, "
+        "dualpipe_v)");
   CHECK(refusal("1f1b", {.num_ranks = 0}) ==
         "E0752: num_ranks (0) of a pipeline must be at least 1 (give a positive number)");
   CHECK(refusal("1f1b", {.num_chunks = -1}).starts_with("E0752: num_chunks (-1)"));
@@ -164,7 +171,7 @@ TEST_CASE("a schedule that cannot run in a shape is refused with the value and t
     CHECK(refusal(name, {.num_ranks = 2, .num_chunks = 2, .num_microbatches = 2}) ==
           "E0753: " + std::string(name) +
               " runs 1 model chunk(s) per rank, not num_chunks (2) (set num_chunks to 1, or take "
-              "interleaved_1f1b or looped_bfs)");
+              "interleaved_1f1b, combined_1f1b or looped_bfs)");
   }
   CHECK(refusal("interleaved_1f1b", {.num_ranks = 4, .num_chunks = 2, .num_microbatches = 6}) ==
         "E0754: interleaved_1f1b runs microbatches in rounds of one per rank: num_microbatches (6) "

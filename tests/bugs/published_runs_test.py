@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Published runs stood in decisions, beside figures that nobody made again. Now a page has them, and this test
+makes each of its figures anew.
+
+usage: published_runs_test.py SHARDSIM
+"""
+
+import functools
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = "docs/guide/published-runs.md"
+QUANTITIES = {
+    "seconds a step": lambda metrics: metrics["step_time_s"],
+    "MFU, %": lambda metrics: 100 * metrics["mfu"],
+}
+
+
+class PublishedRunsTest(unittest.TestCase):
+    shardsim = ""
+
+    @functools.lru_cache(maxsize=None)
+    def run_of(self, scenario, *overrides):
+        words = [word for override in overrides for word in ("--set", override)]
+        done = subprocess.run([self.shardsim, scenario, "--json", *words], cwd=ROOT, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, check=False, text=True)
+        self.assertIn(done.returncode, (0, 3), scenario)  # 3: it does not fit.
+        return json.loads(done.stdout)
+
+    def page(self):
+        return (ROOT / PAGE).read_text(encoding="utf-8")
+
+    def rows(self):
+        return re.findall(r"(?m)^\| `(scenarios/\S+)` \| (.+?) \| ([\d.]+) \| ([\d.]+) \| ([+-]\d+) % \| "
+                          r"([\d.]+) of ([\d.]+) GiB \|$", self.page())
+
+    def mfu(self, scenario, *overrides):
+        return f"{100 * self.run_of(scenario, *overrides)['metrics']['mfu']:.1f}"
+
+    def test_every_figure_of_the_table_is_what_the_command_says(self):
+        rows = self.rows()
+        self.assertEqual(len(rows), 4)
+        for scenario, quantity, published, predicted, error, needs, has in rows:
+            with self.subTest(scenario=scenario):
+                result = self.run_of(scenario)
+                value = QUANTITIES[quantity](result["metrics"])
+                self.assertEqual(predicted, f"{value:.1f}")
+                self.assertEqual(error, f"{100 * (value / float(published) - 1):+.0f}")
+                self.assertEqual(needs, f"{result['metrics']['memory.device_bytes.max'] / 2**30:.1f}")
+                self.assertEqual(has, f"{result['scenario']['system']['device']['memory_gib']:.1f}")
+                self.assertIn(published, (ROOT / scenario).read_text(encoding="utf-8"))
+
+    def test_the_words_below_are_figures_of_the_command(self):
+        text = re.sub(r"\s+", " ", self.page())
+        deepseek = self.run_of("scenarios/deepseek-v3-2048xh800.json")["metrics"]
+        for name, words in (("time.compute_s", "s of computing"), ("time.exposed_comm_s", "s of waiting for tokens"),
+                            ("time.bubble_s", "s of idle time in the pipeline")):
+            self.assertIn(f"{deepseek[name]:.1f} {words}", text)
+        before = self.run_of("scenarios/deepseek-v3-2048xh800.json", "parallelism.expert_dispatch=per_expert",
+                             "parallelism.schedule=zb_v")["metrics"]
+        self.assertIn(f"it is {before['step_time_s']:.1f} s.", text)
+        short, long = "scenarios/llama3-405b-16384xh100.json", "scenarios/llama3-405b-16384xh100-cp16.json"
+        many, cudnn = "parallelism.reductions_in_flight=16", "system.software=megatron-core-2025"
+        self.assertIn(f"MFU is {self.mfu(short, many)} and {self.mfu(long, many)} %", text)
+        self.assertIn(f"brings {self.mfu(long)} to {self.mfu(long, cudnn)} %, and both together to "
+                      f"{self.mfu(long, many, cudnn)} %", text)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    PublishedRunsTest.shardsim = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    unittest.main()
