@@ -40,6 +40,8 @@ enum class TensorMode { meta, real };  // meta: shapes only (plan); real: number
 enum class DataParallelKind { synchronous, local_sgd, diloco, async_sgd, elastic };
 /// How often a token goes to experts of other ranks.
 enum class ExpertDispatch : std::uint8_t { per_expert, per_node };
+/// The elements of tokens on their way to experts: those of the training, or 8 bits with scales.
+enum class ExpertPayload : std::uint8_t { training, blockwise, mxfp8 };
 enum class CompareOp { less, less_equal, equal, not_equal, greater_equal, greater };
 
 /// A training's: the type of all arithmetic, or, for fp8 and nvfp4, of the products of linear
@@ -67,6 +69,8 @@ inline constexpr std::array<const char*, 3> kAllReduceNames = {"automatic", "rin
 inline constexpr std::array<const char*, 5> kDataParallelNames = {"synchronous", "local_sgd",
                                                                   "diloco", "async_sgd", "elastic"};
 inline constexpr std::array<const char*, 2> kExpertDispatchNames = {"per_expert", "per_node"};
+inline constexpr std::array<const char*, 3> kExpertPayloadNames = {"training", "blockwise",
+                                                                   "mxfp8"};
 inline constexpr std::array<const char*, 3> kAttentionReachNames = {"full", "sliding", "chunked"};
 inline constexpr std::array<const char*, 5> kMixerNames = {"attention", "delta_net", "mamba",
                                                            "none", "attention_mamba"};
@@ -106,6 +110,7 @@ inline std::span<const char* const> choice_names(ReductionOrder) { return kReduc
 inline std::span<const char* const> choice_names(Algorithm) { return kAllReduceNames; }
 inline std::span<const char* const> choice_names(DataParallelKind) { return kDataParallelNames; }
 inline std::span<const char* const> choice_names(ExpertDispatch) { return kExpertDispatchNames; }
+inline std::span<const char* const> choice_names(ExpertPayload) { return kExpertPayloadNames; }
 inline std::span<const char* const> choice_names(ContextAttention) {
   return context_attention_names();
 }

@@ -69,6 +69,15 @@ void check_dispatch(Reading& r) {
     refuse("with rank_order dp-tp-pp the ranks of an expert group are no neighbours",
            "use rank_order tp-dp-pp");
   }
+  const RecipeRow& recipe = row_of(dispatch_recipe_of(p, p.ep));
+  const std::int64_t width = m.moe_latent_size > 0 ? m.moe_latent_size : m.hidden_size;
+  if (recipe.block > 0 && r.all_good({"parallelism.expert_payload", "model.hidden_size"}) &&
+      width % recipe.block != 0) {
+    r.problem("E0203", "parallelism.expert_payload",
+              std::string(recipe.name) + " has a scale for each " + text_of(recipe.block) +
+                  " elements, and experts read rows of " + text_of(width),
+              "use rows of a multiple, or expert_payload training");
+  }
   if (p.ep == 1 || !r.good("system.gpus_per_node")) return;
   const std::int64_t of_node = r.scenario.system.gpus_per_node;
   if (dispatch_nodes_of(p, of_node) > 0) return;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "strategies/mesh.hpp"
+#include "strategies/model/low_precision.hpp"
 #include "strategies/pipeline/schedule_row.hpp"
 
 #include "scenarios/scenario.hpp"
@@ -29,6 +30,15 @@ namespace shardsim {
   if (gpus_per_node % parallelism.ep == 0) return 1;
   if (parallelism.ep % gpus_per_node != 0) return 0;
   return static_cast<int>(parallelism.ep / gpus_per_node);
+}
+
+/// How tokens that go once to each node are quantized in an expert group of `ep` ranks.
+[[nodiscard]] inline ScalingRecipe dispatch_recipe_of(const ParallelismSpec& parallelism,
+                                                      std::int64_t ep) {
+  const bool travels = ep > 1 && parallelism.expert_dispatch == ExpertDispatch::per_node;
+  if (!travels || parallelism.expert_payload == ExpertPayload::training) return ScalingRecipe::none;
+  return parallelism.expert_payload == ExpertPayload::mxfp8 ? ScalingRecipe::mxfp8
+                                                            : ScalingRecipe::blockwise;
 }
 
 /// The row of parallelism.schedule; that of a single stage for "none", for a schedule from a file

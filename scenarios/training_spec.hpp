@@ -51,6 +51,7 @@ struct ParallelismSpec : DataParallelSpec {
   std::int64_t ep = 1;
   std::int64_t etp = 1;
   ExpertDispatch expert_dispatch{};  // per_expert
+  ExpertPayload expert_payload{};    // training
   std::int64_t vpp = 1;
   std::int64_t dp_replicate = 1;
   std::int64_t dp_shard = 1;  // "auto" is resolved here

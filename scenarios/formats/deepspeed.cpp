@@ -290,13 +290,10 @@ std::vector<std::string> notes_of(const Scenario& scenario) {
     }
   }
   if (scenario.training.uses_muon()) {
-    notes.emplace_back(
-        "training.optimizer muon was planned: give DeepSpeed an optimizer that is it");
+    notes.emplace_back("training.optimizer muon: give DeepSpeed an optimizer that is it");
   }
   if (p.tp > 1 && p.sequence_parallel) {
-    notes.emplace_back(
-        "sequence_parallel was planned with tp; AutoTP does not split the tokens "
-        "between regions");
+    notes.emplace_back("sequence_parallel: AutoTP does not split the tokens between regions");
   }
   // get_shard_size() of deepspeed/module_inject/tp_shard.py.
   if (const std::string heads = copied_heads(scenario); !heads.empty()) {
@@ -310,7 +307,11 @@ std::vector<std::string> notes_of(const Scenario& scenario) {
                                 p.cp, to_string(p.cp_attention),
                                 context_attention_in(&ContextAttentionRow::deepspeed).name));
   }
-  if (p.ep > 1) notes.push_back(fmt::format("ep {}: give the MoE layer ep_size={}", p.ep, p.ep));
+  if (p.ep > 1) {
+    const bool per_node = p.expert_dispatch == ExpertDispatch::per_node;
+    notes.push_back(fmt::format("ep {}: give the MoE layer ep_size={}{}", p.ep, p.ep,
+                                per_node ? "; it sends a token once to each expert" : ""));
+  }
   if (p.etp > 1) {
     notes.push_back(
         fmt::format("etp {}: DeepSpeed's MoE layer cuts experts by tp ({}) or not at all: "

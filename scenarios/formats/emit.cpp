@@ -57,7 +57,15 @@ std::string stages_of(const ParallelismSpec& p, std::int64_t depths) {
 // Chunks are stages between bars, where layers are letters.
 void add_schedule(const Scenario& scenario, bool has_bars, Flags& flags) {
   const ParallelismSpec& p = scenario.parallelism;
-  if (schedule_row_of(p.schedule).is_for_experts) flags.flag(megatron::kCombined);
+  if (schedule_row_of(p.schedule).is_for_experts) {
+    flags.flag(megatron::kCombined);
+    if ((p.pp > 1 && p.vpp == 1) || p.ep == 1) {
+      flags.note("Megatron-LM wants vpp above 1 with stages, and ep above 1, for this overlap");
+    }
+    if (scenario.training.recompute == Recompute::full) {
+      flags.note("Megatron-LM refuses this overlap with full recomputation");
+    }
+  }
   if (p.pp == 1) return;
   flags.flag(megatron::kPipeline, p.pp);
   const std::vector<std::int64_t>& layers = p.stage_layers;
@@ -72,6 +80,17 @@ void add_schedule(const Scenario& scenario, bool has_bars, Flags& flags) {
   flags.note(fmt::format(
       "Megatron-LM has no schedule {}: these flags run {}. Plan again with --fix schedule={}",
       p.schedule, theirs.megatron, theirs.name));
+}
+
+void add_payload(const ParallelismSpec& p, Flags& flags) {
+  if (p.expert_payload == ExpertPayload::mxfp8) {
+    flags.flag("moe-flex-dispatcher-backend", "ncclep");
+    flags.flag("moe-dispatch-fwd-dtype", "mxfp8");
+    flags.flag("moe-combine-bwd-dtype", "mxfp8");
+  } else if (p.expert_payload != ExpertPayload::training) {
+    flags.note(fmt::format("Megatron-LM has no expert_payload {}: tokens travel in bf16",
+                           to_string(p.expert_payload)));
+  }
 }
 
 // Buckets count parameters; without overlap there is one bucket.
@@ -278,6 +297,7 @@ Emission emit_megatron(const Scenario& scenario) {
     flags.flag(megatron::kExpertTensor, p.etp);
     const bool per_node = p.expert_dispatch == ExpertDispatch::per_node && p.ep > 1;
     flags.flag("moe-token-dispatcher-type", per_node ? "flex" : "alltoall");
+    if (per_node) add_payload(p, flags);
   }
   add_sharding(p, flags);
   add_overlap(p, t.grad_reduce_dtype, flags);
@@ -319,6 +339,12 @@ Emission emit_torchtitan(const Scenario& scenario) {
   }
   if (p.ep > 1) config.set(torchtitan::kExperts.theirs, p.ep);
   if (p.ep > 1 && p.ep < p.tp) config.note("torchtitan wants ep to be at least tp");
+  if (p.ep > 1 && p.expert_dispatch == ExpertDispatch::per_node) {
+    config.note("expert_dispatch per_node was planned: choose torchtitan's DeepEP backend");
+  }
+  if (p.pp == 1 && p.schedule != "none") {
+    config.note("torchtitan has no schedule " + p.schedule + " on one stage");
+  }
   config.end();
   config.begin("TrainingConfig");
   config.set(torchtitan::kLength.theirs, scenario.model.seq_len);

@@ -166,6 +166,8 @@ void import_megatron_layout(MegatronArguments& arguments, std::int64_t gpus, Imp
 /// Chunks, schedule and layers of stages. Throws ScenarioError E1333: a pattern of layers has
 /// stages that `pp` does not divide.
 void import_megatron_pipeline(MegatronArguments& arguments, std::int64_t pp, Import& import);
+/// How tokens reach experts of other ranks. REQUIRES: the model and expert slices are imported.
+void import_megatron_dispatch(MegatronArguments& arguments, std::int64_t ep, Import& import);
 
 /// Batch, precision, optimizer, recomputation.
 void import_megatron_training(MegatronArguments& arguments, Import& import);

@@ -329,22 +329,6 @@ void import_expert_slices(MegatronArguments& arguments, std::int64_t tp, Import&
   }
 }
 
-// Megatron-LM's default gathers the tokens of all ranks on each.
-void import_dispatch(MegatronArguments& arguments, std::int64_t ep, Import& import) {
-  if (ep == 1 || !import.has(megatron::kExperts.ours)) return;
-  constexpr const char* kType = "moe_token_dispatcher_type";
-  const std::string type = arguments.text(kType).value_or("allgather");
-  const bool has_rows_of_experts = import.has("model.moe_capacity_factor") ||
-                                   import.has("model.moe_weight_on_input") ||
-                                   (import.has(megatron::kExpertTensor.ours) &&
-                                    import.integer(megatron::kExpertTensor.ours) > 1);
-  if (type == "flex" && !has_rows_of_experts) {
-    import.take({kType, type}, "parallelism.expert_dispatch", std::string("per_node"));
-  } else if (type != "alltoall") {
-    import.warn({kType, type}, "not modelled: tokens travel by plain all-to-all");
-  }
-}
-
 }  // namespace
 
 void import_megatron_layout(MegatronArguments& arguments, std::int64_t gpus, Import& import) {
@@ -356,7 +340,7 @@ void import_megatron_layout(MegatronArguments& arguments, std::int64_t gpus, Imp
   if (cp > 1) import_context(arguments, import);
   if (tp > 1) take_truth(megatron::kSequence, arguments.truth(megatron::kSequence.theirs), import);
   import_expert_slices(arguments, tp, import);
-  import_dispatch(arguments, ep, import);
+  import_megatron_dispatch(arguments, ep, import);
   import_megatron_pipeline(arguments, pp, import);
   import_sharding(arguments, data, import);
   import_overlap(arguments, data, import);

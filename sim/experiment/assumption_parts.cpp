@@ -72,11 +72,6 @@ Assumptions kernels_of(const Software& software, const std::string& architecture
           "to those of earlier microbatches",
           memory.apart_gradient_bytes),
       software.source);
-  if (!memory.keeps_expert_outputs) {
-    add("weights of experts multiply what their last product reads, travel with the tokens, and "
-        "need no outputs of experts in backward",
-        software.source);
-  }
   return assumptions;
 }
 

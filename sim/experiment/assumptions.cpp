@@ -119,10 +119,7 @@ bool has_blocks(const Scenario& scenario) {
   if (scenario.own_schedule == nullptr) {
     return schedule_row_of(scenario.parallelism.schedule).overlaps;
   }
-  const auto& rows = scenario.own_schedule->actions;
-  return std::ranges::any_of(rows, [](const std::vector<Action>& row) {
-    return std::ranges::any_of(row, [](const Action& action) { return action.overlaps_next; });
-  });
+  return scenario.own_schedule->has_blocks();
 }
 
 void add_model_parallel(const Scenario& scenario, Assumptions& assumptions) {
@@ -218,6 +215,20 @@ void add_experts(const Experiment& experiment, bool is_replay, Assumptions& assu
         {"Learned routing sends every expert the same number of tokens; the remainder moves on "
          "from rank to rank and layer to layer",
          "modelling choice: what a load-balancing loss aims at"});
+  }
+  const Software* software = experiment.software();
+  if (software != nullptr && !software->memory.keeps_expert_outputs) {
+    assumptions.push_back(
+        {"Weights of experts multiply what their last product reads, travel with the tokens, and "
+         "need no outputs of experts in backward",
+         software->source});
+  }
+  if (experiment.mesh().dispatch_nodes > 0) {
+    assumptions.push_back(
+        {"Kernels that send tokens once to each node read them where they lie, and add up results "
+         "as "
+         "they come; rows under way have memory, fixed buffers of a library have none",
+         "modelling choice, as in DeepEP; docs/decisions/0079-dispatch-by-node.md"});
   }
   if (experiment.mesh().dispatch_nodes > 1) {
     assumptions.push_back(

@@ -328,6 +328,7 @@ ParallelOptions parallel_options_of(const Scenario& scenario, const Software* so
   options.model.context_attention = parallelism.cp_attention;
   options.model.ulysses_degree = static_cast<int>(parallelism.cp_ulysses_degree);
   options.mesh = mesh_shape_of(parallelism);
+  options.model.moe.dispatch_recipe = dispatch_recipe_of(parallelism, parallelism.ep);
   options.mesh.dispatch_nodes = dispatch_nodes_of(parallelism, scenario.system.gpus_per_node);
   options.zero_stage = parallelism.zero_stage;
   options.bucket_bytes = parallelism.bucket_bytes;

@@ -17,7 +17,8 @@ constexpr std::size_t kStackBytes = std::size_t{256} * 1024;
 
 class Turns::Pair {
  public:
-  void run(const std::function<void()>& first, const std::function<void()>& second) {
+  void run(const std::function<void()>& first, const std::function<void()>& second,
+           const std::function<void(bool is_second)>& takes) {
     // Whatever happens, nothing of the second is left on its stack.
     struct End {
       Pair& pair;
@@ -27,6 +28,7 @@ class Turns::Pair {
       }
     };
     const End end{*this};
+    takes_ = takes ? &takes : nullptr;
     error_ = nullptr;
     has_first_ended_ = false;
     runs_ = true;
@@ -52,8 +54,10 @@ class Turns::Pair {
     }
     if (!second_) return;
     is_second_ = true;
+    tell(true);
     second_ = std::move(second_).resume();
     is_second_ = false;
+    if (!has_first_ended_) tell(false);
     if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
@@ -79,6 +83,9 @@ class Turns::Pair {
     boost::context::stack_context stack_;
   };
 
+  void tell(bool is_second) const {
+    if (takes_ != nullptr) (*takes_)(is_second);
+  }
   void run_second(const std::function<void()>& second) {
     try {
       second();
@@ -93,17 +100,19 @@ class Turns::Pair {
   boost::context::fiber first_;   // Where it goes on; empty while it runs.
   boost::context::fiber second_;  // Empty while it runs, and when it has ended.
   std::exception_ptr error_;      // The second's.
-  bool runs_ = false;             // Both have not ended.
-  bool is_second_ = false;        // It has the turn.
+  const std::function<void(bool)>* takes_ = nullptr;
+  bool runs_ = false;       // Both have not ended.
+  bool is_second_ = false;  // It has the turn.
   bool has_first_ended_ = false;
 };
 
 Turns::Turns() = default;
 Turns::~Turns() = default;
 
-void Turns::run(const std::function<void()>& first, const std::function<void()>& second) {
+void Turns::run(const std::function<void()>& first, const std::function<void()>& second,
+                const std::function<void(bool is_second)>& takes) {
   if (pair_ == nullptr) pair_ = std::make_unique<Pair>();
-  pair_->run(first, second);
+  pair_->run(first, second, takes);
 }
 
 void Turns::pass() {

@@ -15,10 +15,12 @@ class Turns {
   Turns& operator=(const Turns&) = delete;
 
   /// Runs both on the calling thread; `first` begins. Returns when both have ended. If one throws,
-  /// the other one's stack is unwound, and the exception leaves from here.
-  void run(const std::function<void()>& first, const std::function<void()>& second);
+  /// the other one's stack is unwound, and the exception leaves from here. `takes`: told whenever
+  /// one of them takes the turn, whether it is the second.
+  void run(const std::function<void()>& first, const std::function<void()>& second,
+           const std::function<void(bool is_second)>& takes = {});
   /// Where the other work has not ended, it goes on, and this returns when it passes the turn or
-  /// ends. Without another work nothing happens.
+  /// ends. Without another work nothing happens. Not to be called while an exception is handled.
   void pass();
 
  private:

@@ -88,6 +88,7 @@ ModelOptions options_for(const Experiment& base, const LayerKey& key) {
   options.recompute = key.recompute;
   options.moe.expert_parallel = static_cast<int>(std::max(key.ep, std::int64_t{1}));
   options.moe.expert_tensor_parallel = static_cast<int>(key.etp);
+  options.moe.dispatch_recipe = dispatch_recipe_of(base.scenario().parallelism, key.ep);
   // Groups within groups are not probed: another form computes no more than two levels do.
   options.context_attention = context_attention_row(options.context_attention).probed_as;
   return options;
@@ -171,8 +172,8 @@ class Probe {
   }
 
  private:
-  // If data-parallel ranks are neighbours, each layout has its groups at other places. If a form of
-  // attention stands for another one, its calls are not those of the run.
+  // Neighbours in data parallelism put groups elsewhere in each layout; a form of attention that
+  // stands for another one makes other calls.
   [[nodiscard]] static std::function<bool(const std::string& name)> prices_of(
       const Experiment& base, const LayerKey& key, const ModelOptions& options) {
     const bool is_none = base.mesh().order != RankOrder::tp_dp_pp;

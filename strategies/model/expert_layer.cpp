@@ -5,6 +5,7 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/model/dispatch_payload.hpp"
 #include "strategies/model/expert_rows.hpp"
 #include "strategies/model/feed_forward_activation.hpp"
 #include "strategies/model/router_bias.hpp"
@@ -140,6 +141,7 @@ ExpertLayer::Dispatched ExpertLayer::dispatch(const Pass& pass, const Places& pl
   const std::int64_t rows = num_rows(x);
   route(pass, places, x, kept);
   Dispatched dispatched;
+  dispatched.dtype = x.dtype();
   ExpertParallel::Routed on_its_way;
   on_its_way.counts = count_tokens(pass, kept[chosen]);
   if (moe_.balances_load()) {
@@ -163,9 +165,9 @@ ExpertLayer::Dispatched ExpertLayer::dispatch(const Pass& pass, const Places& pl
   }
   kept[order] = order_rows(pass, kept[chosen]);
   kept[sizes] = sizes_of(pass, *dispatched.counts);
-  Tensor sent =
-      permute_tokens(pass.runtime, rows_of(pass, places, x, kept), kept[order],
-                     moe_.experts_per_token, moe_.router.weighs_input ? kept[gates] : Tensor());
+  Tensor sent = permute_tokens(
+      pass.runtime, as_if_sent(pass.runtime, moe_.dispatch_recipe, rows_of(pass, places, x, kept)),
+      kept[order], moe_.experts_per_token, moe_.router.weighs_input ? kept[gates] : Tensor());
   dispatched.rows = post_rows(pass, std::move(sent), *dispatched.counts, kTokens);
   if (weighs_activation_) {
     const Tensor pairs = kept[gates].view(0, {kept[gates].numel(), 1});
@@ -250,6 +252,7 @@ ExpertLayer::Returned ExpertLayer::backward_rows(const Pass& pass, const Places&
                                                  const Counts& counts, const Tensor& x,
                                                  std::span<Tensor> kept) const {
   Runtime& runtime = pass.runtime;
+  d = as_if_sent(runtime, moe_.dispatch_recipe, std::move(d));
   Tensor gate_gradient;
   if (moe_.router.weighs_input || weighs_activation_) {
     d = sum_rows_backward(runtime, d, kept[order], moe_.experts_per_token);

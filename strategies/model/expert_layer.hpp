@@ -79,6 +79,7 @@ class ExpertLayer {
   struct Dispatched {
     PendingTensor rows;
     std::shared_ptr<const ExpertCounts> counts;
+    DType dtype{};         // The rows', ahead of any rounding on their way.
     PendingTensor gates;   // Where weights multiply activations, or by node.
     PendingTensor chosen;  // By node.
   };
@@ -124,7 +125,6 @@ class ExpertLayer {
   [[nodiscard]] Dispatched send_by_node(const Pass& pass, const NodeDispatch& nodes,
                                         const Places& places, const Tensor& x,
                                         Dispatched dispatched, std::span<Tensor> kept) const;
-  // Rows as this rank's experts read them.
   [[nodiscard]] Tensor arrive_by_node(const Pass& pass, const NodeDispatch& nodes,
                                       Dispatched dispatched, std::span<Tensor> kept) const;
   // From what the experts made to the sum over a token's experts, in `shape`.

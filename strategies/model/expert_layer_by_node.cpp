@@ -3,6 +3,7 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/model/dispatch_payload.hpp"
 #include "strategies/model/expert_layer.hpp"
 #include "strategies/model/expert_rows.hpp"
 #include "strategies/sharding/node_dispatch.hpp"
@@ -59,8 +60,9 @@ ExpertLayer::Dispatched ExpertLayer::send_by_node(const Pass& pass, const NodeDi
   const ExpertCounts& counts = *dispatched.counts;
   const Tensor order = nodes.order(runtime, 0, kept[chosen], counts);
   kept[copies_between_nodes] = order;
-  dispatched.rows = nodes.send(runtime, 0, rows_of(pass, places, x, kept), order, counts,
-                               {.label = "expert tokens"});
+  Tensor rows = rows_of(pass, places, x, kept);
+  dispatched.rows = nodes.send(runtime, 0, narrowed(runtime, moe_.dispatch_recipe, std::move(rows)),
+                               order, counts, {.label = "expert tokens"});
   dispatched.chosen = nodes.send(runtime, 0, kept[chosen], order, counts, kTravels);
   dispatched.gates = nodes.send(runtime, 0, kept[gates], order, counts, kTravels);
   return dispatched;
@@ -96,6 +98,8 @@ Tensor ExpertLayer::arrive_by_node(const Pass& pass, const NodeDispatch& nodes,
     const Tensor pairs = kept[gates_here].view(0, {kept[gates_here].numel(), 1});
     kept[row_gates] = permute_tokens(runtime, pairs, kept[order], 1);
   }
+  rows = widened(runtime, moe_.dispatch_recipe, std::move(rows), moe_.row_size(hidden_size_),
+                 dispatched.dtype);
   return permute_tokens(runtime, rows, kept[order], moe_.experts_per_token);
 }
 
@@ -124,8 +128,12 @@ ExpertLayer::Returned ExpertLayer::backward_by_node(const Pass& pass, const Node
   Runtime& runtime = pass.runtime;
   const Shape tokens = dy.shape();
   const Shape choice = {num_rows(dy), moe_.experts_per_token};
-  const Tensor here = nodes.send_on(runtime, std::move(dy), orders_of(kept), counts,
-                                    {.label = "expert output gradients"});
+  const DType dtype = dy.dtype();
+  Tensor sent = narrowed(runtime, moe_.dispatch_recipe, std::move(dy));
+  sent = nodes.send_on(runtime, std::exchange(sent, Tensor()), orders_of(kept), counts,
+                       {.label = "expert output gradients"});
+  const Tensor here = widened(runtime, moe_.dispatch_recipe, std::exchange(sent, Tensor()),
+                              moe_.row_size(hidden_size_), dtype);
   const std::int64_t k = moe_.experts_per_token;
   CombineGradient gradient;
   if (weighs_activation_) {
@@ -137,7 +145,8 @@ ExpertLayer::Returned ExpertLayer::backward_by_node(const Pass& pass, const Node
   const Tensor rows = backward_experts(pass, places, std::exchange(gradient.rows, Tensor()), kept);
   if (weighs_activation_) {
     const Shape pairs = {kept[gates_here].numel(), 1};
-    gradient.gates = permute_tokens_backward(runtime, kept[row_gates], kept[order], 1, pairs)
+    const Tensor slopes = std::exchange(kept[row_gates], Tensor());
+    gradient.gates = permute_tokens_backward(runtime, slopes, kept[order], 1, pairs)
                          .view(0, kept[gates_here].shape());
   }
   std::array<NodeDispatch::Returning, 2> sums = {

@@ -74,6 +74,15 @@ void add_rows(const Tensor& rows, const Tensor& order, const Tensor& gates,
   store(y, sums);
 }
 
+void copy_rows(const Tensor& x, const Tensor& order, std::int64_t experts_per_token,
+               const Tensor& rows) {
+  const std::int64_t bytes = last_dim(x) * size_of(x.dtype());
+  for_each_pair_of(order, [&](std::int64_t row, std::int64_t pair) {
+    std::memcpy(rows.data() + row * bytes, x.data() + pair / experts_per_token * bytes,
+                to_size(bytes));
+  });
+}
+
 void spread_rows(const Tensor& x, const Tensor& order, const Tensor& gates,
                  std::int64_t experts_per_token, const Tensor& rows) {
   const std::int64_t h = last_dim(x);

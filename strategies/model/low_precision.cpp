@@ -148,6 +148,17 @@ const NarrowFormat& format_of(ScalingRecipe recipe, Operand operand) {
   return operand == Operand::gradient && row.widens_gradients ? kE5m2 : kE4m3;
 }
 
+Tensor dequantize(Runtime& runtime, const LowPrecision& low, const Tensor& rows, std::int64_t width,
+                  DType dtype, Operand operand) {
+  Tensor x = new_activation(runtime, {num_rows(rows), width}, dtype);
+  const std::int64_t bytes = rows.num_bytes() + x.num_bytes();
+  runtime.compute(memory_op("dequantize", dtype, bytes, KernelFamily::quantize), [&] {
+    const LowProduct product{.recipe = low.recipe};
+    store(x, values_of(tokens_of(product, operand, CopyDirection::rows, rows, width)));
+  });
+  return x;
+}
+
 QuantizedTensor quantize(Runtime& runtime, const LowPrecision& low, const Tensor& x, Copies copies,
                          Operand operand, const ScaleGroups& groups, Written by) {
   QuantizedTensor made = copies_of(low, copies, [&] { return new_copy(runtime, low, x); });

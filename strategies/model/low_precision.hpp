@@ -115,6 +115,10 @@ enum class Written : std::uint8_t { by_others, by_norm };
                                        const ScaleGroups& groups = {},
                                        Written by = Written::by_others);
 
+/// Rows that were quantized, [.., row_bytes] -> [.., width] in `dtype`. One kernel.
+[[nodiscard]] Tensor dequantize(Runtime& runtime, const LowPrecision& low, const Tensor& rows,
+                                std::int64_t width, DType dtype, Operand operand = Operand::value);
+
 /// Columns of a tensor whose rows other ranks quantized: a transposed copy.
 [[nodiscard]] Tensor transposed(Runtime& runtime, const Tensor& rows);
 

@@ -14,6 +14,7 @@
 namespace shardsim {
 
 struct MoeOptions;
+enum class ScalingRecipe : std::uint8_t;  // strategies/model/low_precision.hpp
 
 enum class RoutingKind : std::uint8_t {
   learned,  ///< The router: those with the largest probabilities.
@@ -74,6 +75,9 @@ struct MoeOptions {
   RoutingKind routing = kDefaultRouting;
   double skew = 1.0;         ///< For routings that read it.
   ExpertWeights popularity;  ///< For routings that read it.
+  /// Tokens that go once to each node, and gradients of their outputs, are rounded so on their way;
+  /// `none`: they are not.
+  ScalingRecipe dispatch_recipe{};
   /// Ranks that share the experts of a layer. The model is then that of one of them.
   int expert_parallel = 1;
   /// Ranks that have a slice of f elements each of the same experts: of gate and up as rows, of

@@ -79,7 +79,7 @@ Tensor run(Turn turn, const Model& model, int module, const ModelContext& contex
            const Tensor& given, const Batch& batch, Saved& saved) {
   Repeats* const repeats = context.runtime.repeats();
   const std::int64_t pair = model.keeps_state(module) ? pair_of(model, module, batch) : -1;
-  // Works that take turns are no steps in a row.
+  // Interleaved passes cannot be recorded as repeated steps.
   if (context.is_run_each_time) return (model.*turn)(module, context, given, batch, saved);
   // Work that is left for later outlives the turn.
   if (repeats == nullptr || context.later != nullptr) {

@@ -76,6 +76,12 @@ bool PipelineSchedule::splits_backward() const {
   });
 }
 
+bool PipelineSchedule::has_blocks() const {
+  return std::ranges::any_of(actions, [](const std::vector<Action>& row) {
+    return std::ranges::any_of(row, [](const Action& action) { return action.overlaps_next; });
+  });
+}
+
 bool PipelineSchedule::is_lowered() const {
   return any_action(*this, [](ActionKind kind) { return !is_compute(kind); });
 }

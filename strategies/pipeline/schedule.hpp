@@ -160,6 +160,8 @@ struct PipelineSchedule {
   }
   /// Whether it contains I and W instead of B.
   [[nodiscard]] bool splits_backward() const;
+  /// Whether forwards and backwards overlap in it.
+  [[nodiscard]] bool has_blocks() const;
   /// Whether it contains sends and receives (see lower.hpp).
   [[nodiscard]] bool is_lowered() const;
 

@@ -1,6 +1,5 @@
 #include "strategies/pipeline/stage_runner.hpp"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -22,12 +21,6 @@ void require_edges(const PipelineSchedule& schedule, const MeshShape& mesh) {
   }
 }
 
-bool has_blocks(const PipelineSchedule& schedule) {
-  return std::ranges::any_of(schedule.actions, [](const std::vector<Action>& row) {
-    return std::ranges::any_of(row, [](const Action& action) { return action.overlaps_next; });
-  });
-}
-
 }  // namespace
 
 StageRunner::StageRunner(const StagePlan& plan, Runtime& runtime, Mesh& mesh, GradientSync& sync,
@@ -39,7 +32,7 @@ StageRunner::StageRunner(const StagePlan& plan, Runtime& runtime, Mesh& mesh, Gr
       parallel_(parallel),
       rank_(mesh.pp()),
       takes_turns_(parallel.expert != nullptr && parallel.expert->size() > 1 &&
-                   sync.keeps_weights() && has_blocks(*plan.schedule)),
+                   sync.keeps_weights() && plan.schedule->has_blocks()),
       cells_(plan.schedule->actions[index_of(mesh.pp())]),
       place_(index_of(plan.schedule->shape.num_chunks * plan.schedule->shape.num_microbatches), -1),
       backwards_left_(index_of(plan.schedule->shape.num_chunks)) {
@@ -97,11 +90,11 @@ void StageRunner::run(std::size_t cell, MicrobatchSource& source) {
 
 void StageRunner::run_block(std::size_t cell, MicrobatchSource& source) {
   const Action& other = cells_[cell + 1];
-  source.action_begins(other);
   InFlight& one = at(cells_[cell].chunk, cells_[cell].microbatch);
   InFlight& another = at(other.chunk, other.microbatch);
-  parallel_.expert->turns().run([&] { forward(cell, one, source); },
-                                [&] { backward(other, another, source); });
+  parallel_.expert->turns().run(
+      [&] { forward(cell, one, source); }, [&] { backward(other, another, source); },
+      [&](bool is_second) { source.action_begins(is_second ? other : cells_[cell]); });
 }
 
 // All that an action waits for, before it or the block that it begins computes.

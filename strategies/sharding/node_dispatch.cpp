@@ -123,7 +123,7 @@ PendingTensor NodeDispatch::send(Runtime& runtime, int hop, const Tensor& rows, 
   Communicator& group = *hops_[to_size(hop)].group;
   Tensor copies =
       runtime.allocate(MemoryCategory::comm, {order.numel(), last_dim(rows)}, rows.dtype());
-  runtime.off_the_clock([&] { spread_rows(rows, order, {}, group.size(), copies); });
+  runtime.off_the_clock([&] { copy_rows(rows, order, group.size(), copies); });
   return exchange(runtime, group, std::move(copies), of_hop.sent, of_hop.received, options);
 }
 

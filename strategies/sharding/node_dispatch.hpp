@@ -17,8 +17,9 @@
 // they run, and their weighted sum for the token comes back the same way: it is added up over the
 // ranks of a node, and then over nodes. So what crosses a network card does not grow with the
 // experts that share a node. The choice of experts and their weights travel with a token. Kernels
-// that send read a token where it lies, and add up what comes back as it comes: no copy is made
-// ahead. Source: DeepSeek-AI, "DeepSeek-V3 Technical Report" (2024), section 3.2.2, and DeepEP.
+// that send read a token where it lies, and add up what comes back as it comes: copying takes no
+// time of its own, but rows under way have memory. Source: DeepSeek-AI, "DeepSeek-V3 Technical
+// Report" (2024), section 3.2.2, and DeepEP.
 namespace shardsim {
 
 /// One rank's end. Hops are counted from the token's own rank on: first between nodes, then inside

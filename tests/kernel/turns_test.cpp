@@ -48,6 +48,27 @@ TEST_CASE("two works take turns where they pass them") {
   CHECK(text == "a1bc");
 }
 
+TEST_CASE("whoever takes the turn is told of") {
+  Turns turns;
+  std::string text;
+  turns.run(
+      [&] {
+        turns.pass();
+        text += "a";
+        turns.pass();
+        text += "b";
+      },
+      [&] {
+        text += "1";
+        turns.pass();
+        text += "2";
+        turns.pass();
+        text += "3";
+      },
+      [&](bool is_second) { text += is_second ? '>' : '<'; });
+  CHECK(text == ">1<a>2<b>3");
+}
+
 TEST_CASE("a turn that nobody else can take is kept") {
   Turns turns;
   turns.pass();

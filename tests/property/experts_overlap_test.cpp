@@ -56,7 +56,7 @@ TEST_CASE("K9: turns change no value") {
       CHECK(turns.exit_code == 0);
       CHECK(after.exit_code == 0);
       CHECK_FALSE(*turns.find("trace_hash") == *after.find("trace_hash"));
-      // Each is compared with the same numbers: errors to the last bit are values to the last bit.
+      // The largest errors against the same numbers are equal to the last bit.
       for (const char* what : {"grads", "params", "optimizer_state", "loss"}) {
         const std::string name = std::string("oracle.max_rel_error.") + what;
         CHECK(*turns.find(name) == *after.find(name));
@@ -68,7 +68,7 @@ TEST_CASE("K9: turns change no value") {
 }
 
 // Slow cards, so that tokens take as long as what is computed.
-TEST_CASE("K9: turns take less time than one after the other, not less than any stream") {
+TEST_CASE("K9: turns take less time than one after the other, not less than what is computed") {
   const Overrides plan = {"execution.tensors=meta", "system.nodes=4", "system.gpus_per_node=1",
                           "system.inter_node.bandwidth_gb_per_s=0.05",
                           "training.global_batch_size=64"};
@@ -113,6 +113,9 @@ TEST_CASE("K9: with sharded weights a block is one after the other") {
       load_scenario(kTwoStages, {"parallelism.zero_stage=3", "execution.steps=1"});
   const Result turns = run_scenario(scenario).result;
   CHECK(turns.exit_code == 0);
+  // A block waits for both messages before it begins, so it may only be slower.
+  CHECK(turns.number("step_time_s").value() >=
+        run_scenario(scenario, one_after_the_other()).result.number("step_time_s").value());
   const auto is_told = [&](const char* words) {
     return std::any_of(turns.assumptions.begin(), turns.assumptions.end(), [&](const auto& each) {
       return each.text.find(words) != std::string::npos;

@@ -65,6 +65,8 @@ TEST_CASE("experts that do not fit model or layout are refused by name") {
   CHECK(expert_refusal(per_node({"parallelism.ep=2", "system.gpus_per_node=3", "system.nodes=2",
                                  "training.global_batch_size=12"})) ==
         std::string("E0203 ") + kDispatch);
+  CHECK(expert_refusal(per_node({"parallelism.ep=2", "parallelism.expert_payload=blockwise"})) ==
+        "E0203 /parallelism/expert_payload");
   // It regroups the ranks of a stage and replica.
   CHECK(expert_refusal({"model.num_experts=64", "parallelism.ep=64"}) == "E0203 /parallelism/ep");
   CHECK(expert_refusal(with_experts({"model.num_experts_per_token=9"})) ==

@@ -163,7 +163,8 @@ TEST_CASE("more tensor-parallel ranks than key and value heads are read back, wi
 }
 
 TEST_CASE("a dispatch by node is Megatron-LM's flexible dispatcher, and is read back") {
-  for (const char* dispatch : {"per_node", "per_expert"}) {
+  for (const char* dispatch :
+       {"per_node", "per_expert", R"(per_node", "expert_payload": "mxfp8)"}) {
     const Scenario scenario = load_scenario_text(
         R"({"schema_version": 1, "model": "mixtral-8x7b",
                  "system": {"preset": "dgx-h100", "nodes": 2},
@@ -177,6 +178,8 @@ TEST_CASE("a dispatch by node is Megatron-LM's flexible dispatcher, and is read 
     REQUIRE(printed.exit_code == 0);
     CHECK(load_scenario_text(printed.out, "imported.json").parallelism.expert_dispatch ==
           scenario.parallelism.expert_dispatch);
+    CHECK(load_scenario_text(printed.out, "imported.json").parallelism.expert_payload ==
+          scenario.parallelism.expert_payload);
   }
 }
 

@@ -73,7 +73,7 @@ std::string parallelism_reason(const ParallelismSpec& parallelism) {
   if (parallelism.changes_algorithm() || parallelism.is_elastic()) {
     return "no measured run trains with another data parallelism than synchronous";
   }
-  if (parallelism.pp > 1 && !schedule_row_of(parallelism.schedule).was_measured) {
+  if (parallelism.schedule != "none" && !schedule_row_of(parallelism.schedule).was_measured) {
     return kNotMeasured + ("parallelism.schedule " + parallelism.schedule);
   }
   // Rings were measured, of step times those of 2 ranks.

@@ -175,10 +175,13 @@ std::string layout_of(const ParallelismSpec& parallelism, const ModelSpec& model
   if (model.num_experts > 0) {
     const bool per_node =
         parallelism.ep > 1 && parallelism.expert_dispatch == ExpertDispatch::per_node;
-    words += fmt::format("ep {}{} ({} experts, top {}, {} routing{}), ", parallelism.ep,
-                         parallelism.etp > 1 ? fmt::format(" x etp {}", parallelism.etp) : "",
-                         model.num_experts, model.num_experts_per_token,
-                         to_string(model.moe_routing), per_node ? ", once per node" : "");
+    const bool is_narrow = per_node && parallelism.expert_payload != ExpertPayload::training;
+    words += fmt::format(
+        "ep {}{} ({} experts, top {}, {} routing{}{}), ", parallelism.ep,
+        parallelism.etp > 1 ? fmt::format(" x etp {}", parallelism.etp) : "", model.num_experts,
+        model.num_experts_per_token, to_string(model.moe_routing),
+        per_node ? ", once per node" : "",
+        is_narrow ? fmt::format(" in {}", to_string(parallelism.expert_payload)) : std::string());
   }
   if (parallelism.dp_replicate > 1) {
     words += fmt::format("dp_replicate {}, ", parallelism.dp_replicate);
