@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -50,8 +51,8 @@ const ExpertCountsPlanner::Slots& ExpertCountsPlanner::copies_of_member(
   Slots& copies = copies_[{routing_ ? layer : 0, share, shard, rows, parts}];
   if (!copies.empty()) return copies;
   if (!routing_) {
-    const auto reached = static_cast<std::int64_t>(
-        static_cast<double>(rows) * chance_to_reach(options_, parts) + 0.5);
+    const std::int64_t reached =
+        std::llround(static_cast<double>(rows) * chance_to_reach(options_, parts));
     copies.assign(static_cast<std::size_t>(parts), std::max<std::int64_t>(reached, 1));
     return copies;
   }
@@ -77,10 +78,11 @@ std::vector<HopCounts> ExpertCountsPlanner::hops_of(int layer, const ExpertGroup
   const int place = group.rank % ranks;
   // Copies of tokens of the members at a place, all nodes', that reach one of this node's ranks.
   const auto passed_on = [&](int from, int to) {
+    const auto target = static_cast<std::size_t>(node) * static_cast<std::size_t>(ranks) +
+                        static_cast<std::size_t>(to);
     std::int64_t sum = 0;
     for (int other = 0; other < group.nodes; ++other) {
-      sum += copies_of_member(layer, group, other * ranks + from, rows,
-                              group.size)[static_cast<std::size_t>(node * ranks + to)];
+      sum += copies_of_member(layer, group, other * ranks + from, rows, group.size)[target];
     }
     return sum;
   };
