@@ -35,7 +35,12 @@ bool is_rounded(double value, DType dtype) {
 }  // namespace
 
 double SumRoundings::of(SumOver sum) const {
-  return std::array{tensor_ranks, bias, query_shares, key_blocks}[static_cast<std::size_t>(sum)];
+  return std::array{tensor_ranks, bias, query_shares, key_blocks, expert_slices, expert_ranks}
+      [static_cast<std::size_t>(sum)];
+}
+
+bool SumRoundings::any() const {
+  return tensor_ranks > 0.0 || query_shares > 0.0 || expert_slices > 0.0 || expert_ranks > 0.0;
 }
 
 StochasticRounding::StochasticRounding(std::uint64_t seed, const SumRoundings& more)

@@ -11,10 +11,12 @@ namespace shardsim {
 
 /// A sum whose terms several ranks have.
 enum class SumOver {
-  tensor_ranks,  ///< Parts of a product.
-  bias,          ///< Such a sum and a bias.
-  query_shares,  ///< Gradients of keys and values, from the shares of a context.
-  key_blocks,    ///< Attention over one block of a context after another.
+  tensor_ranks,   ///< Parts of a product.
+  bias,           ///< Such a sum and a bias.
+  query_shares,   ///< Gradients of keys and values, from the shares of a context.
+  key_blocks,     ///< Attention over one block of a context after another.
+  expert_slices,  ///< Parts of a product of an expert that several ranks share.
+  expert_ranks,   ///< A token's experts, first on each rank, then over ranks.
 };
 
 /// Roundings of such sums beyond the one that a device makes. May be fractions.
@@ -23,8 +25,12 @@ struct SumRoundings {
   double bias = 0.0;
   double query_shares = 0.0;
   double key_blocks = 0.0;
+  double expert_slices = 0.0;
+  double expert_ranks = 0.0;
 
   [[nodiscard]] double of(SumOver sum) const;
+  /// Whether ranks round what one device does not, but for blocks of keys.
+  [[nodiscard]] bool any() const;
 };
 
 /// While it lives, elements that this thread stores in tensors of fp32, bf16 or fp16 are rounded up

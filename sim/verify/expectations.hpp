@@ -128,9 +128,7 @@ class Expectations {
   [[nodiscard]] double least_noise() const;
   // Whether ranks share samples, so that they round activations differently.
   [[nodiscard]] bool is_shared() const {
-    const SumRoundings& more = batch_.more_roundings;
-    return (more.tensor_ranks > 0.0 || more.query_shares > 0.0) &&
-           sync_.weight_dtype != DType::fp64;
+    return batch_.more_roundings.any() && sync_.weight_dtype != DType::fp64;
   }
 
   const SyncPlan& sync_;

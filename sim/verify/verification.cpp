@@ -24,8 +24,8 @@ double roundings_of_sum(int ranks) {
   return 1.0 + (n * (n + 1.0) / 2.0 - 1.0) / n;
 }
 
-// Roundings that are more than on one device, halved: the reference has as many. Experts elsewhere
-// compute whole rows.
+// Roundings that are more than on one device, halved: the reference has as many. Whole experts
+// elsewhere compute whole rows, which are added up where their token is, or on their way there.
 SumRoundings more_roundings_of(const ParallelOptions& options) {
   const MeshShape& mesh = options.mesh;
   const ModelOptions& model = options.model;
@@ -33,6 +33,12 @@ SumRoundings more_roundings_of(const ParallelOptions& options) {
   if (mesh.tp > 1) {
     more.tensor_ranks = (roundings_of_sum(mesh.tp) - 1.0) / 2.0;
     more.bias = 0.5;
+  }
+  if (mesh.etp > 1) more.expert_slices = (roundings_of_sum(mesh.etp) - 1.0) / 2.0;
+  if (mesh.dispatch_nodes > 0) {
+    const auto chosen =
+        static_cast<int>(std::min<std::int64_t>(model.moe.experts_per_token, mesh.ep));
+    more.expert_ranks = (roundings_of_sum(chosen) - 1.0) / 2.0;
   }
   // Ranks that exchange heads attend to whole samples. Ranks with copies of a key and value head
   // have some of the queries that share it.

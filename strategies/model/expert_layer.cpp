@@ -203,9 +203,11 @@ Tensor ExpertLayer::finish(const Pass& pass, const Places& places, Dispatched di
   activate(pass, kept);
   Tensor made = apply(w_down, linear_input(pass, kept[activated], Held::apart));
   if (drops_activation_) kept[activated] = {};
+  round_shared_sum(pass.runtime, made, SumOver::expert_slices);
   const Shape combined = with_last(shape, moe_.row_size(hidden_size_));
   Tensor y = nodes != nullptr ? leave_by_node(pass, *nodes, std::move(made), counts, combined, kept)
                               : leave(pass, std::move(made), counts, combined, kept);
+  round_shared_sum(pass.runtime, y, SumOver::expert_ranks);
   if (!moe_.has_latent()) return y;
   kept[latent_output] = std::move(y);
   return apply_linear(pass, latent_up(places), kept[latent_output]);  // (..., h)
@@ -269,6 +271,7 @@ ExpertLayer::Returned ExpertLayer::backward_rows(const Pass& pass, const Places&
                      kOutputGradients);
   }
   d = backward_experts(pass, places, std::exchange(d, Tensor()), kept);
+  round_shared_sum(runtime, d, SumOver::expert_slices);
   if (counts != nullptr) {
     d = brought_back(pass, std::exchange(d, Tensor()), *counts, moe_.drops_tokens(),
                      kTokenGradients);
@@ -285,6 +288,7 @@ ExpertLayer::Returned ExpertLayer::backward_rows(const Pass& pass, const Places&
   Tensor dx = permute_tokens_backward(runtime, d, kept[order], moe_.experts_per_token,
                                       with_last(x.shape(), moe_.row_size(hidden_size_)),
                                       moe_.router.weighs_input ? kept[gates] : Tensor());
+  round_shared_sum(runtime, dx, SumOver::expert_ranks);
   if (moe_.router.weighs_input) {
     const Tensor& read = moe_.has_latent() ? kept[latent_input] : x;
     gate_gradient = permute_tokens_backward_gates(runtime, d, read, kept[order], kept[gates]);
