@@ -117,11 +117,11 @@ std::vector<Field> parallelism_fields() {
           .foreign(
               {{"Megatron-LM", "moe_dispatch_fwd_dtype"}, {"Megatron-LM", "moe_combine_bwd_dtype"}})
           .acts_when("ep is more than 1 and expert_dispatch is per_node", sends_tokens_per_node)
-          .doc("How tokens travel to experts, and gradients of their outputs. training: in the "
-               "type of "
-               "the training. blockwise: in fp8, with a scale in fp32 for each 128 elements "
-               "(DeepSeek-V3). mxfp8: with a power of two for each 32. Results and gradients come "
-               "back in the type of the training."),
+          .doc(
+              "How tokens travel to experts, and gradients of their outputs. training: in the "
+              "type of the training. blockwise: in fp8, with a scale in fp32 for each 128 elements "
+              "(DeepSeek-V3). mxfp8: with a power of two for each 32. Results and gradients come "
+              "back in the type of the training."),
       parallelism("parallelism.vpp", &P::vpp)
           .range(1, kTwoTo14)
           .derived("2 with schedules of two chunks (" + schedules_that(goes_down_and_up, ", ") +

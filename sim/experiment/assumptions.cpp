@@ -226,15 +226,13 @@ void add_experts(const Experiment& experiment, bool is_replay, Assumptions& assu
   if (experiment.mesh().dispatch_nodes > 0) {
     assumptions.push_back(
         {"Kernels that send tokens once to each node read them where they lie, and add up results "
-         "as "
-         "they come; rows under way have memory, fixed buffers of a library have none",
+         "as they come; rows under way have memory, fixed buffers of a library have none",
          "modelling choice, as in DeepEP; docs/decisions/0079-dispatch-by-node.md"});
   }
   if (experiment.mesh().dispatch_nodes > 1) {
     assumptions.push_back(
         {"Copies of tokens are passed on inside a node when all have crossed between nodes, and "
-         "are "
-         "added up there before any goes back",
+         "are added up there before any goes back",
          "modelling choice: DeepEP does both at once, so a dispatch takes longer here"});
   }
   if (model.moe_capacity_factor > 0.0) {

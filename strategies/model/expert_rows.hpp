@@ -44,11 +44,11 @@ struct CombineGradient {
 /// h] of x, and y = for each token the sum of its rows, each times its gate if there are `gates`.
 void spread_rows(const Tensor& x, const Tensor& order, const Tensor& gates,
                  std::int64_t experts_per_token, const Tensor& rows);
-/// The same without gates, for elements of any type.
-void copy_rows(const Tensor& x, const Tensor& order, std::int64_t experts_per_token,
-               const Tensor& rows);
 void add_rows(const Tensor& rows, const Tensor& order, const Tensor& gates,
               std::int64_t experts_per_token, const Tensor& y);
+/// spread_rows without gates, for elements of any type.
+void copy_rows(const Tensor& x, const Tensor& order, std::int64_t experts_per_token,
+               const Tensor& rows);
 
 /// A linear layer per expert, in one operation: x [R, k], weight [E, n, k] -> y [R, n]. `bias`
 /// [E, n] or undefined.
