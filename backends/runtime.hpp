@@ -34,16 +34,31 @@ class Runtime {
   [[nodiscard]] Tensor allocate_on_host(MemoryCategory category, const Shape& shape, DType dtype) {
     return Tensor::allocate(host_ledger(), category, shape, dtype, !has_data());
   }
-  /// Copies all of `from` to `to` over the host link, on the compute stream. Equal sizes and
-  /// dtypes.
+  /// Copies all of `from` to `to` over the host link, on the stream in use. Equal sizes and dtypes.
+  /// Bytes that nobody reads (see occupy()) cost the same.
   void copy_over_host_link(const char* name, const Tensor& to, const Tensor& from,
                            CallSite site = CallSite::here()) {
     compute({name, ComputeKind::host_transfer, to.dtype(), 0, to.num_bytes()}, [&] {
       to.touch(Access::write, site);
       from.touch(Access::read, site);
+      if (!from.has_data()) return;
+      to.set_scale(from.scale());
       std::memcpy(to.wire_data(), from.wire_data(), static_cast<std::size_t>(to.num_bytes()));
     });
   }
+
+  // Streams of the device that work beside each other, and events that order them. A backend
+  // without them does all in the order of the calls, which is one of the orders that events allow.
+
+  /// So many of both; they count from 0. To be called before any other work; a rank begins and ends
+  /// on stream 0.
+  virtual void open_streams(std::uint32_t /*streams*/, std::uint32_t /*events*/) {}
+  /// Computing, posts and waits are those of this stream from here on.
+  virtual void use_stream(std::uint32_t /*stream*/) {}
+  /// The event is all that the stream in use has to do so far.
+  virtual void record_event(std::uint32_t /*event*/) {}
+  /// The stream in use goes on when the event has come.
+  virtual void wait_event(std::uint32_t /*event*/) {}
 
   /// A zero-filled tensor in the ledger. The fill itself is not charged.
   [[nodiscard]] Tensor allocate(MemoryCategory category, const Shape& shape, DType dtype) {

@@ -26,6 +26,12 @@ inline void add_operation(RankHash& hash, const ComputeOp& op) {
   hash.add(std::rotl(static_cast<std::uint64_t>(op.bytes), 16) ^ unit);
 }
 
+/// A step that is about streams and events of the device.
+enum class StreamAction : std::uint8_t { use, record, wait };
+inline void add_stream_action(RankHash& hash, StreamAction action, std::uint32_t number) {
+  hash.add((std::uint64_t{1} + static_cast<std::uint64_t>(action)) << 32U | number);
+}
+
 /// All that members agree on. Call sites are left out on purpose, and so is which of the groups of
 /// one split it is: the split has told that, and ranks that do the same have equal words. `path`:
 /// the group's; `label_hash`: hash_label of the record's label.

@@ -22,6 +22,7 @@ namespace shardsim {
 enum class Activation : std::uint8_t;          // strategies/model/feed_forward_activation.hpp
 enum class Algorithm : std::uint8_t;           // sim/hardware/collective.hpp
 enum class AttentionReach : std::uint8_t;      // strategies/model/attention_mask.hpp
+enum class ActivationStore : std::uint8_t;     // strategies/model/activation_store.hpp
 enum class FeedForward : std::uint8_t;         // strategies/model/layer_options.hpp
 enum class FactorShape : std::uint8_t;         // scenarios/machine_spec.hpp
 enum class Mixer : std::uint8_t;               // strategies/model/layer_options.hpp
@@ -85,6 +86,7 @@ inline constexpr std::array<const char*, 3> kNormKindNames = {"rms_norm", "layer
 inline constexpr std::array<const char*, 3> kNormPlacementNames = {"pre", "post", "sandwich"};
 inline constexpr std::array<const char*, 2> kRouterScoreNames = {"softmax", "sigmoid"};
 inline constexpr std::array<const char*, 2> kGroupScoreNames = {"sum", "maximum"};
+inline constexpr std::array<const char*, 3> kActivationStoreNames = {"same", "e4m3", "blockwise"};
 inline constexpr std::array<const char*, 3> kRecomputeNames = {"none", "selective", "full"};
 inline constexpr std::array<const char*, 4> kFactorShapeNames = {"none", "uniform", "exponential",
                                                                  "lognormal"};
@@ -125,6 +127,7 @@ inline std::span<const char* const> choice_names(NormPlacement) { return kNormPl
 inline std::span<const char* const> choice_names(RouterScore) { return kRouterScoreNames; }
 inline std::span<const char* const> choice_names(GroupScore) { return kGroupScoreNames; }
 inline std::span<const char* const> choice_names(Recompute) { return kRecomputeNames; }
+inline std::span<const char* const> choice_names(ActivationStore) { return kActivationStoreNames; }
 inline std::span<const char* const> choice_names(FactorShape) { return kFactorShapeNames; }
 inline std::span<const char* const> choice_names(CompareOp) { return kCompareOpNames; }
 

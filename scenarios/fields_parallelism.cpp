@@ -178,6 +178,16 @@ std::vector<Field> parallelism_fields() {
           .same_as({{"torchtitan", "enable_sequence_parallel"}})
           .acts_when("tp is more than 1", [](const Scenario& s) { return s.parallelism.tp > 1; })
           .doc("Shard what lies between tensor-parallel regions (norms, residuals) by tokens."),
+      parallelism("parallelism.overlap_tensor_parallel", &P::overlap_tensor_parallel)
+          .or_else("false")
+          .same_as({{"torchtitan", "enable_async_tensor_parallel"}})
+          .foreign({{"Megatron-LM", "tp_comm_overlap"}})
+          .acts_when("tp is more than 1 and sequence_parallel is true",
+                     [](const Scenario& s) {
+                       return s.parallelism.tp > 1 && s.parallelism.sequence_parallel;
+                     })
+          .doc("Linear layers compute while tokens of other ranks arrive, and while their sums "
+               "leave: token shards go round the tp ranks, one hop under each part of a product."),
       parallelism("parallelism.schedule", &P::schedule)
           .one_of(words_of_schedules())
           .derived("none without pipeline stages, " + std::string(default_schedule(true).name) +
@@ -272,6 +282,28 @@ std::vector<Field> parallelism_fields() {
           .or_else("false")
           .foreign({{"DeepSpeed", "offload_param"}, {"torchtitan", "enable_cpu_offload"}})
           .doc("Stage 3: keep the shards of weights in host memory, too."),
+      parallelism("parallelism.offload_layers", &P::offload_layers)
+          .range(0, kTwoTo14)
+          .or_else("0")
+          .foreign({{"Megatron-LM", "cpu_offloading_num_layers"}})
+          .doc("Activations of the first so many layers of each model chunk are in host memory "
+               "from forward to backward. They go and come while other layers compute."),
+      parallelism("parallelism.offload_modules", &P::offload_modules)
+          .or_else("\"everything\"")
+          .acts_when("offload_layers is more than 0",
+                     [](const Scenario& s) { return s.parallelism.offloads_activations(); })
+          .doc("Parts of these layers whose inputs go, with commas between them. everything: all "
+               "that a layer keeps. attn_norm, mlp_norm: the stream ahead of both branches. "
+               "qkv_linear, core_attn, attn_proj: attention's input, its queries, keys and values, "
+               "and its output. expert_fc1, moe_act: what experts read, and their gate and up."),
+      parallelism("parallelism.offload_min_elements", &P::offload_min_elements)
+          .range(1, kTwoTo31)
+          .unit("elements")
+          .or_else("1048576")
+          .foreign({{"Megatron-LM", "min_offloaded_tensor_size"}})
+          .acts_when("offload_layers is more than 0",
+                     [](const Scenario& s) { return s.parallelism.offloads_activations(); })
+          .doc("Smaller activations stay on the device."),
   };
 }
 

@@ -245,6 +245,13 @@ std::vector<Field> other_training_fields() {
                "values and its output. mla_up_proj: queries, keys and values made of latents. mlp, "
                "moe, shared_experts: all but the input of a dense MLP, of experts, of shared "
                "experts; their messages go again."),
+      training("training.activation_store", &T::activation_store)
+          .or_else("\"same\"")
+          .foreign({{"Megatron-LM", "activation_func_fp8_input_store"}})
+          .doc(
+              "How inputs of activation functions stay for backward, in dense MLPs and experts. "
+              "e4m3: in 8 bits without a scale. blockwise: in 8 bits with a scale in fp32 for each "
+              "128 elements (DeepSeek-V3). Backward reads them rounded."),
       training("training.hidden_dropout", &T::hidden_dropout)
           .below(0, 1)
           .or_else("0")

@@ -2,9 +2,13 @@
 #include <array>
 #include <optional>
 
+#include "sim/kernel/error.hpp"
+
 #include "sim/hardware/architecture.hpp"
 #include "sim/hardware/software.hpp"
 #include "sim/hardware/workspaces.hpp"
+
+#include "strategies/model/offload_modules.hpp"
 
 #include "scenarios/resolve.hpp"
 
@@ -99,7 +103,8 @@ void resolve_kernels(Reading& r, SystemSpec& s) {
 // The first field that needs the host link, for the error that there is none.
 const char* first_offload(const ParallelismSpec& p) {
   if (p.offload_optimizer) return "parallelism.offload_optimizer";
-  return p.offload_gradients ? "parallelism.offload_gradients" : "parallelism.offload_parameters";
+  if (p.offload_gradients) return "parallelism.offload_gradients";
+  return p.offload_parameters ? "parallelism.offload_parameters" : "parallelism.offload_layers";
 }
 
 }  // namespace
@@ -201,7 +206,19 @@ void resolve_sharding(Reading& r) {
 
 void resolve_offload(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
-  if (!p.offloads()) return;
+  if (r.good("parallelism.offload_modules")) {
+    try {
+      static_cast<void>(offload_modules_of(p.offload_modules));
+    } catch (const UsageError& error) {
+      r.problem(error.code(), "parallelism.offload_modules", error.what(), error.fix());
+    }
+  }
+  if (!p.uses_host_memory()) return;
+  if (p.offloads_activations() && r.good("model.family") &&
+      r.scenario.model.family == ModelFamily::mlp) {
+    r.problem("E0206", "parallelism.offload_layers", "family mlp has no layers to offload",
+              "leave it out, or use a transformer");
+  }
   if (p.offload_gradients && r.good("parallelism.zero_stage") && p.zero_stage < 2) {
     r.problem("E0206", "parallelism.offload_gradients",
               "at zero_stage " + text_of(p.zero_stage) +

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
+#include "strategies/model/activation_store.hpp"
 #include "strategies/model/low_precision.hpp"
 
 #include "scenarios/resolve.hpp"
@@ -34,23 +36,32 @@ struct Dimension {
   std::int64_t parts;
 };
 
+// Channels of feed-forwards.
+std::vector<Dimension> channels_of(const Scenario& s) {
+  const ModelSpec& m = s.model;
+  const ParallelismSpec& p = s.parallelism;
+  std::vector<Dimension> dimensions = {
+      {"model.ffn_hidden_size", "channels", m.ffn_hidden_size, p.tp}};
+  if (m.num_experts > 0) {
+    dimensions.push_back({"model.moe_ffn_hidden_size", "channels", m.moe_ffn_hidden_size, p.etp});
+    dimensions.push_back(
+        {"model.moe_shared_ffn_hidden_size", "channels", m.moe_shared_ffn_hidden_size, p.tp});
+  }
+  return dimensions;
+}
+
 std::vector<Dimension> dimensions_of(const Scenario& s) {
   const ModelSpec& m = s.model;
   const ParallelismSpec& p = s.parallelism;
   const std::int64_t groups = std::max<std::int64_t>(m.num_query_groups, 1);
   const std::int64_t tokens = s.training.micro_batch_size * m.seq_len;
   std::vector<Dimension> dimensions = {
-      {"model.ffn_hidden_size", "channels", m.ffn_hidden_size, p.tp},
       {"model.num_attention_heads", "elements of all heads' values",
        m.num_attention_heads * m.value_head_dim, p.tp},
       {"model.num_query_groups", "elements of all keys", groups * m.head_dim,
        std::min(p.tp, groups)},
       {"model.seq_len", "tokens of a microbatch", tokens, p.cp * (p.sequence_parallel ? p.tp : 1)}};
-  if (m.num_experts > 0) {
-    dimensions.push_back({"model.moe_ffn_hidden_size", "channels", m.moe_ffn_hidden_size, p.etp});
-    dimensions.push_back(
-        {"model.moe_shared_ffn_hidden_size", "channels", m.moe_shared_ffn_hidden_size, p.tp});
-  }
+  std::ranges::copy(channels_of(s), std::back_inserter(dimensions));
   return dimensions;
 }
 
@@ -79,6 +90,21 @@ void check_blocks(Reading& r) {
                   " has a scale for every " + text_of(block),
               "use parts of a multiple of " + text_of(block) +
                   ", or a recipe with a scale for whole tensors");
+  }
+}
+
+// The same for inputs of activation functions that stay with scales of blocks.
+void check_stored_blocks(Reading& r) {
+  const TrainingSpec& t = r.scenario.training;
+  if (!r.all_good({"training.activation_store", "parallelism.tp", "parallelism.etp"})) return;
+  const std::int64_t block = block_of(t.activation_store);
+  if (block == 0) return;
+  for (const Dimension& each : channels_of(r.scenario)) {
+    if (!r.good(each.field) || each.whole % (each.parts * block) == 0) continue;
+    r.problem("E0226", "training.activation_store",
+              text_of(each.whole) + " channels (" + each.field + ") of " + text_of(each.parts) +
+                  " ranks are no multiples of " + text_of(block) + ", which share a scale",
+              "use channels of a multiple, or activation_store e4m3");
   }
 }
 
@@ -114,6 +140,7 @@ bool has_recipe(const std::string& architecture, const std::string& recipe) {
 }  // namespace
 
 void resolve_low_precision(Reading& r) {
+  check_stored_blocks(r);
   TrainingSpec& t = r.scenario.training;
   const bool is_low = t.precision >= Precision::fp8;
   derive(r, kRecipeField, t.fp8_recipe, is_low ? usual_recipe(r.scenario) : std::string("none"));

@@ -364,6 +364,11 @@ void resolve_blocks(Reading& r) {
     r.problem("E0206", "training.hidden_dropout", "family mlp has no dropout",
               "leave it out, or use a transformer");
   }
+  if (r.good("training.activation_store") && t.activation_store != ActivationStore::same) {
+    r.problem("E0206", "training.activation_store",
+              "family mlp keeps no inputs of activation functions",
+              "leave it out, or use a transformer");
+  }
 }
 
 void resolve_context_parallel(Reading& r) {

@@ -56,6 +56,7 @@ struct ParallelismSpec : DataParallelSpec {
   std::int64_t dp_replicate = 1;
   std::int64_t dp_shard = 1;  // "auto" is resolved here
   bool sequence_parallel = false;
+  bool overlap_tensor_parallel = false;    // with sequence_parallel: products hide its traffic
   std::vector<std::int64_t> stage_layers;  // of each stage, pp x vpp of them, in model order
   bool account_for_embedding_in_pipeline_split = false;  // stage_layers was made so, if derived
   bool account_for_loss_in_pipeline_split = false;
@@ -70,15 +71,23 @@ struct ParallelismSpec : DataParallelSpec {
   std::int64_t prefetch_units = 1;      // stage 3: units gathered ahead of use
   bool reshard_after_forward = true;    // stage 3: free gathered parameters after forward
   std::int64_t reductions_in_flight = 1;
-  bool sync_every_microbatch = false;  // stages 2 and 3: reduce in each microbatch
-  bool offload_optimizer = false;      // state and master weights live in host memory
-  bool offload_gradients = false;      // stages 2 and 3: reduced gradients, too
-  bool offload_parameters = false;     // stage 3: shards of weights, too
+  bool sync_every_microbatch = false;          // stages 2 and 3: reduce in each microbatch
+  bool offload_optimizer = false;              // state and master weights live in host memory
+  bool offload_gradients = false;              // stages 2 and 3: reduced gradients, too
+  bool offload_parameters = false;             // stage 3: shards of weights, too
+  std::int64_t offload_layers = 0;             // first so many of a model chunk: activations, too
+  std::string offload_modules = "everything";  // of these layers
+  std::int64_t offload_min_elements = std::int64_t{1} << 20;  // smaller tensors stay
 
   std::int64_t data_parallel_size() const { return dp_replicate * dp_shard; }
   /// Ranks whose gradients are summed: those that see other samples, or other parts of the same.
   std::int64_t gradient_ranks() const { return data_parallel_size() * cp; }
+  bool overlaps_tensor_parallel() const {
+    return overlap_tensor_parallel && sequence_parallel && tp > 1;
+  }
   bool offloads() const { return offload_optimizer || offload_gradients || offload_parameters; }
+  bool offloads_activations() const { return offload_layers > 0; }
+  bool uses_host_memory() const { return offloads() || offloads_activations(); }
 };
 
 /// The schedule that is read from schedule_file.
@@ -109,6 +118,7 @@ struct TrainingSpec : OptimizerOptions {
   std::int64_t loss_scale_hysteresis = 1;
   Recompute recompute{};                                                // none
   std::string recompute_modules = to_string(kDefaultRecomputeModules);  // if it is selective
+  ActivationStore activation_store{};                                   // same
   double hidden_dropout = 0;   // [0, 1): of embedding and branch outputs
   double ignore_fraction = 0;  // [0, 1): targets the loss leaves out, drawn from the seed
   double tokens_total = 0;     // of the whole training, for its days and cost; 0: not said

@@ -210,6 +210,12 @@ void draw_training(DrawnScenario& s, const std::string& family) {
                        "mla_up_proj,core_attn,moe_act"}));
   }
   if (once_in(6)) s.set("training.hidden_dropout", "0.2");
+  if (once_in(6)) s.set_word("training.activation_store", "e4m3");
+  if (once_in(8)) {
+    s.set("parallelism.offload_layers", number_of({1, 2}));
+    s.set("parallelism.offload_min_elements", number_of({1, 64}));
+    s.set("system.device.host_bandwidth_gb_per_s", 10);
+  }
 }
 
 void set_machine(DrawnScenario& s, std::int64_t ranks) {

@@ -79,6 +79,7 @@ void FiberCommunicator::watch_collective(const CollectiveOperation& operation,
 // --- Posting -----------------------------------------------------------------------------------
 
 Work FiberCommunicator::post(const Call& call) {
+  rank_.settle_streams();
   switch (call.kind) {
     case CallKind::collective:
       return post_collective(call);
@@ -206,6 +207,7 @@ FiberOperation& FiberCommunicator::post_buffered_send(TransferOperation& transfe
 std::unique_ptr<Communicator> FiberCommunicator::split(int color, int key, const std::string& name,
                                                        CallSite site) {
   ArgumentCheck(*this, collective::kSplit.name, site).color(color);
+  rank_.settle_streams();
   const Tensor none;
   // Reports quote labels when the caller's string is long gone.
   const CallOptions options{.label = group_.world().keep_name(name),

@@ -90,6 +90,7 @@ void FiberStream::wait_as(Kind& operation) {
   --num_handles_;
   if (closed_ || observer_ != nullptr) start_waiting(operation);
   FiberWorld& world = group_.world();
+  rank_.settle_streams();
   world.engine().await(rank_, operation);
   rank_.wait(operation.start(), operation.end(), operation.is_transfer(), world.rules());
   if (observer_ != nullptr) observer_->waited(operation, member_);

@@ -60,6 +60,21 @@ class FiberRuntime final : public Runtime {
   [[nodiscard]] bool has_data() const override { return options_.has_data; }
   [[nodiscard]] MemoryLedger* ledger() override { return &rank_.ledger(); }
   [[nodiscard]] MemoryLedger* host_ledger() override { return &rank_.host_ledger(); }
+  void open_streams(std::uint32_t streams, std::uint32_t events) override {
+    rank_.open_streams(streams, events, world_.rules());
+  }
+  void use_stream(std::uint32_t stream) override {
+    add_stream_action(rank_.hash(), StreamAction::use, stream);
+    rank_.use_stream(stream);
+  }
+  void record_event(std::uint32_t event) override {
+    add_stream_action(rank_.hash(), StreamAction::record, event);
+    rank_.record_event(event);
+  }
+  void wait_event(std::uint32_t event) override {
+    add_stream_action(rank_.hash(), StreamAction::wait, event);
+    rank_.wait_event(event);
+  }
   void tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts) override {
     if (options_.fold != nullptr) {
       refuse_folded(std::string(name) + " is counted by ranks that stand for others");

@@ -45,6 +45,14 @@ class ProgramWriter {
   /// Returns the group.
   int join(int parent, const std::string& name, const RankSpan& members);
   void synchronize() { add(ProgramStep::Kind::synchronize); }
+  /// Ahead of all steps.
+  void open_streams(std::uint32_t streams, std::uint32_t events) {
+    program_.num_streams = streams;
+    program_.num_events = events;
+  }
+  void use_stream(std::uint32_t stream) { add(ProgramStep::Kind::use_stream, 0, stream); }
+  void record_event(std::uint32_t event) { add(ProgramStep::Kind::record_event, 0, event); }
+  void wait_event(std::uint32_t event) { add(ProgramStep::Kind::wait_event, 0, event); }
   void tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts);
   void mark(const ProgramMark& mark);
 

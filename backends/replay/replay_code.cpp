@@ -33,7 +33,11 @@ void add_hole(RankHash& hash, const ProgramHole& hole) {
 }
 
 void add_stream_step(RankHash& hash, const ProgramStep& step) {
-  hash.add(static_cast<std::uint64_t>(step.kind) << 32U | step.row);
+  using Kind = ProgramStep::Kind;
+  const StreamAction action = step.kind == Kind::use_stream     ? StreamAction::use
+                              : step.kind == Kind::record_event ? StreamAction::record
+                                                                : StreamAction::wait;
+  add_stream_action(hash, action, step.row);
 }
 
 void hash_call(RankHash& hash, std::uint64_t path, const ProgramCall& call) {

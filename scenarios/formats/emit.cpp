@@ -19,6 +19,7 @@
 
 #include "scenarios/formats/emit_flags.hpp"
 #include "scenarios/formats/megatron.hpp"
+#include "scenarios/formats/megatron_offload.hpp"
 #include "scenarios/formats/torchtitan.hpp"
 #include "scenarios/stage_places.hpp"
 #include "scenarios/suggest.hpp"
@@ -80,17 +81,6 @@ void add_schedule(const Scenario& scenario, bool has_bars, Flags& flags) {
   flags.note(fmt::format(
       "Megatron-LM has no schedule {}: these flags run {}. Plan again with --fix schedule={}",
       p.schedule, theirs.megatron, theirs.name));
-}
-
-void add_payload(const ParallelismSpec& p, Flags& flags) {
-  if (p.expert_payload == ExpertPayload::mxfp8) {
-    flags.flag("moe-flex-dispatcher-backend", "ncclep");
-    flags.flag("moe-dispatch-fwd-dtype", "mxfp8");
-    flags.flag("moe-combine-bwd-dtype", "mxfp8");
-  } else if (p.expert_payload != ExpertPayload::training) {
-    flags.note(fmt::format("Megatron-LM has no expert_payload {}: tokens travel in bf16",
-                           to_string(p.expert_payload)));
-  }
 }
 
 // Buckets count parameters; without overlap there is one bucket.
@@ -289,6 +279,7 @@ Emission emit_megatron(const Scenario& scenario) {
         p.tp));
   }
   if (p.tp > 1 && p.sequence_parallel) flags.flag(megatron::kSequence);
+  if (p.overlaps_tensor_parallel()) flags.flag(megatron::kTensorOverlap);
   const bool lettered = is_lettered(scenario.model);
   add_schedule(scenario, lettered, flags);
   add_context(p, flags);
@@ -305,6 +296,7 @@ Emission emit_megatron(const Scenario& scenario) {
   flags.flag(megatron::kGlobalBatch, t.global_batch_size);
   add_optimizer(scenario, flags);
   add_recompute(scenario, flags);
+  add_offload(p, flags);
   // Megatron-LM drops a tenth of both if it is not told otherwise.
   flags.flag("hidden-dropout", t.hidden_dropout);
   flags.flag("attention-dropout", 0.0);
@@ -330,6 +322,7 @@ Emission emit_torchtitan(const Scenario& scenario) {
   add_data_parallel(p, config);
   config.set(torchtitan::kTensor.theirs, p.tp);
   if (p.tp > 1) config.set(torchtitan::kSequence.theirs, p.sequence_parallel ? "True" : "False");
+  if (p.overlaps_tensor_parallel()) config.set(torchtitan::kTensorOverlap.theirs, "True");
   add_pipeline(scenario, config);
   if (p.cp > 1) {
     config.set(torchtitan::kContext.theirs, p.cp);

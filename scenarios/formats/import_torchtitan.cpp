@@ -249,9 +249,9 @@ std::int64_t write_titan_layout(ForeignObject& parallelism, std::int64_t gpus, I
                   parallelism.truth(torchtitan::kSequence.theirs).value_or(true),
                   "torchtitan's tensor parallelism has it");
   }
-  if (parallelism.truth("enable_async_tensor_parallel").value_or(false)) {
-    import.warn(parallelism.at("enable_async_tensor_parallel", "true"),
-                "not modelled: tensor-parallel communication is fully exposed");
+  if (parallelism.truth(torchtitan::kTensorOverlap.theirs).value_or(false)) {
+    import.take(parallelism.at(torchtitan::kTensorOverlap.theirs, "true"),
+                torchtitan::kTensorOverlap.ours, true);
   }
   if (pp > 1) write_schedule(parallelism, import);
   write_context(parallelism, cp, import);

@@ -41,9 +41,10 @@ inline constexpr NamePair kExpertFfn = {"moe_ffn_hidden_size", "model.moe_ffn_hi
 inline constexpr NamePair kExpertLatent = {"moe_latent_size", "model.moe_latent_size"};
 inline constexpr NamePair kSharedFfn = {"moe_shared_expert_intermediate_size",
                                         "model.moe_shared_ffn_hidden_size"};
-
 inline constexpr NamePair kTensor = {"tensor_model_parallel_size", "parallelism.tp"};
 inline constexpr NamePair kSequence = {"sequence_parallel", "parallelism.sequence_parallel"};
+inline constexpr NamePair kTensorOverlap = {"tp_comm_overlap",
+                                            "parallelism.overlap_tensor_parallel"};
 inline constexpr NamePair kPipeline = {"pipeline_model_parallel_size", "parallelism.pp"};
 inline constexpr NamePair kChunks = {"num_virtual_stages_per_pipeline_rank", "parallelism.vpp"};
 inline constexpr NamePair kStages = {"pipeline_model_parallel_layout", "parallelism.stage_layers"};
@@ -58,12 +59,12 @@ inline constexpr NamePair kReduceEarly = {"overlap_grad_reduce", "parallelism.ov
 inline constexpr NamePair kGatherEarly = {"overlap_param_gather",
                                           "parallelism.overlap_param_gather"};
 inline constexpr NamePair kBuckets = {"ddp_bucket_size", "parallelism.bucket_bytes"};
-
 inline constexpr NamePair kMicroBatch = {"micro_batch_size", "training.micro_batch_size"};
 inline constexpr NamePair kGlobalBatch = {"global_batch_size", "training.global_batch_size"};
 inline constexpr NamePair kRecompute = {"recompute_granularity", "training.recompute"};
+inline constexpr NamePair kNarrowInputs = {"activation_func_fp8_input_store",
+                                           "training.activation_store"};
 inline constexpr NamePair kModules = {"recompute_modules", "training.recompute_modules"};
-
 /// Their values are formats, which choose a precision.
 inline constexpr NamePair kFp8Format = {"fp8_format", "training.precision"};
 inline constexpr NamePair kFp4Format = {"fp4_format", "training.precision"};
@@ -77,7 +78,6 @@ inline constexpr NamePair kLastBf16 = {"num_layers_at_end_in_bf16", "training.bf
 inline constexpr const char* kAwareOfTypes = "use_precision_aware_optimizer";
 inline constexpr NamePair kMean = {"exp_avg_dtype", "training.optimizer_state_dtype"};
 inline constexpr NamePair kSquare = {"exp_avg_sq_dtype", "training.optimizer_state_dtype"};
-
 inline constexpr NamePair kMuonScalar = {"muon_scalar_optimizer", "training.muon_scalar_optimizer"};
 inline constexpr NamePair kMuonMomentum = {"muon_momentum", "training.muon_momentum"};
 inline constexpr NamePair kMuonNesterov = {"muon_nesterov", "training.muon_nesterov"};
@@ -169,6 +169,8 @@ void import_megatron_pipeline(MegatronArguments& arguments, std::int64_t pp, Imp
 /// How tokens reach experts of other ranks. REQUIRES: the model and expert slices are imported.
 void import_megatron_dispatch(MegatronArguments& arguments, std::int64_t ep, Import& import);
 
+/// Those of a list: "mlp moe" or, as a checkpoint has it, "['mlp', 'moe']".
+[[nodiscard]] std::vector<std::string> words_of_list(const std::string& list);
 /// Batch, precision, optimizer, recomputation.
 void import_megatron_training(MegatronArguments& arguments, Import& import);
 
@@ -190,7 +192,6 @@ void import_megatron_muon(MegatronArguments& arguments, const std::string& optim
 
 /// Limits that no scenario can state: an optimizer that is not implemented here.
 [[nodiscard]] std::vector<std::string> megatron_training_limits(MegatronArguments& arguments);
-
 /// Adds rows for the arguments that no other row has read. Arguments that change cost, memory or
 /// numbers need a decision by the user, as do unknown flags of a command line.
 /// REQUIRES: all other rows are read.

@@ -322,6 +322,19 @@ Span MegatronArguments::where(const std::string& name) const {
   return {source_, found->second.offset, found->second.length};
 }
 
+std::vector<std::string> words_of_list(const std::string& list) {
+  std::vector<std::string> words(1);
+  for (const char c : list) {
+    if (is_name_character(c)) {
+      words.back() += c;
+    } else if (!words.back().empty()) {
+      words.emplace_back();
+    }
+  }
+  if (words.back().empty()) words.pop_back();
+  return words;
+}
+
 MegatronArguments read_megatron_arguments(const SourceText& source) {
   const std::size_t begin = source.text.rfind(kRuler);
   if (begin == std::string::npos) {

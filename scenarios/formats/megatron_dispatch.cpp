@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/formats/emit_flags.hpp"
 #include "scenarios/formats/megatron.hpp"
+#include "scenarios/scenario.hpp"
 
 // How Megatron-LM sends tokens to experts of other ranks.
 namespace shardsim {
@@ -41,6 +43,17 @@ void import_megatron_dispatch(MegatronArguments& arguments, std::int64_t ep, Imp
     import_payload(arguments, import);
   } else if (type != "alltoall") {
     import.warn({kType, type}, "not modelled: tokens travel by plain all-to-all");
+  }
+}
+
+void add_payload(const ParallelismSpec& p, Flags& flags) {
+  if (p.expert_payload == ExpertPayload::mxfp8) {
+    flags.flag("moe-flex-dispatcher-backend", "ncclep");
+    flags.flag("moe-dispatch-fwd-dtype", "mxfp8");
+    flags.flag("moe-combine-bwd-dtype", "mxfp8");
+  } else if (p.expert_payload != ExpertPayload::training) {
+    flags.note(fmt::format("Megatron-LM has no expert_payload {}: tokens travel in bf16",
+                           to_string(p.expert_payload)));
   }
 }
 

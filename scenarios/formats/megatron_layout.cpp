@@ -14,6 +14,7 @@
 #include "strategies/optimizer/rules.hpp"
 
 #include "scenarios/formats/megatron.hpp"
+#include "scenarios/formats/megatron_offload.hpp"
 #include "scenarios/scenario_error.hpp"
 
 namespace shardsim {
@@ -242,20 +243,6 @@ void import_optimizer(MegatronArguments& arguments, Import& import) {
   }
 }
 
-// Words of a list, as a flag or a checkpoint has it: "mlp moe" or "['mlp', 'moe']".
-std::vector<std::string> words_of_list(const std::string& list) {
-  std::vector<std::string> words(1);
-  for (const char c : list) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_') {
-      words.back() += c;
-    } else if (!words.back().empty()) {
-      words.emplace_back();
-    }
-  }
-  if (words.back().empty()) words.pop_back();
-  return words;
-}
-
 // Our `activation` is no word of theirs.
 void import_modules(const std::string& list, Import& import) {
   const std::span<const char* const> names = recompute_module_names();
@@ -339,6 +326,9 @@ void import_megatron_layout(MegatronArguments& arguments, std::int64_t gpus, Imp
   const std::int64_t data = data_parallel_of(arguments, gpus, tp * pp * cp);
   if (cp > 1) import_context(arguments, import);
   if (tp > 1) take_truth(megatron::kSequence, arguments.truth(megatron::kSequence.theirs), import);
+  if (tp > 1 && arguments.truth(megatron::kTensorOverlap.theirs)) {
+    take_truth(megatron::kTensorOverlap, true, import);
+  }
   import_expert_slices(arguments, tp, import);
   import_megatron_dispatch(arguments, ep, import);
   import_megatron_pipeline(arguments, pp, import);
@@ -364,6 +354,7 @@ void import_megatron_training(MegatronArguments& arguments, Import& import) {
   import_precision(arguments, import);
   import_optimizer(arguments, import);
   import_recompute(arguments, import);
+  import_megatron_offload(arguments, import);
   if (const double dropout = arguments.number("hidden_dropout").value_or(0.1); dropout > 0.0) {
     import.take({"hidden_dropout", fmt::format("{:g}", dropout)}, "training.hidden_dropout",
                 dropout);
@@ -371,10 +362,6 @@ void import_megatron_training(MegatronArguments& arguments, Import& import) {
   if (const double dropout = arguments.number("attention_dropout").value_or(0.1); dropout > 0.0) {
     import.warn({"attention_dropout", fmt::format("{:g}", dropout)},
                 "attention drops nothing here");
-  }
-  if (arguments.truth("tp_comm_overlap")) {
-    import.warn({"tp_comm_overlap", "True"},
-                "not modelled: tensor-parallel communication is fully exposed");
   }
 }
 

@@ -42,10 +42,25 @@ void import_state_dtype(MegatronArguments& arguments, Import& import) {
       "moments of one type alone are modelled, of 16 bits or more: theirs are not read");
 }
 
+void import_activation_store(MegatronArguments& arguments, Import& import) {
+  if (!arguments.truth(megatron::kNarrowInputs.theirs)) return;
+  import.derive({megatron::kNarrowInputs.theirs, "True"}, megatron::kNarrowInputs.ours,
+                std::string(to_string(ActivationStore::e4m3)));
+}
+
+void add_activation_store(ActivationStore store, Flags& flags) {
+  if (store == ActivationStore::e4m3) flags.flag(megatron::kNarrowInputs);
+  if (store != ActivationStore::blockwise) return;
+  flags.note(
+      "Megatron-LM keeps inputs of activation functions in 8 bits without scales alone: with "
+      "training.activation_store blockwise these flags keep them in 16 bits");
+}
+
 }  // namespace
 
 void import_megatron_low_precision(MegatronArguments& arguments, Import& import) {
   import_state_dtype(arguments, import);
+  import_activation_store(arguments, import);
   // "fp8" is the name in the configuration of a model, "fp8_format" that on a command line.
   const char* const fp8 = arguments.text("fp8_format") ? "fp8_format" : "fp8";
   if (arguments.text(megatron::kFp4Format.theirs)) {
@@ -74,6 +89,7 @@ void import_megatron_low_precision(MegatronArguments& arguments, Import& import)
 }
 
 void add_low_precision(const TrainingSpec& training, Flags& flags) {
+  add_activation_store(training.activation_store, flags);
   if (!training.has_low_products()) return;
   if (training.precision == Precision::nvfp4) {
     flags.flag(megatron::kFp4Format, "e2m1");

@@ -76,7 +76,7 @@ constexpr auto kUnmodelled = std::to_array<Unmodelled>({
     // Precision.
     {"fp8_param|fp8_param_gather|fp8_e4m3|fp8_hybrid|fp8_output_proj|"
      "fp8_dot_product_attention|fp8_multi_head_attention|"
-     "activation_func_fp8_input_store|reuse_grad_buf_for_mxfp8_param_ag|"
+     "reuse_grad_buf_for_mxfp8_param_ag|"
      "keep_fp8_transpose_cache|te_precision_config_file|quant_recipe|use_kitchen*",
      "", kNarrow},
     {"fp4_param|fp4_param_gather", "", kNarrow},
@@ -114,15 +114,12 @@ constexpr auto kUnmodelled = std::to_array<Unmodelled>({
     {"cuda_graph_impl", "none", kGraph},
     {"deterministic_mode|batch_invariant_mode", "",
      "not modelled: kernels cost as the faster ones"},
-    {"fine_grained_activation_offloading|cpu_offloading", "", kOffload},
-    {"offload_modules", "[]", kOffload},
-    {"cpu_offloading_num_layers", "0", kOffload},
     {"cpu_offloading_*", "True|False", kOffload},
     {"distribute_saved_activations", "", "not modelled: each rank keeps what it made"},
     {"checkpoint_activations", "", "an old name: set training.recompute"},
     {"empty_unused_memory_level", "0", "not modelled: the allocator keeps its blocks"},
     // Layout.
-    {"tp_comm_*", "True|nccl", "not modelled: see tp_comm_overlap"},
+    {"tp_comm_*", "True|nccl", "not modelled: tp_comm_overlap says whether products overlap"},
     {"no_overlap_p2p_communication|overlap_p2p_communication_warmup_flush|"
      "microbatch_group_size_per_virtual_pipeline_stage|pipeline_model_parallel_split_rank",
      "", kPipeline},

@@ -13,6 +13,8 @@ inline constexpr NamePair kExpertTensor = {"expert_tensor_parallel_degree", "par
 inline constexpr NamePair kReplicas = {"data_parallel_replicate_degree",
                                        "parallelism.dp_replicate"};
 inline constexpr NamePair kShards = {"data_parallel_shard_degree", "parallelism.dp_shard"};
+inline constexpr NamePair kTensorOverlap = {"enable_async_tensor_parallel",
+                                            "parallelism.overlap_tensor_parallel"};
 inline constexpr NamePair kSequence = {"enable_sequence_parallel", "parallelism.sequence_parallel"};
 inline constexpr NamePair kReshard = {"fsdp_reshard_after_forward",
                                       "parallelism.reshard_after_forward"};

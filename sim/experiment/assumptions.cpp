@@ -154,6 +154,14 @@ void add_model_parallel(const Scenario& scenario, Assumptions& assumptions) {
                                ", with as many sends in flight as that needs",
                            "parallelism.schedule_file; docs/decisions/0027-v-placement.md"});
   }
+  if (parallelism.overlaps_tensor_parallel()) {
+    assumptions.push_back(
+        {"Token shards go round the tensor-parallel ranks as messages between two, "
+         "beside which nothing is slower; the first reader of a region's input "
+         "hides them",
+         "as user buffers with ring exchange do; "
+         "docs/decisions/0083-products-under-token-rings.md"});
+  }
   if (parallelism.tp > 1 && scenario.model.family != ModelFamily::mlp) {
     assumptions.push_back({"Vocabularies are filled up to equal parts for tensor-parallel ranks",
                            "as Megatron-LM does, without its further rounding to 128"});
@@ -242,27 +250,6 @@ void add_experts(const Experiment& experiment, bool is_replay, Assumptions& assu
   }
 }
 
-void add_memory_saving(const Scenario& scenario, Assumptions& assumptions) {
-  const ParallelismSpec& parallelism = scenario.parallelism;
-  if (parallelism.offloads()) {
-    assumptions.push_back(
-        {"Offloaded tensors visit the device a chunk at a time, for the update, too. Transfers run "
-         "on the compute stream, count as computing, reach the full rate of the link and hide "
-         "behind nothing; host memory has no limit",
-         "modelling choice; DeepSpeed updates on the host, and hides part of it"});
-  }
-  if (scenario.training.recompute == Recompute::selective) {
-    assumptions.push_back({"Selective recomputation is that of the modules " +
-                               scenario.training.recompute_modules +
-                               "; a fused kernel computes attention's scores again in any case",
-                           "modelling choice; Megatron-LM's default is core_attn alone"});
-  }
-  if (parallelism.zero_stage == 3 && parallelism.reshard_after_forward) {
-    assumptions.push_back({"Every unit is gathered again for backward, the last one, too",
-                           "modelling choice; PyTorch may keep the last"});
-  }
-}
-
 void add_data_parallel(const Scenario& scenario, Assumptions& assumptions) {
   const ParallelismSpec& parallelism = scenario.parallelism;
   if (parallelism.trains_apart()) {
@@ -342,7 +329,8 @@ void add_loss_scaling(const Experiment& experiment, bool is_replay, Assumptions&
 // Numbers of a preset that this run does not read.
 bool is_unused(const std::string& field, const Experiment& experiment) {
   const Scenario& scenario = experiment.scenario();
-  if (field == "system.device.host_bandwidth_gb_per_s") return !scenario.parallelism.offloads();
+  if (field == "system.device.host_bandwidth_gb_per_s")
+    return !scenario.parallelism.uses_host_memory();
   if (field == "system.pcie_gb_per_s") return scenario.system.nodes == 1;
   if (field == "system.device.matmul_efficiency") return prices_shapes(experiment);
   if (field == "system.intra_node.pair_gb_per_s") {
@@ -379,7 +367,7 @@ Assumptions assumptions_of(const Experiment& experiment, const Assumptions* repl
   add_model_parallel(scenario, assumptions);
   add_context_parallel(scenario, assumptions);
   add_experts(experiment, is_replay, assumptions);
-  add_memory_saving(scenario, assumptions);
+  append_assumptions(assumptions, savings_of_memory(scenario));
   add_data_parallel(scenario, assumptions);
   add_loss_scaling(experiment, is_replay, assumptions);
   if (is_replay) append_assumptions(assumptions, *replayed);

@@ -36,6 +36,8 @@ void append_assumptions(Assumptions& assumptions, const Assumptions& more);
 [[nodiscard]] Assumptions price_of_computing(const Experiment& experiment);
 /// The slowdown of operations while a rank communicates.
 [[nodiscard]] Assumption beside_communication(const Experiment& experiment);
+/// Those of what a training does to need less memory.
+[[nodiscard]] Assumptions savings_of_memory(const Scenario& scenario);
 /// The price of communication.
 [[nodiscard]] Assumptions price_of_communication(const Experiment& experiment);
 /// Every constant of that model with its source; the links' own are among the scenario's.

@@ -188,7 +188,7 @@ ModelOptions model_options_of(const Scenario& scenario, const Software* software
   options.attention_scale = model.attention_scale;
   options.attention_logit_cap = model.attention_logit_cap;
   options.final_logit_cap = model.final_logit_cap;
-  options.activation = {model.activation, model.swiglu_limit};
+  options.activation = {model.activation, model.swiglu_limit, scenario.training.activation_store};
   options.mlp_bias = model.mlp_bias;
   options.mlp_gate_scale = model.mlp_gate_scale;
   options.mlp_output_scale = model.mlp_output_scale;
@@ -325,11 +325,15 @@ ParallelOptions parallel_options_of(const Scenario& scenario, const Software* so
   options.model = model_options_of(scenario, software);
   // With one tensor-parallel rank the field has no effect, as the loader's warning says.
   options.model.sequence_parallel = parallelism.sequence_parallel && parallelism.tp > 1;
+  options.model.overlaps_tensor_parallel = parallelism.overlaps_tensor_parallel();
   options.model.context_attention = parallelism.cp_attention;
   options.model.ulysses_degree = static_cast<int>(parallelism.cp_ulysses_degree);
   options.mesh = mesh_shape_of(parallelism);
   options.model.moe.dispatch_recipe = dispatch_recipe_of(parallelism, parallelism.ep);
   options.mesh.dispatch_nodes = dispatch_nodes_of(parallelism, scenario.system.gpus_per_node);
+  options.offload = {.layers = parallelism.offload_layers,
+                     .modules = offload_modules_of(parallelism.offload_modules),
+                     .min_elements = parallelism.offload_min_elements};
   options.zero_stage = parallelism.zero_stage;
   options.bucket_bytes = parallelism.bucket_bytes;
   options.first_bucket_bytes = parallelism.first_bucket_bytes;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -106,6 +107,11 @@ std::vector<int> first_alike(const ParallelPlan& plan, int stage) {
 
 // For each tp, the first one where the same number of elements fills up each parameter.
 std::vector<int> first_tensor_alike(const ParallelPlan& plan, int stage) {
+  if (plan.options().model.overlaps_tensor_parallel) {  // Round a ring each has other neighbours.
+    std::vector<int> each(static_cast<std::size_t>(plan.options().mesh.tp));
+    std::iota(each.begin(), each.end(), 0);
+    return each;
+  }
   std::vector<std::vector<std::int64_t>> filling(static_cast<std::size_t>(plan.options().mesh.tp));
   for (const ParameterSpec& spec : plan.stage(stage).model->parameters()) {
     if (!spec.is_split_over(SplitRanks::tensor)) continue;

@@ -31,7 +31,8 @@ class Experiment;
 struct AlikeRanks {
   /// By stage, for each dp_shard, the first one with equal shards of the stage's weights.
   std::vector<std::vector<int>> shards;
-  /// By stage, for each tp, the first one with equal parts of each of the stage's matrices.
+  /// By stage, for each tp, the first one with equal parts of each of the stage's matrices, that
+  /// sends to the same ranks.
   std::vector<std::vector<int>> tensor;
   /// By stage, for each shard of experts' weights, the first that is equal; empty unless experts
   /// are apart.

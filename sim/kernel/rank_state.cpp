@@ -16,6 +16,22 @@ Time RankState::compute(const char* name, Time price, Time host_time, const Stre
   return begin;
 }
 
+void RankState::use_stream(std::uint32_t stream) {
+  settle_streams();
+  streams_->use(stream, clock_);
+  if (trace_ != nullptr) trace_->use_stream(stream);
+}
+
+void RankState::record_event(std::uint32_t event) {
+  settle_streams();
+  streams_->record(event, clock_);
+}
+
+void RankState::wait_event(std::uint32_t event) {
+  settle_streams();
+  streams_->wait(event, clock_);
+}
+
 void RankState::start_trace() {
   trace_ = std::make_unique<RankTrace>();
   trace_->rank = index_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "sim/kernel/device_streams.hpp"
 #include "sim/kernel/hash.hpp"
 #include "sim/kernel/memory_ledger.hpp"
 #include "sim/kernel/rank_clock.hpp"
@@ -46,11 +47,26 @@ class RankState : private MemoryListener {
   void wait(Time start, Time end, bool is_transfer, const StreamRules& rules) {
     hash_.wait(wait_word(start, end, now()));
     clock_.wait(start, end, is_transfer, rules);
+    if (streams_ != nullptr) streams_->waited(start, end, is_transfer, clock_);
   }
   /// The hash's word for the three times of a wait. Rotated, a change of one alone shows.
   [[nodiscard]] static std::uint64_t wait_word(Time start, Time end, Time clock) {
     const auto word = [](Time time) { return static_cast<std::uint64_t>(time.picoseconds()); };
     return word(end) ^ std::rotl(word(start), 21) ^ std::rotl(word(clock), 42);
+  }
+
+  /// From here on the device has several streams; once is enough. REQUIRES: nothing is computed
+  /// yet.
+  void open_streams(std::uint32_t streams, std::uint32_t events, const StreamRules& rules) {
+    if (streams_ != nullptr) return;
+    streams_ = std::make_unique<DeviceStreams>(streams, events, rules, clock_);
+  }
+  void use_stream(std::uint32_t stream);
+  void record_event(std::uint32_t event);
+  void wait_event(std::uint32_t event);
+  /// All work so far is charged for what ran beside it: ahead of each step but work itself.
+  void settle_streams() {
+    if (streams_ != nullptr) streams_->charge(clock_);
   }
 
   /// Starts recording; the compute track comes first.
@@ -72,6 +88,7 @@ class RankState : private MemoryListener {
   RankHash hash_;
   MemoryLedger ledger_;
   MemoryLedger host_ledger_;
+  std::unique_ptr<DeviceStreams> streams_;  // Null: there is one.
   std::unique_ptr<RankTrace> trace_;
   RankFiber* fiber_ = nullptr;
   Operation* blocked_on_ = nullptr;

@@ -121,7 +121,7 @@ void add_memory(std::vector<Metric>& metrics, const Experiment& experiment, cons
   for (std::size_t i = 0; i < most.size(); ++i) {
     metrics.push_back({kMemoryMetrics.at(i)->name, most.at(i)});
   }
-  if (experiment.scenario().parallelism.offloads()) {
+  if (experiment.scenario().parallelism.uses_host_memory()) {
     metrics.push_back({metric::kMemoryHostBytesMax.name, host_peak});
   }
   memory.add_metrics(metrics);

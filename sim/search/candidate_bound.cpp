@@ -44,7 +44,12 @@ const LayerWeights& BoundTable::weights(const Candidate& candidate) {
 }
 
 PipelineStages BoundTable::stages_of(const Candidate& candidate) {
-  return make_stages(experiment_, candidate, layers(candidate));
+  PipelineStages stages = make_stages(experiment_, candidate, layers(candidate));
+  // No bound counts what may be in host memory.
+  if (base_.parallelism.offloads_activations()) {
+    for (PipelineStages::Stage& stage : stages.stages) stage.kept = 0;
+  }
+  return stages;
 }
 
 std::int64_t BoundTable::gathered_bytes(const Candidate& candidate, std::int64_t elements) const {

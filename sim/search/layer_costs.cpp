@@ -85,6 +85,8 @@ ModelOptions options_for(const Experiment& base, const LayerKey& key) {
   options.tensor_parallel = static_cast<int>(key.tp);
   options.context_parallel = static_cast<int>(key.cp);
   options.sequence_parallel = key.sequence_parallel;
+  options.overlaps_tensor_parallel =
+      key.sequence_parallel && base.scenario().parallelism.overlap_tensor_parallel;
   options.recompute = key.recompute;
   options.moe.expert_parallel = static_cast<int>(std::max(key.ep, std::int64_t{1}));
   options.moe.expert_tensor_parallel = static_cast<int>(key.etp);
@@ -101,8 +103,7 @@ ModelOptions with_dense_mlp(ModelOptions options, std::int64_t ffn_hidden_size) 
   return options;
 }
 
-// A mesh that has the groups of one rank. With tp fastest, they are the same on every machine,
-// whatever the other axes are.
+// A mesh that has the groups of one rank: with tp fastest, the same whatever the other axes are.
 MeshShape mesh_of(const Experiment& base, const LayerKey& key) {
   MeshShape mesh{
       .tp = static_cast<int>(key.tp), .cp = static_cast<int>(key.cp), .order = base.mesh().order};

@@ -110,7 +110,9 @@ std::vector<double> noise_of(const ReferenceTensors& rounded, const ReferenceTen
 // are independent. If ranks share a sum, a draw has their additional roundings.
 void ActivationNoise::draw(ReferenceTraining& reference, std::size_t num_parameters) {
   clear(num_parameters);
-  share_ = quantizes(reference.model()) ? share_beside_casts() : share_of_drawn();
+  const Model& model = reference.model();
+  const bool has_casts = quantizes(model) || model.casts_activations();
+  share_ = has_casts ? share_beside_casts() : share_of_drawn();
   const ReferenceStep plain = reference.draw_gradients({});
   const ReferenceTensors& wanted = plain.kinds.at("gradient");
   for (int number = 0; number < kNumDraws; ++number) {

@@ -53,6 +53,7 @@ void BranchInput::drop() {
 }
 
 Tensor RegionBranch::enter(const Pass& pass, BranchInput& x, std::span<Tensor> /*kept*/) const {
+  if (reads_by_linear()) return enter_region_by_shard(pass, x.entering(), columns());
   return enter_region(pass, x.entering(), columns());
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "strategies/model/model_norm.hpp"
+#include "strategies/model/offload_modules.hpp"
 #include "strategies/model/parameter_table.hpp"
 #include "strategies/model/pass.hpp"
 
@@ -98,6 +99,15 @@ class Branch {
   [[nodiscard]] virtual std::int64_t forward_flops_per_sample(int /*block*/) const { return 0; }
   /// Whether forward leaves more to backward than the tensors kept.
   [[nodiscard]] virtual bool keeps_state() const { return false; }
+  // The parts of a block for whose inputs tensors stay; `everything`: for none that has a name.
+  /// The reader of the stream ahead of the branch's norm,
+  [[nodiscard]] virtual OffloadModule stream_reader() const { return OffloadModule::mlp_norm; }
+  /// that of the branch's input,
+  [[nodiscard]] virtual OffloadModule input_reader() const { return OffloadModule::everything; }
+  /// and that of a tensor which it keeps.
+  [[nodiscard]] virtual OffloadModule reader_of(std::size_t /*kept*/) const {
+    return OffloadModule::everything;
+  }
   /// Whether backward reads the input for more than gradients of linear layers' weights.
   [[nodiscard]] virtual bool reads_input() const { return false; }
 };
@@ -120,6 +130,8 @@ class RegionBranch : public Branch {
   /// The names of the column-parallel layers, in errors.
   [[nodiscard]] virtual const char* columns() const = 0;
   [[nodiscard]] virtual Row row(const Pass& pass) const = 0;
+  /// Whether apply_linear() is the first that reads the region's input.
+  [[nodiscard]] virtual bool reads_by_linear() const { return false; }
   /// Enters the region; returns what forward_inside reads, with all tokens of the region.
   [[nodiscard]] virtual Tensor enter(const Pass& pass, BranchInput& x,
                                      std::span<Tensor> kept) const;

@@ -10,6 +10,7 @@ DenseMlp::DenseMlp(const ModelOptions& options, Options own)
     : own_(std::move(own)),
       activation_(options.activation),
       hidden_size_(options.hidden_size),
+      dtype_(options.dtype),
       tensor_parallel_(options.tensor_parallel) {
   const int each = own_.has_bias ? 2 : 1;
   w_up_ = activation_.is_gated() ? each : 0;
@@ -47,6 +48,7 @@ Tensor DenseMlp::forward_inside(const Pass& pass, Tensor entered, BranchInput& x
   entered = {};
   x.drop_recomputed();
   kept[activated] = activation_forward(pass.runtime, activation_, kept[gate], kept[up]);
+  for (const Kept each : {gate, up}) narrow_to_stay(pass.runtime, activation_.store, kept[each]);
   return kept[activated];
 }
 
@@ -56,12 +58,20 @@ void DenseMlp::drop_row_input(std::span<Tensor> kept, bool is_quantized) const {
 
 Tensor DenseMlp::row_input(const Pass& pass, std::span<Tensor> kept) const {
   if (!kept[activated].defined()) {
+    widen(pass, kept);
     return activation_forward(pass.runtime, activation_, kept[gate], kept[up]);
   }
   return std::move(kept[activated]);
 }
 
+void DenseMlp::widen(const Pass& pass, std::span<Tensor> kept) const {
+  for (const Kept each : {gate, up}) {
+    widen_to_read(pass.runtime, activation_.store, dtype_, kept[each]);
+  }
+}
+
 ColumnLinears DenseMlp::backward_inside(const Pass& pass, Tensor d, std::span<Tensor> kept) const {
+  widen(pass, kept);
   Tensor d_gate = activation_backward(pass.runtime, activation_, kept[gate], kept[up], d);
   kept[gate] = {};
   kept[up] = {};

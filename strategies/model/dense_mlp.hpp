@@ -40,6 +40,7 @@ class DenseMlp final : public RegionBranch {
   }
   [[nodiscard]] Tensor forward_inside(const Pass& pass, Tensor entered, BranchInput& x,
                                       std::span<Tensor> kept) const override;
+  [[nodiscard]] bool reads_by_linear() const override { return true; }
   [[nodiscard]] bool runs_again() const override { return own_.runs_again; }
   void drop_row_input(std::span<Tensor> kept, bool is_quantized) const override;
   [[nodiscard]] bool recomputes_row_input() const override { return own_.drops_activation; }
@@ -49,11 +50,14 @@ class DenseMlp final : public RegionBranch {
 
  private:
   enum Kept : std::size_t { gate, up, activated, num_saved };
+  // Gate and up as they are read, where they stayed narrower.
+  void widen(const Pass& pass, std::span<Tensor> kept) const;
   [[nodiscard]] Tensor apply_column(const Pass& pass, int weight, const Tensor& x) const;
 
   Options own_;
   ActivationForm activation_;
   std::int64_t hidden_size_;
+  DType dtype_;
   int tensor_parallel_;
   int w_up_;  // Behind the gate, if there is one, which is 0. Biases stand behind their weights.
   int w_down_;

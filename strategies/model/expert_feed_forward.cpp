@@ -47,6 +47,13 @@ void ExpertFeedForward::add_parameters(ParameterTable& table, const std::string&
   experts_.add_experts(table, name + ".experts");
 }
 
+OffloadModule ExpertFeedForward::reader_of(std::size_t kept) const {
+  const std::size_t first = shared_.num_kept();
+  if (kept == first + ExpertLayer::input) return OffloadModule::expert_fc1;
+  const bool is_activated = kept == first + ExpertLayer::gate || kept == first + ExpertLayer::up;
+  return is_activated ? OffloadModule::moe_act : OffloadModule::everything;
+}
+
 Tensor ExpertFeedForward::forward(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const {
   Tensor y = run_forward(pass, x, kept);
   if (runs_again_) drop_all(kept);

@@ -32,6 +32,8 @@ class ExpertFeedForward final : public Branch {
   /// The router does.
   [[nodiscard]] bool reads_input() const override { return true; }
 
+  [[nodiscard]] OffloadModule reader_of(std::size_t kept) const override;
+
  private:
   // Tensors kept behind those of the shared experts and of ExpertLayer.
   enum Kept : std::size_t {

@@ -119,23 +119,6 @@ ExpertLayer::ExpertLayer(const ModelOptions& options)
   }
 }
 
-void ExpertLayer::add_experts(ParameterTable& table, const std::string& name) const {
-  ParameterTable::ExpertCut cut = {moe_.expert_parallel, moe_.expert_tensor_parallel};
-  const auto add = [&](const std::string& matrix, std::int64_t outputs, std::int64_t inputs) {
-    const std::int64_t experts = moe_.num_experts;
-    table.add_experts(name + matrix, {experts, outputs, inputs}, {Init::Kind::bell, kInitScale},
-                      cut);
-    if (!moe_.has_expert_bias) return;
-    table.add_experts(name + matrix + ".bias", {experts, outputs}, {Init::Kind::zeros, 0.0}, cut);
-  };
-  const std::int64_t f = moe_.ffn_hidden_size;
-  const std::int64_t width = moe_.row_size(hidden_size_);
-  if (activation_.is_gated()) add(".gate", f, width);
-  add(".up", f, width);
-  cut.slice_axis = 2;
-  add(".down", width, f);
-}
-
 ExpertLayer::Dispatched ExpertLayer::dispatch(const Pass& pass, const Places& places,
                                               const Tensor& x, std::span<Tensor> kept) const {
   const std::int64_t rows = num_rows(x);

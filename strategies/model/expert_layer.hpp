@@ -95,7 +95,6 @@ class ExpertLayer {
 
  private:
   [[nodiscard]] int router_size() const { return moe_.router.has_logit_bias ? 2 : 1; }
-  // W_1 and W_2.
   [[nodiscard]] int latent_down(const Places& places) const {
     return places.router + router_size();
   }
@@ -147,6 +146,7 @@ class ExpertLayer {
                                           const ExpertCounts& counts, std::span<Tensor> kept) const;
   [[nodiscard]] Tensor order_rows(const Pass& pass, const Tensor& chosen) const;
   [[nodiscard]] Tensor sizes_of(const Pass& pass, const ExpertCounts& counts) const;
+  [[nodiscard]] Tensor activation_of(const Pass& pass, std::span<Tensor> kept) const;
   void activate(const Pass& pass, std::span<Tensor> kept) const;
   [[nodiscard]] Tensor backward_experts(const Pass& pass, const Places& places, Tensor rows,
                                         std::span<Tensor> kept) const;

@@ -8,6 +8,23 @@
 // The experts' own products, forward and backward: each is one kernel for all experts of the rank.
 namespace shardsim {
 
+void ExpertLayer::add_experts(ParameterTable& table, const std::string& name) const {
+  ParameterTable::ExpertCut cut = {moe_.expert_parallel, moe_.expert_tensor_parallel};
+  const auto add = [&](const std::string& matrix, std::int64_t outputs, std::int64_t inputs) {
+    const std::int64_t experts = moe_.num_experts;
+    table.add_experts(name + matrix, {experts, outputs, inputs}, {Init::Kind::bell, kInitScale},
+                      cut);
+    if (!moe_.has_expert_bias) return;
+    table.add_experts(name + matrix + ".bias", {experts, outputs}, {Init::Kind::zeros, 0.0}, cut);
+  };
+  const std::int64_t f = moe_.ffn_hidden_size;
+  const std::int64_t width = moe_.row_size(hidden_size_);
+  if (activation_.is_gated()) add(".gate", f, width);
+  add(".up", f, width);
+  cut.slice_axis = 2;
+  add(".down", width, f);
+}
+
 Tensor ExpertLayer::apply_expert(const Pass& pass, int k, const Tensor& x,
                                  const Tensor& sizes) const {
   if (is_quantized(x)) {
@@ -48,18 +65,27 @@ void ExpertLayer::finish_expert(const Pass& pass, int k, const Tensor& dy,
 }
 
 // Makes what the last product reads.
+Tensor ExpertLayer::activation_of(const Pass& pass, std::span<Tensor> kept) const {
+  Tensor y = activation_forward(pass.runtime, activation_, kept[gate], kept[up]);
+  if (weighs_activation_) {
+    weigh_activation(pass.runtime, activation_, kept[gate], kept[up], kept[row_gates], y);
+  }
+  return y;
+}
+
 void ExpertLayer::activate(const Pass& pass, std::span<Tensor> kept) const {
-  kept[activated] = activation_forward(pass.runtime, activation_, kept[gate], kept[up]);
-  if (!weighs_activation_) return;
-  weigh_activation(pass.runtime, activation_, kept[gate], kept[up], kept[row_gates],
-                   kept[activated]);
+  kept[activated] = activation_of(pass, kept);
+  for (const Kept each : {gate, up}) narrow_to_stay(pass.runtime, activation_.store, kept[each]);
 }
 
 Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Tensor rows,
                                      std::span<Tensor> kept) const {
   Runtime& runtime = pass.runtime;
+  for (const Kept each : {gate, up}) {
+    widen_to_read(runtime, activation_.store, rows.dtype(), kept[each]);
+  }
   if (drops_activation_) {
-    activate(pass, kept);
+    kept[activated] = activation_of(pass, kept);
     make_columns(pass, kept[activated], Held::apart);
   }
   const auto backward = [&](int k, const LinearGradient& made) {

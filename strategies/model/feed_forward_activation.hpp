@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "strategies/model/activation_store.hpp"
 #include "strategies/model/layer.hpp"
 
 // The activation between a feed-forward's matrices. It reads two products of the input, a gate and
@@ -22,6 +23,7 @@ struct ActivationForm {
   /// clamped_swiglu: g = min(gate, limit), u = up between -limit and limit. Nothing flows back
   /// through what is clipped. Source: GPT-OSS, GptOssExperts of Hugging Face transformers.
   double limit = 7.0;
+  ActivationStore store = ActivationStore::same;  ///< For gate and up, until backward.
 
   [[nodiscard]] bool is_gated() const { return kind >= Activation::swiglu; }
 };

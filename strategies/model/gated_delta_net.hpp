@@ -30,6 +30,7 @@ class GatedDeltaNet final : public RegionBranch {
  public:
   explicit GatedDeltaNet(const ModelOptions& options);
 
+  [[nodiscard]] OffloadModule stream_reader() const override { return OffloadModule::attn_norm; }
   [[nodiscard]] const char* dropout_stream() const override { return "delta_net"; }
   [[nodiscard]] std::size_t num_inner() const override { return num_saved; }
   void add_parameters(ParameterTable& table, const std::string& name, int block) const override;

@@ -59,6 +59,7 @@ class FusedAttention final : public SelfAttention {
                {".attention.qkv", ".attention.out", a + 2 * kv, a, {a, kv, kv}});
   }
   [[nodiscard]] const char* columns() const override { return "attention.qkv"; }
+  [[nodiscard]] bool reads_by_linear() const override { return true; }
   [[nodiscard]] Row row(const Pass& /*pass*/) const override {
     return {row_weight, true, "attention.out"};
   }
@@ -95,6 +96,7 @@ class GeluMlp final : public RegionBranch {
   }
   [[nodiscard]] std::size_t num_inner() const override { return num_saved; }
   [[nodiscard]] const char* columns() const override { return "mlp.up"; }
+  [[nodiscard]] bool reads_by_linear() const override { return true; }
   [[nodiscard]] Row row(const Pass& /*pass*/) const override {
     return {row_weight, true, "mlp.down"};
   }
@@ -104,6 +106,7 @@ class GeluMlp final : public RegionBranch {
     entered = {};
     x.drop_recomputed();
     kept[activated] = gelu_forward(pass.runtime, kept[up]);
+    narrow_to_stay(pass.runtime, options_.activation.store, kept[up]);
     return kept[activated];
   }
   [[nodiscard]] bool runs_again() const override { return runs_again_; }
@@ -112,11 +115,13 @@ class GeluMlp final : public RegionBranch {
   }
   [[nodiscard]] bool recomputes_row_input() const override { return drops_activation_; }
   [[nodiscard]] Tensor row_input(const Pass& pass, std::span<Tensor> kept) const override {
-    if (!kept[activated].defined()) return gelu_forward(pass.runtime, kept[up]);
-    return std::move(kept[activated]);
+    if (kept[activated].defined()) return std::move(kept[activated]);
+    widen(pass, kept);
+    return gelu_forward(pass.runtime, kept[up]);
   }
   [[nodiscard]] ColumnLinears backward_inside(const Pass& pass, Tensor d,
                                               std::span<Tensor> kept) const override {
+    widen(pass, kept);
     gelu_backward(pass.runtime, kept[up], d);
     kept[up] = {};
     ColumnLinears readers;
@@ -126,6 +131,9 @@ class GeluMlp final : public RegionBranch {
 
  private:
   enum Kept : std::size_t { up, activated, num_saved };
+  void widen(const Pass& pass, std::span<Tensor> kept) const {
+    widen_to_read(pass.runtime, options_.activation.store, options_.dtype, kept[up]);
+  }
 
   ModelOptions options_;
   bool drops_activation_;

@@ -8,11 +8,18 @@ namespace shardsim {
 static_assert(EIGEN_STACK_ALLOCATION_LIMIT == 0, "set by the build file at the root");
 
 Tensor linear_forward(Runtime& runtime, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  Tensor y = new_activation(runtime, with_last(x.shape(), weight.shape()[0]), weight.dtype());
+  linear_forward_to(runtime, x, weight, bias, y);
+  return y;
+}
+
+void linear_forward_to(Runtime& runtime, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                       const Tensor& y) {
   const std::int64_t rows = num_rows(x);
   const std::int64_t n = weight.shape()[0];
   const std::int64_t k = weight.shape()[1];
   require_size("linear", "size of x's rows", last_dim(x), k);
-  Tensor y = new_activation(runtime, with_last(x.shape(), n), weight.dtype());
+  require_size("linear", "size of y", y.numel(), rows * n);
   std::int64_t bytes = x.num_bytes() + weight.num_bytes() + y.num_bytes();
   if (bias.defined()) bytes += bias.num_bytes();
   runtime.compute(matmul_op("linear", weight.dtype(), rows, n, k, bytes), [&] {
@@ -20,7 +27,6 @@ Tensor linear_forward(Runtime& runtime, const Tensor& x, const Tensor& weight, c
     if (bias.defined()) result.rowwise() += matrix_of(bias).row(0);
     store(y, values_of(result));
   });
-  return y;
 }
 
 void add_bias(Runtime& runtime, const Tensor& bias, const Tensor& y) {
@@ -60,20 +66,25 @@ void linear_backward_bias(Runtime& runtime, const Tensor& dy, const Tensor& bias
 }
 
 Tensor linear_backward_input(Runtime& runtime, const Tensor& dy, const Tensor& weight, Tensor dx) {
+  const bool adds = dx.defined();
+  if (!adds) dx = new_activation(runtime, with_last(dy.shape(), weight.shape()[1]), dy.dtype());
+  linear_backward_input_to(runtime, dy, weight, dx, adds);
+  return dx;
+}
+
+void linear_backward_input_to(Runtime& runtime, const Tensor& dy, const Tensor& weight,
+                              const Tensor& dx, bool adds) {
   const std::int64_t rows = num_rows(dy);
   const std::int64_t n = weight.shape()[0];
   const std::int64_t k = weight.shape()[1];
-  const bool adds = dx.defined();
   require_size("linear backward", "size of dy's rows", last_dim(dy), n);
-  if (adds) require_size("linear backward", "size of dx", dx.numel(), rows * k);
-  if (!adds) dx = new_activation(runtime, with_last(dy.shape(), k), dy.dtype());
+  require_size("linear backward", "size of dx", dx.numel(), rows * k);
   const std::int64_t bytes = dy.num_bytes() + weight.num_bytes() + (adds ? 2 : 1) * dx.num_bytes();
   runtime.compute(matmul_op("linear_backward_input", dy.dtype(), rows, k, n, bytes), [&] {
     const RowMatrix result = matrix_of(dy) * matrix_of(weight);  // (rows, n) (n, k)
     if (adds) return add_values(dx, values_of(result));
     store(dx, values_of(result));
   });
-  return dx;
 }
 
 }  // namespace shardsim

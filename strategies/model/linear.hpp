@@ -9,6 +9,10 @@ namespace shardsim {
 [[nodiscard]] Tensor linear_forward(Runtime& runtime, const Tensor& x, const Tensor& weight,
                                     const Tensor& bias);
 
+/// The same into y [..., n], which may be a part of the rows of another tensor.
+void linear_forward_to(Runtime& runtime, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                       const Tensor& y);
+
 /// y [..., n] += bias [n], in place: for a bias that must not be added before y is a whole sum.
 void add_bias(Runtime& runtime, const Tensor& bias, const Tensor& y);
 
@@ -23,5 +27,8 @@ void linear_backward_bias(Runtime& runtime, const Tensor& dy, const Tensor& bias
 /// returns it: for an input that several linear layers read.
 [[nodiscard]] Tensor linear_backward_input(Runtime& runtime, const Tensor& dy, const Tensor& weight,
                                            Tensor dx = {});
+/// The same into dx [..., k], which may be a part of the rows of another tensor.
+void linear_backward_input_to(Runtime& runtime, const Tensor& dy, const Tensor& weight,
+                              const Tensor& dx, bool adds);
 
 }  // namespace shardsim

@@ -186,6 +186,12 @@ std::int64_t LowProduct::weight_bytes() const {
 Tensor low_forward(Runtime& runtime, const LowProduct& product, const Tensor& x,
                    const Tensor& weight, const Tensor& bias, DType dtype) {
   Tensor y = new_activation(runtime, with_last(x.shape(), product.n), dtype);
+  low_forward_to(runtime, product, x, weight, bias, y);
+  return y;
+}
+
+void low_forward_to(Runtime& runtime, const LowProduct& product, const Tensor& x,
+                    const Tensor& weight, const Tensor& bias, const Tensor& y) {
   std::int64_t bytes = x.num_bytes() + product.weight_bytes() + y.num_bytes();
   if (bias.defined()) bytes += bias.num_bytes();
   ComputeOp op = product_op("linear", product, num_rows(x), product.n, product.k, bytes);
@@ -196,13 +202,18 @@ Tensor low_forward(Runtime& runtime, const LowProduct& product, const Tensor& x,
     if (bias.defined()) result.rowwise() += matrix_of(bias).row(0);
     store(y, values_of(result));
   });
-  return y;
 }
 
 Tensor low_backward_input(Runtime& runtime, const LowProduct& product, const Tensor& dy,
                           const Tensor& weight, DType dtype, Tensor dx) {
   const bool adds = dx.defined();
   if (!adds) dx = new_activation(runtime, with_last(dy.shape(), product.k), dtype);
+  low_backward_input_to(runtime, product, dy, weight, dx, adds);
+  return dx;
+}
+
+void low_backward_input_to(Runtime& runtime, const LowProduct& product, const Tensor& dy,
+                           const Tensor& weight, const Tensor& dx, bool adds) {
   const std::int64_t bytes =
       dy.num_bytes() + product.weight_bytes() + (adds ? 2 : 1) * dx.num_bytes();
   ComputeOp op =
@@ -215,7 +226,6 @@ Tensor low_backward_input(Runtime& runtime, const LowProduct& product, const Ten
     if (adds) return add_values(dx, values_of(result));
     store(dx, values_of(result));
   });
-  return dx;
 }
 
 void low_backward_weight(Runtime& runtime, const LowProduct& product, const Tensor& dy,

@@ -141,10 +141,16 @@ struct LowProduct {
 /// Rows of x, rows of the weight -> y [.., n] in `dtype`. `bias` [n] or undefined.
 [[nodiscard]] Tensor low_forward(Runtime& runtime, const LowProduct& product, const Tensor& x,
                                  const Tensor& weight, const Tensor& bias, DType dtype);
+/// The same into y [.., n], which may be a part of the rows of another tensor.
+void low_forward_to(Runtime& runtime, const LowProduct& product, const Tensor& x,
+                    const Tensor& weight, const Tensor& bias, const Tensor& y);
 /// Rows of dy, columns of the weight -> dx [.., k]; given a dx, it adds to that.
 [[nodiscard]] Tensor low_backward_input(Runtime& runtime, const LowProduct& product,
                                         const Tensor& dy, const Tensor& weight, DType dtype,
                                         Tensor dx = {});
+/// The same into dx [.., k], which may be a part of the rows of another tensor.
+void low_backward_input_to(Runtime& runtime, const LowProduct& product, const Tensor& dy,
+                           const Tensor& weight, const Tensor& dx, bool adds);
 /// weight_gradient += dy^T x, from the columns of both. Its size tells k.
 void low_backward_weight(Runtime& runtime, const LowProduct& product, const Tensor& dy,
                          const Tensor& x, const Tensor& weight_gradient);

@@ -94,6 +94,8 @@ struct ModelOptions {
   int tensor_parallel = 1;
   /// Outside of cut regions, each rank has 1/t of the tokens.
   bool sequence_parallel = false;
+  /// With that, products overlap what brings and sums tokens: see token_ring.hpp.
+  bool overlaps_tensor_parallel = false;
   /// Shares that samples are cut into, c: each rank computes with one, see SequencePart.
   int context_parallel = 1;
   ContextAttention context_attention = kDefaultContextAttention;

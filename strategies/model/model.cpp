@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "strategies/model/activation_offload.hpp"
 #include "strategies/model/run_module.hpp"
 #include "strategies/model/weight_gradient.hpp"
 
@@ -60,6 +61,9 @@ Tensor forward_chunk(const Model& model, int chunk, const ModelContext& context,
     input = run_forward(model, module, context, std::exchange(input, Tensor()), batch,
                         saved[static_cast<std::size_t>(i)]);
     parameters.after_forward(module);
+    if (context.offload != nullptr) {
+      context.offload->after_forward(module, saved[static_cast<std::size_t>(i)]);
+    }
   }
   return input;
 }
@@ -71,6 +75,9 @@ Tensor backward_chunk(const Model& model, int chunk, const ModelContext& context
   for (int i = modules.count - 1; i >= 0; --i) {
     const int module = modules.first + i;
     parameters.before_backward(module);
+    if (context.offload != nullptr) {
+      context.offload->before_backward(module, saved.first(static_cast<std::size_t>(i) + 1));
+    }
     gradient = run_backward(model, module, context, std::exchange(gradient, Tensor()), batch,
                             saved[static_cast<std::size_t>(i)]);
     parameters.after_backward(module);

@@ -8,6 +8,7 @@
 #include "backends/runtime.hpp"
 
 #include "strategies/model/batch.hpp"
+#include "strategies/model/offload_modules.hpp"
 #include "strategies/model/parameter.hpp"
 #include "strategies/model/router_bias.hpp"
 
@@ -53,6 +54,11 @@ class Model {
   /// Whether forward leaves more to backward than tensors in `saved`.
   [[nodiscard]] virtual bool keeps_state(int /*module*/) const { return false; }
 
+  /// The part of a block for whose input each tensor in `saved` stays; none for other modules.
+  [[nodiscard]] virtual std::vector<OffloadModule> readers_of_kept(int /*module*/) const {
+    return {};
+  }
+
   /// State that layers read beside parameters, by layer.
   [[nodiscard]] virtual std::vector<RouterBiasSpec> router_biases() const { return {}; }
 
@@ -61,6 +67,9 @@ class Model {
   /// gradient that comes back.
   [[nodiscard]] virtual Shape activation_shape(std::int64_t samples) const = 0;
   [[nodiscard]] virtual DType dtype() const = 0;
+
+  /// Whether activations are rounded to few bits between layers, or between forward and backward.
+  [[nodiscard]] virtual bool casts_activations() const { return false; }
 
   /// Runs of modules that go forward and backward on their own: the model chunks of a pipeline
   /// rank.

@@ -24,6 +24,9 @@ class ModelWrapper : public Model {
   }
   [[nodiscard]] int kind_of(int module) const override { return inner_.kind_of(module); }
   [[nodiscard]] bool keeps_state(int module) const override { return inner_.keeps_state(module); }
+  [[nodiscard]] std::vector<OffloadModule> readers_of_kept(int module) const override {
+    return inner_.readers_of_kept(module);
+  }
   [[nodiscard]] std::vector<RouterBiasSpec> router_biases() const override {
     return inner_.router_biases();
   }
@@ -35,6 +38,7 @@ class ModelWrapper : public Model {
     return inner_.activation_shape(samples);
   }
   [[nodiscard]] DType dtype() const override { return inner_.dtype(); }
+  [[nodiscard]] bool casts_activations() const override { return inner_.casts_activations(); }
   [[nodiscard]] int num_losses() const override { return inner_.num_losses(); }
   [[nodiscard]] double loss_weight(int loss) const override { return inner_.loss_weight(loss); }
   Tensor forward(int module, const ModelContext& context, const Tensor& input, const Batch& batch,

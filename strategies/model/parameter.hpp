@@ -15,6 +15,7 @@ namespace shardsim {
 
 class ContextParallel;
 class ExpertParallel;
+class ActivationOffload;
 class QuantizedWeights;
 struct LowPrecision;
 class RouterBiases;
@@ -174,6 +175,7 @@ struct ModelContext {
   /// make them at each use, or, as a part of a step is priced that has made them before, never.
   QuantizedWeights* quantized_weights = nullptr;
   bool quantizes_at_use = false;
+  ActivationOffload* offload = nullptr;  ///< Null: activations stay on the device.
 
   /// The same with other parameters.
   [[nodiscard]] ModelContext with(Parameters& others) const {
@@ -185,7 +187,8 @@ struct ModelContext {
             is_run_each_time,
             apart_gradient_bytes,
             quantized_weights,
-            quantizes_at_use};
+            quantizes_at_use,
+            offload};
   }
 };
 

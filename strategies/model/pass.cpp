@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "strategies/model/overlapped_linear.hpp"
 #include "strategies/sharding/context_parallel.hpp"
 #include "strategies/sharding/tensor_parallel.hpp"
 
@@ -56,18 +57,6 @@ std::int64_t first_token(const Pass& pass, const Tensor& x) {
   return pass.parallel.tensor == nullptr ? 0 : pass.parallel.tensor->first_token(num_rows(x));
 }
 
-ScaleGroups scale_groups(const Pass& pass, Held held) {
-  ScaleGroups groups;
-  if (held == Held::apart) return groups;
-  TensorParallel* const tensor = pass.parallel.tensor;
-  const bool is_share = held == Held::tokens || held == Held::norm_output;
-  const bool is_cut =
-      held == Held::channels || (is_share && tensor != nullptr && tensor->sequence_parallel());
-  if (tensor != nullptr && is_cut) groups.tensor = &tensor->group();
-  if (pass.parallel.context != nullptr) groups.context = &pass.parallel.context->group();
-  return groups;
-}
-
 Written writer_of(Held held) {
   return held == Held::norm_output ? Written::by_norm : Written::by_others;
 }
@@ -101,7 +90,24 @@ void finish_columns(const Pass& pass, std::span<ColumnLinear> layers, const Tens
   }
 }
 
+// Whether apply_linear() of x is to wait for its tokens.
+bool is_arriving(const Pass& pass, const Tensor& x) {
+  return overlaps(pass) && pass.parallel.tensor->bringing(x) != nullptr;
+}
+
 }  // namespace
+
+ScaleGroups scale_groups(const Pass& pass, Held held) {
+  ScaleGroups groups;
+  if (held == Held::apart) return groups;
+  TensorParallel* const tensor = pass.parallel.tensor;
+  const bool is_share = held == Held::tokens || held == Held::norm_output;
+  const bool is_cut =
+      held == Held::channels || (is_share && tensor != nullptr && tensor->sequence_parallel());
+  if (tensor != nullptr && is_cut) groups.tensor = &tensor->group();
+  if (pass.parallel.context != nullptr) groups.context = &pass.parallel.context->group();
+  return groups;
+}
 
 LinearGradient gather_gradient(const Pass& pass, const Tensor& dy, const char* layer) {
   TensorParallel* const parallel = pass.parallel.tensor;
@@ -143,12 +149,14 @@ LinearWeight quantized_weight(const Pass& pass, int k, Copies read) {
 }
 
 Tensor apply_linear(const Pass& pass, int k, const Tensor& x) {
+  if (is_arriving(pass, x)) return apply_arriving(pass, k, /*has_bias=*/false, x);
   if (!is_quantized(x)) return linear_forward(pass.runtime, x, pass.weight(k), {});
   const LinearWeight own = quantized_weight(pass, k, Copies::rows);
   return low_forward(pass.runtime, own.product, x, own.made.rows, {}, own.weight.dtype());
 }
 
 Tensor apply_linear_with_bias(const Pass& pass, int k, const Tensor& x) {
+  if (is_arriving(pass, x)) return apply_arriving(pass, k, /*has_bias=*/true, x);
   // One after the other: fetching may communicate, so its order must not be the compiler's choice.
   if (!is_quantized(x)) {
     const Tensor weight = pass.weight(k);
@@ -250,6 +258,11 @@ Tensor enter_region(const Pass& pass, const Tensor& x, const char* layer, Region
   return pass.parallel.tensor->copy_to(pass.runtime, x, whole_shape(pass, x), layer, input);
 }
 
+Tensor enter_region_by_shard(const Pass& pass, const Tensor& x, const char* layer) {
+  if (!overlaps(pass)) return enter_region(pass, x, layer);
+  return pass.parallel.tensor->copy_to_by_shard(pass.runtime, x, whole_shape(pass, x), layer);
+}
+
 PendingTensor sum_joined_gradient(const Pass& pass, Tensor dx, const char* layer) {
   if (pass.parallel.tensor == nullptr) {
     round_shared_sum(pass.runtime, dx, SumOver::tensor_ranks);
@@ -301,7 +314,8 @@ Tensor apply_row_linear(const Pass& pass, int k, bool has_bias, const Tensor& x,
     if (has_bias) round_shared_sum(pass.runtime, y, SumOver::bias);
     return y;
   }
-  Tensor y = leave_region(pass, apply_linear(pass, k, x), layer);
+  Tensor y = overlaps(pass) ? apply_row_overlapped(pass, k, x, layer)
+                            : leave_region(pass, apply_linear(pass, k, x), layer);
   if (has_bias) add_bias(pass.runtime, pass.weight(k + 1), y);
   return y;
 }
@@ -309,6 +323,7 @@ Tensor apply_row_linear(const Pass& pass, int k, bool has_bias, const Tensor& x,
 Tensor backward_row_linear(const Pass& pass, int k, bool has_bias, const Tensor& dy, Tensor x,
                            const char* layer) {
   if (has_bias) finish_bias(pass, k + 1, dy);  // For this rank's tokens.
+  if (overlaps(pass)) return backward_row_overlapped(pass, k, dy, std::move(x), layer);
   return backward_row(pass, k, gather_gradient(pass, dy, layer), std::move(x));
 }
 

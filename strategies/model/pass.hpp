@@ -21,7 +21,6 @@
 namespace shardsim {
 
 class PendingTensor;  // strategies/sharding/tensor_parallel.hpp
-
 /// One module on its way forward or backward. Its parameters count from `first`.
 struct Pass : ModelContext {
   int first;
@@ -79,6 +78,8 @@ struct LinearGradient {
   std::int64_t outputs = 0;  ///< n
 };
 [[nodiscard]] LinearGradient linear_gradient(const Pass& pass, const Tensor& dy, Held held);
+/// The ranks that have the other parts of such a tensor.
+[[nodiscard]] ScaleGroups scale_groups(const Pass& pass, Held held);
 /// The gradient of such a layer's input; given a dx, it adds to that.
 [[nodiscard]] Tensor backward_input(const Pass& pass, int k, const Tensor& dy, Tensor dx = {});
 
@@ -114,15 +115,16 @@ inline void finish_bias(const Pass& pass, int k, const Tensor& dy) {
 void finish_sum(const Pass& pass, int k, Tensor sum);
 
 // Linear layers in column-parallel and row-parallel pairs. On one device they are plain linear
-// layers; with a TensorParallel context they enter and leave its regions. Backward computes the
-// gradient of a region's input first and posts its sum, which then travels while the gradients of
-// the weights are computed.
+// layers; with a TensorParallel context they enter and leave its regions. Backward posts the sum of
+// the input's gradient first: it travels while those of the weights are computed.
 // `layer` names a layer in errors; it must outlive the run.
 
 /// Input of the column-parallel layers that read x: x [b, s, h] itself, or gathered from shards
 /// [b s / t, h]. Drop it after use.
 [[nodiscard]] Tensor enter_region(const Pass& pass, const Tensor& x, const char* layer,
                                   RegionInput input = RegionInput::enters);
+/// The same for layers whose first reader is apply_linear(): tokens may arrive as it reads.
+[[nodiscard]] Tensor enter_region_by_shard(const Pass& pass, const Tensor& x, const char* layer);
 /// Posts the sum of the gradient of an input that joined the region and that no linear layer reads.
 [[nodiscard]] PendingTensor sum_joined_gradient(const Pass& pass, Tensor dx, const char* layer);
 
@@ -166,8 +168,6 @@ class ColumnLinears {
 /// Adds and reports its gradients, drops x, and returns the gradient of x, cut like x.
 [[nodiscard]] Tensor backward_row_linear(const Pass& pass, int k, bool has_bias, const Tensor& dy,
                                          Tensor x, const char* layer);
-
-// The parts of such a layer, for layers that leave a region together.
 
 /// Partial sums y [b, s, h] -> their sum over ranks, or this rank's tokens of it.
 [[nodiscard]] Tensor leave_region(const Pass& pass, Tensor y, const char* layer);

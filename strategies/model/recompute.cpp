@@ -1,11 +1,9 @@
 #include "strategies/model/recompute.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 
-#include "sim/kernel/error.hpp"
-#include "sim/kernel/text.hpp"
+#include "strategies/model/module_names.hpp"
 
 namespace shardsim {
 
@@ -14,28 +12,14 @@ namespace {
 constexpr std::array kModuleNames = {"layernorm",   "activation", "moe_act", "core_attn",
                                      "mla_up_proj", "mlp",        "moe",     "shared_experts"};
 
-[[noreturn]] void refuse_modules(const std::string& message) {
-  std::string names;
-  for (const char* name : kModuleNames) names += (names.empty() ? "" : ", ") + std::string(name);
-  throw UsageError("E0667", message, "names are " + names + ", with commas between them");
-}
-
 }  // namespace
 
 std::span<const char* const> recompute_module_names() { return kModuleNames; }
 
 RecomputeModules recompute_modules_of(std::string_view names) {
   RecomputeModules modules;
-  for (const std::string_view word : split_at(names, ',')) {
-    const std::string name(word);
-    const auto* const found = std::find(kModuleNames.begin(), kModuleNames.end(), name);
-    if (found == kModuleNames.end()) {
-      refuse_modules(name.empty() ? "a name of a module is empty"
-                                  : "there is no module \"" + name + "\"");
-    }
-    const auto module = static_cast<RecomputeModule>(found - kModuleNames.begin());
-    if (modules.has(module)) refuse_modules("the module " + name + " is there twice");
-    modules.add(module);
+  for (const std::size_t place : places_of_modules(names, kModuleNames, "E0667")) {
+    modules.add(static_cast<RecomputeModule>(place));
   }
   return modules;
 }

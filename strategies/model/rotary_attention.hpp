@@ -32,6 +32,7 @@ class RotaryAttention final : public SelfAttention {
 
   [[nodiscard]] std::size_t num_inner() const override { return num_rotary_saved; }
   void add_parameters(ParameterTable& table, const std::string& name, int block) const override;
+  [[nodiscard]] bool reads_by_linear() const override { return true; }
   [[nodiscard]] const char* columns() const override { return "attention.wq, wk, wv"; }
   [[nodiscard]] Row row(const Pass& pass) const override {
     return {at(pass).wo, options_.attention_out_bias, "attention.wo"};

@@ -133,4 +133,19 @@ std::int64_t SelfAttention::forward_flops_per_sample(int block) const {
   return checked_product({pairs, options_.num_attention_heads, head_size_ + value_size_});
 }
 
+OffloadModule SelfAttention::reader_of(std::size_t kept) const {
+  if (kept == num_inner()) return OffloadModule::attn_proj;  // Columns, which RegionBranch keeps.
+  switch (kept) {
+    case q:
+    case k:
+    case v:
+    case exchanged_qkv:
+      return OffloadModule::core_attn;
+    case attended:
+      return OffloadModule::attn_proj;
+    default:
+      return OffloadModule::everything;
+  }
+}
+
 }  // namespace shardsim

@@ -18,6 +18,9 @@ class SelfAttention : public RegionBranch {
  public:
   [[nodiscard]] const char* dropout_stream() const final { return "attention"; }
   [[nodiscard]] std::size_t num_inner() const override { return num_saved; }
+  [[nodiscard]] OffloadModule stream_reader() const override { return OffloadModule::attn_norm; }
+  [[nodiscard]] OffloadModule input_reader() const override { return OffloadModule::qkv_linear; }
+  [[nodiscard]] OffloadModule reader_of(std::size_t kept) const final;
   [[nodiscard]] Tensor forward_inside(const Pass& pass, Tensor entered, BranchInput& x,
                                       std::span<Tensor> kept) const final;
   [[nodiscard]] Tensor row_input(const Pass& pass, std::span<Tensor> kept) const final;

@@ -119,6 +119,11 @@ int Transformer::kind_of(int module) const {
   return first + 1;
 }
 
+std::vector<OffloadModule> Transformer::readers_of_kept(int module) const {
+  if (module == 0 || module == num_modules() - 1) return {};
+  return blocks_[to_size(module - 1)].readers_of_kept();
+}
+
 bool Transformer::keeps_state(int module) const {
   if (module == 0) return false;
   if (module < num_modules() - 1) return blocks_[to_size(module - 1)].keeps_state();

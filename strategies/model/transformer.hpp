@@ -47,9 +47,14 @@ class Transformer final : public Model {
   }
   [[nodiscard]] int kind_of(int module) const override;
   [[nodiscard]] bool keeps_state(int module) const override;
+  [[nodiscard]] std::vector<OffloadModule> readers_of_kept(int module) const override;
   [[nodiscard]] std::vector<RouterBiasSpec> router_biases() const override;
   [[nodiscard]] Shape activation_shape(std::int64_t samples) const override;
   [[nodiscard]] DType dtype() const override { return options_.dtype; }
+  [[nodiscard]] bool casts_activations() const override {
+    return options_.activation.store != ActivationStore::same ||
+           options_.moe.dispatch_recipe != ScalingRecipe::none;
+  }
   [[nodiscard]] int num_losses() const override { return 1 + static_cast<int>(depths_.size()); }
   [[nodiscard]] double loss_weight(int loss) const override {
     return loss == 0 ? 1.0 : options_.mtp_loss_scaling_factor / static_cast<double>(depths_.size());

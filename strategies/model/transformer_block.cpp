@@ -126,6 +126,22 @@ std::int64_t TransformerBlock::forward_flops_per_sample() const {
   return flops;
 }
 
+std::vector<OffloadModule> TransformerBlock::readers_of_kept() const {
+  std::vector<OffloadModule> readers(num_saved_, OffloadModule::everything);
+  for (std::size_t i = 0; i < branches_.size(); ++i) {
+    const std::size_t first = places_[i].saved;
+    readers[first + input] = branches_[i]->stream_reader();
+    for (const BranchSaved each : {norm_output, quantized}) {
+      readers[first + each] = branches_[i]->input_reader();
+    }
+    for (std::size_t kept = 0; kept < branches_[i]->num_kept(); ++kept) {
+      readers[first + num_saved + kept] = branches_[i]->reader_of(kept);
+    }
+  }
+  readers.resize(num_kept());
+  return readers;
+}
+
 bool TransformerBlock::keeps_state() const {
   return std::any_of(branches_.begin(), branches_.end(),
                      [](const auto& branch) { return branch->keeps_state(); });

@@ -35,6 +35,8 @@ class TransformerBlock {
   [[nodiscard]] Tensor backward(const Pass& pass, const Tensor& dy, Saved& saved) const;
   /// Tensors kept for backward.
   [[nodiscard]] std::size_t num_kept() const { return recomputes_all_ ? 1 : num_saved_; }
+  /// For the input of which part each of them stays.
+  [[nodiscard]] std::vector<OffloadModule> readers_of_kept() const;
   /// Flops of forward for one whole sample, beside those of the products with matrices.
   [[nodiscard]] std::int64_t forward_flops_per_sample() const;
   /// Whether forward leaves more to backward than tensors.

@@ -36,6 +36,9 @@ class StageModel final : public ModelWrapper {
   [[nodiscard]] bool keeps_state(int module) const override {
     return inner_.keeps_state(modules_[index_of(module)]);
   }
+  [[nodiscard]] std::vector<OffloadModule> readers_of_kept(int module) const override {
+    return inner_.readers_of_kept(modules_[index_of(module)]);
+  }
   [[nodiscard]] std::vector<RouterBiasSpec> router_biases() const override;
   [[nodiscard]] int num_chunks() const override { return static_cast<int>(chunks_.size()); }
   [[nodiscard]] ModuleRange modules_of_chunk(int chunk) const override {

@@ -37,6 +37,7 @@ StageRunner::StageRunner(const StagePlan& plan, Runtime& runtime, Mesh& mesh, Gr
       place_(index_of(plan.schedule->shape.num_chunks * plan.schedule->shape.num_microbatches), -1),
       backwards_left_(index_of(plan.schedule->shape.num_chunks)) {
   require_edges(*plan.schedule, mesh.shape());
+  if (plan.offload.layers > 0) offload_.emplace(plan.offload, runtime, *plan.model);
   for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
     if (is_compute(cells_[cell].kind)) last_compute_ = cell;
   }
@@ -230,7 +231,8 @@ ModelContext StageRunner::context_of(const Action& action) const {
           .is_run_each_time = takes_turns_,
           .apart_gradient_bytes = plan_.apart_gradient_bytes,
           .quantized_weights = sync_.keeps_weights() ? &quantized_weights_ : nullptr,
-          .quantizes_at_use = !sync_.keeps_weights()};
+          .quantizes_at_use = !sync_.keeps_weights(),
+          .offload = offload_ ? &*offload_ : nullptr};
 }
 
 int StageRunner::stage_of(const Action& action) const {

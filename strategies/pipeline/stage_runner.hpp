@@ -2,12 +2,14 @@
 
 #include <array>
 #include <deque>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "sim/kernel/ring_queue.hpp"
 
 #include "strategies/gradient_sync/gradient_sync.hpp"
+#include "strategies/model/activation_offload.hpp"
 #include "strategies/model/low_precision.hpp"
 #include "strategies/model/weight_gradient.hpp"
 #include "strategies/pipeline/schedule.hpp"
@@ -39,6 +41,7 @@ struct StagePlan {
   const PipelineSchedule* schedule = nullptr;
   std::int64_t micro_batch_size = 1;
   double apart_gradient_bytes = 0.0;  ///< See ModelContext.
+  OffloadOptions offload;             ///< Activations in host memory.
 };
 
 /// A forward and a backward that overlap are one block: it begins when both have their input, and
@@ -106,6 +109,7 @@ class StageRunner {
   GradientSync& sync_;
   ModelParallel parallel_;
   mutable QuantizedWeights quantized_weights_;
+  mutable std::optional<ActivationOffload> offload_;
   int rank_;                          // In the pipeline.
   bool takes_turns_;                  // In blocks.
   const std::vector<Action>& cells_;  // The rank's.

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "strategies/sharding/context_forms.hpp"
+#include "strategies/sharding/ring_hop.hpp"
 
 // Attention of a rank's queries to the keys and values of all ranks of a group, which go round a
 // ring in c - 1 hops while queries stay. A hop is posted before the block at hand is computed with,
@@ -16,32 +17,6 @@ namespace shardsim {
 
 namespace {
 
-// One message to the next rank, and the one that comes from the rank before.
-class Hop {
- public:
-  Hop() = default;
-  Hop(Communicator& ring, Tensor goes, Tensor comes, const char* label)
-      : goes_(std::move(goes)), comes_(std::move(comes)) {
-    const int next = (ring.rank() + 1) % ring.size();
-    const int before = (ring.rank() + ring.size() - 1) % ring.size();
-    // Together: alone, sends round a ring would wait for each other.
-    const std::array<P2pOp, 2> both = {
-        {{P2pOp::Kind::send, goes_, next}, {P2pOp::Kind::recv, comes_, before}}};
-    work_ = ring.batch(both, {.label = label});
-  }
-  /// The received tensor. To be called once.
-  [[nodiscard]] Tensor take() {
-    work_.wait();
-    goes_ = {};
-    return std::exchange(comes_, Tensor());
-  }
-
- private:
-  Tensor goes_;
-  Tensor comes_;
-  Work work_;
-};
-
 // Blocks of keys and values on their way round. Step i computes with that of the rank i before.
 class Rotation {
  public:
@@ -54,7 +29,7 @@ class Rotation {
   /// Posts the hop that brings the next step's block, if there is one.
   void post_next(int step) {
     if (step + 1 == ring_.size()) return;
-    hop_ = Hop(ring_, present_, blocks_.allocate(present_.dtype()), "keys and values");
+    hop_ = RingHop(ring_, present_, blocks_.allocate(present_.dtype()), "keys and values");
   }
   void finish_step(int step) { present_ = step + 1 == ring_.size() ? Tensor() : hop_.take(); }
 
@@ -76,7 +51,7 @@ class Rotation {
   const AttentionShape& shape_;
   const QkvHeads& own_;
   Tensor present_;
-  Hop hop_;
+  RingHop hop_;
 };
 
 // A window or a chunk may end before it reaches a block, which is then not computed with.
@@ -132,7 +107,7 @@ void ring_attention_backward(Runtime& runtime, Communicator& ring, const Attenti
   }
   {
     Rotation rotation(ring, blocks, shape, qkv);
-    Hop gradient;  // For the next block here, from ranks that had it before.
+    RingHop gradient;  // For the next block here, from ranks that had it before.
     for (int step = 0; step < ring.size(); ++step) {
       rotation.post_next(step);
       const AttentionShape here = rotation.shape(step);
@@ -153,7 +128,7 @@ void ring_attention_backward(Runtime& runtime, Communicator& ring, const Attenti
             part = before;
           }
         }
-        gradient = Hop(ring, part, blocks.allocate(dtype), "key and value gradients");
+        gradient = RingHop(ring, part, blocks.allocate(dtype), "key and value gradients");
       }
       rotation.finish_step(step);
     }

@@ -85,6 +85,14 @@ Tensor TensorParallel::copy_to(Runtime& runtime, const Tensor& x, const Shape& w
   return gather(runtime, x, whole, "column input").take();
 }
 
+Tensor TensorParallel::copy_to_by_shard(Runtime& runtime, const Tensor& x, const Shape& whole,
+                                        const char* layer) {
+  begin_region(layer);
+  Tensor gathered = runtime.allocate(MemoryCategory::comm, whole, x.dtype());
+  arriving_.emplace(runtime, group_, gathered, x, "column input");
+  return gathered;
+}
+
 PendingTensor TensorParallel::copy_to_backward(Runtime& runtime, Tensor dx, const char* layer,
                                                RegionInput input) {
   require_region(layer);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "backends/communicator.hpp"
@@ -8,6 +9,7 @@
 
 #include "strategies/model/loss.hpp"
 #include "strategies/model/region_input.hpp"
+#include "strategies/sharding/token_ring.hpp"
 
 // Tensor parallelism: t ranks have a part of each layer's matrices and go through the model
 // together. A column-parallel layer has some of the outputs (rows of W), needs its whole input, and
@@ -61,13 +63,17 @@ class PendingTensor {
 /// One rank's end of a tensor-parallel group.
 class TensorParallel {
  public:
-  /// `group` must outlive it.
-  TensorParallel(Communicator& group, bool sequence_parallel)
-      : group_(group), sequence_parallel_(sequence_parallel) {}
+  /// `group` must outlive it. `overlaps`: with sequence parallelism, linear layers compute while
+  /// shards go round a ring (token_ring.hpp).
+  TensorParallel(Communicator& group, bool sequence_parallel, bool overlaps = false)
+      : group_(group),
+        sequence_parallel_(sequence_parallel),
+        overlaps_(overlaps && sequence_parallel) {}
 
   [[nodiscard]] int rank() const { return group_.rank(); }
   [[nodiscard]] int size() const { return group_.size(); }
   [[nodiscard]] bool sequence_parallel() const { return sequence_parallel_; }
+  [[nodiscard]] bool overlaps() const { return overlaps_; }
   [[nodiscard]] Communicator& group() const { return group_; }
 
   /// First token of this rank's shard of `shard_tokens`; 0 where every rank has all tokens.
@@ -78,6 +84,16 @@ class TensorParallel {
   /// x [b, s, h], or a shard [b s / t, h] -> what the region's layers read, in shape `whole`.
   [[nodiscard]] Tensor copy_to(Runtime& runtime, const Tensor& x, const Shape& whole,
                                const char* layer, RegionInput input = RegionInput::enters);
+  /// The same, with shards that arrive as linear layers read them: apply_linear() is the first
+  /// reader. REQUIRES: overlaps().
+  [[nodiscard]] Tensor copy_to_by_shard(Runtime& runtime, const Tensor& x, const Shape& whole,
+                                        const char* layer);
+  /// The ring that brings x; null: x is there.
+  [[nodiscard]] GatheringRing* bringing(const Tensor& x) {
+    return arriving_ && arriving_->brings(x) ? &*arriving_ : nullptr;
+  }
+  /// All shards have come.
+  void arrived() { arriving_.reset(); }
   /// Posts the sum of the partial gradients `dx` [b, s, h], which becomes [b, s, h] or the shard.
   [[nodiscard]] PendingTensor copy_to_backward(Runtime& runtime, Tensor dx, const char* layer,
                                                RegionInput input = RegionInput::enters);
@@ -110,6 +126,8 @@ class TensorParallel {
 
   Communicator& group_;
   bool sequence_parallel_;
+  bool overlaps_;
+  std::optional<GatheringRing> arriving_;
   const char* region_ = nullptr;  // The layer that entered it; null outside.
 };
 

@@ -158,7 +158,8 @@ void add_matrices(std::vector<std::int64_t>& signature, const Model& model,
 
 RankParallel::RankParallel(const ModelOptions& options, Mesh& mesh) {
   if (mesh.tp_group() != nullptr) {
-    tensor_ = std::make_unique<TensorParallel>(*mesh.tp_group(), options.sequence_parallel);
+    tensor_ = std::make_unique<TensorParallel>(*mesh.tp_group(), options.sequence_parallel,
+                                               options.overlaps_tensor_parallel);
   }
   if (mesh.cp_group() != nullptr) {
     context_ = std::make_unique<ContextParallel>(*mesh.cp_group(), options.context_attention,
@@ -242,7 +243,8 @@ void ParallelPlan::add_stage(int rank, const std::vector<ModuleRange>& ranges) {
             {.model = &here,
              .schedule = &schedule_,
              .micro_batch_size = options_.training.micro_batch_size,
-             .apart_gradient_bytes = options_.model.memory.apart_gradient_bytes},
+             .apart_gradient_bytes = options_.model.memory.apart_gradient_bytes,
+             .offload = options_.offload},
             nullptr}));
   Stage& stage = *stages_.back();
   stage.sync.model = &here;

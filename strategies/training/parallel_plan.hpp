@@ -9,6 +9,7 @@
 #include "strategies/gradient_sync/flat_layout.hpp"
 #include "strategies/gradient_sync/whole_state.hpp"
 #include "strategies/mesh.hpp"
+#include "strategies/model/activation_offload.hpp"
 #include "strategies/model/make_model.hpp"
 #include "strategies/model/parameter.hpp"
 #include "strategies/model/router_bias.hpp"
@@ -35,6 +36,7 @@ struct ParallelOptions {
   /// Instead of the one named `schedule`, of the shape shape_of(options); any other is refused.
   /// With sends and receives in it, it runs with these, otherwise with those of lower.hpp.
   std::optional<PipelineSchedule> own_schedule;
+  OffloadOptions offload;  ///< Activations in host memory.
   TrainingPlan training;
   SyncPlan sync;  ///< Its pointers and seed are filled in; there, `model` is the whole one.
   /// Elastic: the data-parallel ranks that take part in each step, the first so many; the last

@@ -62,7 +62,7 @@ TEST_CASE("flags of Megatron-LM that change cost, memory or numbers need somebod
                                "--main-grads-dtype bf16",
                                "--cuda-graph-impl local",
                                "--enable-cuda-graph",
-                               "--cpu-offloading",
+                               "--cpu-offloading-weights",
                                "--no-bias-swiglu-fusion",
                                "--cross-entropy-loss-fusion",
                                "--attention-backend unfused",

@@ -38,7 +38,9 @@ GPT = {
                  "hidden_dropout": 0.1, "recompute": "full", "optimizer": "adam"},
 }
 MODELS = {"dense": DENSE, "experts": EXPERTS, "gpt": GPT}
-TWO_CHUNKS = {"interleaved_1f1b", "looped_bfs"}
+TWO_CHUNKS = {"interleaved_1f1b", "looped_bfs", "combined_1f1b"}
+# These hide traffic of experts.
+FOR_EXPERTS = {"combined_1f1b"}
 # "file" takes its order from a file, and there is none here.
 NOT_PLANNED = {"file"}
 
@@ -87,7 +89,8 @@ def plans(schema, presets):
         found.append(scenario(f"system {preset}", filling(GPT, preset), preset=preset))
     for schedule in choices(schema, "parallelism", "schedule"):
         if schedule not in NOT_PLANNED:
-            found.append(scenario(f"schedule {schedule}", DENSE, schedule=schedule))
+            model = EXPERTS if schedule in FOR_EXPERTS else DENSE
+            found.append(scenario(f"schedule {schedule}", model, schedule=schedule))
     return found
 
 

@@ -42,9 +42,12 @@ std::vector<Setting> special_settings(const std::string& path) {
   const std::vector<std::string> cycle = {"model.layers_cycle=true"};
   const std::vector<std::pair<std::string, Setting>> all = {
       {"system.nccl.algorithms", {{}, "", "tree,ring"}},
-      // Kernels that take longer hide less.
       {"system.host_us_per_kernel", {{}, "", "1000"}},
       {"system.nccl.protocols", {{}, "", "simple"}},
+      {"parallelism.overlap_tensor_parallel",
+       {{"parallelism.tp=2", "parallelism.sequence_parallel=true"}, "", "true"}},
+      {"parallelism.offload_modules", {{"parallelism.offload_layers=1"}, "", "core_attn"}},
+      {"parallelism.offload_min_elements", {{"parallelism.offload_layers=1"}, "", "1000000000"}},
       {"training.recompute_modules", {{"training.recompute=selective"}, "", "core_attn"}},
       {"system.preset", {{}, "", "dgx-h200"}},
       {"system.ranks", {{}, "", "32"}},

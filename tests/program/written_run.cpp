@@ -99,6 +99,22 @@ class WrittenRuntime final : public Runtime {
   [[nodiscard]] bool has_data() const override { return false; }
   [[nodiscard]] MemoryLedger* ledger() override { return inner_.ledger(); }
   [[nodiscard]] MemoryLedger* host_ledger() override { return inner_.host_ledger(); }
+  void open_streams(std::uint32_t streams, std::uint32_t events) override {
+    writer_.open_streams(streams, events);
+    inner_.open_streams(streams, events);
+  }
+  void use_stream(std::uint32_t stream) override {
+    writer_.use_stream(stream);
+    inner_.use_stream(stream);
+  }
+  void record_event(std::uint32_t event) override {
+    writer_.record_event(event);
+    inner_.record_event(event);
+  }
+  void wait_event(std::uint32_t event) override {
+    writer_.wait_event(event);
+    inner_.wait_event(event);
+  }
   void tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts) override {
     writer_.tally(name, first, amounts);
     inner_.tally(name, first, amounts);

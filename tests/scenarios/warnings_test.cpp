@@ -70,6 +70,8 @@ std::vector<Case> cases() {
                                          "system.intra_node.bandwidth_gb_per_s=450"};
   const std::vector<std::string> elastic = {"parallelism.data_parallel=elastic",
                                             "parallelism.zero_stage=0"};
+  const std::vector<std::string> offloads = {"parallelism.offload_layers=1",
+                                             "system.device.host_bandwidth_gb_per_s=9"};
   const std::vector<std::string> fp8 = {"training.precision=fp8",
                                         "system.device.peak_tflops.bf16=9",
                                         "system.device.peak_tflops.fp8=9"};
@@ -130,6 +132,11 @@ std::vector<Case> cases() {
       {"training.muon_scalar_optimizer=lion", optimizer("adam"), optimizer("muon")},
       {"training.optimizer_state_dtype=bf16", optimizer("sgd"), optimizer("lion")},
       {"training.recompute_modules=mlp", {}, {"training.recompute=selective"}},
+      {"parallelism.overlap_tensor_parallel=true",
+       {"parallelism.tp=2", "model.seq_len=8"},
+       {"parallelism.tp=2", "model.seq_len=8", "parallelism.sequence_parallel=true"}},
+      {"parallelism.offload_modules=core_attn", {}, offloads},
+      {"parallelism.offload_min_elements=1", {}, offloads},
       {"training.bf16_layers_at_start=1", {}, fp8},
       {"training.bf16_layers_at_end=1", {}, fp8},
       {"training.muon_momentum=0.8", optimizer("momentum"), optimizer("muon")},

@@ -183,6 +183,50 @@ TEST_CASE("a dispatch by node is Megatron-LM's flexible dispatcher, and is read 
   }
 }
 
+TEST_CASE("inputs of activations in 8 bits are a flag of Megatron-LM, and are read back") {
+  const auto planned = [](const std::string& store) {
+    return load_scenario_text(R"({"schema_version": 1, "model": "mixtral-8x7b",
+                 "system": {"preset": "dgx-h100", "nodes": 2},
+                 "training": {"global_batch_size": 16, "activation_store": ")" +
+                                  store + R"("}})",
+                              "test.json");
+  };
+  const TemporaryFolder folder;
+  write(folder / "run.sh", emit_megatron(planned("e4m3")).text);
+  const Printed printed = shardsim({"import", "megatron", folder / "run.sh"});
+  INFO(printed.err);
+  REQUIRE(printed.exit_code == 0);
+  CHECK(load_scenario_text(printed.out, "imported.json").training.activation_store ==
+        ActivationStore::e4m3);
+  const std::string blocks = emit_megatron(planned("blockwise")).text;
+  CHECK(blocks.find("activation-func-fp8-input-store") == std::string::npos);
+  CHECK(blocks.find("keep them in 16 bits") != std::string::npos);
+}
+
+TEST_CASE("activations in host memory are flags of Megatron-LM, and are read back") {
+  const std::pair<const char*, std::int64_t> cases[] = {
+      {R"("offload_layers": 12)", 12},
+      {R"("offload_layers": 12, "offload_modules": "attn_norm,core_attn")", 31}};
+  for (const auto& [fields, layers] : cases) {
+    const Scenario planned = load_scenario_text(
+        R"({"schema_version": 1, "model": "llama3-8b", "system": {"preset": "dgx-h100", "nodes": 1},
+            "parallelism": {)" +
+            std::string(fields) + R"(}, "training": {"global_batch_size": 16}})",
+        "test.json");
+    const TemporaryFolder folder;
+    const std::string flags = emit_megatron(planned).text;
+    write(folder / "run.sh", flags);
+    const Printed printed = shardsim({"import", "megatron", folder / "run.sh"});
+    INFO(flags);
+    INFO(printed.err);
+    REQUIRE(printed.exit_code == 0);
+    const Scenario imported = load_scenario_text(printed.out, "imported.json");
+    CHECK(imported.parallelism.offload_layers == layers);  // By modules: all but the last.
+    CHECK(imported.parallelism.offload_modules == planned.parallelism.offload_modules);
+    CHECK(imported.parallelism.offload_min_elements == planned.parallelism.offload_min_elements);
+  }
+}
+
 TEST_CASE("traffic of experts under computation is a flag of Megatron-LM, and is read back") {
   const Scenario scenario = load_scenario_text(R"({"schema_version": 1, "model": "mixtral-8x7b",
                  "system": {"preset": "dgx-h100", "nodes": 2},

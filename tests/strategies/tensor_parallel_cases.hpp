@@ -40,6 +40,7 @@ struct ModelCase {
   std::int64_t samples = 3;
   int size = 2;  ///< t
   bool sequence_parallel = false;
+  bool overlaps = false;  ///< With that: products and token shards on their way.
 
   [[nodiscard]] ModelOptions of_part() const {
     ModelOptions part = options;

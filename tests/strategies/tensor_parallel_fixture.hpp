@@ -90,7 +90,7 @@ class PartParameters final : public Parameters {
 struct PartRun {
   PartRun(const ModelCase& c, const Model& model, Runtime& runtime, Communicator& group,
           WholeParameters* whole)
-      : parallel(group, c.sequence_parallel),
+      : parallel(group, c.sequence_parallel, c.overlaps),
         parameters(model, runtime, c.options.dtype, group.rank(), whole),
         batch(model.make_batch(runtime, 3, 0, c.samples, 0.3)),
         context{runtime, parameters, {.tensor = &parallel}},

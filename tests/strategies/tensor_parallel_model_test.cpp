@@ -104,8 +104,14 @@ TEST_CASE("a model in parts computes what it computes whole, activations and gra
 TEST_CASE("P32: sequence shards one after the other are the whole, also across samples") {
   for (const char* name : kDivisibleModels) {
     for (const int size : {2, 4}) {  // 12 tokens: shards of 6 and of 3, samples of 4.
-      CAPTURE(name, size);
-      check_equal({.options = divisible_model(name), .size = size, .sequence_parallel = true}, {});
+      for (const bool overlaps : {false, true}) {
+        CAPTURE(name, size, overlaps);
+        check_equal({.options = divisible_model(name),
+                     .size = size,
+                     .sequence_parallel = true,
+                     .overlaps = overlaps},
+                    {});
+      }
     }
   }
 }
@@ -129,6 +135,8 @@ TEST_CASE("weight gradients that are added later are the same, in the same order
       check_equal({.options = divisible_model(name), .sequence_parallel = sequence_parallel}, {},
                   /*later=*/true);
     }
+    check_equal({.options = divisible_model(name), .sequence_parallel = true, .overlaps = true}, {},
+                /*later=*/true);
   }
 }
 
@@ -139,7 +147,8 @@ TEST_CASE("P34: dropout drops the same elements in parts, and again when forward
         for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
           ModelCase c{.options = divisible_model(name),
                       .size = size,
-                      .sequence_parallel = sequence_parallel};
+                      .sequence_parallel = sequence_parallel,
+                      .overlaps = sequence_parallel && size == 4};
           c.options.hidden_dropout = 0.3;
           c.options.recompute = recompute;
           CAPTURE(name, size, sequence_parallel, static_cast<int>(recompute));

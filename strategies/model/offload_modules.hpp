@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+// Parts of a block by whose inputs kept activations are chosen to go to host memory.
+namespace shardsim {
+
+/// A part of a block: what stays for its input may go. Names are those of Megatron-Core's
+/// `offload_modules` (megatron/core/transformer/transformer_config.py @d98e8a64), but for
+/// `everything`.
+enum class OffloadModule : std::uint8_t {
+  everything,  ///< All that a block keeps, as Transformer Engine's cpu_offload does.
+  attn_norm,   ///< The stream ahead of a mixer's norm.
+  qkv_linear,  ///< Attention's input.
+  core_attn,   ///< Queries, keys and values.
+  attn_proj,   ///< Attention's output.
+  mlp_norm,    ///< The stream ahead of a feed-forward's norm.
+  expert_fc1,  ///< Rows that experts read.
+  moe_act,     ///< Gate and up of experts.
+};
+
+/// A set of them.
+class OffloadModules {
+ public:
+  constexpr void add(OffloadModule module) { bits_ |= bit(module); }
+  [[nodiscard]] constexpr bool has(OffloadModule module) const {
+    return (bits_ & (bit(module) | bit(OffloadModule::everything))) != 0;
+  }
+  friend bool operator==(const OffloadModules&, const OffloadModules&) = default;
+
+ private:
+  static constexpr unsigned bit(OffloadModule module) {
+    return 1U << static_cast<unsigned>(module);
+  }
+  unsigned bits_ = 0;
+};
+
+/// In the order of OffloadModule.
+[[nodiscard]] std::span<const char* const> offload_module_names();
+
+/// Names with commas between them. Throws UsageError E0684 for a name that is none, twice the same,
+/// or none at all.
+[[nodiscard]] OffloadModules offload_modules_of(std::string_view names);
+
+}  // namespace shardsim
