@@ -310,6 +310,14 @@ std::vector<Field> training_fields() {
                "from the tensor itself; blockwise: one for 128 elements, and for 128 x 128 of a "
                "weight; mxfp8: one for 32. With precision fp64 all but the operands of these "
                "products is fp64, so that a verification tells every difference from a rounding."),
+      training("training.quantized_parameters", &T::quantized_parameters)
+          .or_else("false")
+          .foreign({{"Megatron-LM", "fp8_param_gather"}})
+          .acts_when("products are in low precision",
+                     [](const Scenario& s) { return s.training.has_low_products(); })
+          .doc("Weights of products in low precision are kept and gathered in 8 bits alone, beside "
+               "masters in fp32. With mxfp8 and zero_stage 1 they are gathered in bf16, into the "
+               "memory of gradients. Prices alone."),
       kept_layers("training.bf16_layers_at_start", &T::bf16_layers_at_start)
           .foreign({{"Megatron-LM", "num_layers_at_start_in_bf16"}})
           .doc("First layers whose products stay in bf16."),

@@ -131,6 +131,35 @@ std::string unmodelled_data(const Scenario& s) {
   return {};
 }
 
+// Weights in 8 bits alone have owners, who cast their masters.
+void check_quantized_parameters(Reading& r) {
+  const char* const path = "training.quantized_parameters";
+  const Scenario& s = r.scenario;
+  const auto refuse = [&](const std::string& why, const char* fix) {
+    r.problem("E0224", path, "quantized_parameters " + why, fix);
+  };
+  if (s.execution.tensors == TensorMode::real) {
+    refuse("has prices, but no data yet, so nothing can be verified",
+           "use execution.tensors \"meta\", or leave it out");
+  }
+  if (recipe_of(s).dtype != DType::fp8_e4m3) {
+    refuse("is for fp8, not for " + s.training.fp8_recipe, "leave it out");
+  }
+  if (s.training.uses_muon() || s.parallelism.changes_algorithm() || s.parallelism.is_elastic()) {
+    refuse("is not combined with muon or with another data parallelism than synchronous",
+           "leave it out");
+  }
+  if (!r.good("parallelism.zero_stage")) return;
+  const int stage = s.parallelism.zero_stage;
+  if (stage == 0 || (stage == 2 && !recipe_of(s).is_square())) {
+    refuse("at zero_stage " + text_of(stage) +
+               (stage == 0 ? ": every rank updates all weights"
+                           : " and " + s.training.fp8_recipe +
+                                 ": no whole gradient has room for gathered weights"),
+           "use zero_stage 1 or 3");
+  }
+}
+
 // Whether products of this architecture apply the scales of the recipe's blocks.
 bool has_recipe(const std::string& architecture, const std::string& recipe) {
   const bool is_before = architecture == "ampere" || architecture == "hopper";
@@ -179,6 +208,7 @@ void resolve_low_precision(Reading& r) {
               "use precision bf16, or another family");
     return;
   }
+  if (t.quantized_parameters) check_quantized_parameters(r);
   const std::int64_t kept = t.bf16_layers_at_start + t.bf16_layers_at_end;
   if (r.all_good(
           {"training.bf16_layers_at_start", "training.bf16_layers_at_end", "model.num_layers"}) &&

@@ -103,6 +103,7 @@ struct TrainingSpec : OptimizerOptions {
   std::int64_t num_microbatches = 1;  // global_batch_size / (micro_batch_size * data parallel size)
   Precision precision = Precision::fp32;
   std::string fp8_recipe = "none";        // a row of all_recipes(); none: products are as the rest
+  bool quantized_parameters = false;      // weights of such products are kept in these bits alone
   std::int64_t bf16_layers_at_start = 0;  // layers whose products are not in low precision
   std::int64_t bf16_layers_at_end = 0;
   DType grad_reduce_dtype = DType::fp32;       // "auto" is resolved to the gradient's dtype

@@ -65,9 +65,9 @@ inline constexpr NamePair kRecompute = {"recompute_granularity", "training.recom
 inline constexpr NamePair kNarrowInputs = {"activation_func_fp8_input_store",
                                            "training.activation_store"};
 inline constexpr NamePair kModules = {"recompute_modules", "training.recompute_modules"};
-/// Their values are formats, which choose a precision.
 inline constexpr NamePair kFp8Format = {"fp8_format", "training.precision"};
 inline constexpr NamePair kFp4Format = {"fp4_format", "training.precision"};
+inline constexpr NamePair kNarrowWeights = {"fp8_param_gather", "training.quantized_parameters"};
 inline constexpr NamePair kFp8Recipe = {"fp8_recipe", "training.fp8_recipe"};
 /// Read where first_last_layers_bf16 is set.
 inline constexpr const char* kSomeLayersBf16 = "first_last_layers_bf16";

@@ -78,6 +78,11 @@ void import_megatron_low_precision(MegatronArguments& arguments, Import& import)
   } else {
     return;
   }
+  for (const char* const gather : {megatron::kNarrowWeights.theirs, "fp8_param"}) {
+    if (!arguments.truth(gather)) continue;
+    import.take({gather, "True"}, megatron::kNarrowWeights.ours, true);
+    break;
+  }
   if (!arguments.truth("bf16")) {
     import.warn({"bf16", "False"}, "beside products in low precision all else is bf16 here");
   }
@@ -98,6 +103,10 @@ void add_low_precision(const TrainingSpec& training, Flags& flags) {
     const bool has_blocks = training.fp8_recipe == "blockwise" || training.fp8_recipe == "mxfp8";
     flags.flag(megatron::kFp8Format, has_blocks ? "e4m3" : "hybrid");
     flags.flag(megatron::kFp8Recipe, training.fp8_recipe);
+  }
+  if (training.quantized_parameters) flags.flag(megatron::kNarrowWeights);
+  if (training.quantized_parameters && training.fp8_recipe == "mxfp8") {
+    flags.flag("reuse_grad_buf_for_mxfp8_param_ag");
   }
   const std::int64_t kept = training.bf16_layers_at_start + training.bf16_layers_at_end;
   if (kept > 0 && training.fp8_recipe == "delayed") {

@@ -133,6 +133,8 @@ LowPrecision low_precision_of(const Scenario& scenario) {
   for (std::size_t i = 0; i < recipes.size(); ++i) {
     if (training.fp8_recipe == recipes[i].name) low.recipe = static_cast<ScalingRecipe>(i);
   }
+  low.keeps_codes = training.quantized_parameters &&
+                    (scenario.parallelism.zero_stage == 3 || row_of(low.recipe).is_square());
   low.needs_transposes = scenario.system.device.architecture == "hopper";
   low.blocks_at_start = static_cast<int>(training.bf16_layers_at_start);
   low.blocks_at_end = static_cast<int>(training.bf16_layers_at_end);
@@ -232,6 +234,8 @@ SyncPlan sync_plan_of(const Scenario& scenario) {
   sync.weight_dtype = scenario.training.dtype();
   sync.master_dtype = scenario.training.master_dtype();
   sync.state_dtype = scenario.training.optimizer_state_dtype;
+  sync.narrow_weights =
+      scenario.training.quantized_parameters && scenario.training.has_low_products();
   sync.gradient_dtype = scenario.training.grad_reduce_dtype;
   sync.overlap_reduce = parallelism.overlap_grad_reduce;
   sync.overlap_gather = parallelism.overlap_param_gather;

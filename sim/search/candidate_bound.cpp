@@ -52,15 +52,21 @@ PipelineStages BoundTable::stages_of(const Candidate& candidate) {
   return stages;
 }
 
+// The narrowest that weights may be kept and gathered in.
+DType BoundTable::weight_dtype() const {
+  const ParallelOptions& options = experiment_.options();
+  return options.sync.narrow_weights ? DType::fp8_e4m3 : options.model.dtype;
+}
+
 std::int64_t BoundTable::gathered_bytes(const Candidate& candidate, std::int64_t elements) const {
   const bool gathers = candidate.zero_stage == 3 && !base_.parallelism.offload_parameters &&
                        candidate.dp_shard * candidate.cp > 1;
-  return gathers ? elements * size_of(experiment_.options().model.dtype) : 0;
+  return gathers ? elements * size_of(weight_dtype()) : 0;
 }
 
 std::int64_t BoundTable::state_bytes(const Candidate& candidate,
                                      const WeightCounts& weights) const {
-  const DType weight = experiment_.options().model.dtype;
+  const DType weight = weight_dtype();
   const std::int64_t owned = std::min(experiment_.owned_bytes(), experiment_.owned_bytes(true));
   const std::int64_t gradient = size_of(experiment_.options().sync.gradient_dtype);
   const MeshShape mesh = mesh_shape_of(candidate, RankOrder::tp_dp_pp);
@@ -108,7 +114,7 @@ std::int64_t BoundTable::sharding_ps(const Candidate& candidate, const PipelineS
     return network_->collective(request, Time()).duration.picoseconds();
   };
   const DType gradient = experiment_.options().sync.gradient_dtype;
-  const DType weight = experiment_.options().model.dtype;
+  const DType weight = weight_dtype();
   const LayerWeights& weights = this->weights(candidate);
   const bool gathers =
       candidate.zero_stage == 3 && p.reshard_after_forward && !p.offload_parameters;

@@ -62,6 +62,7 @@ class BoundTable {
   [[nodiscard]] std::int64_t quick_ps(const Candidate& candidate,
                                       const PipelineStages& stages) const;
   /// For each pipeline rank, its activations before its first backward, at least.
+  [[nodiscard]] DType weight_dtype() const;
   [[nodiscard]] std::vector<std::int64_t> least_kept(const Candidate& candidate,
                                                      const PipelineStages& stages) const;
   [[nodiscard]] std::int64_t message_ps(const Candidate& candidate, std::int64_t bytes);

@@ -1,6 +1,8 @@
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "strategies/gradient_sync/narrow_weights.hpp"
 #include "strategies/gradient_sync/owning_sync.hpp"
 
 namespace shardsim {
@@ -15,7 +17,7 @@ class BucketedSync final : public OwningSync {
         buckets_(to_size(plan.model->num_chunks())),
         reduces_every_microbatch_(zero_stage == 2 && plan.reduce_every_microbatch),
         reduces_within_backward_(zero_stage == 2 || plan.overlap_reduce) {
-    weights_ = runtime.allocate(MemoryCategory::params, {plan.layout->padded()}, plan.weight_dtype);
+    allocate_weights();
     reducer_ = make_reducer(zero_stage);
     initialize();
     for (int bucket = 0; bucket < num_chunks(); ++bucket) {
@@ -25,6 +27,7 @@ class BucketedSync final : public OwningSync {
 
   Tensor weight(int parameter) override {
     const FlatPlace& place = plan_.layout->place(parameter);
+    if (narrow_) return shape_of_narrow(weights_, plan_, parameter);
     return weights_.view(plan_.layout->chunk(place.chunk).offset + place.offset,
                          plan_.layout->shape(parameter));
   }
@@ -71,15 +74,21 @@ class BucketedSync final : public OwningSync {
   // step's time contains its own gathers.
   void apply_optimizer(double gradient_scale, std::int64_t step) override {
     std::vector<Work> gathers;
-    for (int chunk = 0; chunk < num_chunks(); ++chunk) {
-      const Tensor part = owned_.part_of_full(weights_, chunk);
-      owned_.update(chunk, part, gradient_of(chunk).tensor(), gradient_scale, step);
-      Communicator* const shards = mesh_.replicas(plan_.kind).shard;
-      if (!sharded_ || shards == nullptr) continue;
-      const FlatChunk& flat = plan_.layout->chunk(chunk);
+    Communicator* const shards = sharded_ ? mesh_.replicas(plan_.kind).shard : nullptr;
+    const auto post_gather = [&](int chunk) {
+      if (shards == nullptr) return;
       gathers.push_back(
-          shards->all_gather(whole_weights(chunk), part, flat.call_options(mesh_.tp())));
+          shards->all_gather(whole_weights(chunk), owned_weights(chunk), gather_options(chunk)));
       if (!plan_.overlap_gather) gathers.back().wait();
+    };
+    const bool agrees = narrow_ && narrow_->has_common_scales();
+    for (int chunk = 0; chunk < num_chunks(); ++chunk) {
+      owned_.update(chunk, owned_weights(chunk), gradient_of(chunk).tensor(), gradient_scale, step);
+      if (!agrees) post_gather(chunk);
+    }
+    if (agrees) {
+      narrow_->agree_on_scales(runtime_, shards);
+      for (int chunk = 0; chunk < num_chunks(); ++chunk) post_gather(chunk);
     }
     for (Work& gather : gathers) gather.wait();
   }
@@ -131,9 +140,39 @@ class BucketedSync final : public OwningSync {
     return late;
   }
 
+  void allocate_weights() {
+    if (plan_.narrow_weights) {
+      narrow_.emplace(plan_, runtime_, mesh_.replicas(plan_.kind).num_shards, false);
+    }
+    if (narrow_ && narrow_->has_common_scales()) {
+      weights_ = runtime_.allocate(MemoryCategory::params, {narrow_->kept()}, DType::fp8_e4m3);
+      return;
+    }
+    const Shape shape{plan_.layout->padded()};
+    if (!narrow_) {
+      weights_ = runtime_.allocate(MemoryCategory::params, shape, plan_.weight_dtype);
+      return;
+    }
+    // Gathered in 16 bits into the memory of gradients; weights that are not narrow have their own.
+    narrow_.reset();
+    weights_ = Tensor::allocate(nullptr, MemoryCategory::params, shape, plan_.weight_dtype, true);
+    wide_ =
+        runtime_.occupy(MemoryCategory::params,
+                        static_cast<double>(wide_elements(plan_) * size_of(plan_.weight_dtype)));
+  }
+  // A chunk's weights, those that this rank updates, and how they are gathered.
   [[nodiscard]] Tensor whole_weights(int chunk) const {
+    if (narrow_) return weights_.view(narrow_->first(chunk), {narrow_->sent(chunk)});
     const FlatChunk& flat = plan_.layout->chunk(chunk);
     return weights_.view(flat.offset, {flat.padded});
+  }
+  [[nodiscard]] Tensor owned_weights(int chunk) const {
+    if (!narrow_) return owned_.part_of_full(weights_, chunk);
+    return owned_.part_of_bytes(whole_weights(chunk));
+  }
+  [[nodiscard]] CallOptions gather_options(int chunk) const {
+    return narrow_ ? narrow_->call_options(chunk)
+                   : plan_.layout->chunk(chunk).call_options(mesh_.tp());
   }
   // Without overlap all buckets; else those with parameters that backward never reported: their
   // gradient is zero on this rank.
@@ -141,6 +180,8 @@ class BucketedSync final : public OwningSync {
     while (buckets.left()) reducer_->reduce(buckets.take());
   }
 
+  std::optional<NarrowWeights> narrow_;  // Weights are codes, and mixed with others.
+  Tensor wide_;                   // Memory of the others, where the codes are kept elsewhere.
   std::vector<int> missing_;      // By bucket: gradients that this microbatch does not have yet.
   std::vector<Buckets> buckets_;  // By model chunk.
   bool reduces_every_microbatch_;

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "strategies/gradient_sync/narrow_weights.hpp"
 #include "strategies/gradient_sync/owning_sync.hpp"
 
 namespace shardsim {
@@ -14,8 +16,10 @@ class FullyShardedSync final : public OwningSync {
       : OwningSync(plan, runtime, mesh, true),
         groups_(mesh.replicas(plan.kind)),
         units_(plan.layout->chunks().size()) {
-    weights_ = allocate_home(runtime, plan.offload_parameters, MemoryCategory::params,
-                             {owned_.total()}, plan.weight_dtype);
+    if (plan.narrow_weights) narrow_.emplace(plan, runtime, groups_.num_shards, true);
+    const std::int64_t elements = narrow_ ? narrow_->kept() / groups_.num_shards : owned_.total();
+    weights_ = allocate_home(runtime, plan.offload_parameters, MemoryCategory::params, {elements},
+                             narrow_ ? DType::fp8_e4m3 : plan.weight_dtype);
     reducer_ = make_shard_reducer(plan, runtime, mesh, owned_);
     initialize();
     for (int chunk = 0; chunk < plan.model->num_chunks(); ++chunk) {
@@ -37,6 +41,7 @@ class FullyShardedSync final : public OwningSync {
 
   Tensor weight(int parameter) override {
     const FlatPlace& place = plan_.layout->place(parameter);
+    if (narrow_) return shape_of_narrow(units_[to_size(place.chunk)].full, plan_, parameter);
     return units_[to_size(place.chunk)].full.view(place.offset, plan_.layout->shape(parameter));
   }
   [[nodiscard]] bool is_settled(int parameter) const override {
@@ -88,10 +93,11 @@ class FullyShardedSync final : public OwningSync {
   void apply_optimizer(double gradient_scale, std::int64_t step) override {
     for (int unit = 0; unit < num_chunks(); ++unit) {
       OnDevice weights(runtime_, plan_.offload_parameters, MemoryCategory::params,
-                       owned_.part_of_shards(weights_, unit));
+                       kept_weights(unit));
       owned_.update(unit, weights.tensor(), gradient_of(unit).tensor(), gradient_scale, step);
       weights.put_back();
     }
+    if (narrow_ && narrow_->has_common_scales()) narrow_->agree_on_scales(runtime_, groups_.shard);
   }
 
  private:
@@ -114,8 +120,20 @@ class FullyShardedSync final : public OwningSync {
     return plan_.layout->chunk(unit).model_chunk == chunk_of_module_[to_size(module)].chunk;
   }
 
+  // This rank's shard of a unit's weights.
+  [[nodiscard]] Tensor kept_weights(int unit) const {
+    if (!narrow_) return owned_.part_of_shards(weights_, unit);
+    const std::int64_t shards = groups_.num_shards;
+    return weights_.view(narrow_->first(unit) / shards, {narrow_->kept(unit) / shards});
+  }
+  // The same of what is gathered: one copy.
+  [[nodiscard]] Tensor sent_weights(int unit) const {
+    const Tensor kept = kept_weights(unit);
+    return narrow_ ? kept.view(0, {narrow_->sent(unit) / groups_.num_shards}) : kept;
+  }
+
   [[nodiscard]] HeldWeights held_weights(int unit) const override {
-    return {owned_.begin(unit), owned_.part_of_shards(weights_, unit)};
+    return {owned_.begin(unit), kept_weights(unit)};
   }
 
   // Gathers the units of `module`, and those of the next ones of its chunk in the direction of the
@@ -136,17 +154,21 @@ class FullyShardedSync final : public OwningSync {
       Unit& unit = units_[to_size(number)];
       if (unit.full.defined()) continue;
       const FlatChunk& chunk = plan_.layout->chunk(number);
-      unit.full = runtime_.allocate(MemoryCategory::params, {chunk.padded}, plan_.weight_dtype);
-      Tensor shard = owned_.part_of_shards(weights_, number);
+      unit.full =
+          runtime_.allocate(MemoryCategory::params,
+                            {narrow_ ? narrow_->sent(number) : chunk.padded}, weights_.dtype());
+      Tensor shard = sent_weights(number);
       if (plan_.offload_parameters) {
-        const Tensor part = unit.full.view(owned_.begin(number), shard.shape());
+        const Tensor part = owned_.part_of_bytes(unit.full);
         runtime_.copy_over_host_link("copy_to_device", part, shard);
         shard = part;
       }
       if (groups_.shard == nullptr) {
         if (!plan_.offload_parameters) copy(unit.full, shard);
       } else {
-        unit.gather = groups_.shard->all_gather(unit.full, shard, chunk.call_options(mesh_.tp()));
+        unit.gather = groups_.shard->all_gather(
+            unit.full, shard,
+            narrow_ ? narrow_->call_options(number) : chunk.call_options(mesh_.tp()));
       }
     }
   }
@@ -157,6 +179,7 @@ class FullyShardedSync final : public OwningSync {
   }
 
   ReplicaGroups groups_;
+  std::optional<NarrowWeights> narrow_;  // Shards are codes, and mixed with others.
   std::vector<Unit> units_;
   std::vector<ModuleChunk> chunk_of_module_;
   bool reducing_ = false;

@@ -34,6 +34,7 @@ struct SyncPlan {
   std::uint64_t seed = 1;
   DType weight_dtype = DType::fp32;  ///< For the weights that arithmetic uses.
   DType master_dtype = DType::fp32;  ///< For the weights the optimizer updates.
+  bool narrow_weights = false;       ///< Those of products in 8 bits: see narrow_weights.hpp.
   /// For the state of the elementwise optimizer; none: as the weights it updates.
   std::optional<DType> state_dtype = {};
   DType gradient_dtype = DType::fp32;  ///< For gradients in memory and on the wire.
@@ -47,8 +48,7 @@ struct SyncPlan {
   bool reshard_after_forward = true;    ///< FSDP: gather again for backward.
   int reductions_in_flight = 1;         ///< ZeRO-2, FSDP: unfinished reductions that keep buffers.
   bool reduce_every_microbatch = true;  ///< ZeRO-2, FSDP: else gradients stay whole till the last.
-  /// In host memory: optimizer state and master weights; ZeRO-2, FSDP: reduced gradients; FSDP:
-  /// shards of weights. Data in use visit the device, a chunk at a time.
+  /// In host memory: optimizer state and masters; ZeRO-2, FSDP: reduced gradients; FSDP: weights.
   bool offload_optimizer = false;
   bool offload_gradients = false;
   bool offload_parameters = false;

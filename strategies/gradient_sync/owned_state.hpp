@@ -88,6 +88,11 @@ class OwnedState {
   [[nodiscard]] std::int64_t begin(int chunk) const { return owner_ * part(chunk); }
   /// The owned part of a chunk within a flat buffer that holds this rank's parts of all chunks.
   [[nodiscard]] Tensor part_of_shards(const Tensor& shards, int chunk) const;
+  /// The owned part of a chunk's bytes, which all owners have equal parts of.
+  [[nodiscard]] Tensor part_of_bytes(const Tensor& chunk) const {
+    const std::int64_t own = chunk.numel() / num_owners_;
+    return chunk.view(owner_ * own, {own});
+  }
   /// The owned part of a chunk within a flat buffer of all chunks.
   [[nodiscard]] Tensor part_of_full(const Tensor& full, int chunk) const;
   /// Elements of a buffer for this rank's parts of all chunks.

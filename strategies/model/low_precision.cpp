@@ -267,10 +267,23 @@ QuantizedTensor copies_of_weight(Runtime& runtime, const LowPrecision& low, cons
                    [&] { return runtime.allocate(MemoryCategory::params, bytes, kBytes); });
 }
 
+// The columns of codes that are there, if they are another copy: each square block is transposed.
+// Other recipes have sent the copy that is read. Prices alone (narrow_weights.hpp).
+QuantizedTensor columns_of_codes(Runtime& runtime, const LowPrecision& low, const Tensor& weight,
+                                 Copies copies) {
+  const bool is_there = copies == Copies::rows || !row_of(low.recipe).is_square();
+  if (is_there || !low.has_two_copies()) return {};
+  QuantizedTensor made = copies_of_weight(runtime, low, weight, Copies::columns);
+  runtime.compute(
+      memory_op("transpose", kBytes, 2 * made.columns.num_bytes(), KernelFamily::quantize), [] {});
+  return made;
+}
+
 }  // namespace
 
 QuantizedTensor quantize_weight(Runtime& runtime, const LowPrecision& low, const Tensor& weight,
                                 Copies copies, const ScaleGroups& groups) {
+  if (low.keeps_codes) return columns_of_codes(runtime, low, weight, copies);
   QuantizedTensor made = copies_of_weight(runtime, low, weight, copies);
   run_casts(runtime, {low, weight, Operand::value, /*is_weight=*/true, groups}, made);
   return made;
@@ -288,6 +301,12 @@ void QuantizedWeights::make(Runtime& runtime, const LowPrecision& low, int index
                             const Tensor& weight, const ScaleGroups& groups) {
   Entry& entry = entries_[index];
   if (entry.step == step_) return;
+  if (low.keeps_codes) {
+    entry.step = step_;
+    if (entry.copies.columns.defined()) entry.copies = {};
+    entry.copies = columns_of_codes(runtime, low, weight, Copies::both);
+    return;
+  }
   if (!entry.copies.rows.defined()) {
     entry.copies = copies_of_weight(runtime, low, weight, Copies::both);
   }

@@ -53,6 +53,8 @@ struct RecipeRow {
   [[nodiscard]] constexpr std::int64_t row_bytes(std::int64_t width) const {
     return (width * element_bits(dtype) + 7) / 8 + scales_of_row(width);
   }
+  /// Whether the codes of a weight are those of its transpose.
+  [[nodiscard]] constexpr bool is_square() const { return block == 0 || weight_rows == block; }
   [[nodiscard]] constexpr std::int64_t scales_of_row(std::int64_t width) const {
     return block == 0 ? 0 : (width + block - 1) / block * scale_bytes;
   }
@@ -66,6 +68,7 @@ struct RecipeRow {
 struct LowPrecision {
   ScalingRecipe recipe = ScalingRecipe::none;
   bool needs_transposes = false;  ///< Products read both operands along the sum.
+  bool keeps_codes = false;       ///< Weights are codes where they lie: no cast makes them.
   int blocks_at_start = 0;        ///< So many blocks stay as they are,
   int blocks_at_end = 0;          ///< and so many of the last.
 

@@ -15,7 +15,7 @@
 namespace shardsim::test {
 namespace {
 
-constexpr const char* kVerified = "scenarios/verify-llama-tp2-zero1-bf16-moments.json";
+constexpr const char* kVerifiedMoments = "scenarios/verify-llama-tp2-zero1-bf16-moments.json";
 
 Result run_of(const char* path, const std::vector<std::string>& overrides,
               const RunHooks& hooks = {}) {
@@ -45,8 +45,8 @@ TEST_CASE("ranks and the reference round moments alike, whatever is sharded and 
   for (const char* optimizer : {"momentum", "adam", "adamw", "rmsprop", "lion"}) {
     for (const char* stage : {"0", "1", "2", "3"}) {
       for (const char* dtype : {"bf16", "fp32"}) {
-        const Result result =
-            run_of(kVerified, {std::string("training.optimizer=") + optimizer, "execution.steps=3",
+        const Result result = run_of(
+            kVerifiedMoments, {std::string("training.optimizer=") + optimizer, "execution.steps=3",
                                std::string("parallelism.zero_stage=") + stage,
                                std::string("training.optimizer_state_dtype=") + dtype});
         CAPTURE(optimizer, stage, dtype);
@@ -58,11 +58,11 @@ TEST_CASE("ranks and the reference round moments alike, whatever is sharded and 
 }
 
 TEST_CASE("moments in 16 bits do not hide a gradient that is twice too large") {
-  CHECK(run_of(kVerified, {}, {.wrap_world = plant(no_averaging())}).exit_code == 1);
+  CHECK(run_of(kVerifiedMoments, {}, {.wrap_world = plant(no_averaging())}).exit_code == 1);
   // A wider state would be within the bound of a narrower one.
   const std::vector<std::string> in_bf16 = {"training.precision=bf16", "execution.steps=2"};
-  CHECK(run_of(kVerified, in_bf16).exit_code == 0);
-  CHECK(run_of(kVerified, in_bf16, {.wrap_world = plant(no_averaging())}).exit_code == 1);
+  CHECK(run_of(kVerifiedMoments, in_bf16).exit_code == 0);
+  CHECK(run_of(kVerifiedMoments, in_bf16, {.wrap_world = plant(no_averaging())}).exit_code == 1);
 }
 
 TEST_CASE("Muon's momentum keeps the type of the weights it updates") {

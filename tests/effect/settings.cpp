@@ -296,6 +296,7 @@ std::vector<Home> homes() {
       {"training.fp8_recipe", "dense", {fp8, "", "blockwise"}},
       {"training.optimizer_state_dtype", "dense", {{"training.optimizer=adam"}, "", "bf16"}},
       {"training.bf16_layers_at_start", "dense", {fp8, "", "1"}},
+      {"training.quantized_parameters", "dense", {fp8, "", "true"}},
       {"training.bf16_layers_at_end", "dense", {fp8, "", "1"}},
       {"system.device.peak_tflops.fp8", "dense", {fp8, "", "500"}},
       {"system.device.peak_tflops.fp4",
@@ -312,7 +313,6 @@ std::vector<Home> homes() {
       {"system.device.matmul_efficiency", "verify", {{}, "", "0.001"}},
       {"system.cuda_launch_blocking", "experts", {{"system.host_us_per_kernel=100"}, "", "true"}},
       {"system.pcie_gb_per_s", "dense", {{}, "", "12"}},
-      // NCCL's model takes the generation from it.
       {"system.device.name", "dense", {{}, "", "NVIDIA A100"}},
       {"system.device.architecture", "dense", {{}, "", "ampere"}},
       {"system.cublas_workspace_config", "dense", {{}, "", ":4096:2"}},

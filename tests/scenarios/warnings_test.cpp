@@ -138,6 +138,7 @@ std::vector<Case> cases() {
       {"parallelism.offload_modules=core_attn", {}, offloads},
       {"parallelism.offload_min_elements=1", {}, offloads},
       {"training.bf16_layers_at_start=1", {}, fp8},
+      {"training.quantized_parameters=true", {}, fp8},
       {"training.bf16_layers_at_end=1", {}, fp8},
       {"training.muon_momentum=0.8", optimizer("momentum"), optimizer("muon")},
       {"training.muon_nesterov=false", {}, optimizer("muon")},
