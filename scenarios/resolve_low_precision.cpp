@@ -5,6 +5,7 @@
 
 #include "strategies/model/activation_store.hpp"
 #include "strategies/model/low_precision.hpp"
+#include "strategies/model/recompute.hpp"
 
 #include "scenarios/resolve.hpp"
 
@@ -131,6 +132,17 @@ std::string unmodelled_data(const Scenario& s) {
   return {};
 }
 
+// Whether backward also reads what forward gathered: products run again, or units stay whole.
+bool reads_both_copies(const Reading& r) {
+  const TrainingSpec& t = r.scenario.training;
+  if (!r.scenario.parallelism.reshard_after_forward || t.recompute == Recompute::full) return true;
+  if (t.recompute == Recompute::none || !r.good("training.recompute_modules")) return false;
+  const RecomputeModules modules = recompute_modules_of(t.recompute_modules);
+  const auto with_products = {RecomputeModule::mla_up_proj, RecomputeModule::mlp,
+                              RecomputeModule::moe, RecomputeModule::shared_experts};
+  return std::ranges::any_of(with_products, [&](RecomputeModule m) { return modules.has(m); });
+}
+
 // Weights in 8 bits alone have owners, who cast their masters.
 void check_quantized_parameters(Reading& r) {
   const char* const path = "training.quantized_parameters";
@@ -145,6 +157,14 @@ void check_quantized_parameters(Reading& r) {
   if (recipe_of(s).dtype != DType::fp8_e4m3) {
     refuse("is for fp8, not for " + s.training.fp8_recipe, "leave it out");
   }
+  if (s.parallelism.offloads()) {
+    refuse("casts masters and codes on the device", "leave them there: offload activations alone");
+  }
+  if (s.training.master_dtype() == s.training.dtype()) {
+    refuse(std::string("needs masters beside weights, and precision ") +
+               to_string(s.training.precision) + " has none",
+           "use precision fp8");
+  }
   if (s.training.uses_muon() || s.parallelism.changes_algorithm() || s.parallelism.is_elastic()) {
     refuse("is not combined with muon or with another data parallelism than synchronous",
            "leave it out");
@@ -157,6 +177,10 @@ void check_quantized_parameters(Reading& r) {
                            : " and " + s.training.fp8_recipe +
                                  ": no whole gradient has room for gathered weights"),
            "use zero_stage 1 or 3");
+  } else if (stage == 3 && !recipe_of(s).is_square() && reads_both_copies(r)) {
+    refuse("with " + s.training.fp8_recipe +
+               " gathers the copy that a pass reads, and backward would read both here",
+           "use reshard_after_forward, and recompute no products");
   }
 }
 

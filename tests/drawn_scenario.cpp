@@ -213,6 +213,7 @@ void draw_training(DrawnScenario& s, const std::string& family) {
   if (once_in(6)) s.set_word("training.activation_store", "e4m3");
   if (once_in(8)) {
     s.set("parallelism.offload_layers", number_of({1, 2}));
+    if (once_in(3)) s.set_word("parallelism.offload_modules", "attn_norm,core_attn");
     s.set("parallelism.offload_min_elements", number_of({1, 64}));
     s.set("system.device.host_bandwidth_gb_per_s", 10);
   }
@@ -294,7 +295,10 @@ DrawnScenario draw_verify_scenario() {
   set_machine(s, degrees.ranks());
   const bool sequence_parallel =
       degrees.tp > 1 && kind != "mlp" && (kind == "experts" || once_in(2));
-  if (sequence_parallel) s.set("parallelism.sequence_parallel", "true");
+  if (sequence_parallel) {
+    s.set("parallelism.sequence_parallel", "true");
+    if (once_in(3)) s.set("parallelism.overlap_tensor_parallel", "true");
+  }
   const std::int64_t layers = draw_schedule(s, degrees.pp) + (once_in(3) ? 1 : 0);
   if (kind == "mlp") {
     draw_mlp(s, degrees, layers);

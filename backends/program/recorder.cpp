@@ -127,9 +127,6 @@ class RecordedRuntime final : public Runtime {
   [[nodiscard]] MemoryLedger* ledger() override { return &ledger_.ledger(); }
   [[nodiscard]] MemoryLedger* host_ledger() override { return &host_ledger_.ledger(); }
   [[nodiscard]] Repeats* repeats() override { return repeats_ ? &*repeats_ : nullptr; }
-  void open_streams(std::uint32_t streams, std::uint32_t events) override {
-    writer_.open_streams(streams, events);
-  }
   void use_stream(std::uint32_t stream) override { writer_.use_stream(stream); }
   void record_event(std::uint32_t event) override { writer_.record_event(event); }
   void wait_event(std::uint32_t event) override { writer_.wait_event(event); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -45,13 +46,15 @@ class ProgramWriter {
   /// Returns the group.
   int join(int parent, const std::string& name, const RankSpan& members);
   void synchronize() { add(ProgramStep::Kind::synchronize); }
-  /// Ahead of all steps.
-  void open_streams(std::uint32_t streams, std::uint32_t events) {
-    program_.num_streams = streams;
-    program_.num_events = events;
+  // A program has as many streams and events as it uses.
+  void use_stream(std::uint32_t stream) {
+    program_.num_streams = std::max(program_.num_streams, stream + 1);
+    add(ProgramStep::Kind::use_stream, 0, stream);
   }
-  void use_stream(std::uint32_t stream) { add(ProgramStep::Kind::use_stream, 0, stream); }
-  void record_event(std::uint32_t event) { add(ProgramStep::Kind::record_event, 0, event); }
+  void record_event(std::uint32_t event) {
+    program_.num_events = std::max(program_.num_events, event + 1);
+    add(ProgramStep::Kind::record_event, 0, event);
+  }
   void wait_event(std::uint32_t event) { add(ProgramStep::Kind::wait_event, 0, event); }
   void tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts);
   void mark(const ProgramMark& mark);

@@ -66,7 +66,7 @@ void ReplayWorld::open_stream(ReplayGang& gang, std::size_t place, std::size_t m
   RankTrace* const trace = gang.ranks[member]->trace();
   if (trace == nullptr) return;
   stream.track = static_cast<int>(trace->tracks.size());
-  trace->tracks.push_back({.name = group.name, .slices = {}});
+  trace->tracks.push_back({.name = group.name});
 }
 
 // All members name the split's group alike, so its call is one for all of them.

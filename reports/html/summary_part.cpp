@@ -77,7 +77,9 @@ std::string shares_sentence(const Input& input) {
 }
 
 std::string memory_sentence(const Input& input) {
-  const auto peak = input.result.number(metric::kMemoryPeakBytesMax);
+  // The device's figure decides whether a run fits; a run without one has that of its tensors.
+  auto peak = input.result.number(metric::kMemoryDeviceBytesMax);
+  if (!peak) peak = input.result.number(metric::kMemoryPeakBytesMax);
   if (!peak) return {};
   const double device = input.headline.device_memory_bytes;
   std::string text = "The fullest GPU needs " + bold(format_memory(*peak)) + " of memory";

@@ -230,8 +230,7 @@ void write_ds_optimizer(ForeignObject& config, Import& import) {
 // and what it sends: deepspeed/moe/layer.py. Read in deepspeedai/DeepSpeed @0ad32ca and @639460a.
 std::vector<std::string> unsaid_splits(const Scenario& scenario) {
   const ModelSpec& model = scenario.model;
-  std::vector<std::string> unsaid;
-  if (const std::string low = unsaid_precision(scenario.training); !low.empty()) unsaid = {low};
+  std::vector<std::string> unsaid = unsaid_memory(scenario);
   if (scenario.parallelism.ep > 1 && model.moe_latent_size > 0) {
     unsaid.emplace_back(
         "DeepSpeed's MoE layer sends what its gate reads: hidden_size for each token, not "
@@ -302,6 +301,7 @@ std::vector<std::string> notes_of(const Scenario& scenario) {
                     "rank, and none to the others of tp {}",
                     heads, p.tp));
   }
+  if (p.overlaps_tensor_parallel()) notes.emplace_back("AutoTP: no overlap_tensor_parallel");
   if (p.cp > 1) {
     notes.push_back(fmt::format("cp {} was planned as {}; DeepSpeed's sequence parallelism is {}",
                                 p.cp, to_string(p.cp_attention),

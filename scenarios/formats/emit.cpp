@@ -296,13 +296,13 @@ Emission emit_megatron(const Scenario& scenario) {
   flags.flag(megatron::kGlobalBatch, t.global_batch_size);
   add_optimizer(scenario, flags);
   add_recompute(scenario, flags);
-  add_offload(p, flags);
+  add_offload(scenario, flags);
   // Megatron-LM drops a tenth of both if it is not told otherwise.
   flags.flag("hidden-dropout", t.hidden_dropout);
   flags.flag("attention-dropout", 0.0);
   if (t.dtype() == DType::bf16) flags.flag("bf16");
   if (t.dtype() == DType::fp16) flags.flag("fp16");
-  add_low_precision(t, flags);
+  add_low_precision(scenario, flags);
   add_state_dtype(scenario, flags);
   if (t.dtype() == DType::bf16 && t.grad_reduce_dtype == DType::bf16) {
     flags.flag("grad-reduce-in-bf16");
@@ -343,7 +343,7 @@ Emission emit_torchtitan(const Scenario& scenario) {
   config.set(torchtitan::kLength.theirs, scenario.model.seq_len);
   config.set(torchtitan::kLocal.theirs, t.micro_batch_size * scenario.model.seq_len);
   config.set(torchtitan::kGlobal.theirs, t.global_batch_size * scenario.model.seq_len);
-  if (const std::string unsaid = unsaid_precision(t); !unsaid.empty()) config.lacks(unsaid);
+  for (const std::string& part : unsaid_memory(scenario)) config.lacks(part);
   if (t.dtype() == DType::bf16) config.text(torchtitan::kPrecision.theirs, "bfloat16");
   if (t.grad_reduce_dtype == DType::bf16) config.text(torchtitan::kReduced.theirs, "bfloat16");
   config.end();

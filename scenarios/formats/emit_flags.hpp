@@ -56,7 +56,7 @@ class Flags : public Remarks {
 void add_model(const ModelSpec& model, Flags& flags);
 void add_experts(const ModelSpec& model, Flags& flags);
 /// Products in low precision.
-void add_low_precision(const TrainingSpec& training, Flags& flags);
+void add_low_precision(const Scenario& scenario, Flags& flags);
 /// How tokens travel to experts of other nodes.
 void add_payload(const ParallelismSpec& parallelism, Flags& flags);
 /// The type of moments, if it is not that of the weights they update.

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "strategies/model/offload_modules.hpp"
+#include "strategies/model/recompute.hpp"
 
 // Activations in host memory, both ways: of whole layers (Transformer Engine's), or of some modules
 // of all layers (Megatron-Core's). Names: megatron/training/arguments.py and
@@ -44,7 +45,8 @@ void import_by_modules(MegatronArguments& arguments, Import& import) {
   std::vector<std::string> others;
   for (const std::string& word : words_of_list(list)) {
     const bool is_known = std::ranges::find(names, word) != names.end() && word != names.front();
-    (is_known ? known : others).push_back(word);
+    std::vector<std::string>& words = is_known ? known : others;
+    if (std::ranges::find(words, word) == words.end()) words.push_back(word);
   }
   if (!others.empty()) {
     import.warn({kNames.theirs, fmt::format("{}", fmt::join(others, " "))},
@@ -56,8 +58,8 @@ void import_by_modules(MegatronArguments& arguments, Import& import) {
                 "all layers of a model chunk but the last, which stays there, too");
   import.derive({kNames.theirs, list}, kNames.ours, fmt::format("{}", fmt::join(known, ",")));
   if (const auto least = arguments.number(kLeast.theirs)) {
-    import.take({kLeast.theirs, fmt::format("{}", *least)}, kLeast.ours,
-                static_cast<std::int64_t>(*least));
+    import.derive({kLeast.theirs, fmt::format("{}", *least)}, kLeast.ours,
+                  std::max<std::int64_t>(static_cast<std::int64_t>(*least), 1));
   }
 }
 
@@ -65,15 +67,52 @@ void import_by_modules(MegatronArguments& arguments, Import& import) {
 
 void import_megatron_offload(MegatronArguments& arguments, Import& import) {
   if (arguments.truth(kByModules)) import_by_modules(arguments, import);
-  const bool goes =
-      arguments.truth(kByLayers) && arguments.truth("cpu_offloading_activations", true);
+  // A number of layers switches it on; the other two are fields of a configuration, as a log has
+  // them.
   const double layers = arguments.number(kNumLayers.theirs).value_or(0.0);
+  static_cast<void>(arguments.truth(kByLayers));
+  const bool goes = arguments.truth("cpu_offloading_activations", true);
   if (!goes || layers < 1.0 || import.has(kNumLayers.ours)) return;
   import.take({kNumLayers.theirs, fmt::format("{}", layers)}, kNumLayers.ours,
               static_cast<std::int64_t>(layers));
 }
 
-void add_offload(const ParallelismSpec& p, Flags& flags) {
+namespace {
+
+// Megatron-LM refuses these beside offloading whole layers (transformer_config.py).
+void note_refused_layers(const Scenario& scenario, Flags& flags) {
+  const ParallelismSpec& p = scenario.parallelism;
+  if (p.pp > 1) flags.note("Megatron-LM refuses offload_layers with pipeline stages");
+  if (scenario.training.recompute != Recompute::none) {
+    flags.note("Megatron-LM refuses offload_layers with recomputation");
+  }
+  if (p.offload_layers >= scenario.model.num_layers) {
+    flags.note("Megatron-LM wants at least one layer that is not offloaded");
+  }
+}
+
+// The same of single modules.
+void note_refused_modules(const Scenario& scenario, const OffloadModules& modules, Flags& flags) {
+  if (modules.has(OffloadModule::attn_proj) && !modules.has(OffloadModule::core_attn)) {
+    flags.note("Megatron-LM refuses attn_proj among offload_modules without core_attn");
+  }
+  const bool has_inner =
+      modules.has(OffloadModule::expert_fc1) || modules.has(OffloadModule::moe_act);
+  const TrainingSpec& t = scenario.training;
+  const bool recomputes_experts =
+      t.recompute == Recompute::selective &&
+      recompute_modules_of(t.recompute_modules).has(RecomputeModule::moe);
+  if (has_inner && recomputes_experts) {
+    flags.note(
+        "Megatron-LM refuses expert_fc1 and moe_act among offload_modules beside "
+        "recomputed experts");
+  }
+}
+
+}  // namespace
+
+void add_offload(const Scenario& scenario, Flags& flags) {
+  const ParallelismSpec& p = scenario.parallelism;
   if (p.offload_optimizer) flags.flag("optimizer_cpu_offload");
   if (p.offload_gradients || p.offload_parameters) {
     flags.lacks("gradients and parameters in host memory (parallelism.offload_gradients)");
@@ -81,10 +120,8 @@ void add_offload(const ParallelismSpec& p, Flags& flags) {
   if (!p.offloads_activations()) return;
   const OffloadModules modules = offload_modules_of(p.offload_modules);
   if (modules.has(OffloadModule::everything)) {
-    flags.flag(kByLayers);
     flags.flag(kNumLayers, p.offload_layers);
-    if (p.pp > 1) flags.note("Megatron-LM refuses offload_layers with pipeline stages");
-    return;
+    return note_refused_layers(scenario, flags);
   }
   std::string names = p.offload_modules;
   std::ranges::replace(names, ',', ' ');
@@ -95,6 +132,7 @@ void add_offload(const ParallelismSpec& p, Flags& flags) {
       fmt::format("Megatron-LM offloads these modules in all layers but the last; planned "
                   "were the first {} of a model chunk",
                   p.offload_layers));
+  note_refused_modules(scenario, modules, flags);
 }
 
 }  // namespace shardsim

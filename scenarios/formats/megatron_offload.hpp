@@ -10,6 +10,6 @@ namespace shardsim {
 /// Activations. REQUIRES: the layout is imported.
 void import_megatron_offload(MegatronArguments& arguments, Import& import);
 /// The flags of all that is there.
-void add_offload(const ParallelismSpec& parallelism, Flags& flags);
+void add_offload(const Scenario& scenario, Flags& flags);
 
 }  // namespace shardsim

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "strategies/model/low_precision.hpp"
 
@@ -48,12 +50,15 @@ void import_activation_store(MegatronArguments& arguments, Import& import) {
                 std::string(to_string(ActivationStore::e4m3)));
 }
 
-void add_activation_store(ActivationStore store, Flags& flags) {
-  if (store == ActivationStore::e4m3) flags.flag(megatron::kNarrowInputs);
-  if (store != ActivationStore::blockwise) return;
-  flags.note(
-      "Megatron-LM keeps inputs of activation functions in 8 bits without scales alone: with "
-      "training.activation_store blockwise these flags keep them in 16 bits");
+// A field of their configuration, which has no flag.
+void add_activation_store(const Scenario& scenario, Flags& flags) {
+  const ActivationStore store = scenario.training.activation_store;
+  if (store == ActivationStore::same) return;
+  const bool is_theirs =
+      store == ActivationStore::e4m3 && scenario.model.activation == Activation::swiglu;
+  flags.lacks(std::string("a flag for inputs of activation functions in 8 bits ") +
+              (is_theirs ? "(set activation_func_fp8_input_store in its TransformerConfig)"
+                         : "as planned (training.activation_store)"));
 }
 
 }  // namespace
@@ -81,6 +86,7 @@ void import_megatron_low_precision(MegatronArguments& arguments, Import& import)
   for (const char* const gather : {megatron::kNarrowWeights.theirs, "fp8_param"}) {
     if (!arguments.truth(gather)) continue;
     import.take({gather, "True"}, megatron::kNarrowWeights.ours, true);
+    static_cast<void>(arguments.truth("reuse_grad_buf_for_mxfp8_param_ag"));  // It is so here.
     break;
   }
   if (!arguments.truth("bf16")) {
@@ -93,8 +99,9 @@ void import_megatron_low_precision(MegatronArguments& arguments, Import& import)
   }
 }
 
-void add_low_precision(const TrainingSpec& training, Flags& flags) {
-  add_activation_store(training.activation_store, flags);
+void add_low_precision(const Scenario& scenario, Flags& flags) {
+  const TrainingSpec& training = scenario.training;
+  add_activation_store(scenario, flags);
   if (!training.has_low_products()) return;
   if (training.precision == Precision::nvfp4) {
     flags.flag(megatron::kFp4Format, "e2m1");
@@ -105,7 +112,8 @@ void add_low_precision(const TrainingSpec& training, Flags& flags) {
     flags.flag(megatron::kFp8Recipe, training.fp8_recipe);
   }
   if (training.quantized_parameters) flags.flag(megatron::kNarrowWeights);
-  if (training.quantized_parameters && training.fp8_recipe == "mxfp8") {
+  const bool is_sharded = scenario.parallelism.zero_stage == 3;
+  if (training.quantized_parameters && training.fp8_recipe == "mxfp8" && !is_sharded) {
     flags.flag("reuse_grad_buf_for_mxfp8_param_ag");
   }
   const std::int64_t kept = training.bf16_layers_at_start + training.bf16_layers_at_end;
@@ -134,14 +142,28 @@ void add_state_dtype(const Scenario& scenario, Flags& flags) {
   flags.flag(megatron::kSquare, dtype);
 }
 
-std::string unsaid_precision(const TrainingSpec& training) {
-  std::string text;
+std::vector<std::string> unsaid_memory(const Scenario& scenario) {
+  const TrainingSpec& training = scenario.training;
+  std::vector<std::string> unsaid;
+  const auto add = [&unsaid](std::string what, const std::string& value, const char* field) {
+    unsaid.push_back(std::move(what) + " " + value + " (" + field + ")");
+  };
   if (training.has_low_products()) {
-    text = std::string("products in ") + to_string(training.precision) + " (training.precision)";
+    add("products in", to_string(training.precision), "training.precision");
   }
-  if (training.optimizer_state_dtype == training.master_dtype()) return text;
-  return text + (text.empty() ? "" : " and ") + "optimizer state in " +
-         to_string(training.optimizer_state_dtype) + " (training.optimizer_state_dtype)";
+  if (training.optimizer_state_dtype != training.master_dtype()) {
+    add("optimizer state in", to_string(training.optimizer_state_dtype),
+        "training.optimizer_state_dtype");
+  }
+  if (training.activation_store != ActivationStore::same) {
+    add("inputs of activations in", to_string(training.activation_store),
+        "training.activation_store");
+  }
+  if (scenario.parallelism.offloads_activations()) {
+    add("activations in host memory of layers:",
+        std::to_string(scenario.parallelism.offload_layers), "parallelism.offload_layers");
+  }
+  return unsaid;
 }
 
 }  // namespace shardsim

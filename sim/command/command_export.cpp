@@ -151,7 +151,7 @@ int export_chakra(const ExportArguments& arguments, const Console& console) {
     write_text(names.back(), made.groups, console.err);
     return 0;
   } catch (const Error& error) {
-    if (error.code() != "E1377") throw;
+    if (error.code() != "E1377" && error.code() != "E1399") throw;
     console.err << "note: " << error.what()
                 << "; dependencies are those that a run shows, on this machine alone\n";
   }

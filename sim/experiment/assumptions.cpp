@@ -157,8 +157,8 @@ void add_model_parallel(const Scenario& scenario, Assumptions& assumptions) {
   if (parallelism.overlaps_tensor_parallel()) {
     assumptions.push_back(
         {"Token shards go round the tensor-parallel ranks as messages between two, "
-         "beside which nothing is slower; the first reader of a region's input "
-         "hides them",
+         "beside which nothing is slower. Queries' product, or the gate's, hides those "
+         "ahead of a region; latent attention and recurrences hide none of theirs",
          "as user buffers with ring exchange do; "
          "docs/decisions/0083-products-under-token-rings.md"});
   }

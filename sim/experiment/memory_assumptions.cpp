@@ -16,9 +16,17 @@ Assumptions savings_of_memory(const Scenario& scenario) {
   if (parallelism.offloads_activations()) {
     assumptions.push_back(
         {"Offloaded activations travel on two copy streams, at the full rate of the host link, and "
-         "slow nothing down; those of one layer leave, or come, while the next one computes. "
-         "Waiting for them counts as idle time",
+         "slow nothing down; beside collectives they slow down as computing does. Those of one "
+         "layer leave, or come, while the next one computes. Waiting for them counts as idle time",
          "modelling choice, as Transformer Engine's cpu_offload does it"});
+  }
+  if (scenario.training.quantized_parameters) {
+    assumptions.push_back(
+        {"Weights of products are kept and gathered in 8 bits, a chunk as one message; owners "
+         "agree "
+         "on scales that a shard does not hold whole",
+         "Transformer Engine's cast_master_weights_to_fp8; "
+         "docs/decisions/0084-parameters-in-8-bits.md"});
   }
   if (scenario.training.recompute == Recompute::selective) {
     assumptions.push_back({"Selective recomputation is that of the modules " +

@@ -75,7 +75,7 @@ class ChakraRank {
         if (track != operation.track) ids.insert(ids.end(), nodes.begin(), nodes.end());
       }
     }
-    if (operation.track == 0 || computed_.empty()) return ids;
+    if (operation.call == nullptr || computed_.empty()) return ids;
     auto before = computed_.upper_bound(operation.slice->begin);
     if (before == computed_.begin()) return ids;
     --before;

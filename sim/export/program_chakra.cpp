@@ -341,6 +341,12 @@ class ProgramChakra {
 ChakraExport chakra_of_programs(Scenario scenario, const RunHooks& hooks) {
   const Experiment experiment(traced_everywhere(std::move(scenario)));
   const ProgramSet set = record_programs(experiment);
+  if (!std::ranges::all_of(set.programs.programs, &RankProgram::has_one_stream)) {
+    throw UsageError("E1399",
+                     "programs with several streams of computing (parallelism.offload_layers) have "
+                     "no form in Chakra",
+                     "leave offload_layers out, or export kineto");
+  }
   const RunOutcome outcome = run_experiment(experiment, hooks);
   require_finished(outcome);
   const ProgramGroups groups(set.programs);

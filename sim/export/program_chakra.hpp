@@ -17,7 +17,8 @@ struct ChakraExport {
 };
 
 /// Replays the plan on its machine, with all ranks traced, for the times of its nodes. Throws
-/// UsageError E1377 as record_programs, and what a run throws.
+/// UsageError E1377 as record_programs, E1399 for several streams of computing, and what a run
+/// throws.
 [[nodiscard]] ChakraExport chakra_of_programs(Scenario scenario, const RunHooks& hooks);
 
 }  // namespace shardsim

@@ -118,16 +118,21 @@ void pair_stream(const TraceTrack& track, std::size_t index, const RecordedStrea
 
 std::vector<RecordedOperation> operations_of(const RankTrace& trace, const RunCalls& calls) {
   std::vector<RecordedOperation> operations;
-  for (const TraceSlice& slice : trace.tracks.front().slices) operations.push_back({&slice});
   const std::vector<RecordedStream>& streams = calls.streams(trace.rank);
-  if (streams.size() + 1 != trace.tracks.size()) {
+  std::size_t next_stream = 0;
+  for (std::size_t i = 0; i < trace.tracks.size(); ++i) {
+    const TraceTrack& track = trace.tracks[i];
+    if (track.computes) {
+      for (const TraceSlice& slice : track.slices) operations.push_back({&slice, i});
+    } else if (next_stream++ < streams.size()) {
+      pair_stream(track, i, streams[next_stream - 1], operations);
+    }
+  }
+  if (streams.size() != next_stream) {
     throw Error(ExitCode::internal, "E1373",
                 fmt::format("rank {} has {} communicators and {} traced streams", trace.rank,
-                            streams.size(), trace.tracks.size() - 1),
+                            streams.size(), next_stream),
                 "please report this scenario");
-  }
-  for (std::size_t i = 0; i < streams.size(); ++i) {
-    pair_stream(trace.tracks[i + 1], i + 1, streams[i], operations);
   }
   std::ranges::stable_sort(operations, {}, [](const RecordedOperation& operation) {
     return std::make_tuple(operation.slice->begin, operation.slice->end, operation.track);

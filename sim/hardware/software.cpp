@@ -118,6 +118,20 @@ constexpr KernelUses kTorchtitan = with(kPlain, {
                                                     {F::activation_backward, kEagerSwigluBackward},
                                                 });
 
+// Inductor makes one kernel of each norm, activation and loss; it makes none for complex numbers.
+// Its loss reads the logits twice (4 bytes), and in backward reads them and writes their gradient.
+constexpr KernelUses kTorchtitan2025 = with(kPlain, {
+                                                        {F::weight_gradient, {2.0, 1.0}},
+                                                        {F::cross_entropy, {2.0, 4.0 / 2.0}},
+                                                        {F::rotary, kEagerRotary},
+                                                    });
+
+// Times cosines (4 bytes), one half negated (2), both halves joined again (4), times sines (4), the
+// sum (6).
+constexpr KernelUse kHalvesRotary{5.0, 20.0 / 4.0};
+
+constexpr KernelUses kTransformers = with(kTorchtitan, {{F::rotary, kHalvesRotary}});
+
 // The fp32 softmax takes the place of 16-bit logits. Beside it stand the logits in 16 bits and, in
 // 2021, those in fp32 less their maximum; in backward the gradient in 16 bits.
 constexpr FrameworkMemory kMegatron2021Memory{.score_bytes = 2.0,
@@ -197,7 +211,7 @@ constexpr Software megatron_deepspeed() {
   return software;
 }
 
-constexpr std::array<Software, 8> kSoftware = {{
+constexpr std::array<Software, 10> kSoftware = {{
     {.name = "composer-2023",
      .source = "mosaicml/llm-foundry at 8c8dd48 with Composer and PyTorch 2.0: FlashAttention in "
                "Triton, layer norm in 16 bits, elementwise kernels one by one, no dropout and no "
@@ -205,6 +219,14 @@ constexpr std::array<Software, 8> kSoftware = {{
      .uses = kComposer,
      .memory = kFusedLossMemory,
      .attention_share = {0.546, kFlashAttention1},
+     .host_us_per_kernel = kHostAssumed,
+     .host_us_per_call = kHostAssumed},
+    {.name = "deepspeed-2024",
+     .source = "microsoft/DeepSpeed around huggingface/transformers at 00227283, "
+               "models/llama/modeling_llama.py, not compiled: FlashAttention-2, RMS norm, rotary "
+               "embedding by halves and SwiGLU kernel by kernel, norm and loss in fp32",
+     .uses = kTransformers,
+     .memory = kTorchMemory,
      .host_us_per_kernel = kHostAssumed,
      .host_us_per_call = kHostAssumed},
     {.name = "internevo-2023",
@@ -257,6 +279,15 @@ constexpr std::array<Software, 8> kSoftware = {{
          "rotary embedding and SwiGLU kernel by kernel, norm and rotary embedding in fp32",
      .uses = kTorchtitan,
      .memory = kTorchMemory,
+     .host_us_per_kernel = kHostAssumed,
+     .host_us_per_call = kHostAssumed},
+    {.name = "torchtitan-2025",
+     .source = "pytorch/torchtitan v0.2.0 with compile.enable: cuDNN's attention first "
+               "(models/attention.py), rotary embedding kernel by kernel; assumed, not recorded: "
+               "one kernel of Inductor for each norm, activation and loss",
+     .uses = kTorchtitan2025,
+     .memory = kFusedLossMemory,
+     .attention_share_on_hopper = kCudnn9,
      .host_us_per_kernel = kHostAssumed,
      .host_us_per_call = kHostAssumed},
 }};

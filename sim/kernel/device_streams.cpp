@@ -30,13 +30,15 @@ void DeviceStreams::record(std::uint32_t event, const RankClock& clock) {
 
 void DeviceStreams::wait(std::uint32_t event, RankClock& clock) {
   const Event& awaited = events_[event];
-  clock.advance_to(awaited.communication.value_or(awaited.moment), awaited.moment);
-  if (awaited.communication) streams_[in_use_].communication = awaited.communication;
+  // One that had ended when this stream came here is not what it waits for.
+  const bool is_ahead = awaited.communication && awaited.communication->end > clock.now();
+  clock.advance_to(is_ahead ? awaited.communication->start : awaited.moment, awaited.moment);
+  if (is_ahead) streams_[in_use_].communication = awaited.communication;
   if (host_waits_) clock.synchronize();
 }
 
 void DeviceStreams::waited(Time start, Time end, bool is_transfer, RankClock& clock) {
-  streams_[in_use_].communication = start;
+  streams_[in_use_].communication = Interval{start, end};
   if (is_transfer || !charges()) return;
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     // The clock in use has charged itself.

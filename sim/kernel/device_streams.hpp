@@ -36,18 +36,18 @@ class DeviceStreams {
   void charge(RankClock& clock);
 
  private:
+  struct Interval {
+    Time start;
+    Time end;
+  };
   struct Stream {
-    RankClock clock;                         // While it is not in use.
-    std::optional<Time> communication = {};  // When the last one started that it waited for.
+    RankClock clock;                             // While it is not in use.
+    std::optional<Interval> communication = {};  // The last one that it waited for.
     Time charged;  // Work before is charged for, as far as collectives are known.
   };
   struct Event {
     Time moment;
-    std::optional<Time> communication;  // The stream's.
-  };
-  struct Interval {
-    Time start;
-    Time end;
+    std::optional<Interval> communication;  // The stream's.
   };
   [[nodiscard]] bool charges() const { return slowdown_ > 0.0; }
   void add(Interval added);

@@ -36,7 +36,7 @@ void RankState::start_trace() {
   trace_ = std::make_unique<RankTrace>();
   trace_->rank = index_;
   trace_->name = "rank " + std::to_string(index_);
-  trace_->tracks.push_back({.name = "compute", .slices = {}});
+  trace_->tracks.push_back({.name = "compute", .computes = true});
   ledger_.set_listener(this);
 }
 
@@ -45,7 +45,7 @@ void RankTrace::use_stream(std::uint32_t stream) {
       stream == 0 ? tracks.front().name : concat("compute on stream ", stream);
   const auto found = std::ranges::find(tracks, wanted, &TraceTrack::name);
   computing = static_cast<std::size_t>(found - tracks.begin());
-  if (found == tracks.end()) tracks.push_back({.name = wanted, .slices = {}});
+  if (found == tracks.end()) tracks.push_back({.name = wanted, .computes = true});
 }
 
 void RankState::memory_changed(MemoryCategory category, std::int64_t bytes_now) {

@@ -27,7 +27,8 @@ struct TraceSlice {
 /// and are in order of time.
 struct TraceTrack {
   std::string name;
-  std::vector<TraceSlice> slices;
+  std::vector<TraceSlice> slices = {};
+  bool computes = false;  ///< A stream of computing, and not of a communicator.
 };
 
 struct MemoryPoint {

@@ -61,8 +61,8 @@ class BoundTable {
   [[nodiscard]] const LayerWeights& weights(const Candidate& candidate);
   [[nodiscard]] std::int64_t quick_ps(const Candidate& candidate,
                                       const PipelineStages& stages) const;
-  /// For each pipeline rank, its activations before its first backward, at least.
   [[nodiscard]] DType weight_dtype() const;
+  /// For each pipeline rank, its activations before its first backward, at least.
   [[nodiscard]] std::vector<std::int64_t> least_kept(const Candidate& candidate,
                                                      const PipelineStages& stages) const;
   [[nodiscard]] std::int64_t message_ps(const Candidate& candidate, std::int64_t bytes);

@@ -83,12 +83,14 @@ class BucketedSync final : public OwningSync {
     };
     const bool agrees = narrow_ && narrow_->has_common_scales();
     for (int chunk = 0; chunk < num_chunks(); ++chunk) {
-      owned_.update(chunk, owned_weights(chunk), gradient_of(chunk).tensor(), gradient_scale, step);
+      owned_.update(chunk, owned_weights(chunk), gradient_of(chunk).tensor(), gradient_scale, step,
+                    !agrees);
       if (!agrees) post_gather(chunk);
     }
-    if (agrees) {
-      narrow_->agree_on_scales(runtime_, shards);
-      for (int chunk = 0; chunk < num_chunks(); ++chunk) post_gather(chunk);
+    if (agrees) narrow_->agree_on_scales(runtime_, shards);
+    for (int chunk = 0; agrees && chunk < num_chunks(); ++chunk) {
+      owned_.cast(chunk, owned_weights(chunk));
+      post_gather(chunk);
     }
     for (Work& gather : gathers) gather.wait();
   }

@@ -91,13 +91,17 @@ class FullyShardedSync final : public OwningSync {
   void finish_gradients() override { reducer_->finish(); }
 
   void apply_optimizer(double gradient_scale, std::int64_t step) override {
+    const bool agrees = narrow_ && narrow_->has_common_scales();
     for (int unit = 0; unit < num_chunks(); ++unit) {
       OnDevice weights(runtime_, plan_.offload_parameters, MemoryCategory::params,
                        kept_weights(unit));
-      owned_.update(unit, weights.tensor(), gradient_of(unit).tensor(), gradient_scale, step);
+      owned_.update(unit, weights.tensor(), gradient_of(unit).tensor(), gradient_scale, step,
+                    !agrees);
       weights.put_back();
     }
-    if (narrow_ && narrow_->has_common_scales()) narrow_->agree_on_scales(runtime_, groups_.shard);
+    if (!agrees) return;
+    narrow_->agree_on_scales(runtime_, groups_.shard);
+    for (int unit = 0; unit < num_chunks(); ++unit) owned_.cast(unit, kept_weights(unit));
   }
 
  private:

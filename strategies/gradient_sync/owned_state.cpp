@@ -129,7 +129,7 @@ void OwnedState::average(int chunk, const Tensor& master) {
 }
 
 void OwnedState::update(int chunk, const Tensor& weights, const Tensor& gradient,
-                        double gradient_scale, std::int64_t step) {
+                        double gradient_scale, std::int64_t step, bool casts) {
   const auto bring = [&](const Tensor& part) {
     return OnDevice(runtime_, plan_.offload_optimizer, MemoryCategory::optimizer, part);
   };
@@ -157,7 +157,7 @@ void OwnedState::update(int chunk, const Tensor& weights, const Tensor& gradient
   }
   if (outer_.is_due(step)) average(chunk, master);
   if (master_home) {
-    convert(runtime_, weights, master);
+    if (casts) convert(runtime_, weights, master);
     master_home->put_back();
   }
   for (OnDevice& home : homes) home.put_back();
@@ -165,6 +165,10 @@ void OwnedState::update(int chunk, const Tensor& weights, const Tensor& gradient
   state.clear();
   homes_ = std::move(homes);
   parts_ = std::move(state);
+}
+
+void OwnedState::cast(int chunk, const Tensor& weights) const {
+  convert(runtime_, weights, part_of_shards(master_, chunk));
 }
 
 void OwnedState::visit(const StateVisitor& visitor) const {

@@ -103,9 +103,12 @@ class OwnedState {
   /// Fills the master weights, once the plan's initial values are known.
   void initialize_master();
   /// One optimizer step of the owned part of a chunk; `weights` and `gradient` are that part, on
-  /// the device. If replicas train apart, it also averages them when a period ends.
+  /// the device. If replicas train apart, it also averages them when a period ends. Without `casts`
+  /// the weights stay as they are until cast() has its turn.
   void update(int chunk, const Tensor& weights, const Tensor& gradient, double gradient_scale,
-              std::int64_t step);
+              std::int64_t step, bool casts = true);
+  /// Weights become their masters. REQUIRES: masters on the device.
+  void cast(int chunk, const Tensor& weights) const;
   void visit(const StateVisitor& visitor) const;
   /// Shows elements [begin, begin + values.numel()) of a chunk, piece by parameter.
   void visit_values(StateKind kind, std::string_view state, int chunk, std::int64_t begin,

@@ -87,7 +87,7 @@ void ActivationOffload::after_forward(int module, Saved& saved) {
   std::vector<Used> used = find_used(module, saved);
   if (used.empty()) return;
   Away& away = away_.emplace_back();
-  away.from = &saved;
+  away.from = leaving_from_ = &saved;
   on_stream(kToHost, left, [&] {
     for (Used& each : used) {
       Tensor home = runtime_.allocate_on_host(MemoryCategory::activations, each.bytes.shape(),
@@ -107,7 +107,9 @@ void ActivationOffload::finish_leaving() {
 }
 
 void ActivationOffload::before_backward(int module, std::span<Saved> saved) {
-  finish_leaving();
+  // The last copies may go on leaving under this module, unless they are what comes back.
+  const bool was_last = std::exchange(leaving_from_, nullptr) != nullptr;
+  if (!was_last || (goes(module) && find_away(saved.back()) == away_.end() - 1)) finish_leaving();
   if (goes(module)) {
     begin_return(saved.back());
     finish_return(saved.back());

@@ -80,6 +80,7 @@ class ActivationOffload {
   std::vector<std::vector<bool>> places_of_;  // By module, whether each tensor goes.
   std::vector<Away> away_;
   std::vector<Tensor> leaving_;
+  const Saved* leaving_from_ = nullptr;
   std::uint32_t next_return_ = 0;
 };
 

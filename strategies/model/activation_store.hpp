@@ -11,8 +11,8 @@ namespace shardsim {
 
 enum class ActivationStore : std::uint8_t {
   same,  ///< As they were computed.
-  /// e4m3 without a scale: saturates at 448. Source: Megatron-LM at d98e8a64,
-  /// activation_func_fp8_input_store.
+  /// e4m3 without a scale: saturates at 448, where PyTorch's cast gives NaN. Source: Megatron-LM at
+  /// d98e8a64, activation_func_fp8_input_store.
   e4m3,
   /// e4m3, with a scale in fp32 for each 128 elements of a row. Source: DeepSeek-AI, "DeepSeek-V3
   /// Technical Report" (2024), section 3.3.3.

@@ -5,8 +5,8 @@
 #include <vector>
 
 // A model takes some decisions by numbers that rounding moves: ReLU by the sign of an input, a
-// router by the order of logits. Where it is close, rounding alone decides, and gradients follow.
-// The oracle must know how the ranks decided.
+// clipped gate by its limit, a router by the order of logits. Where it is close, rounding alone
+// decides, and gradients follow. The oracle must know how the ranks decided.
 namespace shardsim {
 
 /// The decisions of a pass of this thread, by module, in the order of its forward.
@@ -14,7 +14,7 @@ class CloseCalls {
  public:
   /// The calls of one module.
   struct Calls {
-    std::vector<double> inputs;  ///< The numbers that ReLU sees.
+    std::vector<double> inputs;  ///< The numbers that ReLU sees, or excess over a limit.
     std::vector<bool> above;     ///< Whether each counts as above 0.
     // By choice: of a token's groups of experts, if there are any, and of its experts.
     std::vector<std::vector<double>> logits;  ///< Numbers that are compared, one for each.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "strategies/model/activation.hpp"
+#include "strategies/model/close_calls.hpp"
 
 namespace shardsim {
 
@@ -39,6 +40,31 @@ GatedPair gated_slopes(const ActivationForm& form, const GatedPair& x) {
           up_passes ? g * s : 0.0};
 }
 
+// Moves element i of x to the side of `limit` that was decided: its value then changes by a
+// rounding, and its slope as that of the side does. `sign` -1: to the side of -limit.
+void put_beside(const Tensor& x, std::int64_t i, double limit, double sign, bool is_beyond) {
+  constexpr double kSmallStep = 1.0 / 512.0;  // Below the spacing of any type.
+  double value = limit;
+  for (x.set(i, sign * value); (sign * x.get(i) > limit) != is_beyond; x.set(i, sign * value)) {
+    value += (is_beyond ? kSmallStep : -kSmallStep) * limit;
+  }
+}
+
+// Whether a number is beyond a limit may be rounding's choice; who judges ranks knows theirs.
+void decide_clipping(CloseCalls& calls, const ActivationForm& form, const Tensor& gate,
+                     const Tensor& up) {
+  const auto decide = [&](const Tensor& x, std::int64_t i, double sign) {
+    const double excess = sign * x.get(i) - form.limit;
+    const bool is_beyond = calls.is_above(excess);
+    if (is_beyond != (excess > 0.0)) put_beside(x, i, form.limit, sign, is_beyond);
+  };
+  for (std::int64_t i = 0; i < gate.numel(); ++i) {
+    decide(gate, i, 1.0);
+    decide(up, i, 1.0);
+    decide(up, i, -1.0);
+  }
+}
+
 const char* gated_name(const ActivationForm& form, bool is_forward) {
   if (form.kind == Activation::geglu_tanh) return is_forward ? "geglu" : "geglu_backward";
   return is_forward ? "clamped_swiglu" : "clamped_swiglu_backward";
@@ -51,6 +77,10 @@ Tensor gated_forward(Runtime& runtime, const ActivationForm& form, const Tensor&
   const std::int64_t bytes = gate.num_bytes() + up.num_bytes() + y.num_bytes();
   const KernelFamily family = KernelFamily::activation;
   runtime.compute(memory_op(gated_name(form, true), gate.dtype(), bytes, family), [&] {
+    CloseCalls* const calls = CloseCalls::active();
+    if (calls != nullptr && form.kind == Activation::clamped_swiglu) {
+      decide_clipping(*calls, form, gate, up);
+    }
     for (std::int64_t i = 0; i < gate.numel(); ++i) {
       y.set(i, gated_value(form, {gate.get(i), up.get(i)}));
     }

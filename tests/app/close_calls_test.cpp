@@ -9,6 +9,8 @@
 
 #include "backends/stochastic_rounding.hpp"
 
+#include "strategies/model/feed_forward_activation.hpp"
+
 #include "sim/verify/open_calls.hpp"
 
 // Decisions that rounding may turn: what is kept of them, which are open, and what a flip does.
@@ -133,6 +135,51 @@ TEST_CASE(
   CHECK(open.last(0) == 0);
   CHECK(open.decisions(0).at(0).ranking[0] == Ranking{1, 0, 2});
   CHECK(open.decisions(0).at(1).ranking[0] == Ranking{1, 2, 0});
+}
+
+// A correct strategy in bf16 was said to be wrong: its ranks clipped elements which the reference
+// did not.
+TEST_CASE("whether a gate is clipped is decided as others decided, in value and slope") {
+  for (const DType dtype : {DType::fp64, DType::bf16}) {
+    const ActivationForm form{.kind = Activation::clamped_swiglu, .limit = 0.05};
+    // The gate, and up at either limit, one of each on its own side.
+    for (const double excess : {-1e-4, 1e-4}) {
+      LocalRuntime runtime;
+      const auto make = [&](const std::vector<double>& values) {
+        Tensor tensor = new_activation(runtime, {3}, dtype);
+        store(tensor, values);
+        return tensor;
+      };
+      const double beside = form.limit + excess;
+      const std::vector<double> gates = {beside, 0.01, 0.01};
+      const std::vector<double> ups = {0.01, beside, -beside};
+      CloseCalls::Modules given;
+      {
+        CloseCalls calls;
+        calls.forward(0);
+        static_cast<void>(activation_forward(runtime, form, make(gates), make(ups)));
+        given = calls.modules();
+      }
+      std::vector<bool>& above = given.at(0).above;
+      REQUIRE(above.size() == 9);  // Each element: the gate, and both sides of up.
+      for (const std::size_t changed : {0U, 4U, 8U}) {
+        CAPTURE(to_string(dtype), excess, changed);
+        const bool was_beyond = above[changed];
+        above[changed] = !was_beyond;
+        const Tensor gate = make(gates);
+        const Tensor up = make(ups);
+        const Tensor dy = make({1.0, 1.0, 1.0});
+        CloseCalls calls(given, 0);
+        calls.forward(0);
+        static_cast<void>(activation_forward(runtime, form, gate, up));
+        const Tensor d_gate = activation_backward(runtime, form, gate, up, dy);
+        // A clipped number has no slope.
+        const Tensor& slope = changed == 0 ? d_gate : dy;
+        CHECK((slope.get(static_cast<std::int64_t>(changed / 3)) == 0.0) == !was_beyond);
+        above[changed] = was_beyond;
+      }
+    }
+  }
 }
 
 // The mean square of a rounding drawn that is seen from nearest is half a spacing squared.

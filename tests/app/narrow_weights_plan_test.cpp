@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/load.hpp"
+#include "scenarios/scenario_error.hpp"
 #include "sim/run/run.hpp"
 
 // K6: weights that are kept and gathered in 8 bits alone. Bytes on the wire and in memory by
@@ -46,7 +47,7 @@ struct NarrowRecipe {
   const char* architecture;
   std::int64_t scales;       ///< Which owners agree on.
   std::int64_t scale_bytes;  ///< Sent with codes.
-  std::int64_t copies;       ///< Of codes, where weights stay.
+  std::int64_t copies;       ///< Those of codes, where weights stay.
 };
 const std::vector<NarrowRecipe> kNarrowRecipes = {
     {"delayed", "hopper", 2 * 7, 0, 2},
@@ -103,44 +104,81 @@ TEST_CASE("K6: no weight of a product stays in 16 bits") {
 
 TEST_CASE("K6: a fully sharded rank keeps codes of its shard, and both copies where they differ") {
   for (const NarrowRecipe& recipe : kNarrowRecipes) {
+    // One unit is whole at a time: the next is gathered when the last one is away.
     const NarrowSettings settings = {
         std::string("training.fp8_recipe=") + recipe.name,
         std::string("system.device.architecture=") + recipe.architecture,
-        "parallelism.zero_stage=3", "parallelism.offload_parameters=true"};
+        "parallelism.zero_stage=3", "parallelism.overlap_param_gather=false"};
     const Result wide = narrow_plan(settings, false);
     const Result narrow = narrow_plan(settings, true);
     CAPTURE(recipe.name);
-    // Shards lie on the host, and nothing else does.
+    REQUIRE(narrow.exit_code == 0);
     const std::int64_t copies = recipe.scales > 0 ? 1 : 2;
-    const std::int64_t codes = copies * (kLowWeights + recipe.scale_bytes);
-    CHECK(metric_of(wide, "memory.host_bytes.max") - metric_of(narrow, "memory.host_bytes.max") ==
-          (2 * kLowWeights - codes) / kNarrowRanks);
+    const std::int64_t shard = copies * (kLowWeights + recipe.scale_bytes) / kNarrowRanks;
+    const std::int64_t saved =
+        metric_of(wide, "memory.params_bytes.max") - metric_of(narrow, "memory.params_bytes.max");
+    const std::int64_t unit = (kLowWeights - recipe.scale_bytes) / 2;  // One layer's.
+    // Square blocks: each rank has the scales of all. Others: columns are no copy of their own in
+    // backward, that of the MLP's weights being the largest.
+    const std::int64_t of_blocks = recipe.scales > 2 * 7 ? 4 * recipe.scales : 0;
+    const std::int64_t columns = recipe.scales > 0 ? 0 : 512 * 256 + 512 * 256 / 32;
+    CHECK(saved == 2 * kLowWeights / kNarrowRanks - shard + unit + columns - of_blocks);
   }
 }
 
-TEST_CASE(
-    "K6: plans with codes for weights are replayed as they run, and refused where they must") {
+TEST_CASE("K6: plans with codes for weights are replayed as they run") {
+  const NarrowSettings splits[] = {
+      {},
+      {"parallelism.tp=2", "parallelism.sequence_parallel=true"},
+      {"parallelism.pp=2", "parallelism.schedule=1f1b"},
+      {"model.num_experts=4", "model.num_experts_per_token=2", "parallelism.ep=2"},
+      {"training.bf16_layers_at_start=1"}};
   for (const NarrowRecipe& recipe : kNarrowRecipes) {
     for (const int stage : {1, 3}) {
-      const NarrowSettings settings = {
-          std::string("training.fp8_recipe=") + recipe.name,
-          std::string("system.device.architecture=") + recipe.architecture,
-          "parallelism.zero_stage=" + std::to_string(stage), "execution.engine=run"};
-      NarrowSettings replayed = settings;
-      replayed.back() = "execution.engine=replay";
-      CAPTURE(recipe.name, stage);
-      CHECK(*narrow_plan(settings, true).find("trace_hash") ==
-            *narrow_plan(replayed, true).find("trace_hash"));
+      for (const NarrowSettings& split : splits) {
+        NarrowSettings settings = {std::string("training.fp8_recipe=") + recipe.name,
+                                   std::string("system.device.architecture=") + recipe.architecture,
+                                   "parallelism.zero_stage=" + std::to_string(stage)};
+        settings.insert(settings.end(), split.begin(), split.end());
+        if (!split.empty() && split[0].starts_with("parallelism")) {
+          settings.emplace_back("parallelism.dp_shard=4");
+        }
+        settings.emplace_back("execution.engine=run");
+        NarrowSettings replayed = settings;
+        replayed.back() = "execution.engine=replay";
+        CAPTURE(settings);
+        CHECK(*narrow_plan(settings, true).find("trace_hash") ==
+              *narrow_plan(replayed, true).find("trace_hash"));
+      }
     }
   }
+}
+
+TEST_CASE("K6: parameters in 8 bits are refused where they must, with one code") {
   for (const NarrowSettings& wrong :
        {NarrowSettings{"parallelism.zero_stage=0"},
-        NarrowSettings{"parallelism.zero_stage=2", "training.fp8_recipe=mxfp8"},
-        NarrowSettings{"training.precision=nvfp4", "parallelism.zero_stage=1"},
-        NarrowSettings{"execution.tensors=real", "parallelism.zero_stage=1"}}) {
+        {"parallelism.zero_stage=2", "training.fp8_recipe=mxfp8"},
+        {"training.precision=nvfp4", "parallelism.zero_stage=1"},
+        {"execution.tensors=real", "parallelism.zero_stage=1"},
+        {"parallelism.zero_stage=3", "parallelism.offload_parameters=true"},
+        {"parallelism.zero_stage=3", "training.recompute=full"},
+        {"parallelism.zero_stage=3", "training.recompute=selective",
+         "training.recompute_modules=mlp"},
+        {"parallelism.zero_stage=3", "parallelism.reshard_after_forward=false"}}) {
     CAPTURE(wrong);
-    CHECK_THROWS(narrow_plan(wrong, true));
+    try {
+      static_cast<void>(narrow_plan(wrong, true));
+      FAIL("not refused");
+    } catch (const ScenarioError& error) {
+      REQUIRE(error.problems().size() == 1);
+      CHECK(error.problems().front().code == "E0224");
+    }
   }
+  // Square blocks have one copy: what forward gathered serves backward.
+  CHECK(narrow_plan({"parallelism.zero_stage=3", "training.recompute=full",
+                     "training.fp8_recipe=tensorwise"},
+                    true)
+            .exit_code == 0);
 }
 
 }  // namespace shardsim::test

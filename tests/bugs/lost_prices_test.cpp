@@ -22,10 +22,15 @@ const Names kMegatron2021{"attention_forward", "attention_backward",     "weight
                           "dropout_backward",  "optimizer_step"};
 
 // The families for which each framework does not use one kernel.
+const Names kEagerFamilies = {
+    "weight_gradient", "cross_entropy", "cross_entropy_backward", "norm",          "norm_backward",
+    "rotary",          "activation",    "activation_backward",    "optimizer_step"};
+
 const std::map<std::string, Names>& named() {
   static const std::map<std::string, Names> names = {
       {"composer-2023",
        {"weight_gradient", "bias", "bias_gradient", "norm_backward", "optimizer_step"}},
+      {"deepspeed-2024", kEagerFamilies},
       {"internevo-2023",
        {"weight_gradient", "activation", "activation_backward", "optimizer_step"}},
       {"megatron-core-2023",
@@ -38,9 +43,8 @@ const std::map<std::string, Names>& named() {
         "bias", "dropout", "dropout_backward", "optimizer_step"}},
       {"megatron-deepspeed-2022", kMegatron2021},
       {"megatron-lm-2021", kMegatron2021},
-      {"torchtitan-2024",
-       {"weight_gradient", "cross_entropy", "cross_entropy_backward", "norm", "norm_backward",
-        "rotary", "activation", "activation_backward", "optimizer_step"}},
+      {"torchtitan-2024", kEagerFamilies},
+      {"torchtitan-2025", {"weight_gradient", "cross_entropy", "rotary", "optimizer_step"}},
   };
   return names;
 }

@@ -39,6 +39,7 @@ std::vector<Setting> special_settings(const std::string& path) {
   const std::string flap = R"([{"tier": "inter_node", "down_s": 0.0005, "period_s": 0.002}])";
   const std::string expect = R"([{"metric": "ranks", "op": "<=", "value": 1e6}])";
   const std::string straggler = R"([{"rank": 0, "slowdown": 2}])";
+  const std::string window = R"([{"attention": "sliding", "window_size": 3}])";
   const std::vector<std::string> cycle = {"model.layers_cycle=true"};
   const std::vector<std::pair<std::string, Setting>> all = {
       {"system.nccl.algorithms", {{}, "", "tree,ring"}},
@@ -46,7 +47,8 @@ std::vector<Setting> special_settings(const std::string& path) {
       {"system.nccl.protocols", {{}, "", "simple"}},
       {"parallelism.overlap_tensor_parallel",
        {{"parallelism.tp=2", "parallelism.sequence_parallel=true"}, "", "true"}},
-      {"parallelism.offload_modules", {{"parallelism.offload_layers=1"}, "", "core_attn"}},
+      {"parallelism.offload_modules",
+       {{"parallelism.offload_layers=1", "parallelism.offload_min_elements=1"}, "", "mlp_norm"}},
       {"parallelism.offload_min_elements", {{"parallelism.offload_layers=1"}, "", "1000000000"}},
       {"training.recompute_modules", {{"training.recompute=selective"}, "", "core_attn"}},
       {"system.preset", {{}, "", "dgx-h200"}},
@@ -65,11 +67,9 @@ std::vector<Setting> special_settings(const std::string& path) {
       {"expect[].op", {{}, expect, R"([{"metric": "ranks", "op": ">=", "value": 1e6}])"}},
       {"expect[].value", {{}, expect, R"([{"metric": "ranks", "op": "<=", "value": 1e5}])"}},
       {"model.layers[].mixer", {cycle, "[{}]", R"([{"mixer": "none"}, {}])"}},
-      {"model.layers[].attention",
-       {cycle, "[{}]", R"([{"attention": "sliding", "window_size": 3}])"}},
+      {"model.layers[].attention", {cycle, "[{}]", window}},
       {"model.layers[].window_size",
-       {cycle, R"([{"attention": "sliding", "window_size": 3}])",
-        R"([{"attention": "sliding", "window_size": 5}])"}},
+       {cycle, window, R"([{"attention": "sliding", "window_size": 5}])"}},
       {"model.layers[].chunk_size",
        {cycle, R"([{"attention": "chunked", "chunk_size": 3}])",
         R"([{"attention": "chunked", "chunk_size": 5}])"}},

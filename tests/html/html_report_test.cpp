@@ -1,3 +1,4 @@
+#include <cstdint>
 #include <string>
 
 #include <catch2/catch.hpp>
@@ -103,6 +104,12 @@ TEST_CASE("The summary says what a step takes, costs and needs") {
   CHECK(contains(html,
                  "Training on 1 T tokens takes <strong>27.6 days</strong> and costs "
                  "<strong>$106,000</strong>"));
+}
+
+TEST_CASE("The memory that the summary tells is what decides whether a run fits") {
+  samples::Page page = samples::small_page();
+  page.sample.result.metrics.push_back({"memory.device_bytes.max", std::int64_t{60} << 30});
+  CHECK(contains(html_of(page), "needs <strong>60.0 GiB</strong> of memory of the 74.5 GiB"));
 }
 
 TEST_CASE("Days and cost have the band of the step") {

@@ -100,7 +100,6 @@ class WrittenRuntime final : public Runtime {
   [[nodiscard]] MemoryLedger* ledger() override { return inner_.ledger(); }
   [[nodiscard]] MemoryLedger* host_ledger() override { return inner_.host_ledger(); }
   void open_streams(std::uint32_t streams, std::uint32_t events) override {
-    writer_.open_streams(streams, events);
     inner_.open_streams(streams, events);
   }
   void use_stream(std::uint32_t stream) override {

@@ -55,6 +55,10 @@ TEST_CASE("each shipped verification, as a plan, takes its time after a way thro
   for_each_verification("way", [&](const std::string& name, Scenario scenario) {
     INFO(name);
     const Experiment experiment = compile(scenario);
+    if (scenario.parallelism.offloads_activations()) {  // Chakra has one stream of computing.
+      CHECK_THROWS_AS(chakra_of_programs(std::move(scenario), {}), UsageError);
+      return;
+    }
     const ChakraExport exported = chakra_of_programs(std::move(scenario), {});
     const std::vector<TraceFile> files = files_of(exported);
     const ProgramSet set = imported(files, exported.groups);
@@ -71,6 +75,7 @@ TEST_CASE("each shipped verification, as a plan, takes its time after a way thro
 TEST_CASE("durations in picoseconds are enough for the time, whatever the operations are") {
   for_each_verification("picoseconds", [&](const std::string& name, Scenario scenario) {
     if (name.find("tp") == std::string::npos && name.find("zero") == std::string::npos) return;
+    if (scenario.parallelism.offloads_activations()) return;
     INFO(name);
     const Experiment experiment = compile(scenario);
     const ChakraExport exported = chakra_of_programs(std::move(scenario), {});

@@ -183,7 +183,7 @@ TEST_CASE("a dispatch by node is Megatron-LM's flexible dispatcher, and is read 
   }
 }
 
-TEST_CASE("inputs of activations in 8 bits are a flag of Megatron-LM, and are read back") {
+TEST_CASE("inputs of activations in 8 bits have no flag of Megatron-LM, and its logs are read") {
   const auto planned = [](const std::string& store) {
     return load_scenario_text(R"({"schema_version": 1, "model": "mixtral-8x7b",
                  "system": {"preset": "dgx-h100", "nodes": 2},
@@ -191,16 +191,35 @@ TEST_CASE("inputs of activations in 8 bits are a flag of Megatron-LM, and are re
                                   store + R"("}})",
                               "test.json");
   };
+  const Emission plain = emit_megatron(planned("e4m3"));
+  CHECK(plain.text.find("--activation-func") == std::string::npos);
+  CHECK(plain.text.find("activation_func_fp8_input_store") != std::string::npos);
+  CHECK(plain.unsaid.size() == 1);
+  CHECK(emit_megatron(planned("blockwise")).unsaid.size() == 1);
+  CHECK(emit_megatron(planned("same")).unsaid.empty());
+  for (const char* framework : {"torchtitan", "deepspeed"}) {
+    const std::string text = emit_for(framework, planned("e4m3")).text;
+    CHECK(text.find("training.activation_store") != std::string::npos);
+  }
+}
+
+TEST_CASE("weights in 8 bits and overlapped products are flags of Megatron-LM, and are read back") {
+  const Scenario planned = load_scenario_text(
+      R"({"schema_version": 1, "model": "llama3-8b", "system": {"preset": "dgx-b200", "nodes": 1},
+          "parallelism": {"tp": 2, "sequence_parallel": true, "overlap_tensor_parallel": true,
+                          "zero_stage": 1},
+          "training": {"global_batch_size": 16, "precision": "fp8", "quantized_parameters": true}})",
+      "test.json");
   const TemporaryFolder folder;
-  write(folder / "run.sh", emit_megatron(planned("e4m3")).text);
-  const Printed printed = shardsim({"import", "megatron", folder / "run.sh"});
+  const std::string flags = emit_megatron(planned).text;
+  write(folder / "run.sh", flags);
+  const Printed printed = shardsim({"import", "megatron", folder / "run.sh", "--gpu", "b200"});
+  INFO(flags);
   INFO(printed.err);
   REQUIRE(printed.exit_code == 0);
-  CHECK(load_scenario_text(printed.out, "imported.json").training.activation_store ==
-        ActivationStore::e4m3);
-  const std::string blocks = emit_megatron(planned("blockwise")).text;
-  CHECK(blocks.find("activation-func-fp8-input-store") == std::string::npos);
-  CHECK(blocks.find("keep them in 16 bits") != std::string::npos);
+  const Scenario imported = load_scenario_text(printed.out, "imported.json");
+  CHECK(imported.training.quantized_parameters);
+  CHECK(imported.parallelism.overlap_tensor_parallel);
 }
 
 TEST_CASE("activations in host memory are flags of Megatron-LM, and are read back") {
@@ -224,6 +243,11 @@ TEST_CASE("activations in host memory are flags of Megatron-LM, and are read bac
     CHECK(imported.parallelism.offload_layers == layers);  // By modules: all but the last.
     CHECK(imported.parallelism.offload_modules == planned.parallelism.offload_modules);
     CHECK(imported.parallelism.offload_min_elements == planned.parallelism.offload_min_elements);
+    CHECK(flags.find("--cpu-offloading ") == std::string::npos);  // There is no such flag.
+    CHECK(emit_for("torchtitan", planned).text.find("parallelism.offload_layers") !=
+          std::string::npos);
+    CHECK(emit_for("deepspeed", planned).text.find("parallelism.offload_layers") !=
+          std::string::npos);
   }
 }
 

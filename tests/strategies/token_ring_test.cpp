@@ -102,7 +102,7 @@ BorderRun run_border(Border border, bool overlaps, bool has_data, double gb_per_
 
 }  // namespace
 
-TEST_CASE("K12: products under way tokens give the same numbers for the same bytes") {
+TEST_CASE("K12: products under the traffic of tokens give the same numbers for the same bytes") {
   for (const Border border : {Border::column, Border::row, Border::row_backward}) {
     CAPTURE(static_cast<int>(border));
     const BorderRun at_once = run_border(border, false, true, 100.0);
