@@ -271,11 +271,9 @@ std::vector<Field> other_training_fields() {
   };
 }
 
-}  // namespace
-
-std::vector<Field> training_fields() {
+std::vector<Field> batch_fields() {
   using T = TrainingSpec;
-  std::vector<Field> batch = {
+  return {
       training("training.global_batch_size", &T::global_batch_size)
           .range(1, kTwoTo31)
           .unit("sequences")
@@ -294,6 +292,12 @@ std::vector<Field> training_fields() {
           .derived("global_batch_size / (micro_batch_size x dp_replicate x dp_shard)")
           .same_as({{"DeepSpeed", "gradient_accumulation_steps"}})
           .doc("Microbatches that are accumulated per step; if given it must agree."),
+  };
+}
+
+std::vector<Field> precision_fields() {
+  using T = TrainingSpec;
+  return {
       training("training.precision", &T::precision)
           .or_else("\"bf16\"")
           .same_as({{"Hugging Face", "torch_dtype"},
@@ -345,8 +349,13 @@ std::vector<Field> training_fields() {
           .doc("Type of the moments of " + names_of_optimizers(keeps_state, ", ") +
                ". Master weights, and the momentum of muon, keep theirs."),
   };
-  return joined(
-      {batch, optimizer_fields(), muon_fields(), loss_scaling_fields(), other_training_fields()});
+}
+
+}  // namespace
+
+std::vector<Field> training_fields() {
+  return joined({batch_fields(), precision_fields(), optimizer_fields(), muon_fields(),
+                 loss_scaling_fields(), other_training_fields()});
 }
 
 }  // namespace shardsim
