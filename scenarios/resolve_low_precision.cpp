@@ -138,9 +138,11 @@ bool reads_both_copies(const Reading& r) {
   if (!r.scenario.parallelism.reshard_after_forward || t.recompute == Recompute::full) return true;
   if (t.recompute == Recompute::none || !r.good("training.recompute_modules")) return false;
   const RecomputeModules modules = recompute_modules_of(t.recompute_modules);
-  const auto with_products = {RecomputeModule::mla_up_proj, RecomputeModule::mlp,
-                              RecomputeModule::moe, RecomputeModule::shared_experts};
-  return std::ranges::any_of(with_products, [&](RecomputeModule m) { return modules.has(m); });
+  const ModelSpec& model = r.scenario.model;
+  return modules.has(RecomputeModule::mlp) ||
+         (modules.has(RecomputeModule::mla_up_proj) && model.kv_lora_rank > 0) ||
+         (modules.has(RecomputeModule::moe) && model.num_experts > 0) ||
+         (modules.has(RecomputeModule::shared_experts) && model.num_shared_experts > 0);
 }
 
 // Weights in 8 bits alone have owners, who cast their masters.

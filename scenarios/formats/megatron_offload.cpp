@@ -70,9 +70,9 @@ void import_megatron_offload(MegatronArguments& arguments, Import& import) {
   // A number of layers switches it on; the other two are fields of a configuration, as a log has
   // them.
   const double layers = arguments.number(kNumLayers.theirs).value_or(0.0);
-  static_cast<void>(arguments.truth(kByLayers));
+  const bool is_on = arguments.truth(kByLayers, true);
   const bool goes = arguments.truth("cpu_offloading_activations", true);
-  if (!goes || layers < 1.0 || import.has(kNumLayers.ours)) return;
+  if (!is_on || !goes || layers < 1.0 || import.has(kNumLayers.ours)) return;
   import.take({kNumLayers.theirs, fmt::format("{}", layers)}, kNumLayers.ours,
               static_cast<std::int64_t>(layers));
 }

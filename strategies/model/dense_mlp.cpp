@@ -47,7 +47,7 @@ Tensor DenseMlp::forward_inside(const Pass& pass, Tensor entered, BranchInput& x
   kept[up] = apply_column(pass, w_up_, entered);  // (b, s, f)
   entered = {};
   x.drop_recomputed();
-  kept[activated] = activation_forward(pass.runtime, activation_, kept[gate], kept[up]);
+  kept[activated] = first_activation(pass.runtime, activation_, kept[gate], kept[up]);
   for (const Kept each : {gate, up}) narrow_to_stay(pass.runtime, activation_.store, kept[each]);
   return kept[activated];
 }

@@ -146,7 +146,7 @@ class ExpertLayer {
                                           const ExpertCounts& counts, std::span<Tensor> kept) const;
   [[nodiscard]] Tensor order_rows(const Pass& pass, const Tensor& chosen) const;
   [[nodiscard]] Tensor sizes_of(const Pass& pass, const ExpertCounts& counts) const;
-  [[nodiscard]] Tensor activation_of(const Pass& pass, std::span<Tensor> kept) const;
+  [[nodiscard]] Tensor activation_of(const Pass& pass, std::span<Tensor> kept, bool again) const;
   void activate(const Pass& pass, std::span<Tensor> kept) const;
   [[nodiscard]] Tensor backward_experts(const Pass& pass, const Places& places, Tensor rows,
                                         std::span<Tensor> kept) const;

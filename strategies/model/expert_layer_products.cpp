@@ -64,9 +64,10 @@ void ExpertLayer::finish_expert(const Pass& pass, int k, const Tensor& dy,
   add_weight_gradient(pass, std::move(work));
 }
 
-// Makes what the last product reads.
-Tensor ExpertLayer::activation_of(const Pass& pass, std::span<Tensor> kept) const {
-  Tensor y = activation_forward(pass.runtime, activation_, kept[gate], kept[up]);
+// Makes what the last product reads, `again` of what was kept.
+Tensor ExpertLayer::activation_of(const Pass& pass, std::span<Tensor> kept, bool again) const {
+  const auto activate = again ? activation_forward : first_activation;
+  Tensor y = activate(pass.runtime, activation_, kept[gate], kept[up]);
   if (weighs_activation_) {
     weigh_activation(pass.runtime, activation_, kept[gate], kept[up], kept[row_gates], y);
   }
@@ -74,7 +75,7 @@ Tensor ExpertLayer::activation_of(const Pass& pass, std::span<Tensor> kept) cons
 }
 
 void ExpertLayer::activate(const Pass& pass, std::span<Tensor> kept) const {
-  kept[activated] = activation_of(pass, kept);
+  kept[activated] = activation_of(pass, kept, /*again=*/false);
   for (const Kept each : {gate, up}) narrow_to_stay(pass.runtime, activation_.store, kept[each]);
 }
 
@@ -85,7 +86,7 @@ Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Ten
     widen_to_read(runtime, activation_.store, rows.dtype(), kept[each]);
   }
   if (drops_activation_) {
-    kept[activated] = activation_of(pass, kept);
+    kept[activated] = activation_of(pass, kept, /*again=*/true);
     make_columns(pass, kept[activated], Held::apart);
   }
   const auto backward = [&](int k, const LinearGradient& made) {

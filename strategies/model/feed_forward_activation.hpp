@@ -33,6 +33,11 @@ struct ActivationForm {
 /// gate and up [..., f] -> y [..., f]. Without a gate `gate` is undefined. REQUIRES: not relu.
 [[nodiscard]] Tensor activation_forward(Runtime& runtime, const ActivationForm& form,
                                         const Tensor& gate, const Tensor& up);
+/// The same where gate and up have just been computed: who judges ranks decides which elements are
+/// clipped, and moves them to that side (CloseCalls). What is made again of kept ones needs no
+/// more.
+[[nodiscard]] Tensor first_activation(Runtime& runtime, const ActivationForm& form,
+                                      const Tensor& gate, const Tensor& up);
 /// Returns the gradient of `gate`, if there is one; in place: dy becomes that of `up`.
 [[nodiscard]] Tensor activation_backward(Runtime& runtime, const ActivationForm& form,
                                          const Tensor& gate, const Tensor& up, const Tensor& dy);

@@ -157,7 +157,7 @@ TEST_CASE("whether a gate is clipped is decided as others decided, in value and 
       {
         CloseCalls calls;
         calls.forward(0);
-        static_cast<void>(activation_forward(runtime, form, make(gates), make(ups)));
+        static_cast<void>(first_activation(runtime, form, make(gates), make(ups)));
         given = calls.modules();
       }
       std::vector<bool>& above = given.at(0).above;
@@ -171,7 +171,7 @@ TEST_CASE("whether a gate is clipped is decided as others decided, in value and 
         const Tensor dy = make({1.0, 1.0, 1.0});
         CloseCalls calls(given, 0);
         calls.forward(0);
-        static_cast<void>(activation_forward(runtime, form, gate, up));
+        static_cast<void>(first_activation(runtime, form, gate, up));
         const Tensor d_gate = activation_backward(runtime, form, gate, up, dy);
         // A clipped number has no slope.
         const Tensor& slope = changed == 0 ? d_gate : dy;

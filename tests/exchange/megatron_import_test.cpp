@@ -59,6 +59,23 @@ TEST_CASE("Lines of a log may begin with a rank and end with an origin", "[excha
   CHECK(imported.scenario.system.ranks == 8);
 }
 
+TEST_CASE("Layers go to host memory unless a log says that none does", "[exchange]") {
+  const auto layers_of = [](const std::string& line) {
+    return import_megatron_text(
+               "------------------------ arguments ------------------------\n"
+               "  num_layers .................... 4\n  hidden_size ................... 64\n"
+               "  num_attention_heads ........... 4\n  seq_length .................... 32\n"
+               "  max_position_embeddings ....... 32\n  world_size .................... 8\n"
+               "  padded_vocab_size ............. 128\n  cpu_offloading_num_layers ..... 2\n" +
+               line + "-------------------- end of arguments ---------------------\n")
+        .scenario.parallelism.offload_layers;
+  };
+  CHECK(layers_of("") == 2);
+  CHECK(layers_of("  cpu_offloading ................ True\n") == 2);
+  CHECK(layers_of("  cpu_offloading ................ False\n") == 0);
+  CHECK(layers_of("  cpu_offloading_activations .... False\n") == 0);
+}
+
 TEST_CASE("A launch script is read with its variables, quotes and arrays", "[exchange]") {
   const Imported imported =
       import_file({"megatron", kData + "gpt3-175b.sh", "--gpus", "1024", "--gpu", "h100"});

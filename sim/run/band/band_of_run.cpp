@@ -69,7 +69,7 @@ std::string system_reason(const SystemSpec& system, const Software* software) {
 }
 
 std::string parallelism_reason(const ParallelismSpec& parallelism) {
-  if (parallelism.uses_host_memory()) return "what waits on the host has no band yet";
+  if (parallelism.uses_host_memory()) return "no run in a band offloads to the host";
   if (parallelism.changes_algorithm() || parallelism.is_elastic()) {
     return "no measured run trains with another data parallelism than synchronous";
   }

@@ -87,7 +87,7 @@ class CompareTablesTest(unittest.TestCase):
     def assert_is_complete(self, output):
         """Prices of each software row under each preset, of several families and kinds."""
         rows = re.findall(r'kSoftware\[\d+\]\.0 = "(.+)"', output)
-        self.assertEqual(len(rows), 8)
+        self.assertEqual(len(rows), 10)
         families = re.findall(r'kFamilyNames\[\d+\] = "(.+)"', output)
         self.assertEqual(len(families), 22)
         presets = [path.stem for path in (compare_tables.ROOT / "scenarios/systems").glob("*.json")]
