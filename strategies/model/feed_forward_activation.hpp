@@ -34,8 +34,8 @@ struct ActivationForm {
 [[nodiscard]] Tensor activation_forward(Runtime& runtime, const ActivationForm& form,
                                         const Tensor& gate, const Tensor& up);
 /// The same where gate and up have just been computed: who judges ranks decides which elements are
-/// clipped, and moves them to that side (CloseCalls). What is made again of kept ones needs no
-/// more.
+/// clipped, and moves them to that side (CloseCalls). Kept ones have moved
+/// already.
 [[nodiscard]] Tensor first_activation(Runtime& runtime, const ActivationForm& form,
                                       const Tensor& gate, const Tensor& up);
 /// Returns the gradient of `gate`, if there is one; in place: dy becomes that of `up`.
