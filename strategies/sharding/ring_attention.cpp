@@ -1,6 +1,3 @@
-#include <array>
-#include <utility>
-
 #include "strategies/sharding/context_forms.hpp"
 #include "strategies/sharding/ring_hop.hpp"
 
