@@ -42,7 +42,7 @@ class Runtime {
       to.touch(Access::write, site);
       from.touch(Access::read, site);
       if (!from.has_data()) return;
-      to.set_scale(from.scale());
+      to.set_scales(from.scales());
       std::memcpy(to.wire_data(), from.wire_data(), static_cast<std::size_t>(to.num_bytes()));
     });
   }

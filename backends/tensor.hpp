@@ -13,9 +13,10 @@
 #include "sim/kernel/dtype.hpp"
 #include "sim/kernel/memory_ledger.hpp"
 
+#include "backends/quantized_scales.hpp"
+
 // A tensor is a shape, an element type, and storage that may have no data ("meta"). Strategies
-// never ask which: sizes are always known, arithmetic is run through Runtime::compute, which skips
-// it when there is nothing to compute on.
+// never ask which: sizes are known, and Runtime::compute skips arithmetic that has no data.
 namespace shardsim {
 
 /// Up to four dimensions, row-major (the last one is contiguous). Kept small, because a rank of a
@@ -83,7 +84,7 @@ struct Storage {
   MemoryCategory category = MemoryCategory::activations;
   bool marked = false;  // Accesses are to be told.
   AllocationMark mark = 0;
-  float scale = 1.0F;              // Factor of quantized elements.
+  QuantizedScales scales;
   MemoryLedger* ledger = nullptr;  // Null: not accounted (oracle, tests).
   std::int64_t bytes = 0;
   std::byte* data = nullptr;  // Null: meta.
@@ -94,9 +95,8 @@ struct Storage {
 };
 }  // namespace detail
 
-/// A value type: copies and views share storage; the last one releases it in the ledger.
-/// A tensor must not outlive the run whose ledger it is entered in. Copied, moved and dropped
-/// several times per operation and rank of a plan: that is why these stand here, to be inlined.
+/// A value type: copies and views share storage; the last one releases it in the ledger, which it
+/// must not outlive. Plans copy and drop it several times per operation and rank: hence inline.
 class Tensor {
  public:
   Tensor() = default;
@@ -152,9 +152,9 @@ class Tensor {
   /// REQUIRES: has_data(), index in range. 64-bit integers beyond 2^53 need data().
   [[nodiscard]] double get(std::int64_t index, CallSite site = CallSite::here()) const;
   void set(std::int64_t index, double value, CallSite site = CallSite::here()) const;
-  /// Factor of a quantized allocation's elements; no backend moves it. REQUIRES: defined().
-  [[nodiscard]] float scale() const { return storage_->scale; }
-  void set_scale(float scale) const { storage_->scale = scale; }
+  /// Those of the allocation; no backend moves them. REQUIRES: defined().
+  [[nodiscard]] const QuantizedScales& scales() const { return storage_->scales; }
+  void set_scales(QuantizedScales scales) const { storage_->scales = std::move(scales); }
   // For who watches buffers.
   /// Whether both have the same allocation.
   [[nodiscard]] bool shares_storage(const Tensor& other) const {

@@ -121,7 +121,6 @@ std::int64_t least_query_groups(const ModelSpec& model) {
 std::string unmodelled_data(const Scenario& s) {
   const TrainingSpec& t = s.training;
   if (!recipe_of(s).casts_data) return "fp8_recipe " + t.fp8_recipe;
-  if (s.model.num_experts > 0) return "products of experts in low precision";
   if (s.model.parallel_block && s.model.mlp_output_scale != 1.0) {
     return "a parallel block with model.mlp_output_scale";
   }

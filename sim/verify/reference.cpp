@@ -147,7 +147,10 @@ double ReferenceTraining::run(const Samples& samples, Whole& parameters,
                    .balance_scale = scale_.scale / static_cast<double>(plan_.num_microbatches),
                    .microbatch_samples = plan_.micro_batch_size,
                    .context_parts = groups_.context_parts,
-                   .token_shards = groups_.token_shards};
+                   .token_shards = groups_.token_shards,
+                   .expert_ranks = groups_.expert_ranks,
+                   .expert_slices = groups_.expert_slices,
+                   .expert_nodes = groups_.expert_nodes};
   parameters.zero_gradients();
   std::optional<StochasticRounding> drawn;
   if (errors) drawn.emplace(*errors, groups_.more_roundings);

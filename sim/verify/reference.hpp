@@ -30,8 +30,11 @@ struct GlobalBatch {
   std::int64_t samples;
   int context_parts = 1;
   int token_shards = 1;
+  int expert_ranks = 1;  ///< These, too, are as in RoutingGroups.
+  int expert_slices = 1;
+  int expert_nodes = 0;
   /// Consecutive samples whose gradients are known only together: those of an auxiliary loss, or
-  /// that share the capacity of experts.
+  /// that share the capacity of experts, or the scales of their rows.
   std::int64_t coupled_samples = 1;
   /// Consecutive samples of one microbatch of a rank. Their gradients are one contribution, unless
   /// ranks share the tokens.

@@ -54,6 +54,13 @@ SumRoundings more_roundings_of(const ParallelOptions& options) {
   return more;
 }
 
+// Samples of the ranks whose rows meet at an expert.
+std::int64_t samples_of_experts(const ParallelOptions& options) {
+  const std::int64_t ranks = std::int64_t{options.mesh.ep} * options.mesh.etp;
+  const std::int64_t of_a_sample = std::int64_t{options.mesh.cp} * options.mesh.tp;
+  return options.training.micro_batch_size * std::max<std::int64_t>(1, ranks / of_a_sample);
+}
+
 // The same samples for one rank that trains on all of them.
 GlobalBatch global_batch_of(const ParallelOptions& options) {
   const TrainingPlan& training = options.training;
@@ -63,9 +70,15 @@ GlobalBatch global_batch_of(const ParallelOptions& options) {
   batch.token_shards = options.model.sequence_parallel ? options.mesh.tp : 1;
   const MoeOptions& moe = options.model.moe;
   if (moe.num_experts > 0 && moe.drops_tokens()) batch.coupled_samples = training.micro_batch_size;
-  if (moe.num_experts > 0 && moe.balances_load()) batch.coupled_samples = microbatch;
   batch.samples_at_once = training.micro_batch_size;
   batch.has_own_scales = quantizes(*options.sync.model);
+  if (moe.num_experts > 0 && batch.has_own_scales) {
+    batch.coupled_samples = samples_of_experts(options);
+    batch.expert_ranks = options.mesh.ep * options.mesh.etp;
+    batch.expert_slices = options.mesh.etp;
+    batch.expert_nodes = options.mesh.dispatch_nodes;
+  }
+  if (moe.num_experts > 0 && moe.balances_load()) batch.coupled_samples = microbatch;
   batch.more_roundings = more_roundings_of(options);
   return batch;
 }

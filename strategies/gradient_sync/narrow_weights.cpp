@@ -25,7 +25,7 @@ std::int64_t bytes_of_copy(const LowPrecision& low, const Shape& shape) {
   if (row_of(low.recipe).is_square()) return shape.numel();
   const int inputs = shape.rank() - 1;
   const std::int64_t experts = inputs == 2 ? shape[0] : 1;
-  return LowProduct{low.recipe, shape[inputs - 1], shape[inputs], experts}.weight_bytes();
+  return experts * row_of(low.recipe).weight_bytes(shape[inputs - 1], shape[inputs]);
 }
 
 }  // namespace

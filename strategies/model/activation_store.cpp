@@ -21,8 +21,8 @@ std::int64_t width_of(const RecipeRow& row, std::int64_t bytes) {
   return row.block == 0 ? bytes : bytes / row.row_bytes(row.block) * row.block;
 }
 
-QuantizedLayout layout_of_rows(const RecipeRow& row, std::int64_t rows, std::int64_t width) {
-  return layout_of_tokens(row, CopyDirection::rows, rows, width);
+QuantizedForm form_of(const RecipeRow& row) {
+  return {row, kE4m3, /*is_weight=*/false, CopyDirection::rows};
 }
 
 }  // namespace
@@ -37,11 +37,8 @@ void narrow_to_stay(Runtime& runtime, ActivationStore store, Tensor& x) {
   Tensor stays = runtime.allocate(MemoryCategory::activations,
                                   with_last(x.shape(), row.row_bytes(last_dim(x))), kStored);
   const std::int64_t bytes = x.num_bytes() + stays.num_bytes();
-  runtime.compute(memory_op("narrow_input", x.dtype(), bytes, KernelFamily::quantize), [&] {
-    const RowMatrix values = matrix_of(x);
-    encode(values, row, kE4m3, layout_of_rows(row, values.rows(), values.cols()),
-           /*multiplier=*/1.0F, stays);
-  });
+  runtime.compute(memory_op("narrow_input", x.dtype(), bytes, KernelFamily::quantize),
+                  [&] { encode(matrix_of(x), form_of(row), {}, stays); });
   x = std::move(stays);
 }
 
@@ -51,9 +48,8 @@ void widen_to_read(Runtime& runtime, ActivationStore how, DType dtype, Tensor& x
   const std::int64_t width = width_of(row, last_dim(x));
   Tensor read = new_activation(runtime, with_last(x.shape(), width), dtype);
   const std::int64_t bytes = x.num_bytes() + read.num_bytes();
-  runtime.compute(memory_op("widen_input", dtype, bytes, KernelFamily::quantize), [&] {
-    store(read, values_of(decode(x, row, kE4m3, layout_of_rows(row, num_rows(x), width))));
-  });
+  runtime.compute(memory_op("widen_input", dtype, bytes, KernelFamily::quantize),
+                  [&] { store(read, values_of(decode(x, form_of(row), num_rows(x), width))); });
   x = std::move(read);
 }
 

@@ -80,25 +80,15 @@ ExpertGroup group_of(const Pass& pass) {
   return pass.parallel.expert == nullptr ? ExpertGroup{} : pass.parallel.expert->group();
 }
 
-// The group that a row shares its experts' capacity with, if the batch represents those of many
-// ranks.
-std::int64_t capacity_group(const RoutingGroups& groups, std::int64_t row, std::int64_t seq_len) {
-  if (groups.microbatch_samples == 0) return 0;
-  const std::int64_t sample = row / seq_len;
-  const std::int64_t position = row % seq_len;
-  const std::int64_t parts = groups.context_parts;
-  std::int64_t share = 0;
-  std::int64_t local = position;
-  if (parts > 1) {  // The inverse of SequencePart::position_of.
-    const std::int64_t run = seq_len / (2 * parts);
-    const std::int64_t number = position / run;
-    share = std::min(number, 2 * parts - 1 - number);
-    local = position % run + (number < parts ? 0 : run);
-  }
-  const std::int64_t share_len = seq_len / parts;
-  const std::int64_t token = sample % groups.microbatch_samples * share_len + local;
-  const std::int64_t shard = groups.microbatch_samples * share_len / groups.token_shards;
-  return (sample / groups.microbatch_samples * parts + share) * groups.token_shards + token / shard;
+// Rows of each of this rank's experts.
+std::vector<std::int64_t> rows_here(const Pass& pass, const ExpertCounts& counts,
+                                    std::int64_t num_experts) {
+  const ExpertGroup group = group_of(pass);
+  const bool is_alone = group.size * group.slices == 1;
+  const std::vector<std::int64_t>& from_all = is_alone ? counts.sent : counts.read();
+  std::vector<std::int64_t> rows(to_size(num_experts), 0);
+  for (std::size_t i = 0; i < from_all.size(); ++i) rows[i % rows.size()] += from_all[i];
+  return rows;
 }
 
 }  // namespace
@@ -140,13 +130,13 @@ ExpertLayer::Dispatched ExpertLayer::dispatch(const Pass& pass, const Places& pl
   if (pass.parallel.expert != nullptr) {
     pass.parallel.expert->keep(pass.batch->first_sample, pass.block, std::move(on_its_way));
   }
-  const std::int64_t groups = capacity_groups(pass, rows);
+  const ExpertOrder rows_at_experts = order_of(pass, rows);
   dispatched.counts =
-      moe_.drops_tokens() ? planner_.equal(groups * capacity_of(rows, groups)) : demand;
+      moe_.drops_tokens() ? planner_.equal(rows_at_experts.capacity_of_all()) : demand;
   if (const NodeDispatch* nodes = by_node(pass)) {
     return send_by_node(pass, *nodes, places, x, std::move(dispatched), kept);
   }
-  kept[order] = order_rows(pass, kept[chosen]);
+  kept[order] = rows_at_experts.order(pass.runtime, kept[chosen]);
   kept[sizes] = sizes_of(pass, *dispatched.counts);
   Tensor sent = permute_tokens(
       pass.runtime, as_if_sent(pass.runtime, moe_.dispatch_recipe, rows_of(pass, places, x, kept)),
@@ -175,16 +165,17 @@ Tensor ExpertLayer::finish(const Pass& pass, const Places& places, Dispatched di
           rows_to_read(pass, dispatched.gates.take(), counts, moe_.drops_tokens(), kChoice);
     }
   }
+  const std::vector<std::int64_t> runs = runs_of(pass, counts, kept[chosen]);
   const auto apply = [&](int k, const Tensor& x) {
     return apply_expert(pass, places.experts + place_of(k), x, kept[sizes]);
   };
   {
-    const Tensor read = linear_input(pass, kept[input], Held::apart);
+    const Tensor read = linear_input(pass, kept[input], Held::apart, runs);
     if (activation_.is_gated()) kept[gate] = apply(w_gate, read);
     kept[up] = apply(w_up, read);
   }
   activate(pass, kept);
-  Tensor made = apply(w_down, linear_input(pass, kept[activated], Held::apart));
+  Tensor made = apply(w_down, linear_input(pass, kept[activated], Held::expert_channels, runs));
   if (drops_activation_) kept[activated] = {};
   round_shared_sum(pass.runtime, made, SumOver::expert_slices);
   const Shape combined = with_last(shape, moe_.row_size(hidden_size_));
@@ -215,8 +206,7 @@ Tensor ExpertLayer::backward(const Pass& pass, const Places& places, const Tenso
   if (pass.parallel.expert != nullptr) {
     counts = pass.parallel.expert->take(pass.batch->first_sample, pass.block).counts;
     tally(pass, *counts, rows);
-    const std::int64_t groups = capacity_groups(pass, rows);
-    if (moe_.drops_tokens()) counts = planner_.equal(groups * capacity_of(rows, groups));
+    if (moe_.drops_tokens()) counts = planner_.equal(order_of(pass, rows).capacity_of_all());
   }
   if (pass.parallel.router_biases != nullptr) {
     pass.parallel.router_biases->add_loads(runtime, pass.block, kept[chosen]);
@@ -330,54 +320,27 @@ ExpertLayer::Counts ExpertLayer::decide_tokens(const Pass& pass, const Counted& 
   return std::make_shared<ExpertCounts>(with_numbers(std::move(form), *decided));
 }
 
-Tensor ExpertLayer::order_rows(const Pass& pass, const Tensor& of) const {
-  const std::int64_t rows = num_rows(of);
-  const std::int64_t groups = capacity_groups(pass, rows);
-  const std::int64_t room = moe_.drops_tokens() ? capacity_of(rows, groups) : 0;
-  const std::int64_t length = moe_.drops_tokens() ? moe_.num_experts * groups * room : of.numel();
-  Tensor order = new_activation(pass.runtime, Shape{length}, DType::int32);
-  const std::int64_t bytes = of.num_bytes() + order.num_bytes();
-  pass.runtime.compute(memory_op("order_rows", order.dtype(), bytes), [&] {
-    std::vector<std::vector<std::int64_t>> places(to_size(moe_.num_experts * groups));
-    for (std::int64_t pair = 0; pair < of.numel(); ++pair) {
-      const std::int64_t row = pair / moe_.experts_per_token;
-      const std::int64_t group =
-          groups == 1 ? 0 : capacity_group(pass.batch->routing, row, seq_len_);
-      const auto expert = static_cast<std::int64_t>(of.get(pair));
-      auto& pairs = places[to_size(expert * groups + group)];
-      if (moe_.drops_tokens() && static_cast<std::int64_t>(pairs.size()) == room) continue;
-      pairs.push_back(pair);
-    }
-    std::int64_t at = 0;
-    for (const std::vector<std::int64_t>& pairs : places) {
-      for (const std::int64_t pair : pairs) order.set(at++, static_cast<double>(pair));
-      for (auto i = static_cast<std::int64_t>(pairs.size()); i < room; ++i) {
-        order.set(at++, static_cast<double>(kNoPair));
-      }
-    }
-  });
-  return order;
-}
-
 Tensor ExpertLayer::sizes_of(const Pass& pass, const ExpertCounts& counts) const {
-  const ExpertGroup group = group_of(pass);
-  const std::int64_t here = moe_.num_experts / group.size;
+  const std::int64_t here = moe_.num_experts / group_of(pass).size;
   Tensor sizes = new_activation(pass.runtime, Shape{here}, DType::int32);
   pass.runtime.off_the_clock([&] {
-    const bool is_alone = group.size * group.slices == 1;
-    const std::vector<std::int64_t>& rows = is_alone ? counts.sent : counts.read();
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const std::int64_t expert = static_cast<std::int64_t>(i) % here;
-      sizes.set(expert, sizes.get(expert) + static_cast<double>(rows[i]));
-    }
+    const std::vector<std::int64_t> rows = rows_here(pass, counts, here);
+    for (std::int64_t i = 0; i < here; ++i) sizes.set(i, static_cast<double>(rows[to_size(i)]));
   });
   return sizes;
 }
 
-std::int64_t ExpertLayer::capacity_groups(const Pass& pass, std::int64_t rows) const {
-  const RoutingGroups& groups = pass.batch->routing;
-  if (!moe_.drops_tokens() || groups.microbatch_samples == 0) return 1;
-  return rows / (groups.microbatch_samples * seq_len_) * groups.context_parts * groups.token_shards;
+std::vector<std::int64_t> ExpertLayer::runs_of(const Pass& pass, const ExpertCounts& counts,
+                                               const Tensor& of) const {
+  if (pass.low == nullptr) return {};
+  if (pass.batch->routing.microbatch_samples == 0) {
+    return rows_here(pass, counts, moe_.num_experts / group_of(pass).size);
+  }
+  return order_of(pass, num_rows(of)).runs(of);
+}
+
+ExpertOrder ExpertLayer::order_of(const Pass& pass, std::int64_t tokens) const {
+  return {moe_, pass.batch->routing, tokens, seq_len_, moe_.drops_tokens() || pass.low != nullptr};
 }
 
 }  // namespace shardsim

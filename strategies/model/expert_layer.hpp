@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "strategies/model/expert_counts.hpp"
+#include "strategies/model/expert_order.hpp"
 #include "strategies/model/make_model.hpp"
 #include "strategies/model/parameter_table.hpp"
 #include "strategies/model/pass.hpp"
@@ -144,8 +145,11 @@ class ExpertLayer {
   [[nodiscard]] Returned backward_by_node(const Pass& pass, const NodeDispatch& nodes,
                                           const Places& places, Tensor dy,
                                           const ExpertCounts& counts, std::span<Tensor> kept) const;
-  [[nodiscard]] Tensor order_rows(const Pass& pass, const Tensor& chosen) const;
+  [[nodiscard]] ExpertOrder order_of(const Pass& pass, std::int64_t tokens) const;
   [[nodiscard]] Tensor sizes_of(const Pass& pass, const ExpertCounts& counts) const;
+  // Rows that are quantized together; none without low precision.
+  [[nodiscard]] std::vector<std::int64_t> runs_of(const Pass& pass, const ExpertCounts& counts,
+                                                  const Tensor& chosen) const;
   [[nodiscard]] Tensor activation_of(const Pass& pass, std::span<Tensor> kept, bool again) const;
   void activate(const Pass& pass, std::span<Tensor> kept) const;
   [[nodiscard]] Tensor backward_experts(const Pass& pass, const Places& places, Tensor rows,
@@ -180,11 +184,6 @@ class ExpertLayer {
   /// Among the blocks with experts.
   [[nodiscard]] int layer_of(const Pass& pass) const {
     return layer_of_block_[to_size(pass.block)];
-  }
-  [[nodiscard]] std::int64_t capacity_groups(const Pass& pass, std::int64_t rows) const;
-  /// Rows of each expert, from the tokens of `groups` groups.
-  [[nodiscard]] std::int64_t capacity_of(std::int64_t rows, std::int64_t groups) const {
-    return capacity(moe_, rows / groups);
   }
 
   MoeOptions moe_;

@@ -8,6 +8,17 @@
 // The experts' own products, forward and backward: each is one kernel for all experts of the rank.
 namespace shardsim {
 
+namespace {
+
+// Rows that were quantized together in forward.
+std::vector<std::int64_t> runs_read(const Tensor& input) {
+  std::vector<std::int64_t> rows;
+  for (const QuantizedScales::Run& run : input.scales().runs) rows.push_back(run.rows);
+  return rows;
+}
+
+}  // namespace
+
 void ExpertLayer::add_experts(ParameterTable& table, const std::string& name) const {
   ParameterTable::ExpertCut cut = {moe_.expert_parallel, moe_.expert_tensor_parallel};
   const auto add = [&](const std::string& matrix, std::int64_t outputs, std::int64_t inputs) {
@@ -82,19 +93,21 @@ void ExpertLayer::activate(const Pass& pass, std::span<Tensor> kept) const {
 Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Tensor rows,
                                      std::span<Tensor> kept) const {
   Runtime& runtime = pass.runtime;
+  const std::vector<std::int64_t> runs = runs_read(kept[input]);
   for (const Kept each : {gate, up}) {
     widen_to_read(runtime, activation_.store, rows.dtype(), kept[each]);
   }
   if (drops_activation_) {
     kept[activated] = activation_of(pass, kept, /*again=*/true);
-    make_columns(pass, kept[activated], Held::apart);
+    make_columns(pass, kept[activated], Held::expert_channels, runs);
   }
   const auto backward = [&](int k, const LinearGradient& made) {
     return backward_expert(pass, places.experts + place_of(k), made.rows, kept[sizes]);
   };
   // Nothing stays of dy but what the input's gradient reads.
   const auto finish = [&](int k, Tensor& dy, const Tensor& x) {
-    LinearGradient made = linear_gradient(pass, dy, Held::apart);
+    const Held held = k == w_down ? Held::apart : Held::expert_channels;
+    LinearGradient made = linear_gradient(pass, dy, held, runs);
     finish_expert(pass, places.experts + place_of(k), dy, made, x, kept[sizes]);
     made.columns = {};
     dy = {};

@@ -118,7 +118,7 @@ DeclaredChoice ExpertLayer::declared_choice(const Pass& pass, std::int64_t rows)
 void ExpertLayer::tally(const Pass& pass, const ExpertCounts& demand, std::int64_t rows) const {
   pass.runtime.tally(kExpertLoad, layer_of(pass) * moe_.num_experts, demand.sent);
   if (!moe_.drops_tokens()) return;
-  const std::int64_t room = capacity_of(rows, 1);
+  const std::int64_t room = capacity(moe_, rows);
   std::int64_t dropped = 0;
   for (const std::int64_t wanted : demand.sent) dropped += std::max<std::int64_t>(wanted - room, 0);
   pass.runtime.tally(kDroppedTokens, 0, {&dropped, 1});

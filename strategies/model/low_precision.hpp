@@ -58,6 +58,16 @@ struct RecipeRow {
   [[nodiscard]] constexpr std::int64_t scales_of_row(std::int64_t width) const {
     return block == 0 ? 0 : (width + block - 1) / block * scale_bytes;
   }
+  /// Bytes of a quantized copy of a weight [rows, width].
+  [[nodiscard]] constexpr std::int64_t weight_bytes(std::int64_t rows, std::int64_t width) const {
+    const std::int64_t scales = scales_of_row(width);
+    const std::int64_t scale_rows = (rows + weight_rows - 1) / weight_rows;
+    return rows * (row_bytes(width) - scales) + scale_rows * scales;
+  }
+  /// So many rows that blocks along them are whole.
+  [[nodiscard]] constexpr std::int64_t filled(std::int64_t rows) const {
+    return block == 0 ? rows : (rows + block - 1) / block * block;
+  }
 };
 
 /// All recipes, in the order of the enumeration; of `none` nothing is read.
@@ -110,13 +120,19 @@ struct ScaleGroups {
 /// The kernel that wrote a tensor: a norm's may find its largest element (KernelFamily).
 enum class Written : std::uint8_t { by_others, by_norm };
 
-/// x [.., k] -> quantized. One kernel makes all copies; tensorwise, one more reads x for its scale,
-/// and the groups agree on it. Throws UsageError E0680 where there is data and the recipe has
-/// prices alone.
+struct CastOptions {
+  Operand operand = Operand::value;
+  ScaleGroups groups = {};
+  Written by = Written::by_others;
+  /// Rows of x that are tensors of their own: how many each has. Empty: x is one.
+  std::span<const std::int64_t> runs = {};
+};
+
+/// x [.., k] -> quantized. One kernel makes all copies; tensorwise, one more reads x for its
+/// scales, and the groups agree on them. Throws UsageError E0680 where there is data and the recipe
+/// has prices alone.
 [[nodiscard]] QuantizedTensor quantize(Runtime& runtime, const LowPrecision& low, const Tensor& x,
-                                       Copies copies, Operand operand = Operand::value,
-                                       const ScaleGroups& groups = {},
-                                       Written by = Written::by_others);
+                                       Copies copies, const CastOptions& options = {});
 
 /// Rows that were quantized, [.., row_bytes] -> [.., width] in `dtype`. One kernel.
 [[nodiscard]] Tensor dequantize(Runtime& runtime, const LowPrecision& low, const Tensor& rows,
@@ -125,44 +141,7 @@ enum class Written : std::uint8_t { by_others, by_norm };
 /// Columns of a tensor whose rows other ranks quantized: a transposed copy.
 [[nodiscard]] Tensor transposed(Runtime& runtime, const Tensor& rows);
 
-/// A linear layer of `experts` matrices [n, k], which share one kernel.
-struct LowProduct {
-  ScalingRecipe recipe = ScalingRecipe::none;
-  std::int64_t n = 0;
-  std::int64_t k = 0;
-  std::int64_t experts = 1;
-
-  /// Bytes of a quantized copy of the weight.
-  [[nodiscard]] std::int64_t weight_bytes() const;
-};
-
-/// That of a weight [n, k], or [E, n, k] of experts.
-[[nodiscard]] LowProduct product_of(const LowPrecision& low, const Tensor& weight);
-
-// `weight`: its quantized copy that is read. It may be undefined where there is no data.
-
-/// Rows of x, rows of the weight -> y [.., n] in `dtype`. `bias` [n] or undefined.
-[[nodiscard]] Tensor low_forward(Runtime& runtime, const LowProduct& product, const Tensor& x,
-                                 const Tensor& weight, const Tensor& bias, DType dtype);
-/// The same into y [.., n], which may be a part of the rows of another tensor.
-void low_forward_to(Runtime& runtime, const LowProduct& product, const Tensor& x,
-                    const Tensor& weight, const Tensor& bias, const Tensor& y);
-/// Rows of dy, columns of the weight -> dx [.., k]; given a dx, it adds to that.
-[[nodiscard]] Tensor low_backward_input(Runtime& runtime, const LowProduct& product,
-                                        const Tensor& dy, const Tensor& weight, DType dtype,
-                                        Tensor dx = {});
-/// The same into dx [.., k], which may be a part of the rows of another tensor.
-void low_backward_input_to(Runtime& runtime, const LowProduct& product, const Tensor& dy,
-                           const Tensor& weight, const Tensor& dx, bool adds);
-/// weight_gradient += dy^T x, from the columns of both. Its size tells k.
-void low_backward_weight(Runtime& runtime, const LowProduct& product, const Tensor& dy,
-                         const Tensor& x, const Tensor& weight_gradient);
-
-/// The numbers of quantized columns of tokens, as [rows, width] in fp64. REQUIRES: data.
-[[nodiscard]] Tensor numbers_of(Runtime& runtime, ScalingRecipe recipe, Operand operand,
-                                const Tensor& columns, std::int64_t width);
-
-/// Quantized copies of weights, whatever the shape of these: they live as long as the result.
+/// Quantized copies of a weight [n, k], or [E, n, k] of experts: they live as long as the result.
 [[nodiscard]] QuantizedTensor quantize_weight(Runtime& runtime, const LowPrecision& low,
                                               const Tensor& weight, Copies copies,
                                               const ScaleGroups& groups = {});

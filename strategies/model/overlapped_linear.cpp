@@ -89,11 +89,12 @@ Tensor backward_row_overlapped(const Pass& pass, int k, const Tensor& dy, Tensor
   }
   TensorParallel& parallel = *pass.parallel.tensor;
   parallel.begin_region(layer);
-  const Tensor shard = pass.low == nullptr
-                           ? dy
-                           : quantize(pass.runtime, *pass.low, dy, Copies::rows, Operand::gradient,
-                                      scale_groups(pass, Held::tokens))
-                                 .rows;
+  const Tensor shard =
+      pass.low == nullptr
+          ? dy
+          : quantize(pass.runtime, *pass.low, dy, Copies::rows,
+                     {.operand = Operand::gradient, .groups = scale_groups(pass, Held::tokens)})
+                .rows;
   const std::int64_t tokens = num_rows(shard) * parallel.size();
   const Shape whole{tokens / pass.seq_len, pass.seq_len, last_dim(shard)};
   LinearGradient all{

@@ -57,10 +57,6 @@ std::int64_t first_token(const Pass& pass, const Tensor& x) {
   return pass.parallel.tensor == nullptr ? 0 : pass.parallel.tensor->first_token(num_rows(x));
 }
 
-Written writer_of(Held held) {
-  return held == Held::norm_output ? Written::by_norm : Written::by_others;
-}
-
 // Each layer's dy is dropped but for its bias.
 void make_gradients(const Pass& pass, std::span<ColumnLinear> layers, bool wants_input_gradient) {
   for (ColumnLinear& layer : layers) {
@@ -97,18 +93,6 @@ bool is_arriving(const Pass& pass, const Tensor& x) {
 
 }  // namespace
 
-ScaleGroups scale_groups(const Pass& pass, Held held) {
-  ScaleGroups groups;
-  if (held == Held::apart) return groups;
-  TensorParallel* const tensor = pass.parallel.tensor;
-  const bool is_share = held == Held::tokens || held == Held::norm_output;
-  const bool is_cut =
-      held == Held::channels || (is_share && tensor != nullptr && tensor->sequence_parallel());
-  if (tensor != nullptr && is_cut) groups.tensor = &tensor->group();
-  if (pass.parallel.context != nullptr) groups.context = &pass.parallel.context->group();
-  return groups;
-}
-
 LinearGradient gather_gradient(const Pass& pass, const Tensor& dy, const char* layer) {
   TensorParallel* const parallel = pass.parallel.tensor;
   const bool gathers = parallel != nullptr && parallel->sequence_parallel();
@@ -118,7 +102,7 @@ LinearGradient gather_gradient(const Pass& pass, const Tensor& dy, const char* l
   const bool has_blocks = row_of(pass.low->recipe).block > 0;
   QuantizedTensor own =
       quantize(pass.runtime, *pass.low, dy, has_blocks ? Copies::both : Copies::rows,
-               Operand::gradient, scale_groups(pass, Held::tokens));
+               {.operand = Operand::gradient, .groups = scale_groups(pass, Held::tokens)});
   LinearGradient all{leave_region_backward(pass, own.rows, layer), {}, last_dim(dy)};
   own.rows = {};
   if (has_blocks) {
@@ -127,25 +111,6 @@ LinearGradient gather_gradient(const Pass& pass, const Tensor& dy, const char* l
     all.columns = pass.low->needs_transposes ? transposed(pass.runtime, all.rows) : all.rows;
   }
   return all;
-}
-
-ScaleGroups weight_scale_groups(const ModelContext& context, const Tensor& weight) {
-  // Each expert has scales of its own.
-  if (context.parallel.tensor == nullptr || weight.shape().rank() > 2) return {};
-  return {.tensor = &context.parallel.tensor->group()};
-}
-
-LinearWeight quantized_weight(const Pass& pass, int k, Copies read) {
-  LinearWeight found{pass.weight(k), {}};
-  found.product = product_of(*pass.low, found.weight);
-  if (pass.quantizes_at_use) {
-    found.made = quantize_weight(pass.runtime, *pass.low, found.weight, read,
-                                 weight_scale_groups(pass, found.weight));
-  } else if (pass.quantized_weights != nullptr) {
-    pass.runtime.off_the_clock(
-        [&] { found.made = pass.quantized_weights->copies_of(found.weight); });
-  }
-  return found;
 }
 
 Tensor apply_linear(const Pass& pass, int k, const Tensor& x) {
@@ -166,35 +131,6 @@ Tensor apply_linear_with_bias(const Pass& pass, int k, const Tensor& x) {
   const LinearWeight own = quantized_weight(pass, k, Copies::rows);
   const Tensor bias = pass.weight(k + 1);
   return low_forward(pass.runtime, own.product, x, own.made.rows, bias, own.weight.dtype());
-}
-
-Tensor linear_input(const Pass& pass, Tensor x, Tensor& columns, Held held) {
-  if (pass.low == nullptr) {
-    columns = x;
-    return x;
-  }
-  QuantizedTensor made = quantize(pass.runtime, *pass.low, x, Copies::both, Operand::value,
-                                  scale_groups(pass, held), writer_of(held));
-  columns = std::move(made.columns);
-  return std::move(made.rows);
-}
-
-Tensor linear_input(const Pass& pass, Tensor& x, Held held) {
-  return pass.low == nullptr ? x : linear_input(pass, std::move(x), x, held);
-}
-
-void make_columns(const Pass& pass, Tensor& x, Held held) {
-  if (pass.low == nullptr || is_quantized(x)) return;
-  x = quantize(pass.runtime, *pass.low, x, Copies::columns, Operand::value,
-               scale_groups(pass, held), writer_of(held))
-          .columns;
-}
-
-LinearGradient linear_gradient(const Pass& pass, const Tensor& dy, Held held) {
-  if (pass.low == nullptr) return {dy, dy, last_dim(dy)};
-  QuantizedTensor made = quantize(pass.runtime, *pass.low, dy, Copies::both, Operand::gradient,
-                                  scale_groups(pass, held));
-  return {std::move(made.rows), std::move(made.columns), last_dim(dy)};
 }
 
 Tensor backward_input(const Pass& pass, int k, const Tensor& dy, Tensor dx) {

@@ -9,6 +9,7 @@
 #include "strategies/model/attention.hpp"
 #include "strategies/model/attention_sinks.hpp"
 #include "strategies/model/linear.hpp"
+#include "strategies/model/linear_operands.hpp"
 #include "strategies/model/model.hpp"
 #include "strategies/model/norm.hpp"
 #include "strategies/model/parameter.hpp"
@@ -37,49 +38,11 @@ struct Pass : ModelContext {
   void ready(int k) const { parameters.gradient_ready(first + k); }
 };
 
-/// The ranks that agree on the scale of a weight's copies.
-[[nodiscard]] ScaleGroups weight_scale_groups(const ModelContext& context, const Tensor& weight);
-
-/// Weight k of products in low precision: [n, k], or [E, n, k] of experts.
-struct LinearWeight {
-  Tensor weight;
-  LowProduct product;
-  QuantizedTensor made = {};  ///< Its copies: undefined where a part of a step is priced.
-};
-/// `read`: the copies that are read. REQUIRES: pass.low.
-[[nodiscard]] LinearWeight quantized_weight(const Pass& pass, int k, Copies read);
-
 /// A linear layer with weight k, and with bias k + 1 behind it or without bias. x is quantized (its
 /// rows) or not.
 [[nodiscard]] Tensor apply_linear(const Pass& pass, int k, const Tensor& x);
 [[nodiscard]] Tensor apply_linear_with_bias(const Pass& pass, int k, const Tensor& x);
 
-/// The part of a tensor that a rank of a tensor-parallel group has: others agree on its scale.
-enum class Held : std::uint8_t {
-  whole,        ///< Each rank has it.
-  tokens,       ///< A share of the tokens with sequence parallelism, else all.
-  norm_output,  ///< The same, as a norm wrote it.
-  channels,     ///< A share of the heads or channels: it is in a region.
-  apart,        ///< It has scales of its own: rows of experts.
-};
-
-/// The tensor that a linear layer reads: x's rows, quantized where pass.low says so. In `columns`
-/// stays what its weight's gradient reads; x itself, if nothing is quantized.
-[[nodiscard]] Tensor linear_input(const Pass& pass, Tensor x, Tensor& columns, Held held);
-/// The same in place, for a tensor that nothing else reads: x becomes what stays.
-[[nodiscard]] Tensor linear_input(const Pass& pass, Tensor& x, Held held);
-/// The columns of x, made again for backward. Nothing is made of what is quantized already.
-void make_columns(const Pass& pass, Tensor& x, Held held);
-
-/// Gradient [.., n] of a linear layer's output, for both of its products.
-struct LinearGradient {
-  Tensor rows;               ///< For the input's gradient,
-  Tensor columns;            ///< and for the weight's: the same where nothing is quantized.
-  std::int64_t outputs = 0;  ///< n
-};
-[[nodiscard]] LinearGradient linear_gradient(const Pass& pass, const Tensor& dy, Held held);
-/// The ranks that have the other parts of such a tensor.
-[[nodiscard]] ScaleGroups scale_groups(const Pass& pass, Held held);
 /// The gradient of such a layer's input; given a dx, it adds to that.
 [[nodiscard]] Tensor backward_input(const Pass& pass, int k, const Tensor& dy, Tensor dx = {});
 

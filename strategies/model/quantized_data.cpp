@@ -69,10 +69,12 @@ std::int64_t bytes_of_group(const QuantizedLayout& layout, const RecipeRow& reci
                      num_parts(layout.width, layout.block_width) * recipe.scale_bytes;
 }
 
-// Blocks that are not whole would need other bytes than the copies have.
-void require_whole(const QuantizedLayout& layout, const RecipeRow& recipe, const Tensor& bytes) {
-  const std::int64_t needed = layout.rows / layout.group_rows * bytes_of_group(layout, recipe);
-  if (layout.rows % layout.group_rows == 0 && needed == bytes.num_bytes()) return;
+std::int64_t bytes_of(const QuantizedLayout& layout, const RecipeRow& recipe) {
+  if (layout.rows == 0) return 0;
+  return layout.rows / layout.group_rows * bytes_of_group(layout, recipe);
+}
+
+[[noreturn]] void refuse_part_of_block(const QuantizedLayout& layout, const RecipeRow& recipe) {
   throw UsageError(
       "E0681",
       concat("a matrix of ", layout.rows, " x ", layout.width, " has a scale for every ",
@@ -116,9 +118,10 @@ QuantizedLayout layout_of_weight(const RecipeRow& recipe, CopyDirection directio
   return {rows, width, rows, recipe.block, recipe.weight_rows};
 }
 
-float largest_of(const Tensor& x) {
+float largest_of(const Tensor& x, std::int64_t first, std::int64_t rows) {
+  const RowMatrix part = rows_of(x, first, rows, last_dim(x));
   double largest = 0.0;
-  for (const double value : values_of(x)) {
+  for (const double value : values_of(part)) {
     if (std::isnan(value)) return std::numeric_limits<float>::quiet_NaN();
     largest = std::max(largest, std::fabs(value));
   }
@@ -131,24 +134,31 @@ float multiplier_of(float largest, const NarrowFormat& format) {
   return std::isinf(multiplier) ? std::numeric_limits<float>::max() : multiplier;
 }
 
-void encode(const RowMatrix& x, const RecipeRow& recipe, const NarrowFormat& format,
-            const QuantizedLayout& layout, float multiplier, const Tensor& bytes) {
-  require_whole(layout, recipe, bytes);
-  std::byte* const data = bytes.data();
-  const std::int64_t group_bytes = bytes_of_group(layout, recipe);
-  if (layout.block_rows == 0) bytes.set_scale(1.0F / multiplier);
-  for_each_block(layout, recipe, [&](const ScaledBlock& block) {
+namespace {
+
+// The bytes of one run.
+struct RunBytes {
+  const QuantizedForm& form;
+  QuantizedLayout layout;
+  std::byte* data;
+};
+
+void encode_run(const RowMatrix& x, const RunBytes& run, float multiplier) {
+  const RecipeRow& recipe = run.form.recipe;
+  const NarrowFormat& format = run.form.format;
+  const std::int64_t group_bytes = bytes_of_group(run.layout, recipe);
+  for_each_block(run.layout, recipe, [&](const ScaledBlock& block) {
     const auto part = x.block(block.first_row, block.first_column, block.rows, block.columns);
     float factor = multiplier;
     if (block.scale_at >= 0) {
       const auto largest = static_cast<float>(part.cwiseAbs().maxCoeff());
       const BlockScale scale = scale_of_block(largest, recipe, format);
-      write_scale(data + block.scale_at, recipe, scale.inverse);
+      write_scale(run.data + block.scale_at, recipe, scale.inverse);
       factor = scale.multiplier;
     }
     for (std::int64_t row = 0; row < block.rows; ++row) {
       std::byte* const codes =
-          data + codes_at(layout, group_bytes, block.first_row + row) + block.first_column;
+          run.data + codes_at(run.layout, group_bytes, block.first_row + row) + block.first_column;
       for (std::int64_t i = 0; i < block.columns; ++i) {
         codes[i] =
             static_cast<std::byte>(to_narrow(part(row, i) * static_cast<double>(factor), format));
@@ -157,24 +167,87 @@ void encode(const RowMatrix& x, const RecipeRow& recipe, const NarrowFormat& for
   });
 }
 
-RowMatrix decode(const Tensor& bytes, const RecipeRow& recipe, const NarrowFormat& format,
-                 const QuantizedLayout& layout) {
-  require_whole(layout, recipe, bytes);
-  const std::byte* const data = bytes.data();
-  const std::int64_t group_bytes = bytes_of_group(layout, recipe);
-  RowMatrix x(layout.rows, layout.width);
-  for_each_block(layout, recipe, [&](const ScaledBlock& block) {
-    const double scale = block.scale_at >= 0 ? read_scale(data + block.scale_at, recipe)
-                                             : static_cast<double>(bytes.scale());
+RowMatrix decode_run(const RunBytes& run, float scale_of_all) {
+  const RecipeRow& recipe = run.form.recipe;
+  const std::int64_t group_bytes = bytes_of_group(run.layout, recipe);
+  RowMatrix x(run.layout.rows, run.layout.width);
+  for_each_block(run.layout, recipe, [&](const ScaledBlock& block) {
+    const double scale = block.scale_at >= 0 ? read_scale(run.data + block.scale_at, recipe)
+                                             : static_cast<double>(scale_of_all);
     for (std::int64_t row = 0; row < block.rows; ++row) {
       const std::byte* const codes =
-          data + codes_at(layout, group_bytes, block.first_row + row) + block.first_column;
+          run.data + codes_at(run.layout, group_bytes, block.first_row + row) + block.first_column;
       for (std::int64_t i = 0; i < block.columns; ++i) {
         x(block.first_row + row, block.first_column + i) =
-            scale * from_narrow(static_cast<std::uint8_t>(codes[i]), format);
+            scale * from_narrow(static_cast<std::uint8_t>(codes[i]), run.form.format);
       }
     }
   });
+  return x;
+}
+
+// Calls `visit` with each run's number, first row, rows and bytes.
+template <typename Visit>
+void for_each_run(const Tensor& bytes, const QuantizedForm& form, std::int64_t rows,
+                  std::int64_t width, const Visit& visit) {
+  const QuantizedScales& scales = bytes.scales();
+  if (scales.runs.empty()) {
+    const QuantizedLayout layout = form.layout(rows, width);
+    const bool is_whole = rows % layout.group_rows == 0;
+    if (!is_whole || bytes_of(layout, form.recipe) != bytes.num_bytes()) {
+      refuse_part_of_block(layout, form.recipe);
+    }
+    return visit(std::size_t{0}, std::int64_t{0}, rows, RunBytes{form, layout, bytes.data()});
+  }
+  std::int64_t first = 0;
+  std::int64_t at = 0;
+  for (std::size_t number = 0; number < scales.runs.size(); ++number) {
+    const std::int64_t here = scales.runs[number].rows;
+    const QuantizedLayout layout = form.layout(form.filled(here), width);
+    const std::int64_t size = bytes_of(layout, form.recipe);
+    if (at + size > bytes.num_bytes()) refuse_part_of_block(layout, form.recipe);
+    if (here > 0) visit(number, first, here, RunBytes{form, layout, bytes.data() + at});
+    first += here;
+    at += size;
+  }
+  if (at != bytes.num_bytes()) refuse_part_of_block(form.layout(first, width), form.recipe);
+}
+
+}  // namespace
+
+QuantizedLayout QuantizedForm::layout(std::int64_t rows, std::int64_t width) const {
+  return is_weight ? layout_of_weight(recipe, direction, rows, width)
+                   : layout_of_tokens(recipe, direction, rows, width);
+}
+
+void encode(const RowMatrix& x, const QuantizedForm& form, std::span<const float> multipliers,
+            const Tensor& bytes) {
+  QuantizedScales scales = bytes.scales();
+  for (std::size_t i = 0; i < multipliers.size(); ++i) {
+    (scales.runs.empty() ? scales.of_all : scales.runs[i].scale) = 1.0F / multipliers[i];
+  }
+  bytes.set_scales(std::move(scales));
+  const auto encode_rows = [&](std::size_t number, std::int64_t first, std::int64_t rows,
+                               const RunBytes& run) {
+    RowMatrix filled = RowMatrix::Zero(run.layout.rows, x.cols());
+    filled.topRows(rows) = x.middleRows(first, rows);
+    encode_run(filled, run, multipliers.empty() ? 1.0F : multipliers[number]);
+  };
+  for_each_run(bytes, form, x.rows(), x.cols(), encode_rows);
+}
+
+RowMatrix decode(const Tensor& bytes, const QuantizedForm& form, std::int64_t rows,
+                 std::int64_t width) {
+  const QuantizedScales& scales = bytes.scales();
+  if (!scales.runs.empty()) rows = 0;
+  for (const QuantizedScales::Run& run : scales.runs) rows += run.rows;
+  RowMatrix x(rows, width);
+  const auto decode_rows = [&](std::size_t number, std::int64_t first, std::int64_t count,
+                               const RunBytes& run) {
+    const float scale = scales.runs.empty() ? scales.of_all : scales.runs[number].scale;
+    x.middleRows(first, count) = decode_run(run, scale).topRows(count);
+  };
+  for_each_run(bytes, form, rows, width, decode_rows);
   return x;
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "strategies/model/embedding.hpp"
-#include "strategies/model/low_precision.hpp"
+#include "strategies/model/low_products.hpp"
 #include "strategies/model/parameter.hpp"
 
 // Gradients of weights, at once or later. Zero-bubble pipelines split a backward pass (B). The

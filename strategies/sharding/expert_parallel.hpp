@@ -44,6 +44,7 @@ class ExpertParallel {
   /// Ranks that share the experts of a layer, and those that have slices of the same experts.
   [[nodiscard]] int size() const { return group_.size; }
   [[nodiscard]] int slices() const { return group_.slices; }
+  [[nodiscard]] Communicator* slice_group() const { return mesh_.etp_group(); }
   [[nodiscard]] const ExpertGroup& group() const { return group_; }
 
   /// Works of this rank that take turns pass them where they would wait for rows.

@@ -57,7 +57,7 @@ PendingTensor TensorParallel::gather(Runtime& runtime, const Tensor& shard, cons
                                      const char* label, CallSite site) {
   if (!sequence_parallel_) return PendingTensor(shard);
   Tensor gathered = runtime.allocate(MemoryCategory::comm, whole, shard.dtype());
-  gathered.set_scale(shard.scale());  // Ranks agree on it ahead of a cast.
+  gathered.set_scales(shard.scales());  // Ranks agree on it ahead of a cast.
   Work work = group_.all_gather(gathered, shard, {.label = label}, site);
   return {std::move(gathered), shard, std::move(work)};
 }

@@ -49,7 +49,7 @@ std::vector<Setting> special_settings(const std::string& path) {
        {{"parallelism.tp=2", "parallelism.sequence_parallel=true"}, "", "true"}},
       {"parallelism.offload_modules",
        {{"parallelism.offload_layers=1", "parallelism.offload_min_elements=1"}, "", "mlp_norm"}},
-      {"parallelism.offload_min_elements", {{"parallelism.offload_layers=1"}, "", "1000000000"}},
+      {"parallelism.offload_min_elements", {{"parallelism.offload_layers=1"}, "", "1"}},
       {"training.recompute_modules", {{"training.recompute=selective"}, "", "core_attn"}},
       {"system.preset", {{}, "", "dgx-h200"}},
       {"system.ranks", {{}, "", "32"}},

@@ -1,4 +1,4 @@
-#include "strategies/model/low_precision.hpp"
+#include "strategies/model/low_products.hpp"
 
 #include <algorithm>
 #include <array>
@@ -97,7 +97,7 @@ TEST_CASE("K5: the largest element of a norm's output is a family of its own") {
       const bool norm_may = by == Written::by_norm && recipe == Recipe::tensorwise;
       RecordingRuntime runtime(false);
       const Tensor x = new_activation(runtime, {3, 256}, DType::bf16);
-      (void)quantize(runtime, low, x, Copies::both, Operand::value, {}, by);
+      (void)quantize(runtime, low, x, Copies::both, {.by = by});
       REQUIRE(runtime.ops().size() == 2);
       CHECK(runtime.ops()[0].shape.family ==
             (norm_may ? KernelFamily::amax_of_norm : KernelFamily::amax));

@@ -10,6 +10,8 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/model/low_products.hpp"
+
 #include "tests/strategies/recording_runtime.hpp"
 
 // Quantized tensors with data, against their definitions: scales from the largest elements of
@@ -114,9 +116,28 @@ RowMatrix quantized(const RowMatrix& x, Recipe recipe, const NarrowFormat& forma
 
 RowMatrix tokens(const Tensor& bytes, Recipe recipe, Operand operand, CopyDirection direction,
                  std::int64_t width) {
-  const RecipeRow& row = row_of(recipe);
-  return decode(bytes, row, format_of(recipe, operand),
-                layout_of_tokens(row, direction, num_rows(bytes), width));
+  const QuantizedForm form{row_of(recipe), format_of(recipe, operand), false, direction};
+  return decode(bytes, form, num_rows(bytes), width);
+}
+
+RowMatrix weight(const Tensor& bytes, Recipe recipe, CopyDirection direction, std::int64_t rows,
+                 std::int64_t width) {
+  return decode(bytes, {row_of(recipe), kE4m3, true, direction}, rows, width);
+}
+
+// The same of rows that are a tensor each, as those of experts.
+RowMatrix quantized_runs(const RowMatrix& x, const std::vector<std::int64_t>& runs, Recipe recipe,
+                         const NarrowFormat& format, std::int64_t block_rows,
+                         std::int64_t block_width) {
+  RowMatrix result(x.rows(), x.cols());
+  std::int64_t first = 0;
+  for (const std::int64_t rows : runs) {
+    if (rows == 0) continue;
+    result.middleRows(first, rows) =
+        quantized(x.middleRows(first, rows), recipe, format, block_rows, block_width);
+    first += rows;
+  }
+  return result;
 }
 
 bool same_bytes(const Tensor& a, const Tensor& b, std::int64_t from) {
@@ -134,8 +155,9 @@ TEST_CASE("K2: scales of tokens are those of the definition, in both directions"
       CHECK(format.largest ==
             (recipe == Recipe::tensorwise && operand == Operand::gradient ? 57344.0 : 448.0));
       const RowMatrix x = numbers(256, 384);
-      const QuantizedTensor made = quantize(runtime, {.recipe = recipe, .needs_transposes = true},
-                                            tensor_of(runtime, x), Copies::both, operand);
+      const QuantizedTensor made =
+          quantize(runtime, {.recipe = recipe, .needs_transposes = true}, tensor_of(runtime, x),
+                   Copies::both, {.operand = operand});
       const std::int64_t block = row_of(recipe).block;
       const std::int64_t one = block == 0 ? 0 : 1;
       CHECK(tokens(made.rows, recipe, operand, CopyDirection::rows, 384) ==
@@ -155,11 +177,10 @@ TEST_CASE("K2: scales of weights are those of the definition, in both directions
     const QuantizedTensor made = quantize_weight(runtime, low, tensor_of(runtime, x), Copies::both);
     const RecipeRow& row = row_of(recipe);
     const std::int64_t rows = row.block == 0 ? 0 : row.weight_rows;
-    CHECK(decode(made.rows, row, kE4m3, layout_of_weight(row, CopyDirection::rows, 256, 384)) ==
+    CHECK(weight(made.rows, recipe, CopyDirection::rows, 256, 384) ==
           quantized(x, recipe, kE4m3, rows, row.block));
-    CHECK(
-        decode(made.columns, row, kE4m3, layout_of_weight(row, CopyDirection::columns, 256, 384)) ==
-        quantized(x, recipe, kE4m3, row.block, rows));
+    CHECK(weight(made.columns, recipe, CopyDirection::columns, 256, 384) ==
+          quantized(x, recipe, kE4m3, row.block, rows));
   }
 }
 
@@ -187,7 +208,7 @@ TEST_CASE("a share of the tokens is a share of the bytes") {
     const QuantizedTensor whole = made_of(0, 256);
     for (const std::int64_t first : {0, 128}) {
       const QuantizedTensor half = made_of(first, 128);
-      CHECK(half.rows.scale() == whole.rows.scale());
+      CHECK(half.rows.scales().of_all == whole.rows.scales().of_all);
       CHECK(same_bytes(whole.rows, half.rows, first * last_dim(whole.rows)));
       CHECK(same_bytes(whole.columns, half.columns, first * last_dim(whole.columns)));
     }
@@ -217,8 +238,8 @@ TEST_CASE("K3: products equal those of rounded matrices, element by element") {
     const RowMatrix w = whole_numbers(kOut, kIn, 3);
     const RowMatrix b = whole_numbers(1, kOut, 4);
     const QuantizedTensor qx = quantize(runtime, low, tensor_of(runtime, x), Copies::both);
-    const QuantizedTensor qdy =
-        quantize(runtime, low, tensor_of(runtime, dy), Copies::both, Operand::gradient);
+    const QuantizedTensor qdy = quantize(runtime, low, tensor_of(runtime, dy), Copies::both,
+                                         {.operand = Operand::gradient});
     const Tensor weight = tensor_of(runtime, w);
     const QuantizedTensor qw = quantize_weight(runtime, low, weight, Copies::both);
     const LowProduct product = product_of(low, weight);
@@ -274,9 +295,77 @@ TEST_CASE("what has prices alone is refused where there is data, and so are part
     CHECK_THROWS_AS(quantize_weight(runtime, {.recipe = Recipe::mxfp8}, weight, Copies::columns),
                     UsageError);
   }
-  const Tensor experts = new_activation(runtime, {2, 128, 128}, DType::fp64);
-  CHECK_THROWS_AS(quantize_weight(runtime, {.recipe = Recipe::tensorwise}, experts, Copies::both),
-                  UsageError);
+}
+
+TEST_CASE("K3: products of experts equal those of rounded matrices, each with its own scales") {
+  constexpr std::int64_t kIn = 128, kOut = 256, kExperts = 2;
+  const std::vector<std::int64_t> runs = {40, 0, 129, 7};  // Two ranks' groups for each expert.
+  const std::int64_t all = 40 + 129 + 7;
+  for (const Recipe recipe : kWithData) {
+    CAPTURE(row_of(recipe).name);
+    RecordingRuntime runtime(true);
+    const LowPrecision low{.recipe = recipe};
+    const std::int64_t block = row_of(recipe).block;
+    const std::int64_t one = block == 0 ? 0 : 1;
+    const std::int64_t of_weight = block == 0 ? 0 : row_of(recipe).weight_rows;
+    const NarrowFormat& wide = format_of(recipe, Operand::gradient);
+    RowMatrix x = whole_numbers(all, kIn, 1);
+    RowMatrix dy = whole_numbers(all, kOut, 2);
+    RowMatrix w = whole_numbers(kExperts * kOut, kIn, 3);
+    const RowMatrix b = whole_numbers(kExperts, kOut, 4);
+    // Each has a scale of its own, which is a power of two.
+    x(40, 3) = dy(40, 3) = w(kOut, 3) = 224.0;
+    x(169, 3) = dy(169, 3) = 112.0;
+    const QuantizedTensor qx =
+        quantize(runtime, low, tensor_of(runtime, x), Copies::both, {.runs = runs});
+    const QuantizedTensor qdy = quantize(runtime, low, tensor_of(runtime, dy), Copies::both,
+                                         {.operand = Operand::gradient, .runs = runs});
+    const Tensor experts = tensor_of(runtime, w).view(0, {kExperts, kOut, kIn});
+    const QuantizedTensor qw = quantize_weight(runtime, low, experts, Copies::both);
+    const LowProduct product = product_of(low, experts);
+    const std::vector<std::int64_t> matrices(kExperts, kOut);
+    const RowMatrix w_rows = quantized_runs(w, matrices, recipe, kE4m3, of_weight, block);
+    const RowMatrix w_columns = quantized_runs(w, matrices, recipe, kE4m3, block, of_weight);
+    const RowMatrix x_rows = quantized_runs(x, runs, recipe, kE4m3, one, block);
+    const RowMatrix x_columns = quantized_runs(x, runs, recipe, kE4m3, block, one);
+    const RowMatrix dy_rows = quantized_runs(dy, runs, recipe, wide, one, block);
+    const RowMatrix dy_columns = quantized_runs(dy, runs, recipe, wide, block, one);
+    RowMatrix y(all, kOut), dx(all, kIn), dw(kExperts * kOut, kIn);
+    for (std::int64_t expert = 0; expert < kExperts; ++expert) {
+      const std::int64_t first = expert == 0 ? 0 : 40;
+      const std::int64_t rows = expert == 0 ? 40 : 136;
+      const auto of = [&](const RowMatrix& matrix) { return matrix.middleRows(first, rows); };
+      const auto of_expert = [&](const RowMatrix& all_w) {
+        return all_w.middleRows(expert * kOut, kOut);
+      };
+      y.middleRows(first, rows) = of(x_rows) * of_expert(w_rows).transpose();
+      y.middleRows(first, rows).rowwise() += b.row(expert);
+      dx.middleRows(first, rows) = of(dy_rows) * of_expert(w_columns);
+      dw.middleRows(expert * kOut, kOut) = of(dy_columns).transpose() * of(x_columns);
+    }
+    CHECK(matrix_of(low_forward(runtime, product, qx.rows, qw.rows, tensor_of(runtime, b),
+                                DType::fp64)) == y);
+    CHECK(matrix_of(low_backward_input(runtime, product, qdy.rows, qw.columns, DType::fp64)) == dx);
+    const Tensor gradient = new_activation(runtime, experts.shape(), DType::fp64);
+    low_backward_weight(runtime, product, qdy.columns, qx.columns, gradient);
+    CHECK(matrix_of(gradient) == dw);
+  }
+}
+
+TEST_CASE("columns of an expert's rows are filled up to whole blocks, whatever has data") {
+  const std::vector<std::int64_t> runs = {5, 0, 32};
+  for (const bool has_data : {false, true}) {
+    RecordingRuntime runtime(has_data);
+    const Tensor x = new_activation(runtime, {37, 64}, DType::fp64);
+    const QuantizedTensor made =
+        quantize(runtime, {.recipe = Recipe::mxfp8}, x, Copies::both, {.runs = runs});
+    CHECK(made.rows.shape() == Shape{37, 66});
+    CHECK(made.columns.shape() == Shape{64, 66});
+    const QuantizedTensor of_all =
+        quantize(runtime, {.recipe = Recipe::tensorwise, .needs_transposes = true}, x, Copies::both,
+                 {.runs = runs});
+    CHECK(of_all.columns.shape() == x.shape());
+  }
 }
 
 }  // namespace shardsim::test

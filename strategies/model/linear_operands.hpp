@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "strategies/model/low_products.hpp"
+
+// What the products of linear layers read: tensors and weights, quantized where a pass says so.
+namespace shardsim {
+
+struct ModelContext;  // strategies/model/parameter.hpp
+struct Pass;          // strategies/model/pass.hpp
+
+/// The ranks that agree on the scales of a weight's copies.
+[[nodiscard]] ScaleGroups weight_scale_groups(const ModelContext& context, const Tensor& weight);
+
+/// Weight k of products in low precision: [n, k], or [E, n, k] of experts.
+struct LinearWeight {
+  Tensor weight;
+  LowProduct product;
+  QuantizedTensor made = {};  ///< Its copies: undefined where a part of a step is priced.
+};
+/// `read`: the copies that are read. REQUIRES: pass.low.
+[[nodiscard]] LinearWeight quantized_weight(const Pass& pass, int k, Copies read);
+
+/// The part of a tensor that a rank of a tensor-parallel group has: others agree on its scale.
+enum class Held : std::uint8_t {
+  whole,            ///< Each rank has it.
+  tokens,           ///< A share of the tokens with sequence parallelism, else all.
+  norm_output,      ///< The same, as a norm wrote it.
+  channels,         ///< A share of the heads or channels: it is in a region.
+  apart,            ///< Rows of experts, each as long as it is,
+  expert_channels,  ///< or a share of its channels.
+};
+
+/// Rows that are quantized as tensors of their own: those of each expert. Empty: a microbatch's.
+using RunRows = std::span<const std::int64_t>;
+
+/// The tensor that a linear layer reads: x's rows, quantized where pass.low says so. In `columns`
+/// stays what its weight's gradient reads; x itself, if nothing is quantized.
+[[nodiscard]] Tensor linear_input(const Pass& pass, Tensor x, Tensor& columns, Held held,
+                                  RunRows runs = {});
+/// The same in place, for a tensor that nothing else reads: x becomes what stays.
+[[nodiscard]] Tensor linear_input(const Pass& pass, Tensor& x, Held held, RunRows runs = {});
+/// The columns of x, made again for backward. Nothing is made of what is quantized already.
+void make_columns(const Pass& pass, Tensor& x, Held held, RunRows runs = {});
+
+/// Gradient [.., n] of a linear layer's output, for both of its products.
+struct LinearGradient {
+  Tensor rows;               ///< For the input's gradient,
+  Tensor columns;            ///< and for the weight's: the same where nothing is quantized.
+  std::int64_t outputs = 0;  ///< n
+};
+[[nodiscard]] LinearGradient linear_gradient(const Pass& pass, const Tensor& dy, Held held,
+                                             RunRows runs = {});
+/// The ranks that have the other parts of such a tensor.
+[[nodiscard]] ScaleGroups scale_groups(const Pass& pass, Held held);
+
+}  // namespace shardsim
