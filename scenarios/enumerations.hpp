@@ -22,6 +22,8 @@ namespace shardsim {
 enum class Activation : std::uint8_t;          // strategies/model/feed_forward_activation.hpp
 enum class Algorithm : std::uint8_t;           // sim/hardware/collective.hpp
 enum class AttentionReach : std::uint8_t;      // strategies/model/attention_mask.hpp
+enum class AmaxCompute : std::uint8_t;         // strategies/model/low_precision.hpp
+enum class AmaxUpdate : std::uint8_t;          // strategies/model/low_precision.hpp
 enum class ActivationStore : std::uint8_t;     // strategies/model/activation_store.hpp
 enum class FeedForward : std::uint8_t;         // strategies/model/layer_options.hpp
 enum class FactorShape : std::uint8_t;         // scenarios/machine_spec.hpp
@@ -87,6 +89,8 @@ inline constexpr std::array<const char*, 3> kNormPlacementNames = {"pre", "post"
 inline constexpr std::array<const char*, 2> kRouterScoreNames = {"softmax", "sigmoid"};
 inline constexpr std::array<const char*, 2> kGroupScoreNames = {"sum", "maximum"};
 inline constexpr std::array<const char*, 3> kActivationStoreNames = {"same", "e4m3", "blockwise"};
+inline constexpr std::array<const char*, 2> kAmaxComputeNames = {"most_recent", "max"};
+inline constexpr std::array<const char*, 2> kAmaxUpdateNames = {"step", "microbatch"};
 inline constexpr std::array<const char*, 3> kRecomputeNames = {"none", "selective", "full"};
 inline constexpr std::array<const char*, 4> kFactorShapeNames = {"none", "uniform", "exponential",
                                                                  "lognormal"};
@@ -128,6 +132,8 @@ inline std::span<const char* const> choice_names(RouterScore) { return kRouterSc
 inline std::span<const char* const> choice_names(GroupScore) { return kGroupScoreNames; }
 inline std::span<const char* const> choice_names(Recompute) { return kRecomputeNames; }
 inline std::span<const char* const> choice_names(ActivationStore) { return kActivationStoreNames; }
+inline std::span<const char* const> choice_names(AmaxCompute) { return kAmaxComputeNames; }
+inline std::span<const char* const> choice_names(AmaxUpdate) { return kAmaxUpdateNames; }
 inline std::span<const char* const> choice_names(FactorShape) { return kFactorShapeNames; }
 inline std::span<const char* const> choice_names(CompareOp) { return kCompareOpNames; }
 

@@ -295,6 +295,9 @@ std::vector<Field> batch_fields() {
   };
 }
 
+constexpr const char* kDelayed = "fp8_recipe is delayed";
+bool has_delayed_scales(const Scenario& s) { return s.training.fp8_recipe == "delayed"; }
+
 std::vector<Field> precision_fields() {
   using T = TrainingSpec;
   return {
@@ -314,6 +317,26 @@ std::vector<Field> precision_fields() {
                "from the tensor itself; blockwise: one for 128 elements, and for 128 x 128 of a "
                "weight; mxfp8: one for 32. With precision fp64 all but the operands of these "
                "products is fp64, so that a verification tells every difference from a rounding."),
+      training("training.amax_history_len", &T::amax_history_len)
+          .range(1, 1 << 20)
+          .or_else("1")
+          .foreign({{"Megatron-LM", "fp8_amax_history_len"}})
+          .acts_when(kDelayed, has_delayed_scales)
+          .doc("Largest elements that are kept of each tensor. Transformer Engine alone: 1,024."),
+      training("training.amax_compute", &T::amax_compute)
+          .or_else("\"most_recent\"")
+          .foreign({{"Megatron-LM", "fp8_amax_compute_algo"}})
+          .acts_when(std::string(kDelayed) + " and tensors are real",
+                     [](const Scenario& s) {
+                       return has_delayed_scales(s) && s.execution.tensors == TensorMode::real;
+                     })
+          .doc("Which of them a scale is of: the last one, or the largest."),
+      training("training.amax_update", &T::amax_update)
+          .or_else("\"step\"")
+          .acts_when(kDelayed, has_delayed_scales)
+          .doc("When ranks agree on the largest elements and scales change. microbatch: after each "
+               "forward and each backward, as in Transformer Engine, so that what is trained "
+               "depends on the number of microbatches. Scales of weights change once a step."),
       training("training.quantized_parameters", &T::quantized_parameters)
           .or_else("false")
           .foreign({{"Megatron-LM", "fp8_param_gather"}})

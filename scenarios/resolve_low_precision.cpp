@@ -62,6 +62,9 @@ std::vector<Dimension> dimensions_of(const Scenario& s) {
       {"model.num_query_groups", "elements of all keys", groups * m.head_dim,
        std::min(p.tp, groups)},
       {"model.seq_len", "tokens of a microbatch", tokens, p.cp * (p.sequence_parallel ? p.tp : 1)}};
+  if (m.num_experts > 0) {
+    dimensions.push_back({"model.moe_latent_size", "elements of a latent", m.moe_latent_size, 1});
+  }
   std::ranges::copy(channels_of(s), std::back_inserter(dimensions));
   return dimensions;
 }
@@ -117,10 +120,29 @@ std::int64_t least_query_groups(const ModelSpec& model) {
   return least;
 }
 
+// The choice beside delayed scales that cannot run with data.
+std::string unmodelled_history(const Scenario& s) {
+  if (s.training.precision != Precision::fp64) {
+    return std::string("precision ") + to_string(s.training.precision);
+  }
+  if (s.parallelism.changes_algorithm() || s.parallelism.compresses()) {
+    return "another data parallelism than synchronous, or compression";
+  }
+  const bool is_again = s.training.recompute != Recompute::none;
+  if (is_again && s.training.amax_update == AmaxUpdate::microbatch) {
+    return "amax_update microbatch and recomputation, which would read later scales";
+  }
+  return {};
+}
+
 // The part of low precision that cannot run with data; empty: all can.
 std::string unmodelled_data(const Scenario& s) {
   const TrainingSpec& t = s.training;
   if (!recipe_of(s).casts_data) return "fp8_recipe " + t.fp8_recipe;
+  if (t.fp8_recipe == "delayed") {
+    const std::string unmodelled = unmodelled_history(s);
+    if (!unmodelled.empty()) return "fp8_recipe delayed with " + unmodelled;
+  }
   if (s.model.parallel_block && s.model.mlp_output_scale != 1.0) {
     return "a parallel block with model.mlp_output_scale";
   }
@@ -223,7 +245,8 @@ void resolve_low_precision(Reading& r) {
     if (!unmodelled.empty()) {
       r.problem("E0224", "training.precision",
                 unmodelled + ": there are prices, but no data yet, so nothing can be verified",
-                "use execution.tensors \"meta\", or fp8_recipe tensorwise, blockwise or mxfp8");
+                "use execution.tensors \"meta\", or fp8_recipe tensorwise, blockwise or mxfp8; to "
+                "verify delayed, precision fp64");
       return;
     }
   }

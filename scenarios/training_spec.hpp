@@ -103,6 +103,9 @@ struct TrainingSpec : OptimizerOptions {
   std::int64_t num_microbatches = 1;  // global_batch_size / (micro_batch_size * data parallel size)
   Precision precision = Precision::fp32;
   std::string fp8_recipe = "none";        // a row of all_recipes(); none: products are as the rest
+  std::int64_t amax_history_len = 1;      // of fp8_recipe delayed: steps, or microbatches
+  AmaxCompute amax_compute{};             // most_recent
+  AmaxUpdate amax_update{};               // step
   bool quantized_parameters = false;      // weights of such products are kept in these bits alone
   std::int64_t bf16_layers_at_start = 0;  // layers whose products are not in low precision
   std::int64_t bf16_layers_at_end = 0;

@@ -16,6 +16,31 @@ namespace shardsim {
 
 namespace {
 
+constexpr const char* kDelayed = "delayed";
+constexpr NamePair kHistory = {"fp8_amax_history_len", "training.amax_history_len"};
+constexpr NamePair kCompute = {"fp8_amax_compute_algo", "training.amax_compute"};
+
+// Transformer Engine updates its history where an autocast ends: with each microbatch.
+void import_history(MegatronArguments& arguments, Import& import) {
+  import.derive({megatron::kFp8Recipe.theirs, kDelayed}, "training.amax_update",
+                std::string(to_string(AmaxUpdate::microbatch)));
+  if (const auto length = arguments.number(kHistory.theirs)) {
+    const auto steps = static_cast<std::int64_t>(*length);
+    import.take({kHistory.theirs, std::to_string(steps)}, kHistory.ours, steps);
+  }
+  if (const auto algorithm = arguments.text(kCompute.theirs)) {
+    import.take({kCompute.theirs, *algorithm}, kCompute.ours, *algorithm);
+  }
+}
+
+void add_history(const TrainingSpec& training, Flags& flags) {
+  flags.flag(kHistory, training.amax_history_len);
+  flags.flag(kCompute, to_string(training.amax_compute));
+  if (training.amax_update == AmaxUpdate::microbatch) return;
+  flags.lacks(
+      "scales that change once a step, and not with each microbatch (training.amax_update)");
+}
+
 // "bf16", or as a log has it, "torch.bfloat16".
 std::string state_dtype_of(MegatronArguments& arguments, const char* name) {
   const std::string written = arguments.text(name).value_or("fp32");
@@ -77,6 +102,7 @@ void import_megatron_low_precision(MegatronArguments& arguments, Import& import)
     const auto known = all_recipes();
     if (std::ranges::any_of(known, [&](const RecipeRow& row) { return recipe == row.name; })) {
       import.take({megatron::kFp8Recipe.theirs, recipe}, megatron::kFp8Recipe.ours, recipe);
+      if (recipe == kDelayed) import_history(arguments, import);
     } else {
       import.warn({megatron::kFp8Recipe.theirs, recipe}, "no recipe here: the device's usual one");
     }
@@ -110,6 +136,7 @@ void add_low_precision(const Scenario& scenario, Flags& flags) {
     const bool has_blocks = training.fp8_recipe == "blockwise" || training.fp8_recipe == "mxfp8";
     flags.flag(megatron::kFp8Format, has_blocks ? "e4m3" : "hybrid");
     flags.flag(megatron::kFp8Recipe, training.fp8_recipe);
+    if (training.fp8_recipe == kDelayed) add_history(training, flags);
   }
   if (training.quantized_parameters) flags.flag(megatron::kNarrowWeights);
   const bool is_sharded = scenario.parallelism.zero_stage == 3;
@@ -117,7 +144,7 @@ void add_low_precision(const Scenario& scenario, Flags& flags) {
     flags.flag("reuse_grad_buf_for_mxfp8_param_ag");
   }
   const std::int64_t kept = training.bf16_layers_at_start + training.bf16_layers_at_end;
-  if (kept > 0 && training.fp8_recipe == "delayed") {
+  if (kept > 0 && training.fp8_recipe == kDelayed) {
     return flags.lacks("layers in bf16 beside delayed scaling (training.bf16_layers_at_start)");
   }
   if (kept == 0) return;

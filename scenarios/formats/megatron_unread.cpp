@@ -162,7 +162,7 @@ constexpr std::string_view kHarmless =
     "ddp_pad_buckets_for_high_nccl_busbw|deallocate_pipeline_outputs|"
     "disable_gloo_process_groups|disable_straggler_on_startup|dist_ckpt_*|distributed_*|"
     "dump_*|enable_ft_package|enable_one_logger|error_injection_*|eval_*|exclusive|exit_*|"
-    "fim_*|finetune|flight_recorder_*|fp8_amax_*|fp8_interval|fp8_margin|fp8_recipe|fp4_recipe|"
+    "fim_*|finetune|flight_recorder_*|fp8_interval|fp8_margin|fp8_recipe|fp4_recipe|"
     "fp8_wgrad|ft_*|full_validation|gpus_per_node|grad_norm_skip_threshold|gres|"
     "high_priority_stream_groups|hysteresis|inference_*|init_model_with_meta_device|"
     "initial_loss_scale|inprocess_*|iterations_to_skip|job_name|kv_lora_rank|lazy_mpu_init|"

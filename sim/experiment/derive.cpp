@@ -136,6 +136,9 @@ LowPrecision low_precision_of(const Scenario& scenario) {
   low.keeps_codes = training.quantized_parameters &&
                     (scenario.parallelism.zero_stage == 3 || row_of(low.recipe).is_square());
   low.needs_transposes = scenario.system.device.architecture == "hopper";
+  low.amax_history_len = training.amax_history_len;
+  low.amax_compute = training.amax_compute;
+  low.amax_update = training.amax_update;
   low.blocks_at_start = static_cast<int>(training.bf16_layers_at_start);
   low.blocks_at_end = static_cast<int>(training.bf16_layers_at_end);
   return low;

@@ -58,6 +58,10 @@ ReferenceTraining::ReferenceTraining(const SyncPlan& sync, const TrainingPlan& p
       exact_sums_(runtime_, *sync_.model, parameters_),
       scale_(initial_state(plan.loss_scaling)) {
   biases_.begin(runtime_, sync_.model->router_biases());
+  for (const ParameterSpec& spec : sync_.model->parameters()) {
+    if (scales_ || spec.low == nullptr || spec.low->recipe != ScalingRecipe::delayed) continue;
+    scales_.emplace(*spec.low).begin(runtime_, sync_.model->parameters());
+  }
 }
 
 ReferenceStep ReferenceTraining::compute_gradients() {
@@ -130,6 +134,7 @@ void ReferenceTraining::finish_step(bool skip, ReferenceStep& step) {
   step.skipped = skip;
   if (!skip) update();
   update_biases();
+  finish_scales(AmaxEnd::step);
   scale_ = next_state(plan_.loss_scaling, scale_, skip);
   step.next_scale = scale_.scale;
   parameters_.record_state(step);
@@ -154,9 +159,20 @@ double ReferenceTraining::run(const Samples& samples, Whole& parameters,
   parameters.zero_gradients();
   std::optional<StochasticRounding> drawn;
   if (errors) drawn.emplace(*errors, groups_.more_roundings);
-  return joined_reference_losses(
-      *sync_.model, forward_backward(*sync_.model, runtime_, parameters, batch, &biases_, seen),
-      targets_);
+  const ModelParallel state{.router_biases = &biases_,
+                            .delayed_scales = scales_ ? &*scales_ : nullptr};
+  const std::vector<double> losses =
+      forward_backward(*sync_.model, runtime_, parameters, batch, state, seen);
+  const std::int64_t microbatch = global_batch_ / plan_.num_microbatches;
+  if ((samples.first + samples.count) % microbatch == 0) {
+    finish_scales(AmaxEnd::forward);
+    finish_scales(AmaxEnd::backward);
+  }
+  return joined_reference_losses(*sync_.model, losses, targets_);
+}
+
+void ReferenceTraining::finish_scales(AmaxEnd end) {
+  if (scales_) scales_->finish(runtime_, end, /*chunk=*/0, {}, {});
 }
 
 // The number of samples whose gradients are one contribution.

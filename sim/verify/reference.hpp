@@ -9,6 +9,7 @@
 #include "backends/stochastic_rounding.hpp"
 
 #include "strategies/gradient_sync/gradient_sync.hpp"
+#include "strategies/model/delayed_scales.hpp"
 #include "strategies/training/train.hpp"
 
 #include "sim/verify/open_calls.hpp"
@@ -112,6 +113,7 @@ class ReferenceTraining {
   void run_in_parts(ReferenceStep& step);
   void update();
   void update_biases();
+  void finish_scales(AmaxEnd end);
 
   SyncPlan sync_;
   TrainingPlan plan_;
@@ -123,6 +125,7 @@ class ReferenceTraining {
   ExactSums exact_sums_;
   RouterBiases biases_;
   std::vector<double> loads_;  // The experts' loads in the step computed last.
+  std::optional<DelayedScales> scales_;
   LossScaleState scale_;
   OpenCalls calls_;
   // The step computed last: its first sample and its targets.

@@ -253,7 +253,7 @@ void SampleParts::run(std::int64_t step, int first, int count, const TargetCount
                                              first_sample(step, microbatch, first) + at, at_once,
                                              training().ignore_fraction);
       scale_reference_losses(batch, *sync().model, targets, 1.0);
-      const LossSums here = forward_backward(*sync().model, runtime_, parameters, batch, nullptr);
+      const LossSums here = forward_backward(*sync().model, runtime_, parameters, batch);
       for (std::size_t i = 0; i < here.size(); ++i) sums[i] += here[i];
     }
   }

@@ -171,13 +171,12 @@ void ExactSums::zero_gradients() { fill_with_zeros(gradients_); }
 ReferenceTensors ExactSums::gradients() const { return values_of_all(gradients_); }
 
 std::vector<double> forward_backward(const Model& model, Runtime& runtime, Parameters& parameters,
-                                     const Batch& batch, RouterBiases* biases,
+                                     const Batch& batch, const ModelParallel& state,
                                      const SeenWork& seen) {
-  const ModelParallel alone{.router_biases = biases};
   std::vector<Saved> saved(static_cast<std::size_t>(model.num_modules()));
   Tensor activation;
   const ModelContext forward{
-      .runtime = runtime, .parameters = parameters, .parallel = alone, .quantizes_at_use = true};
+      .runtime = runtime, .parameters = parameters, .parallel = state, .quantizes_at_use = true};
   CloseCalls* const calls = CloseCalls::active();
   for (int module = 0; module < model.num_modules(); ++module) {
     if (calls != nullptr) calls->forward(module);
@@ -189,7 +188,7 @@ std::vector<double> forward_backward(const Model& model, Runtime& runtime, Param
   WeightGradientQueue later(/*keeps_rows=*/true);
   const ModelContext context{.runtime = runtime,
                              .parameters = parameters,
-                             .parallel = alone,
+                             .parallel = state,
                              .later = seen ? &later : nullptr,
                              .quantizes_at_use = true};
   for (int module = model.num_modules() - 1; module >= 0; --module) {

@@ -123,12 +123,13 @@ class ExactSums final : public Parameters {
 /// Called with each addition to a gradient before it is made. May be empty.
 using SeenWork = std::function<void(const WeightGradient& work)>;
 
-/// Sums of the losses of `batch`; adds its gradients to those in `parameters`, and loads of experts
-/// to `biases`, which may be null where the model has no such biases. The loop is apart
-/// from strategies/model/model.cpp on purpose: the oracle cannot find errors in code that it
-/// shares with the training.
+/// Sums of the losses of `batch`; adds its gradients to those in `parameters`. `state`: what a
+/// training has beside weights (biases of routers, scales), where the model has it; no group of
+/// ranks. The loop is apart from strategies/model/model.cpp on purpose: the oracle cannot find
+/// errors in code that it shares with the training.
 [[nodiscard]] std::vector<double> forward_backward(const Model& model, Runtime& runtime,
                                                    Parameters& parameters, const Batch& batch,
-                                                   RouterBiases* biases, const SeenWork& seen = {});
+                                                   const ModelParallel& state = {},
+                                                   const SeenWork& seen = {});
 
 }  // namespace shardsim

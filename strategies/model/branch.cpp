@@ -18,7 +18,7 @@ const Tensor& BranchInput::value() {
 
 Tensor BranchInput::entering() {
   if (pass_.low == nullptr) return value();
-  Tensor rows = linear_input(pass_, value(), norm_.quantized, held());
+  Tensor rows = linear_input(pass_, value(), norm_.quantized, place());
   if (!reads_value_) norm_.y = {};
   return rows;
 }
@@ -34,7 +34,7 @@ const Tensor& BranchInput::columns() {
   if (pass_.low == nullptr) return value();
   if (!norm_.quantized.defined()) {
     norm_.quantized = value();
-    make_columns(pass_, norm_.quantized, held());
+    make_columns(pass_, norm_.quantized, place());
   }
   return norm_.quantized;
 }
@@ -75,7 +75,9 @@ Tensor RegionBranch::forward(const Pass& pass, BranchInput& x, std::span<Tensor>
 Tensor RegionBranch::forward_to_row(const Pass& pass, Tensor entered, BranchInput& x,
                                     std::span<Tensor> kept) const {
   Tensor z = forward_inside(pass, std::move(entered), x, kept);
-  return pass.low == nullptr ? z : linear_input(pass, std::move(z), kept.back(), Held::channels);
+  return pass.low == nullptr
+             ? z
+             : linear_input(pass, std::move(z), kept.back(), {row(pass).k, Held::channels});
 }
 
 void RegionBranch::finish_row(const Pass& pass, std::span<Tensor> kept) const {
@@ -86,7 +88,7 @@ void RegionBranch::finish_row(const Pass& pass, std::span<Tensor> kept) const {
 Tensor RegionBranch::take_row_input(const Pass& pass, std::span<Tensor> kept) const {
   if (kept.back().defined()) return std::move(kept.back());
   Tensor z = row_input(pass, kept);
-  make_columns(pass, z, Held::channels);
+  make_columns(pass, z, {row(pass).k, Held::channels});
   return z;
 }
 

@@ -33,7 +33,8 @@ class BranchInput {
  public:
   struct Norm {
     const ModelNorm* norm;  ///< Null: the stream itself.
-    int first;              ///< Its first parameter, in `pass`.
+    int first;              ///< Its first parameter, in `pass`,
+    int readers;            ///< and that of the branch which reads it.
     Tensor& of;             ///< The stream.
     Tensor& y;
     Tensor& statistics;
@@ -68,8 +69,8 @@ class BranchInput {
   const Tensor& columns();
 
  private:
-  [[nodiscard]] Held held() const {
-    return norm_.norm == nullptr ? Held::tokens : Held::norm_output;
+  [[nodiscard]] LinearOperand place() const {
+    return {norm_.readers, norm_.norm == nullptr ? Held::tokens : Held::norm_output};
   }
 
   const Pass& pass_;

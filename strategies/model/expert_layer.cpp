@@ -170,12 +170,14 @@ Tensor ExpertLayer::finish(const Pass& pass, const Places& places, Dispatched di
     return apply_expert(pass, places.experts + place_of(k), x, kept[sizes]);
   };
   {
-    const Tensor read = linear_input(pass, kept[input], Held::apart, runs);
+    const Tensor read = linear_input(pass, kept[input], {places.experts, Held::apart, runs});
     if (activation_.is_gated()) kept[gate] = apply(w_gate, read);
     kept[up] = apply(w_up, read);
   }
   activate(pass, kept);
-  Tensor made = apply(w_down, linear_input(pass, kept[activated], Held::expert_channels, runs));
+  Tensor made =
+      apply(w_down, linear_input(pass, kept[activated],
+                                 {places.experts + place_of(w_down), Held::expert_channels, runs}));
   if (drops_activation_) kept[activated] = {};
   round_shared_sum(pass.runtime, made, SumOver::expert_slices);
   const Shape combined = with_last(shape, moe_.row_size(hidden_size_));

@@ -99,7 +99,8 @@ Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Ten
   }
   if (drops_activation_) {
     kept[activated] = activation_of(pass, kept, /*again=*/true);
-    make_columns(pass, kept[activated], Held::expert_channels, runs);
+    make_columns(pass, kept[activated],
+                 {places.experts + place_of(w_down), Held::expert_channels, runs});
   }
   const auto backward = [&](int k, const LinearGradient& made) {
     return backward_expert(pass, places.experts + place_of(k), made.rows, kept[sizes]);
@@ -107,7 +108,7 @@ Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Ten
   // Nothing stays of dy but what the input's gradient reads.
   const auto finish = [&](int k, Tensor& dy, const Tensor& x) {
     const Held held = k == w_down ? Held::apart : Held::expert_channels;
-    LinearGradient made = linear_gradient(pass, dy, held, runs);
+    LinearGradient made = linear_gradient(pass, dy, {places.experts + place_of(k), held, runs});
     finish_expert(pass, places.experts + place_of(k), dy, made, x, kept[sizes]);
     made.columns = {};
     dy = {};

@@ -69,7 +69,7 @@ Tensor LatentAttention::enter(const Pass& pass, BranchInput& x, std::span<Tensor
 Tensor LatentAttention::enter_heads(const Pass& pass, Tensor read, std::span<Tensor> kept,
                                     RegionInput how) const {
   make_latents(pass, kept);
-  if (has_query_latent()) read = linear_input(pass, kept[latent_q], Held::norm_output);
+  if (has_query_latent()) read = linear_input(pass, kept[latent_q], {wq_up_, Held::norm_output});
   return enter_region(pass, read, columns(), how);
 }
 
@@ -118,8 +118,9 @@ void LatentAttention::forward_qkv(const Pass& pass, Tensor entered, BranchInput&
   if (has_rotary(pass)) rotary_forward(pass.runtime, shared, key_rotary(pass), pass.part);
   Tensor kv;  // (b, s, a (d_n + d_v))
   {
-    const Tensor latent = enter_region(pass, linear_input(pass, kept[latent_kv], Held::norm_output),
-                                       columns(), RegionInput::joins);
+    const Tensor latent =
+        enter_region(pass, linear_input(pass, kept[latent_kv], {wkv_up_, Held::norm_output}),
+                     columns(), RegionInput::joins);
     kv = apply_linear(pass, wkv_up_, latent);
   }
   LatentKeys keys = spread_keys(pass.runtime, kv, shared, head_);
@@ -146,16 +147,17 @@ ColumnLinears LatentAttention::backward_qkv(const Pass& pass, Qkv gradients,
 Tensor LatentAttention::leave(const Pass& pass, std::span<ColumnLinear> readers, BranchInput& x,
                               std::span<Tensor> kept) const {
   make_latents(pass, kept);
-  make_columns(pass, kept[latent_kv], Held::norm_output);
-  if (has_query_latent()) make_columns(pass, kept[latent_q], Held::norm_output);
-  const LinearGradient d_keys = linear_gradient(pass, backward_keys(pass, kept), Held::tokens);
+  make_columns(pass, kept[latent_kv], {wkv_up_, Held::norm_output});
+  if (has_query_latent()) make_columns(pass, kept[latent_q], {wq_up_, Held::norm_output});
+  const LinearGradient d_keys =
+      linear_gradient(pass, backward_keys(pass, kept), {wkv_down_, Held::tokens});
   finish_linear(pass, wkv_down_, d_keys, x.columns());
   Tensor dx;
   if (has_query_latent()) {
     Tensor d = backward_columns(pass, readers, std::move(kept[latent_q]), columns());
     d = finish_norm(pass, q_norm_, {}, d, kept[raw_q], kept[raw_q + 1]);
     const LinearGradient d_queries =
-        linear_gradient(pass, std::exchange(d, Tensor()), Held::tokens);
+        linear_gradient(pass, std::exchange(d, Tensor()), {wq_down_, Held::tokens});
     finish_linear(pass, wq_down_, d_queries, x.take());
     dx = backward_input(pass, wq_down_, d_queries.rows);
   } else {

@@ -32,25 +32,16 @@ std::vector<std::int64_t> microbatches_of(const Pass& pass, const Tensor& x) {
   return std::vector<std::int64_t>(to_size(rows / each), each);
 }
 
-struct Quantizing {
-  Copies copies;
-  Operand operand;
-  Held held;
-};
-
-QuantizedTensor quantized(const Pass& pass, const Tensor& x, const Quantizing& how, RunRows runs) {
+QuantizedTensor quantized(const Pass& pass, const Tensor& x, Copies copies, Operand operand,
+                          const LinearOperand& place) {
+  CastOptions options = cast_of(pass, operand, place);
   const std::vector<std::int64_t> microbatches =
-      runs.empty() ? microbatches_of(pass, x) : std::vector<std::int64_t>();
-  if (runs.empty()) runs = microbatches;
-  return quantize(pass.runtime, *pass.low, x, how.copies,
-                  {.operand = how.operand,
-                   .groups = scale_groups(pass, how.held),
-                   .by = writer_of(how.held),
-                   .runs = runs});
+      place.runs.empty() ? microbatches_of(pass, x) : std::vector<std::int64_t>();
+  if (!microbatches.empty()) options.runs = microbatches;
+  return quantize(pass.runtime, *pass.low, x, copies, options);
 }
 
-}  // namespace
-
+// The ranks that have the other parts of such a tensor.
 ScaleGroups scale_groups(const Pass& pass, Held held) {
   ScaleGroups groups;
   if (held == Held::apart) return groups;
@@ -64,18 +55,39 @@ ScaleGroups scale_groups(const Pass& pass, Held held) {
   return groups;
 }
 
+// Those that agree on the scales of a weight's copies.
 ScaleGroups weight_scale_groups(const ModelContext& context, const Tensor& weight) {
   if (weight.shape().rank() > 2) return slice_groups(context);
   if (context.parallel.tensor == nullptr) return {};
   return {.tensor = &context.parallel.tensor->group()};
 }
 
+}  // namespace
+
+CastOptions weight_cast(const ModelContext& context, int index, const Tensor& weight) {
+  return {.site = {index, OperandKind::weight},
+          .delayed = context.parallel.delayed_scales,
+          .groups = weight_scale_groups(context, weight)};
+}
+
+CastOptions cast_of(const Pass& pass, Operand operand, const LinearOperand& place) {
+  const bool is_value = operand == Operand::value;
+  return {.operand = operand,
+          .site = {pass.parameters.number_here(pass.first + place.k),
+                   is_value ? OperandKind::input : OperandKind::gradient},
+          .delayed = pass.parallel.delayed_scales,
+          .groups = scale_groups(pass, place.held),
+          .by = writer_of(place.held),
+          .runs = place.runs};
+}
+
 LinearWeight quantized_weight(const Pass& pass, int k, Copies read) {
   LinearWeight found{pass.weight(k), {}};
   found.product = product_of(*pass.low, found.weight);
   if (pass.quantizes_at_use) {
-    found.made = quantize_weight(pass.runtime, *pass.low, found.weight, read,
-                                 weight_scale_groups(pass, found.weight));
+    found.made = quantize_weight(
+        pass.runtime, *pass.low, found.weight, read,
+        weight_cast(pass, pass.parameters.number_here(pass.first + k), found.weight));
   } else if (pass.quantized_weights != nullptr) {
     pass.runtime.off_the_clock(
         [&] { found.made = pass.quantized_weights->copies_of(found.weight); });
@@ -83,28 +95,28 @@ LinearWeight quantized_weight(const Pass& pass, int k, Copies read) {
   return found;
 }
 
-Tensor linear_input(const Pass& pass, Tensor x, Tensor& columns, Held held, RunRows runs) {
+Tensor linear_input(const Pass& pass, Tensor x, Tensor& columns, const LinearOperand& place) {
   if (pass.low == nullptr) {
     columns = x;
     return x;
   }
-  QuantizedTensor made = quantized(pass, x, {Copies::both, Operand::value, held}, runs);
+  QuantizedTensor made = quantized(pass, x, Copies::both, Operand::value, place);
   columns = std::move(made.columns);
   return std::move(made.rows);
 }
 
-Tensor linear_input(const Pass& pass, Tensor& x, Held held, RunRows runs) {
-  return pass.low == nullptr ? x : linear_input(pass, std::move(x), x, held, runs);
+Tensor linear_input(const Pass& pass, Tensor& x, const LinearOperand& place) {
+  return pass.low == nullptr ? x : linear_input(pass, std::move(x), x, place);
 }
 
-void make_columns(const Pass& pass, Tensor& x, Held held, RunRows runs) {
+void make_columns(const Pass& pass, Tensor& x, const LinearOperand& place) {
   if (pass.low == nullptr || is_quantized(x)) return;
-  x = quantized(pass, x, {Copies::columns, Operand::value, held}, runs).columns;
+  x = quantized(pass, x, Copies::columns, Operand::value, place).columns;
 }
 
-LinearGradient linear_gradient(const Pass& pass, const Tensor& dy, Held held, RunRows runs) {
+LinearGradient linear_gradient(const Pass& pass, const Tensor& dy, const LinearOperand& place) {
   if (pass.low == nullptr) return {dy, dy, last_dim(dy)};
-  QuantizedTensor made = quantized(pass, dy, {Copies::both, Operand::gradient, held}, runs);
+  QuantizedTensor made = quantized(pass, dy, Copies::both, Operand::gradient, place);
   return {std::move(made.rows), std::move(made.columns), last_dim(dy)};
 }
 

@@ -11,8 +11,8 @@ namespace shardsim {
 struct ModelContext;  // strategies/model/parameter.hpp
 struct Pass;          // strategies/model/pass.hpp
 
-/// The ranks that agree on the scales of a weight's copies.
-[[nodiscard]] ScaleGroups weight_scale_groups(const ModelContext& context, const Tensor& weight);
+/// How a step casts parameter `index`, whose value is `weight`.
+[[nodiscard]] CastOptions weight_cast(const ModelContext& context, int index, const Tensor& weight);
 
 /// Weight k of products in low precision: [n, k], or [E, n, k] of experts.
 struct LinearWeight {
@@ -33,17 +33,23 @@ enum class Held : std::uint8_t {
   expert_channels,  ///< or a share of its channels.
 };
 
-/// Rows that are quantized as tensors of their own: those of each expert. Empty: a microbatch's.
-using RunRows = std::span<const std::int64_t>;
+/// A tensor that linear layers read, or the gradient of what one made.
+struct LinearOperand {
+  /// Number of the layer's weight; of an input that several read, of its branch's first parameter.
+  int k;
+  Held held;
+  /// Rows that are quantized as tensors of their own: those of each expert. Empty: a microbatch's.
+  std::span<const std::int64_t> runs = {};
+};
 
 /// The tensor that a linear layer reads: x's rows, quantized where pass.low says so. In `columns`
 /// stays what its weight's gradient reads; x itself, if nothing is quantized.
-[[nodiscard]] Tensor linear_input(const Pass& pass, Tensor x, Tensor& columns, Held held,
-                                  RunRows runs = {});
+[[nodiscard]] Tensor linear_input(const Pass& pass, Tensor x, Tensor& columns,
+                                  const LinearOperand& place);
 /// The same in place, for a tensor that nothing else reads: x becomes what stays.
-[[nodiscard]] Tensor linear_input(const Pass& pass, Tensor& x, Held held, RunRows runs = {});
+[[nodiscard]] Tensor linear_input(const Pass& pass, Tensor& x, const LinearOperand& place);
 /// The columns of x, made again for backward. Nothing is made of what is quantized already.
-void make_columns(const Pass& pass, Tensor& x, Held held, RunRows runs = {});
+void make_columns(const Pass& pass, Tensor& x, const LinearOperand& place);
 
 /// Gradient [.., n] of a linear layer's output, for both of its products.
 struct LinearGradient {
@@ -51,9 +57,9 @@ struct LinearGradient {
   Tensor columns;            ///< and for the weight's: the same where nothing is quantized.
   std::int64_t outputs = 0;  ///< n
 };
-[[nodiscard]] LinearGradient linear_gradient(const Pass& pass, const Tensor& dy, Held held,
-                                             RunRows runs = {});
-/// The ranks that have the other parts of such a tensor.
-[[nodiscard]] ScaleGroups scale_groups(const Pass& pass, Held held);
+[[nodiscard]] LinearGradient linear_gradient(const Pass& pass, const Tensor& dy,
+                                             const LinearOperand& place);
+/// How such a tensor is cast.
+[[nodiscard]] CastOptions cast_of(const Pass& pass, Operand operand, const LinearOperand& place);
 
 }  // namespace shardsim

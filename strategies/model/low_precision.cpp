@@ -7,6 +7,7 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/model/delayed_scales.hpp"
 #include "strategies/model/quantized_data.hpp"
 
 namespace shardsim {
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::array<RecipeRow, 6> kRecipes = {{
     {"none", DType::bf16, 0, 0, 1, false, false, false, false, false},
-    {"delayed", DType::fp8_e4m3, 0, 0, 1, false, false, true, false, false},
+    {"delayed", DType::fp8_e4m3, 0, 0, 1, false, false, true, false, true},
     {"tensorwise", DType::fp8_e4m3, 0, 0, 1, true, false, true, false, true},
     {"blockwise", DType::fp8_e4m3, 128, 4, 128, false, true, false, false, true},
     {"mxfp8", DType::fp8_e4m3, 32, 1, 1, false, false, false, false, true},
@@ -67,23 +68,34 @@ struct Cast {
   const CastOptions& options;
 };
 
+std::vector<float> largest_of_runs(const Cast& cast) {
+  const std::span<const std::int64_t> runs = cast.options.runs;
+  if (runs.empty()) return {largest_of(cast.x, 0, num_rows(cast.x))};
+  std::vector<float> largest;
+  std::int64_t first = 0;
+  for (const std::int64_t rows : runs) {
+    largest.push_back(largest_of(cast.x, first, rows));
+    first += rows;
+  }
+  return largest;
+}
+
 // The largest element of each run of x, of the parts that others have, too; undefined if no scale
 // needs it.
 Tensor find_largest(Runtime& runtime, const Cast& cast) {
   const RecipeRow& recipe = row_of(cast.low.recipe);
   if (!recipe.reads_for_scale) return {};
-  const auto& [operand, groups, by, runs] = cast.options;
+  const ScaleGroups& groups = cast.options.groups;
+  const std::span<const std::int64_t> runs = cast.options.runs;
   const auto num_runs = static_cast<std::int64_t>(std::max<std::size_t>(runs.size(), 1));
   Tensor largest = new_activation(runtime, {num_runs}, DType::fp32);
   // A norm does not see what a transform makes of its output.
-  const bool norm_may = by == Written::by_norm && !recipe.transforms;
+  const bool norm_may = cast.options.by == Written::by_norm && !recipe.transforms;
   const KernelFamily family = norm_may ? KernelFamily::amax_of_norm : KernelFamily::amax;
   runtime.compute(memory_op("amax", cast.x.dtype(), cast.x.num_bytes(), family), [&] {
-    std::int64_t first = 0;
+    const std::vector<float> found = largest_of_runs(cast);
     for (std::int64_t i = 0; i < num_runs; ++i) {
-      const std::int64_t rows = runs.empty() ? num_rows(cast.x) : runs[to_size(i)];
-      largest.set(i, static_cast<double>(largest_of(cast.x, first, rows)));
-      first += rows;
+      largest.set(i, static_cast<double>(found[to_size(i)]));
     }
   });
   for (Communicator* group : {groups.tensor, groups.context}) {
@@ -91,6 +103,24 @@ Tensor find_largest(Runtime& runtime, const Cast& cast) {
     group->all_reduce(largest, ReduceOp::max, {.label = "largest element"}).wait();
   }
   return largest;
+}
+
+// Those of the runs, whose largest elements are seen now. Each matrix has equally many runs.
+std::vector<float> multipliers_of_past(const Cast& cast) {
+  DelayedScales* const scales = cast.options.delayed;
+  if (scales == nullptr) {
+    throw UsageError("E0680", "delayed scales are state of a training, and here is none",
+                     "give the context ModelParallel::delayed_scales");
+  }
+  const OperandSite& site = cast.options.site;
+  const std::vector<float> largest = largest_of_runs(cast);
+  const std::int64_t of_each = std::ssize(largest) / scales->num_matrices(site);
+  std::vector<float> multipliers;
+  for (std::int64_t run = 0; run < std::ssize(largest); ++run) {
+    multipliers.push_back(scales->multiplier(site, run / of_each));
+    scales->saw(site, run / of_each, largest[to_size(run)]);
+  }
+  return multipliers;
 }
 
 void encode_copies(const Cast& cast, const QuantizedTensor& made, const Tensor& largest) {
@@ -101,6 +131,7 @@ void encode_copies(const Cast& cast, const QuantizedTensor& made, const Tensor& 
   }
   const NarrowFormat& format = format_of(cast.low.recipe, cast.options.operand);
   std::vector<float> multipliers;
+  if (cast.low.recipe == ScalingRecipe::delayed) multipliers = multipliers_of_past(cast);
   for (std::int64_t i = 0; largest.defined() && i < largest.numel(); ++i) {
     multipliers.push_back(multiplier_of(static_cast<float>(largest.get(i)), format));
   }
@@ -190,9 +221,9 @@ QuantizedTensor copies_of_weight(Runtime& runtime, const LowPrecision& low, cons
 }
 
 void cast_weight(Runtime& runtime, const LowPrecision& low, const Tensor& weight,
-                 const ScaleGroups& groups, const QuantizedTensor& made) {
+                 CastOptions options, const QuantizedTensor& made) {
   const std::vector<std::int64_t> experts = rows_of_experts(weight);
-  const CastOptions options{.groups = groups, .runs = experts};
+  options.runs = experts;
   run_casts(runtime, {low, weight, /*is_weight=*/true, options}, made);
 }
 
@@ -211,10 +242,10 @@ QuantizedTensor columns_of_codes(Runtime& runtime, const LowPrecision& low, cons
 }  // namespace
 
 QuantizedTensor quantize_weight(Runtime& runtime, const LowPrecision& low, const Tensor& weight,
-                                Copies copies, const ScaleGroups& groups) {
+                                Copies copies, const CastOptions& options) {
   if (low.keeps_codes) return columns_of_codes(runtime, low, weight, copies);
   QuantizedTensor made = copies_of_weight(runtime, low, weight, copies);
-  cast_weight(runtime, low, weight, groups, made);
+  cast_weight(runtime, low, weight, options, made);
   return made;
 }
 
@@ -227,7 +258,7 @@ QuantizedTensor QuantizedWeights::copies_of(const Tensor& weight) const {
 }
 
 void QuantizedWeights::make(Runtime& runtime, const LowPrecision& low, int index,
-                            const Tensor& weight, const ScaleGroups& groups) {
+                            const Tensor& weight, const CastOptions& options) {
   Entry& entry = entries_[index];
   if (entry.step == step_) return;
   if (low.keeps_codes) {
@@ -239,7 +270,7 @@ void QuantizedWeights::make(Runtime& runtime, const LowPrecision& low, int index
   if (!entry.copies.rows.defined()) {
     entry.copies = copies_of_weight(runtime, low, weight, Copies::both);
   }
-  cast_weight(runtime, low, weight, groups, entry.copies);
+  cast_weight(runtime, low, weight, options, entry.copies);
   runtime.off_the_clock([&] { entry.place = weight.wire_data(); });
   entry.step = step_;
 }

@@ -74,6 +74,11 @@ struct RecipeRow {
 [[nodiscard]] std::span<const RecipeRow> all_recipes();
 [[nodiscard]] const RecipeRow& row_of(ScalingRecipe recipe);
 
+// Of `delayed`: which elements of a tensor's history its scale is of, and after what the history
+// grows. The first are Megatron-LM's defaults.
+enum class AmaxCompute : std::uint8_t { most_recent, max };
+enum class AmaxUpdate : std::uint8_t { step, microbatch };
+
 /// The linear layers of a model that are in low precision.
 struct LowPrecision {
   ScalingRecipe recipe = ScalingRecipe::none;
@@ -81,6 +86,9 @@ struct LowPrecision {
   bool keeps_codes = false;       ///< Weights are codes where they lie: no cast makes them.
   int blocks_at_start = 0;        ///< So many blocks stay as they are,
   int blocks_at_end = 0;          ///< and so many of the last.
+  std::int64_t amax_history_len = 1;
+  AmaxCompute amax_compute = AmaxCompute::most_recent;
+  AmaxUpdate amax_update = AmaxUpdate::step;
 
   /// Whether a block of `num_blocks` is in low precision. Those of multi-token prediction, which
   /// come behind them, are.
@@ -111,6 +119,17 @@ enum class Copies : std::uint8_t { both, rows, columns };
 enum class Operand : std::uint8_t { value, gradient };
 [[nodiscard]] const NarrowFormat& format_of(ScalingRecipe recipe, Operand operand);
 
+/// An operand of a linear layer.
+enum class OperandKind : std::uint8_t { input, weight, gradient };
+struct OperandSite {
+  /// Number of the weight. Several layers may read an input: then of the first parameter of their
+  /// branch.
+  int parameter = -1;
+  OperandKind kind = OperandKind::input;
+};
+
+class DelayedScales;  // strategies/model/delayed_scales.hpp
+
 /// The groups of ranks that have parts of a tensor each; null: this rank has all.
 struct ScaleGroups {
   Communicator* tensor = nullptr;
@@ -122,6 +141,8 @@ enum class Written : std::uint8_t { by_others, by_norm };
 
 struct CastOptions {
   Operand operand = Operand::value;
+  OperandSite site = {};             ///< For recipes that know tensors by their place.
+  DelayedScales* delayed = nullptr;  ///< The scales, with the recipe `delayed` and data.
   ScaleGroups groups = {};
   Written by = Written::by_others;
   /// Rows of x that are tensors of their own: how many each has. Empty: x is one.
@@ -144,7 +165,7 @@ struct CastOptions {
 /// Quantized copies of a weight [n, k], or [E, n, k] of experts: they live as long as the result.
 [[nodiscard]] QuantizedTensor quantize_weight(Runtime& runtime, const LowPrecision& low,
                                               const Tensor& weight, Copies copies,
-                                              const ScaleGroups& groups = {});
+                                              const CastOptions& options = {});
 
 /// The quantized weights of a rank that keeps its weights. They are made ahead of the first
 /// microbatch of a step, and serve all. Their memory stays from the first step on.
@@ -154,7 +175,7 @@ class QuantizedWeights {
   void begin_step() { ++step_; }
   /// Makes that of parameter `index`, if this step has not made it.
   void make(Runtime& runtime, const LowPrecision& low, int index, const Tensor& weight,
-            const ScaleGroups& groups = {});
+            const CastOptions& options = {});
   /// The copies of a weight with data: it is known by its place in memory. Throws UsageError E0682
   /// if none was made.
   [[nodiscard]] QuantizedTensor copies_of(const Tensor& weight) const;

@@ -85,16 +85,15 @@ Tensor apply_row_overlapped(const Pass& pass, int k, const Tensor& x, const char
 Tensor backward_row_overlapped(const Pass& pass, int k, const Tensor& dy, Tensor x,
                                const char* layer) {
   if (pass.low != nullptr && row_of(pass.low->recipe).block > 0) {
-    return backward_row(pass, k, gather_gradient(pass, dy, layer), std::move(x));
+    return backward_row(pass, k, gather_gradient(pass, k, dy, layer), std::move(x));
   }
   TensorParallel& parallel = *pass.parallel.tensor;
   parallel.begin_region(layer);
-  const Tensor shard =
-      pass.low == nullptr
-          ? dy
-          : quantize(pass.runtime, *pass.low, dy, Copies::rows,
-                     {.operand = Operand::gradient, .groups = scale_groups(pass, Held::tokens)})
-                .rows;
+  const Tensor shard = pass.low == nullptr
+                           ? dy
+                           : quantize(pass.runtime, *pass.low, dy, Copies::rows,
+                                      cast_of(pass, Operand::gradient, {k, Held::tokens}))
+                                 .rows;
   const std::int64_t tokens = num_rows(shard) * parallel.size();
   const Shape whole{tokens / pass.seq_len, pass.seq_len, last_dim(shard)};
   LinearGradient all{

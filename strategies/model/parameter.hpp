@@ -16,6 +16,7 @@ namespace shardsim {
 class ContextParallel;
 class ExpertParallel;
 class ActivationOffload;
+class DelayedScales;
 class QuantizedWeights;
 struct LowPrecision;
 class RouterBiases;
@@ -123,6 +124,8 @@ class Parameters {
   virtual void gradient_ready(int index) = 0;
   /// Whether the last two have no effect for now, as weight() never has.
   [[nodiscard]] virtual bool is_settled(int /*index*/) const { return false; }
+  /// That of the parameter among the rank's.
+  [[nodiscard]] virtual int number_here(int index) const { return index; }
 };
 
 /// Consecutive elements of a part that are consecutive in the whole parameter, too.
@@ -153,7 +156,8 @@ struct ModelParallel {
   TensorParallel* tensor = nullptr;
   ContextParallel* context = nullptr;
   ExpertParallel* expert = nullptr;
-  RouterBiases* router_biases = nullptr;  ///< Added to scores, to choose experts.
+  RouterBiases* router_biases = nullptr;    ///< Added to scores, to choose experts.
+  DelayedScales* delayed_scales = nullptr;  ///< Of the recipe that needs a past.
 };
 
 /// The context of a module's computation on a rank: the same model code runs whole on one device,

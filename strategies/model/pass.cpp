@@ -60,7 +60,7 @@ std::int64_t first_token(const Pass& pass, const Tensor& x) {
 // Each layer's dy is dropped but for its bias.
 void make_gradients(const Pass& pass, std::span<ColumnLinear> layers, bool wants_input_gradient) {
   for (ColumnLinear& layer : layers) {
-    layer.made = linear_gradient(pass, layer.dy, Held::channels);
+    layer.made = linear_gradient(pass, layer.dy, {layer.k, Held::channels});
     if (!layer.has_bias) layer.dy = {};
     if (!wants_input_gradient) layer.made.rows = {};
   }
@@ -93,16 +93,16 @@ bool is_arriving(const Pass& pass, const Tensor& x) {
 
 }  // namespace
 
-LinearGradient gather_gradient(const Pass& pass, const Tensor& dy, const char* layer) {
+LinearGradient gather_gradient(const Pass& pass, int k, const Tensor& dy, const char* layer) {
   TensorParallel* const parallel = pass.parallel.tensor;
   const bool gathers = parallel != nullptr && parallel->sequence_parallel();
   if (pass.low == nullptr || !gathers) {
-    return linear_gradient(pass, leave_region_backward(pass, dy, layer), Held::whole);
+    return linear_gradient(pass, leave_region_backward(pass, dy, layer), {k, Held::whole});
   }
   const bool has_blocks = row_of(pass.low->recipe).block > 0;
   QuantizedTensor own =
       quantize(pass.runtime, *pass.low, dy, has_blocks ? Copies::both : Copies::rows,
-               {.operand = Operand::gradient, .groups = scale_groups(pass, Held::tokens)});
+               cast_of(pass, Operand::gradient, {k, Held::tokens}));
   LinearGradient all{leave_region_backward(pass, own.rows, layer), {}, last_dim(dy)};
   own.rows = {};
   if (has_blocks) {
@@ -260,7 +260,7 @@ Tensor backward_row_linear(const Pass& pass, int k, bool has_bias, const Tensor&
                            const char* layer) {
   if (has_bias) finish_bias(pass, k + 1, dy);  // For this rank's tokens.
   if (overlaps(pass)) return backward_row_overlapped(pass, k, dy, std::move(x), layer);
-  return backward_row(pass, k, gather_gradient(pass, dy, layer), std::move(x));
+  return backward_row(pass, k, gather_gradient(pass, k, dy, layer), std::move(x));
 }
 
 Tensor backward_row(const Pass& pass, int k, const LinearGradient& all_dy, Tensor x) {

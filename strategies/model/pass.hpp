@@ -138,7 +138,8 @@ class ColumnLinears {
 [[nodiscard]] Tensor leave_region_backward(const Pass& pass, const Tensor& dy, const char* layer);
 /// The same for both products of a row-parallel layer. Ranks that have some of the tokens quantize
 /// these, and send them so.
-[[nodiscard]] LinearGradient gather_gradient(const Pass& pass, const Tensor& dy, const char* layer);
+[[nodiscard]] LinearGradient gather_gradient(const Pass& pass, int k, const Tensor& dy,
+                                             const char* layer);
 /// Backward of a row-parallel layer without its bias, from the gradient of its partial sum: adds
 /// and reports its gradient, drops x, and returns the gradient of x.
 [[nodiscard]] Tensor backward_row(const Pass& pass, int k, const LinearGradient& all_dy, Tensor x);

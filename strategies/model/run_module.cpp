@@ -68,7 +68,7 @@ void make_quantized(const Model& model, int module, const ModelContext& context)
     if (spec.low == nullptr) continue;
     const Tensor weight = context.parameters.weight(index);
     context.quantized_weights->make(context.runtime, *spec.low, index, weight,
-                                    weight_scale_groups(context, weight));
+                                    weight_cast(context, index, weight));
   }
 }
 

@@ -78,7 +78,9 @@ Tensor SharedRegion::backward(const Pass& pass, Tensor dy, BranchInput& x,
                               std::span<Tensor> kept) const {
   ColumnLinears readers;
   {
-    const LinearGradient all_dy = gather_gradient(pass, dy, name_);
+    const int row_of_first =
+        first_.front() + members_.front()->row(part_of(pass, first_.front())).k;
+    const LinearGradient all_dy = gather_gradient(pass, row_of_first, dy, name_);
     for (std::size_t i = members_.size(); i-- > 0;) {
       const Place at = place_of(i, pass, kept);
       const RegionBranch::Row row = at.branch.row(at.pass);
@@ -89,11 +91,11 @@ Tensor SharedRegion::backward(const Pass& pass, Tensor dy, BranchInput& x,
       const bool is_scaled = row.scale != 1.0 && pass.low == nullptr;
       if (row.scale != 1.0 && pass.low != nullptr) refuse_scaled_data(pass.runtime);
       Tensor d = at.branch.take_row_input(at.pass, at.kept);
-      d = backward_row(
-          at.pass, row.k,
-          is_scaled ? linear_gradient(pass, with_scale(pass, row.scale, all_dy.rows), Held::whole)
-                    : all_dy,
-          std::move(d));
+      d = backward_row(at.pass, row.k,
+                       is_scaled ? linear_gradient(pass, with_scale(pass, row.scale, all_dy.rows),
+                                                   {row.k, Held::whole})
+                                 : all_dy,
+                       std::move(d));
       at.branch.remake(at.pass, x, at.kept);
       ColumnLinears own = at.branch.backward_inside(at.pass, std::move(d), at.kept);
       for (ColumnLinear& each : own.all()) each.k += first_[i];

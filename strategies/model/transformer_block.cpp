@@ -35,7 +35,7 @@ BranchInput TransformerBlock::input_of(const Pass& pass, const Branch& branch, c
                                        Saved& saved) const {
   Tensor* const here = &saved[at.saved];
   return {pass,
-          {has_input_norm() ? &norm_ : nullptr, at.norm, here[input], here[norm_output],
+          {has_input_norm() ? &norm_ : nullptr, at.norm, at.branch, here[input], here[norm_output],
            here[norm_statistics], here[quantized]},
           {.is_dropped = recomputes_norms_, .reads_value = branch.reads_input()}};
 }

@@ -16,6 +16,9 @@ class Renumbered final : public Parameters {
   Tensor weight(int index) override { return here_.weight(local(index)); }
   Tensor gradient(int index) override { return here_.gradient(local(index)); }
   void gradient_ready(int index) override { here_.gradient_ready(local(index)); }
+  [[nodiscard]] int number_here(int index) const override {
+    return here_.number_here(local(index));
+  }
 
  private:
   [[nodiscard]] int local(int index) const { return local_index_[index_of(index)]; }

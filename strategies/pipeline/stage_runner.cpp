@@ -56,6 +56,7 @@ void StageRunner::run_step(MicrobatchSource& source) {
     }
     if (cell == last_compute_) source.compute_ends();
   }
+  finish_scales(AmaxEnd::step);
   for (SendQueue& queue : sends_) {
     while (!queue.empty()) finish_oldest(queue);
   }
@@ -118,6 +119,7 @@ void StageRunner::forward(std::size_t cell, InFlight& flight, MicrobatchSource& 
   const std::span<Saved> saved = saved_of(action.chunk, flight);
   Tensor output = forward_chunk(*plan_.model, action.chunk, context_of(action), sync_,
                                 std::exchange(flight.input, Tensor()), flight.batch, saved);
+  finish_scales(AmaxEnd::forward, action.chunk);
   if (is_last) {
     source.add_loss(output);
   } else if (InFlight* next = neighbour(action, +1)) {
@@ -139,6 +141,7 @@ void StageRunner::backward(const Action& action, InFlight& flight, MicrobatchSou
   Tensor gradient =
       backward_chunk(*plan_.model, action.chunk, here, sync_,
                      std::exchange(flight.output_gradient, Tensor()), flight.batch, saved);
+  finish_scales(AmaxEnd::backward, action.chunk);
   flight.weights_done = !is_split;
   flight.gradient_passed = stage == 0;
   if (stage > 0) {
@@ -161,6 +164,17 @@ void StageRunner::backward_weight(const Action& action, InFlight& flight) {
 
 void StageRunner::begin_weight_gradients(int chunk) {
   sync_.begin_weight_gradients(chunk, --backwards_left_[index_of(chunk)] == 0);
+}
+
+void StageRunner::finish_scales(AmaxEnd end, int chunk) {
+  if (parallel_.delayed_scales == nullptr) return;
+  const auto seeing_others = [&](WeightKind kind) {
+    const ReplicaGroups replicas = mesh_.replicas(kind);
+    return plan_.replicas_apart ? replicas.shard : replicas.all;
+  };
+  parallel_.delayed_scales->finish(runtime_, end, chunk,
+                                   {mesh_.tp_group(), seeing_others(WeightKind::dense)},
+                                   {mesh_.etp_group(), seeing_others(WeightKind::expert)});
 }
 
 void StageRunner::receive(Tensor& message, Work& work, Mesh::Edge edge, const char* label) {

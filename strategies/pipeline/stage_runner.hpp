@@ -10,7 +10,7 @@
 
 #include "strategies/gradient_sync/gradient_sync.hpp"
 #include "strategies/model/activation_offload.hpp"
-#include "strategies/model/low_precision.hpp"
+#include "strategies/model/delayed_scales.hpp"
 #include "strategies/model/weight_gradient.hpp"
 #include "strategies/pipeline/schedule.hpp"
 
@@ -41,6 +41,7 @@ struct StagePlan {
   const PipelineSchedule* schedule = nullptr;
   std::int64_t micro_batch_size = 1;
   double apart_gradient_bytes = 0.0;  ///< See ModelContext.
+  bool replicas_apart = false;        ///< Replicas train models of their own.
   OffloadOptions offload;             ///< Activations in host memory.
 };
 
@@ -89,6 +90,7 @@ class StageRunner {
   void backward(const Action& action, InFlight& flight, MicrobatchSource& source);
   void backward_weight(const Action& action, InFlight& flight);
   void begin_weight_gradients(int chunk);
+  void finish_scales(AmaxEnd end, int chunk = 0);
   void receive(Tensor& message, Work& work, Mesh::Edge edge, const char* label);
   void send(Mesh::Edge edge, const char* label, const Tensor& message);
   /// That of a chunk: where it goes up the ranks, the edge that goes up.

@@ -171,6 +171,9 @@ RankParallel::RankParallel(const ModelOptions& options, Mesh& mesh) {
   if (options.moe.num_experts > 0 && options.moe.router.has_choice_bias()) {
     router_biases_ = std::make_unique<RouterBiases>();
   }
+  if (options.low.recipe == ScalingRecipe::delayed) {
+    delayed_scales_ = std::make_unique<DelayedScales>(options.low);
+  }
 }
 
 RankParallel::RankParallel(RankParallel&&) noexcept = default;
@@ -180,7 +183,8 @@ ModelParallel RankParallel::ends() const {
   return {.tensor = tensor_.get(),
           .context = context_.get(),
           .expert = expert_.get(),
-          .router_biases = router_biases_.get()};
+          .router_biases = router_biases_.get(),
+          .delayed_scales = delayed_scales_.get()};
 }
 
 PipelineShape shape_of(const ParallelOptions& options) {
@@ -244,6 +248,7 @@ void ParallelPlan::add_stage(int rank, const std::vector<ModuleRange>& ranges) {
              .schedule = &schedule_,
              .micro_batch_size = options_.training.micro_batch_size,
              .apart_gradient_bytes = options_.model.memory.apart_gradient_bytes,
+             .replicas_apart = options_.training.replicas_apart,
              .offload = options_.offload},
             nullptr}));
   Stage& stage = *stages_.back();

@@ -10,6 +10,7 @@
 #include "strategies/gradient_sync/whole_state.hpp"
 #include "strategies/mesh.hpp"
 #include "strategies/model/activation_offload.hpp"
+#include "strategies/model/delayed_scales.hpp"
 #include "strategies/model/make_model.hpp"
 #include "strategies/model/parameter.hpp"
 #include "strategies/model/router_bias.hpp"
@@ -67,6 +68,7 @@ class RankParallel {
   std::unique_ptr<ContextParallel> context_;
   std::unique_ptr<ExpertParallel> expert_;
   std::unique_ptr<RouterBiases> router_biases_;
+  std::unique_ptr<DelayedScales> delayed_scales_;
 };
 
 /// The plan that the ranks of a run share; it must outlive them. Ranks of a pipeline stage have the

@@ -1,6 +1,7 @@
 #include "strategies/training/train.hpp"
 
 #include "strategies/gradient_sync/model_parallel_sums.hpp"
+#include "strategies/model/delayed_scales.hpp"
 #include "strategies/model/router_bias.hpp"
 
 namespace shardsim {
@@ -26,6 +27,9 @@ class TrainingSession::Trainer final : public MicrobatchSource {
     num_targets_.assign(static_cast<std::size_t>(num_losses_), 0.0);
     num_all_targets_ = num_targets_;  // For ends of steps that are priced alone.
     if (router_biases_ != nullptr) router_biases_->begin(runtime, model_.router_biases());
+    if (parallel.delayed_scales != nullptr) {
+      parallel.delayed_scales->begin(runtime, model_.parameters());
+    }
     if (plan.replicas_apart) {
       all_targets_.emplace(runtime, mesh.data_group(),
                            Sums::Kind{num_losses_, DType::int64, "all_targets"});

@@ -105,7 +105,8 @@ TEST_CASE("K16: a largest element that ranks do not agree on is found") {
   };
   for (const char* scenario :
        {"llama-fp8-tp2-dp2-sp", "llama-tensorwise-tp2-dp2-sp", "llama-tensorwise-fsdp2-cp2",
-        "llama-tensorwise-latent-tp2-sp", "gpt-tensorwise-tp2-pp2-dp2-zero1"}) {
+        "llama-tensorwise-latent-tp2-sp", "gpt-tensorwise-tp2-pp2-dp2-zero1",
+        "llama-tensorwise-ep2-etp2-tp2-sp"}) {
     for (Case& each : std::vector<Case>{{scenario, "left out", without_largest()},
                                         {scenario, "added up", with_sum_of_largest()}}) {
       INFO(each.scenario << ": the largest element is " << each.bug);

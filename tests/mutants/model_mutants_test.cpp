@@ -57,6 +57,8 @@ std::map<std::string, ModelOptions> models_of_today() {
     ModelOptions& low = models[std::string(name) + " in eight bits"] = small_model(name);
     low.low = {.recipe = ScalingRecipe::tensorwise, .needs_transposes = true};
   }
+  models["experts in eight bits"] = with_experts();
+  models["experts in eight bits"].low = {.recipe = ScalingRecipe::tensorwise};
   using Module = RecomputeModule;
   models["experts that run again"] =
       with_modules(with_experts(), {Module::moe, Module::core_attn, Module::layernorm});

@@ -91,8 +91,9 @@ TEST_CASE("what of low precision has no data yet is planned, not verified") {
       CHECK(code(real({chosen})) == "E0224");
     }
   }
-  CHECK(code(real({"training.fp8_recipe=tensorwise", "model.num_experts=4",
-                   "system.device.peak_tflops.fp32=9"})) == "E0224");
+  CHECK(problems_of(valid_text(), real({"training.fp8_recipe=tensorwise", "model.num_experts=4",
+                                        "system.device.peak_tflops.fp32=9"}))
+            .empty());
   // Two groups of heads on four ranks: each group has two copies.
   CHECK(problems_of(valid_text(), real({"parallelism.tp=2"})).empty());
   CHECK(code(real({"parallelism.tp=4"})) == "E0224");
@@ -125,6 +126,15 @@ TEST_CASE("with data all blocks of scales are whole") {
   CHECK(problems_of(valid_text(), with("model.seq_len=96")).empty());
   CHECK(code(with("model.seq_len=80")) == "E0226");
   CHECK(code(with("model.ffn_hidden_size=144")) == "E0226");
+  const auto experts = [&](const char* channels) {
+    return in_fp8({"execution.tensors=real", "training.fp8_recipe=mxfp8", "parallelism.tp=1",
+                   "model.hidden_size=128", "model.num_attention_heads=4",
+                   "model.ffn_hidden_size=128", "model.seq_len=64", "model.num_experts=4",
+                   "system.device.peak_tflops.fp32=9", channels});
+  };
+  CHECK(problems_of(valid_text(), experts("model.moe_ffn_hidden_size=96")).empty());
+  CHECK(code(experts("model.moe_ffn_hidden_size=48")) == "E0226");
+  CHECK(code(experts("model.moe_latent_size=48")) == "E0226");
   // A rank has two parts of 16 positions.
   CHECK(code(with("parallelism.cp=2")) == "E0226");
 }

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/strategies/expert_layer_fixture.hpp"
 #include "tests/strategies/model_fixture.hpp"
 #include "tests/strategies/recording_runtime.hpp"
 
@@ -41,16 +42,22 @@ double norm_of(const std::vector<double>& values) {
   return std::sqrt(sum);
 }
 
+ModelOptions model_of(const std::string& name) {
+  if (name != "experts") return small_model(name);
+  // Rounding does not change a declared choice.
+  return model_with_experts(some_experts(RoutingKind::uniform, 2));
+}
+
 }  // namespace
 
 // Rounding to 3 bits of mantissa (values) and 2 (gradients) is off by 2^-4 and 2^-3 at most; a
 // factor of 2 that is lost, or a product that is left out, by as much as the gradient.
 TEST_CASE("gradients in 8 bits are those in fp64, up to rounding") {
   constexpr double kMost = 0.5;
-  for (const char* name :
-       {"llama", "gpt2", "latent llama", "llama with a latent of keys", "predicting llama",
-        "delta hybrid", "mamba hybrid", "llama of wide values", "llama of keys as values"}) {
-    ModelOptions options = small_model(name);
+  for (const char* name : {"llama", "gpt2", "latent llama", "llama with a latent of keys",
+                           "predicting llama", "delta hybrid", "mamba hybrid",
+                           "llama of wide values", "llama of keys as values", "experts"}) {
+    ModelOptions options = model_of(name);
     const auto exact = gradients_of(options);
     for (const bool transposes : {false, true}) {
       options.low = {.recipe = ScalingRecipe::tensorwise, .needs_transposes = transposes};
