@@ -120,11 +120,14 @@ std::int64_t least_query_groups(const ModelSpec& model) {
   return least;
 }
 
+bool mixes_linearly(const ModelSpec& model) {
+  return std::ranges::any_of(model.layers, [](const LayerSpec& layer) {
+    return layer.mixer != Mixer::attention && layer.mixer != Mixer::none;
+  });
+}
+
 // The choice beside delayed scales that cannot run with data.
 std::string unmodelled_history(const Scenario& s) {
-  if (s.training.precision != Precision::fp64) {
-    return std::string("precision ") + to_string(s.training.precision);
-  }
   if (s.parallelism.changes_algorithm() || s.parallelism.compresses()) {
     return "another data parallelism than synchronous, or compression";
   }
@@ -138,10 +141,15 @@ std::string unmodelled_history(const Scenario& s) {
 // The part of low precision that cannot run with data; empty: all can.
 std::string unmodelled_data(const Scenario& s) {
   const TrainingSpec& t = s.training;
-  if (!recipe_of(s).casts_data) return "fp8_recipe " + t.fp8_recipe;
-  if (t.fp8_recipe == "delayed") {
-    const std::string unmodelled = unmodelled_history(s);
-    if (!unmodelled.empty()) return "fp8_recipe delayed with " + unmodelled;
+  const bool is_delayed = t.fp8_recipe == "delayed";
+  if (is_delayed && !unmodelled_history(s).empty()) {
+    return "fp8_recipe delayed with " + unmodelled_history(s);
+  }
+  if ((is_delayed || t.fp8_recipe == "nvfp4") && t.precision != Precision::fp64) {
+    return "fp8_recipe " + t.fp8_recipe + " with precision " + to_string(t.precision);
+  }
+  if (t.fp8_recipe == "nvfp4" && s.parallelism.tp > 1 && mixes_linearly(s.model)) {
+    return "fp8_recipe nvfp4 and shares of the channels of linear mixers";
   }
   if (s.model.parallel_block && s.model.mlp_output_scale != 1.0) {
     return "a parallel block with model.mlp_output_scale";
@@ -222,8 +230,9 @@ void resolve_low_precision(Reading& r) {
   derive(r, kRecipeField, t.fp8_recipe, is_low ? usual_recipe(r.scenario) : std::string("none"));
   if (!r.good(kRecipeField) || !t.has_low_products()) return;
   const bool is_fp4 = t.precision == Precision::nvfp4;
-  if (is_fp4 != (t.fp8_recipe == "nvfp4") || t.fp8_recipe == "none" ||
-      (!is_low && t.precision != Precision::fp64)) {
+  const bool is_exact = t.precision == Precision::fp64;
+  const bool is_other = is_fp4 != (t.fp8_recipe == "nvfp4") && !is_exact;
+  if (is_other || t.fp8_recipe == "none" || (!is_low && !is_exact)) {
     r.problem(
         "E0223", kRecipeField,
         "fp8_recipe " + t.fp8_recipe + " does not go with precision " + to_string(t.precision),
@@ -246,7 +255,7 @@ void resolve_low_precision(Reading& r) {
       r.problem("E0224", "training.precision",
                 unmodelled + ": there are prices, but no data yet, so nothing can be verified",
                 "use execution.tensors \"meta\", or fp8_recipe tensorwise, blockwise or mxfp8; to "
-                "verify delayed, precision fp64");
+                "verify delayed or nvfp4, precision fp64");
       return;
     }
   }

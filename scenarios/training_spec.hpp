@@ -143,7 +143,7 @@ struct TrainingSpec : OptimizerOptions {
   /// The type of the operands of the products of linear layers.
   [[nodiscard]] DType product_dtype() const {
     if (!has_low_products()) return dtype();
-    return precision == Precision::nvfp4 ? DType::fp4_e2m1 : DType::fp8_e4m3;
+    return fp8_recipe == "nvfp4" ? DType::fp4_e2m1 : DType::fp8_e4m3;
   }
   [[nodiscard]] bool uses_muon() const { return optimizer == kMuon; }
   /// A row of strategies/optimizer/rules.cpp: of all weights, or of those that Muon does not take.

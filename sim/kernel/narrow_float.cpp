@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 namespace shardsim {
 
@@ -47,6 +48,18 @@ std::uint8_t to_narrow(double value, const NarrowFormat& format) {
   // that is rounded to the next power of two, by two.
   return static_cast<std::uint8_t>(sign |
                                    (((exponent - smallest) << format.mantissa_bits) + steps));
+}
+
+std::uint8_t to_narrow_by_chance(double value, const NarrowFormat& format, double chance) {
+  const std::uint8_t nearest_code = to_narrow(value, format);
+  const double number = std::fabs(from_narrow(nearest_code, format));
+  const double size = std::min(std::fabs(value), format.largest);
+  if (!(number != size)) return nearest_code;  // NaN, too.
+  const auto below = static_cast<std::uint8_t>(number > size ? nearest_code - 1 : nearest_code);
+  const auto above = static_cast<std::uint8_t>(below + 1);
+  const double low = std::fabs(from_narrow(below, format));
+  const double high = std::fabs(from_narrow(above, format));
+  return chance < (size - low) / (high - low) ? above : below;
 }
 
 double from_narrow(std::uint8_t code, const NarrowFormat& format) {

@@ -38,7 +38,7 @@ void narrow_to_stay(Runtime& runtime, ActivationStore store, Tensor& x) {
                                   with_last(x.shape(), row.row_bytes(last_dim(x))), kStored);
   const std::int64_t bytes = x.num_bytes() + stays.num_bytes();
   runtime.compute(memory_op("narrow_input", x.dtype(), bytes, KernelFamily::quantize),
-                  [&] { encode(matrix_of(x), form_of(row), {}, stays); });
+                  [&] { encode(matrix_of(x), form_of(row), {}, nullptr, stays); });
   x = std::move(stays);
 }
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "strategies/model/block_scales.hpp"
 #include "strategies/model/layer.hpp"
-#include "strategies/model/quantized_data.hpp"
 
 namespace shardsim {
 
@@ -105,7 +105,8 @@ void DelayedScales::advance(Runtime& runtime, const Set& set) const {
       double most = past.get(0);
       for (std::int64_t j = 1; takes_most && j < length; ++j) most = std::max(most, past.get(j));
       if (!(most > 0.0) || !std::isfinite(most)) continue;
-      const float multiplier = multiplier_of(static_cast<float>(most), *set.formats[to_size(i)]);
+      const float multiplier = multiplier_of(
+          static_cast<float>(most), row_of(ScalingRecipe::delayed), *set.formats[to_size(i)]);
       set.multipliers.set(i, static_cast<double>(multiplier));
     }
   });

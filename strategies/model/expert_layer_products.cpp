@@ -1,4 +1,8 @@
+#include <cstdint>
 #include <utility>
+#include <vector>
+
+#include "sim/kernel/hash.hpp"
 
 #include "strategies/model/expert_layer.hpp"
 #include "strategies/model/expert_rows.hpp"
@@ -9,6 +13,40 @@
 namespace shardsim {
 
 namespace {
+
+// What gradients of runs of rows are known by: the group of ranks whose rows meet here, counted
+// through all samples, and the expert.
+std::vector<std::uint64_t> keys_of_runs(const Pass& pass, std::size_t num_runs,
+                                        std::int64_t num_experts, std::int64_t tokens) {
+  if (pass.low == nullptr || !row_of(pass.low->recipe).rounds_by_chance) return {};
+  RoutingGroups groups = pass.batch->routing;
+  const bool is_rank = groups.microbatch_samples == 0;
+  std::int64_t place = 0;  // Among the ranks that have parts of the same samples.
+  std::int64_t first_expert = 0;
+  if (is_rank) {
+    const TensorParallel* const tensor = pass.parallel.tensor;
+    groups.context_parts = pass.part.parts;
+    groups.token_shards = tensor == nullptr ? 1 : tensor->size();
+    groups.microbatch_samples = tokens * groups.token_shards / pass.seq_len;
+    place = pass.part.index * groups.token_shards + (tensor == nullptr ? 0 : tensor->rank());
+  }
+  if (const ExpertParallel* const expert = pass.parallel.expert; is_rank && expert != nullptr) {
+    groups.expert_ranks = expert->size() * expert->slices();
+    num_experts /= expert->size();
+    first_expert = expert->group().rank * num_experts;
+  }
+  const std::int64_t microbatch = pass.batch->first_sample / groups.microbatch_samples;
+  const std::int64_t first_rank = microbatch * groups.context_parts * groups.token_shards + place;
+  const auto of_each = static_cast<std::int64_t>(num_runs) / num_experts;
+  std::vector<std::uint64_t> keys;
+  for (std::int64_t run = 0; run < static_cast<std::int64_t>(num_runs); ++run) {
+    RollingHash hash;
+    hash.add(static_cast<std::uint64_t>(first_rank / groups.expert_ranks + run % of_each));
+    hash.add(static_cast<std::uint64_t>(first_expert + run / of_each));
+    keys.push_back(hash.value());
+  }
+  return keys;
+}
 
 // Rows that were quantized together in forward.
 std::vector<std::int64_t> runs_read(const Tensor& input) {
@@ -94,6 +132,8 @@ Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Ten
                                      std::span<Tensor> kept) const {
   Runtime& runtime = pass.runtime;
   const std::vector<std::int64_t> runs = runs_read(kept[input]);
+  const std::vector<std::uint64_t> keys =
+      keys_of_runs(pass, runs.size(), moe_.num_experts, num_rows(kept[chosen]));
   for (const Kept each : {gate, up}) {
     widen_to_read(runtime, activation_.store, rows.dtype(), kept[each]);
   }
@@ -108,7 +148,8 @@ Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Ten
   // Nothing stays of dy but what the input's gradient reads.
   const auto finish = [&](int k, Tensor& dy, const Tensor& x) {
     const Held held = k == w_down ? Held::apart : Held::expert_channels;
-    LinearGradient made = linear_gradient(pass, dy, {places.experts + place_of(k), held, runs});
+    LinearGradient made =
+        linear_gradient(pass, dy, {places.experts + place_of(k), held, runs, keys});
     finish_expert(pass, places.experts + place_of(k), dy, made, x, kept[sizes]);
     made.columns = {};
     dy = {};

@@ -3,7 +3,9 @@
 #include <utility>
 #include <vector>
 
+#include "strategies/model/element_chance.hpp"
 #include "strategies/model/pass.hpp"
+#include "strategies/model/quantized_weights.hpp"
 #include "strategies/sharding/context_parallel.hpp"
 #include "strategies/sharding/expert_parallel.hpp"
 #include "strategies/sharding/tensor_parallel.hpp"
@@ -32,13 +34,25 @@ std::vector<std::int64_t> microbatches_of(const Pass& pass, const Tensor& x) {
   return std::vector<std::int64_t>(to_size(rows / each), each);
 }
 
-QuantizedTensor quantized(const Pass& pass, const Tensor& x, Copies copies, Operand operand,
-                          const LinearOperand& place) {
-  CastOptions options = cast_of(pass, operand, place);
-  const std::vector<std::int64_t> microbatches =
-      place.runs.empty() ? microbatches_of(pass, x) : std::vector<std::int64_t>();
-  if (!microbatches.empty()) options.runs = microbatches;
-  return quantize(pass.runtime, *pass.low, x, copies, options);
+ElementPlaces places_of(const Pass& pass, const Tensor& x, int layer, const LinearOperand& place) {
+  ElementPlaces places{.layer = layer,
+                       .seq_len = pass.seq_len * pass.part.parts,
+                       .part = pass.part,
+                       .runs = place.run_keys};
+  if (pass.batch != nullptr) {
+    places.seed = pass.batch->seed;
+    places.first_sample = pass.batch->first_sample;
+  }
+  const TensorParallel* const tensor = pass.parallel.tensor;
+  const ExpertParallel* const expert = pass.parallel.expert;
+  if (place.held == Held::channels && tensor != nullptr) {
+    places.first_column = tensor->rank() * last_dim(x);
+  } else if (place.held == Held::expert_channels && expert != nullptr) {
+    places.first_column = expert->group().slice * last_dim(x);
+  } else if (place.held == Held::tokens && tensor != nullptr) {
+    places.first_token = tensor->first_token(num_rows(x));
+  }
+  return places;
 }
 
 // The ranks that have the other parts of such a tensor.
@@ -70,15 +84,26 @@ CastOptions weight_cast(const ModelContext& context, int index, const Tensor& we
           .groups = weight_scale_groups(context, weight)};
 }
 
-CastOptions cast_of(const Pass& pass, Operand operand, const LinearOperand& place) {
-  const bool is_value = operand == Operand::value;
-  return {.operand = operand,
-          .site = {pass.parameters.number_here(pass.first + place.k),
-                   is_value ? OperandKind::input : OperandKind::gradient},
-          .delayed = pass.parallel.delayed_scales,
-          .groups = scale_groups(pass, place.held),
-          .by = writer_of(place.held),
-          .runs = place.runs};
+QuantizedTensor quantized(const Pass& pass, const Tensor& x, Copies copies, Operand operand,
+                          const LinearOperand& place) {
+  const RecipeRow& recipe = row_of(pass.low->recipe);
+  const int layer = pass.first + place.k;
+  CastOptions options{.operand = operand, .by = writer_of(place.held), .runs = place.runs};
+  options.groups = scale_groups(pass, place.held);
+  ElementPlaces places;
+  if (recipe.rounds_by_chance && operand == Operand::gradient) {
+    places = places_of(pass, x, layer, place);
+    options.places = &places;
+  }
+  if (pass.low->recipe == ScalingRecipe::delayed) {
+    options.site = {pass.parameters.number_here(layer),
+                    operand == Operand::value ? OperandKind::input : OperandKind::gradient};
+    options.delayed = pass.parallel.delayed_scales;
+  }
+  const std::vector<std::int64_t> microbatches =
+      place.runs.empty() ? microbatches_of(pass, x) : std::vector<std::int64_t>();
+  if (!microbatches.empty()) options.runs = microbatches;
+  return quantize(pass.runtime, *pass.low, x, copies, options);
 }
 
 LinearWeight quantized_weight(const Pass& pass, int k, Copies read) {

@@ -40,6 +40,7 @@ struct LinearOperand {
   Held held;
   /// Rows that are quantized as tensors of their own: those of each expert. Empty: a microbatch's.
   std::span<const std::int64_t> runs = {};
+  std::span<const std::uint64_t> run_keys = {};  ///< ElementPlaces::runs of a gradient.
 };
 
 /// The tensor that a linear layer reads: x's rows, quantized where pass.low says so. In `columns`
@@ -59,7 +60,8 @@ struct LinearGradient {
 };
 [[nodiscard]] LinearGradient linear_gradient(const Pass& pass, const Tensor& dy,
                                              const LinearOperand& place);
-/// How such a tensor is cast.
-[[nodiscard]] CastOptions cast_of(const Pass& pass, Operand operand, const LinearOperand& place);
+/// Copies of either. REQUIRES: pass.low.
+[[nodiscard]] QuantizedTensor quantized(const Pass& pass, const Tensor& x, Copies copies,
+                                        Operand operand, const LinearOperand& place);
 
 }  // namespace shardsim

@@ -3,7 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string_view>
 
@@ -46,13 +45,20 @@ struct RecipeRow {
   bool reads_for_scale;      ///< The tensor is read for its largest element ahead of the cast.
   bool scales_on_cores;      ///< Scales of blocks are applied outside of tensor cores.
   bool widens_gradients;     ///< Gradients are e5m2: "hybrid".
-  bool transforms;           ///< A Hadamard transform comes between a tensor and its cast.
-  bool casts_data;           ///< Its casts are modelled, and not their prices alone.
+  /// A Hadamard transform comes between a tensor and its cast for gradients of weights.
+  bool transforms;
+  bool rounds_by_chance;  ///< Gradients are rounded up or down by chance.
+  std::int64_t tile;      ///< Blocks of a weight's tile of so many rows and columns share a scale.
 
   /// Bytes of a quantized row of `width` elements, with its scales.
   [[nodiscard]] constexpr std::int64_t row_bytes(std::int64_t width) const {
-    return (width * element_bits(dtype) + 7) / 8 + scales_of_row(width);
+    return code_bytes(width) + scales_of_row(width);
   }
+  [[nodiscard]] constexpr std::int64_t code_bytes(std::int64_t elements) const {
+    return (elements * element_bits(dtype) + 7) / 8;
+  }
+  /// Whether scales of blocks are in few bits, with another scale for the whole tensor.
+  [[nodiscard]] constexpr bool has_two_levels() const { return block > 0 && reads_for_scale; }
   /// Whether the codes of a weight are those of its transpose.
   [[nodiscard]] constexpr bool is_square() const { return block == 0 || weight_rows == block; }
   [[nodiscard]] constexpr std::int64_t scales_of_row(std::int64_t width) const {
@@ -128,7 +134,8 @@ struct OperandSite {
   OperandKind kind = OperandKind::input;
 };
 
-class DelayedScales;  // strategies/model/delayed_scales.hpp
+class DelayedScales;   // strategies/model/delayed_scales.hpp
+struct ElementPlaces;  // strategies/model/element_chance.hpp
 
 /// The groups of ranks that have parts of a tensor each; null: this rank has all.
 struct ScaleGroups {
@@ -141,8 +148,9 @@ enum class Written : std::uint8_t { by_others, by_norm };
 
 struct CastOptions {
   Operand operand = Operand::value;
-  OperandSite site = {};             ///< For recipes that know tensors by their place.
-  DelayedScales* delayed = nullptr;  ///< The scales, with the recipe `delayed` and data.
+  OperandSite site = {};                  ///< For recipes that know tensors by their place.
+  DelayedScales* delayed = nullptr;       ///< The scales, with the recipe `delayed` and data.
+  const ElementPlaces* places = nullptr;  ///< Of elements that are rounded by chance.
   ScaleGroups groups = {};
   Written by = Written::by_others;
   /// Rows of x that are tensors of their own: how many each has. Empty: x is one.
@@ -150,8 +158,8 @@ struct CastOptions {
 };
 
 /// x [.., k] -> quantized. One kernel makes all copies; tensorwise, one more reads x for its
-/// scales, and the groups agree on them. Throws UsageError E0680 where there is data and the recipe
-/// has prices alone.
+/// scales, and the groups agree on them. Throws UsageError E0680 where there is data, and a
+/// recipe that needs the past or the places of elements does not have them.
 [[nodiscard]] QuantizedTensor quantize(Runtime& runtime, const LowPrecision& low, const Tensor& x,
                                        Copies copies, const CastOptions& options = {});
 
@@ -161,33 +169,5 @@ struct CastOptions {
 
 /// Columns of a tensor whose rows other ranks quantized: a transposed copy.
 [[nodiscard]] Tensor transposed(Runtime& runtime, const Tensor& rows);
-
-/// Quantized copies of a weight [n, k], or [E, n, k] of experts: they live as long as the result.
-[[nodiscard]] QuantizedTensor quantize_weight(Runtime& runtime, const LowPrecision& low,
-                                              const Tensor& weight, Copies copies,
-                                              const CastOptions& options = {});
-
-/// The quantized weights of a rank that keeps its weights. They are made ahead of the first
-/// microbatch of a step, and serve all. Their memory stays from the first step on.
-class QuantizedWeights {
- public:
-  /// The weights have changed.
-  void begin_step() { ++step_; }
-  /// Makes that of parameter `index`, if this step has not made it.
-  void make(Runtime& runtime, const LowPrecision& low, int index, const Tensor& weight,
-            const CastOptions& options = {});
-  /// The copies of a weight with data: it is known by its place in memory. Throws UsageError E0682
-  /// if none was made.
-  [[nodiscard]] QuantizedTensor copies_of(const Tensor& weight) const;
-
- private:
-  struct Entry {
-    const std::byte* place = nullptr;  // The weight's, if it has data.
-    QuantizedTensor copies;
-    std::int64_t step = -1;
-  };
-  std::int64_t step_ = 0;
-  std::map<int, Entry> entries_;
-};
 
 }  // namespace shardsim

@@ -30,15 +30,16 @@ struct RowsOfMatrix {
 
 // Each expert has equally many runs, one after the other.
 std::vector<RowsOfMatrix> rows_of_matrices(const LowProduct& product, const Tensor& tokens,
-                                           std::int64_t all_rows) {
+                                           CopyDirection direction, std::int64_t all_rows) {
   const std::vector<QuantizedScales::Run>& runs = tokens.scales().runs;
   if (runs.empty()) return {{0, 0, all_rows}};
+  const QuantizedForm form{row_of(product.recipe), kE4m3, /*is_weight=*/false, direction};
   const std::int64_t of_each = std::ssize(runs) / product.experts;
   std::vector<RowsOfMatrix> rows;
   std::int64_t first = 0;
   for (const QuantizedScales::Run& run : runs) {
-    rows.push_back({std::ssize(rows) / of_each, first, run.rows});
-    first += run.rows;
+    rows.push_back({std::ssize(rows) / of_each, first, form.read(run.rows)});
+    first += form.read(run.rows);
   }
   return rows;
 }
@@ -82,7 +83,8 @@ void low_forward_to(Runtime& runtime, const LowProduct& product, const Tensor& x
     const RowMatrix tokens = tokens_of(product, Operand::value, CopyDirection::rows, x, product.k);
     const RowMatrix matrices = weight_of(product, CopyDirection::rows, weight);
     RowMatrix result(tokens.rows(), product.n);
-    for (const auto& [matrix, first, count] : rows_of_matrices(product, x, tokens.rows())) {
+    for (const auto& [matrix, first, count] :
+         rows_of_matrices(product, x, CopyDirection::rows, tokens.rows())) {
       auto part = result.middleRows(first, count);
       part = tokens.middleRows(first, count) *
              matrices.middleRows(matrix * product.n, product.n).transpose();
@@ -112,7 +114,8 @@ void low_backward_input_to(Runtime& runtime, const LowProduct& product, const Te
         tokens_of(product, Operand::gradient, CopyDirection::rows, dy, product.n);
     const RowMatrix matrices = weight_of(product, CopyDirection::columns, weight);
     RowMatrix result(tokens.rows(), product.k);
-    for (const auto& [matrix, first, count] : rows_of_matrices(product, dy, tokens.rows())) {
+    for (const auto& [matrix, first, count] :
+         rows_of_matrices(product, dy, CopyDirection::rows, tokens.rows())) {
       result.middleRows(first, count) =
           tokens.middleRows(first, count) * matrices.middleRows(matrix * product.n, product.n);
     }
@@ -133,7 +136,8 @@ void low_backward_weight(Runtime& runtime, const LowProduct& product, const Tens
         tokens_of(product, Operand::gradient, CopyDirection::columns, dy, product.n);
     const RowMatrix tokens = tokens_of(product, Operand::value, CopyDirection::columns, x, inputs);
     RowMatrix result = RowMatrix::Zero(product.experts * product.n, inputs);
-    for (const auto& [matrix, first, count] : rows_of_matrices(product, dy, tokens.rows())) {
+    for (const auto& [matrix, first, count] :
+         rows_of_matrices(product, dy, CopyDirection::columns, tokens.rows())) {
       result.middleRows(matrix * product.n, product.n) +=
           gradients.middleRows(first, count).transpose() * tokens.middleRows(first, count);
     }

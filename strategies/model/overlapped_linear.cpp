@@ -89,11 +89,10 @@ Tensor backward_row_overlapped(const Pass& pass, int k, const Tensor& dy, Tensor
   }
   TensorParallel& parallel = *pass.parallel.tensor;
   parallel.begin_region(layer);
-  const Tensor shard = pass.low == nullptr
-                           ? dy
-                           : quantize(pass.runtime, *pass.low, dy, Copies::rows,
-                                      cast_of(pass, Operand::gradient, {k, Held::tokens}))
-                                 .rows;
+  const Tensor shard =
+      pass.low == nullptr
+          ? dy
+          : quantized(pass, dy, Copies::rows, Operand::gradient, {k, Held::tokens}).rows;
   const std::int64_t tokens = num_rows(shard) * parallel.size();
   const Shape whole{tokens / pass.seq_len, pass.seq_len, last_dim(shard)};
   LinearGradient all{

@@ -100,9 +100,8 @@ LinearGradient gather_gradient(const Pass& pass, int k, const Tensor& dy, const 
     return linear_gradient(pass, leave_region_backward(pass, dy, layer), {k, Held::whole});
   }
   const bool has_blocks = row_of(pass.low->recipe).block > 0;
-  QuantizedTensor own =
-      quantize(pass.runtime, *pass.low, dy, has_blocks ? Copies::both : Copies::rows,
-               cast_of(pass, Operand::gradient, {k, Held::tokens}));
+  QuantizedTensor own = quantized(pass, dy, has_blocks ? Copies::both : Copies::rows,
+                                  Operand::gradient, {k, Held::tokens});
   LinearGradient all{leave_region_backward(pass, own.rows, layer), {}, last_dim(dy)};
   own.rows = {};
   if (has_blocks) {

@@ -1,77 +1,25 @@
 #include "strategies/model/quantized_data.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
+#include <optional>
 
 #include "sim/kernel/error.hpp"
+
+#include "strategies/model/block_scales.hpp"
+#include "strategies/model/hadamard.hpp"
 
 namespace shardsim {
 
 namespace {
 
-std::int64_t num_parts(std::int64_t whole, std::int64_t part) { return (whole + part - 1) / part; }
-
-// A scale of a block: what elements are multiplied by, as it is stored.
-struct BlockScale {
-  float multiplier;
-  float inverse;
-};
-
-// Powers of two, so that the multiplication is exact. Source: Transformer Engine,
-// Float8BlockScaling with power-of-two scales (the default), and MXFP8BlockScaling.
-BlockScale scale_of_block(float largest, const RecipeRow& recipe, const NarrowFormat& format) {
-  if (recipe.scale_bytes == 1) {
-    const double power = from_e8m0(to_e8m0(largest / static_cast<float>(format.largest)));
-    return {static_cast<float>(1.0 / power), static_cast<float>(power)};
-  }
-  const float multiplier = multiplier_of(largest, format);
-  constexpr std::uint32_t kMantissa = 0x007FFFFFU;
-  const auto power = std::bit_cast<float>(std::bit_cast<std::uint32_t>(multiplier) & ~kMantissa);
-  return {power, 1.0F / power};
-}
-
-void write_scale(std::byte* at, const RecipeRow& recipe, float inverse) {
-  if (recipe.scale_bytes == 1) {
-    *at = static_cast<std::byte>(to_e8m0(inverse));
-  } else {
-    std::memcpy(at, &inverse, sizeof inverse);
-  }
-}
-
-double read_scale(const std::byte* at, const RecipeRow& recipe) {
-  if (recipe.scale_bytes == 1) return from_e8m0(static_cast<std::uint8_t>(*at));
-  float inverse = 0.0F;
-  std::memcpy(&inverse, at, sizeof inverse);
-  return static_cast<double>(inverse);
-}
-
-// Elements of one block, from row and column `first` on, and where its scale lies.
-struct ScaledBlock {
-  std::int64_t first_row;
-  std::int64_t first_column;
-  std::int64_t rows;
-  std::int64_t columns;
-  std::int64_t scale_at;
-};
-
-// Where a row's codes begin.
-std::int64_t codes_at(const QuantizedLayout& layout, std::int64_t group_bytes, std::int64_t row) {
-  return row / layout.group_rows * group_bytes + row % layout.group_rows * layout.width;
-}
-
-std::int64_t bytes_of_group(const QuantizedLayout& layout, const RecipeRow& recipe) {
-  const std::int64_t codes = layout.group_rows * layout.width;
-  if (layout.block_rows == 0) return codes;
-  return codes + num_parts(layout.group_rows, layout.block_rows) *
-                     num_parts(layout.width, layout.block_width) * recipe.scale_bytes;
-}
-
-std::int64_t bytes_of(const QuantizedLayout& layout, const RecipeRow& recipe) {
-  if (layout.rows == 0) return 0;
-  return layout.rows / layout.group_rows * bytes_of_group(layout, recipe);
+// Rows of a transform's blocks, the last one filled up with zeros.
+RowMatrix transformed(const RowMatrix& rows) {
+  const std::int64_t blocks = (rows.rows() + kHadamardRows - 1) / kHadamardRows;
+  RowMatrix filled = RowMatrix::Zero(blocks * kHadamardRows, rows.cols());
+  filled.topRows(rows.rows()) = rows;
+  return hadamard_transformed(filled);
 }
 
 [[noreturn]] void refuse_part_of_block(const QuantizedLayout& layout, const RecipeRow& recipe) {
@@ -83,55 +31,17 @@ std::int64_t bytes_of(const QuantizedLayout& layout, const RecipeRow& recipe) {
       "multiples of the block, or tensorwise");
 }
 
-template <typename Visit>
-void for_each_block(const QuantizedLayout& layout, const RecipeRow& recipe, const Visit& visit) {
-  if (layout.block_rows == 0) return visit(ScaledBlock{0, 0, layout.rows, layout.width, -1});
-  const std::int64_t group_bytes = bytes_of_group(layout, recipe);
-  for (std::int64_t group = 0; group < layout.rows; group += layout.group_rows) {
-    const std::int64_t group_end = std::min(group + layout.group_rows, layout.rows);
-    std::int64_t scale_at =
-        group / layout.group_rows * group_bytes + layout.group_rows * layout.width;
-    for (std::int64_t row = group; row < group_end; row += layout.block_rows) {
-      for (std::int64_t column = 0; column < layout.width; column += layout.block_width) {
-        visit(ScaledBlock{row, column, std::min(layout.block_rows, group_end - row),
-                          std::min(layout.block_width, layout.width - column), scale_at});
-        scale_at += recipe.scale_bytes;
-      }
-    }
-  }
-}
-
 }  // namespace
 
-QuantizedLayout layout_of_tokens(const RecipeRow& recipe, CopyDirection direction,
-                                 std::int64_t rows, std::int64_t width) {
-  if (recipe.block == 0) return {rows, width, 1, 0, 0};
-  if (direction == CopyDirection::rows) return {rows, width, 1, 1, recipe.block};
-  return {rows, width, recipe.block, recipe.block, 1};
-}
-
-QuantizedLayout layout_of_weight(const RecipeRow& recipe, CopyDirection direction,
-                                 std::int64_t rows, std::int64_t width) {
-  if (recipe.block == 0) return {rows, width, rows, 0, 0};
-  if (direction == CopyDirection::rows)
-    return {rows, width, rows, recipe.weight_rows, recipe.block};
-  return {rows, width, rows, recipe.block, recipe.weight_rows};
-}
-
-float largest_of(const Tensor& x, std::int64_t first, std::int64_t rows) {
-  const RowMatrix part = rows_of(x, first, rows, last_dim(x));
+float largest_of(const Tensor& x, std::int64_t first, std::int64_t rows, bool is_transformed) {
+  RowMatrix part = rows_of(x, first, rows, last_dim(x));
+  if (is_transformed) part = transformed(part);
   double largest = 0.0;
   for (const double value : values_of(part)) {
     if (std::isnan(value)) return std::numeric_limits<float>::quiet_NaN();
     largest = std::max(largest, std::fabs(value));
   }
   return static_cast<float>(largest);
-}
-
-float multiplier_of(float largest, const NarrowFormat& format) {
-  if (!(largest > 0.0F) || std::isinf(largest)) return 1.0F;
-  const float multiplier = static_cast<float>(format.largest) / largest;
-  return std::isinf(multiplier) ? std::numeric_limits<float>::max() : multiplier;
 }
 
 namespace {
@@ -143,25 +53,54 @@ struct RunBytes {
   std::byte* data;
 };
 
-void encode_run(const RowMatrix& x, const RunBytes& run, float multiplier) {
+// The elements whose largest one a block's scale is of: with tiles, all whose scales are the same.
+auto scaled_part(const RowMatrix& x, const RunBytes& run, const ScaledBlock& block) {
+  const std::int64_t tile = run.form.is_weight ? run.form.recipe.tile : 0;
+  if (tile == 0) return x.block(block.first_row, block.first_column, block.rows, block.columns);
+  const std::int64_t row = block.first_row / tile * tile;
+  const std::int64_t column = block.first_column / tile * tile;
+  return x.block(row, column, std::min(tile, x.rows() - row), std::min(tile, x.cols() - column));
+}
+
+void write_code(const RunBytes& run, const CodePlace& place, std::uint8_t code) {
+  std::byte& at = run.data[place.byte];
+  if (element_bits(run.form.recipe.dtype) == 8) {
+    at = std::byte{code};
+  } else if (place.is_upper) {
+    at = (at & std::byte{0x0F}) | static_cast<std::byte>(code << 4U);
+  } else {
+    at = (at & std::byte{0xF0}) | std::byte{code};
+  }
+}
+
+std::uint8_t read_code(const RunBytes& run, const CodePlace& place) {
+  const auto at = static_cast<std::uint8_t>(run.data[place.byte]);
+  if (element_bits(run.form.recipe.dtype) == 8) return at;
+  return static_cast<std::uint8_t>(place.is_upper ? at >> 4U : at & 0x0FU);
+}
+
+void encode_run(const RowMatrix& x, const RunBytes& run, float multiplier,
+                const ElementChance* chance) {
   const RecipeRow& recipe = run.form.recipe;
   const NarrowFormat& format = run.form.format;
   const std::int64_t group_bytes = bytes_of_group(run.layout, recipe);
   for_each_block(run.layout, recipe, [&](const ScaledBlock& block) {
-    const auto part = x.block(block.first_row, block.first_column, block.rows, block.columns);
     float factor = multiplier;
     if (block.scale_at >= 0) {
-      const auto largest = static_cast<float>(part.cwiseAbs().maxCoeff());
-      const BlockScale scale = scale_of_block(largest, recipe, format);
-      write_scale(run.data + block.scale_at, recipe, scale.inverse);
+      const auto largest = static_cast<float>(scaled_part(x, run, block).cwiseAbs().maxCoeff());
+      const BlockScale scale = scale_of_block(largest, recipe, format, multiplier);
+      write_scale(run.data + block.scale_at, recipe, scale);
       factor = scale.multiplier;
     }
-    for (std::int64_t row = 0; row < block.rows; ++row) {
-      std::byte* const codes =
-          run.data + codes_at(run.layout, group_bytes, block.first_row + row) + block.first_column;
-      for (std::int64_t i = 0; i < block.columns; ++i) {
-        codes[i] =
-            static_cast<std::byte>(to_narrow(part(row, i) * static_cast<double>(factor), format));
+    for (std::int64_t i = 0; i < block.rows; ++i) {
+      for (std::int64_t j = 0; j < block.columns; ++j) {
+        const std::int64_t row = block.first_row + i;
+        const std::int64_t column = block.first_column + j;
+        const double value = x(row, column) * static_cast<double>(factor);
+        const std::uint8_t code =
+            chance == nullptr ? to_narrow(value, format)
+                              : to_narrow_by_chance(value, format, chance->uniform(row, column));
+        write_code(run, place_of_code(run.layout, recipe, group_bytes, row, column), code);
       }
     }
   });
@@ -170,16 +109,18 @@ void encode_run(const RowMatrix& x, const RunBytes& run, float multiplier) {
 RowMatrix decode_run(const RunBytes& run, float scale_of_all) {
   const RecipeRow& recipe = run.form.recipe;
   const std::int64_t group_bytes = bytes_of_group(run.layout, recipe);
+  const auto of_all = static_cast<double>(scale_of_all);
   RowMatrix x(run.layout.rows, run.layout.width);
   for_each_block(run.layout, recipe, [&](const ScaledBlock& block) {
-    const double scale = block.scale_at >= 0 ? read_scale(run.data + block.scale_at, recipe)
-                                             : static_cast<double>(scale_of_all);
-    for (std::int64_t row = 0; row < block.rows; ++row) {
-      const std::byte* const codes =
-          run.data + codes_at(run.layout, group_bytes, block.first_row + row) + block.first_column;
-      for (std::int64_t i = 0; i < block.columns; ++i) {
-        x(block.first_row + row, block.first_column + i) =
-            scale * from_narrow(static_cast<std::uint8_t>(codes[i]), run.form.format);
+    const double scale =
+        block.scale_at >= 0 ? read_scale(run.data + block.scale_at, recipe, of_all) : of_all;
+    for (std::int64_t i = 0; i < block.rows; ++i) {
+      for (std::int64_t j = 0; j < block.columns; ++j) {
+        const std::int64_t row = block.first_row + i;
+        const std::int64_t column = block.first_column + j;
+        const std::uint8_t code =
+            read_code(run, place_of_code(run.layout, recipe, group_bytes, row, column));
+        x(row, column) = scale * from_narrow(code, run.form.format);
       }
     }
   });
@@ -221,7 +162,7 @@ QuantizedLayout QuantizedForm::layout(std::int64_t rows, std::int64_t width) con
 }
 
 void encode(const RowMatrix& x, const QuantizedForm& form, std::span<const float> multipliers,
-            const Tensor& bytes) {
+            const ElementPlaces* places, const Tensor& bytes) {
   QuantizedScales scales = bytes.scales();
   for (std::size_t i = 0; i < multipliers.size(); ++i) {
     (scales.runs.empty() ? scales.of_all : scales.runs[i].scale) = 1.0F / multipliers[i];
@@ -231,7 +172,11 @@ void encode(const RowMatrix& x, const QuantizedForm& form, std::span<const float
                                const RunBytes& run) {
     RowMatrix filled = RowMatrix::Zero(run.layout.rows, x.cols());
     filled.topRows(rows) = x.middleRows(first, rows);
-    encode_run(filled, run, multipliers.empty() ? 1.0F : multipliers[number]);
+    if (form.is_transformed()) filled = hadamard_transformed(filled);
+    std::optional<ElementChance> chance;
+    if (places != nullptr) chance.emplace(*places, form.direction, number, first);
+    encode_run(filled, run, multipliers.empty() ? 1.0F : multipliers[number],
+               chance ? &*chance : nullptr);
   };
   for_each_run(bytes, form, x.rows(), x.cols(), encode_rows);
 }
@@ -240,12 +185,14 @@ RowMatrix decode(const Tensor& bytes, const QuantizedForm& form, std::int64_t ro
                  std::int64_t width) {
   const QuantizedScales& scales = bytes.scales();
   if (!scales.runs.empty()) rows = 0;
-  for (const QuantizedScales::Run& run : scales.runs) rows += run.rows;
+  for (const QuantizedScales::Run& run : scales.runs) rows += form.read(run.rows);
   RowMatrix x(rows, width);
-  const auto decode_rows = [&](std::size_t number, std::int64_t first, std::int64_t count,
+  std::int64_t at = 0;
+  const auto decode_rows = [&](std::size_t number, std::int64_t /*first*/, std::int64_t count,
                                const RunBytes& run) {
     const float scale = scales.runs.empty() ? scales.of_all : scales.runs[number].scale;
-    x.middleRows(first, count) = decode_run(run, scale).topRows(count);
+    x.middleRows(at, form.read(count)) = decode_run(run, scale).topRows(form.read(count));
+    at += form.read(count);
   };
   for_each_run(bytes, form, rows, width, decode_rows);
   return x;

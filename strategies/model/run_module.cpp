@@ -6,8 +6,8 @@
 
 #include "backends/repeats.hpp"
 
-#include "strategies/model/low_precision.hpp"
 #include "strategies/model/pass.hpp"
+#include "strategies/model/quantized_weights.hpp"
 
 namespace shardsim {
 

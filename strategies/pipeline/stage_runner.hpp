@@ -11,6 +11,7 @@
 #include "strategies/gradient_sync/gradient_sync.hpp"
 #include "strategies/model/activation_offload.hpp"
 #include "strategies/model/delayed_scales.hpp"
+#include "strategies/model/quantized_weights.hpp"
 #include "strategies/model/weight_gradient.hpp"
 #include "strategies/pipeline/schedule.hpp"
 

@@ -5,8 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "strategies/model/low_precision.hpp"
 #include "strategies/model/model_wrapper.hpp"
+#include "strategies/model/quantized_weights.hpp"
 
 #include "scenarios/load.hpp"
 #include "sim/run/run.hpp"

@@ -1,5 +1,3 @@
-#include "strategies/model/low_products.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -7,6 +5,9 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "strategies/model/low_products.hpp"
+#include "strategies/model/quantized_weights.hpp"
 
 #include "tests/strategies/model_fixture.hpp"
 #include "tests/strategies/recording_runtime.hpp"

@@ -11,6 +11,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "strategies/model/low_products.hpp"
+#include "strategies/model/quantized_weights.hpp"
 
 #include "tests/strategies/recording_runtime.hpp"
 
