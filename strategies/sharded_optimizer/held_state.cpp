@@ -131,13 +131,58 @@ void for_each_responsible_run(const ParallelPlan& plan, const MeshPlace& place,
   }
 }
 
+namespace {
+
+const char* name_of(OperandKind kind) {
+  switch (kind) {
+    case OperandKind::input:
+      return "input";
+    case OperandKind::weight:
+      return "weight";
+    case OperandKind::gradient:
+      return "gradient";
+  }
+  return "";
+}
+
+// Scales of experts are those of this rank's, as all ranks that have the same ones know them.
+void add_scales(const ParallelPlan& plan, const MeshPlace& place, const DelayedScales& scales,
+                std::vector<HeldChunk>& chunks) {
+  const Model& model = *plan.part(place).model;
+  const MeshShape& mesh = plan.options().mesh;
+  const bool is_first = place == MeshPlace{.pp = place.pp};
+  const bool is_first_expert = place.dp_replicate == 0 && mesh.etp_of(place) == 0 &&
+                               mesh.expert_index(place) < mesh.expert_parts();
+  for (const DelayedScales::Held& held : scales.held()) {
+    const ParameterSpec& spec = spec_of(model, held.site.parameter);
+    const std::int64_t here = held.multipliers.numel();
+    const std::int64_t all = spec.expert ? here * mesh.ep : here;
+    const std::int64_t first = spec.expert ? here * mesh.ep_of(place) : 0;
+    const bool is_main = (spec.expert ? is_first_expert : is_first) && is_main_copy(spec, place);
+    const std::int64_t length = last_dim(held.history);
+    const std::string name = spec.name + "." + name_of(held.site.kind);
+    chunks.push_back({.tensor = {"amax_history/" + name, DType::fp32, {all, length}},
+                      .elements = flat_run(first * length, here * length),
+                      .values = {held.history},
+                      .main = is_main});
+    chunks.push_back({.tensor = {"amax_multiplier/" + name, DType::fp32, {all}},
+                      .elements = flat_run(first, here),
+                      .values = {held.multipliers},
+                      .main = is_main});
+  }
+}
+
+}  // namespace
+
 std::vector<HeldChunk> held_chunks(const ParallelPlan& plan, const MeshPlace& place,
-                                   const GradientSync& sync, const RouterBiases* biases) {
+                                   const GradientSync& sync, const ModelParallel& state) {
   std::vector<HeldChunk> chunks;
   ChunkLister lister(plan, place, chunks);
   const auto add = [&](const StatePiece& piece) { lister.add(piece); };
   sync.visit(StateKind::parameter, add);
   sync.visit(StateKind::optimizer_state, add);
+  if (state.delayed_scales != nullptr) add_scales(plan, place, *state.delayed_scales, chunks);
+  const RouterBiases* const biases = state.router_biases;
   if (biases == nullptr) return chunks;
   const bool is_first = place == MeshPlace{.pp = place.pp};
   for (std::size_t i = 0; i < biases->specs().size(); ++i) {

@@ -43,10 +43,11 @@ struct HeldChunk {
 };
 
 /// Weights and optimizer state that a rank holds, all of it, in an order that depends on the
-/// layout; then biases of the choice of experts ("router_bias/NAME"), which all ranks of a stage
-/// have, and the first of them answers for. `biases` may be null.
+/// layout; then biases of the choice of experts ("router_bias/NAME"), and scales from the past
+/// ("amax_history/NAME.OPERAND", "amax_multiplier/NAME.OPERAND") where `state` has them: the first
+/// of the ranks that have the same answers for them.
 [[nodiscard]] std::vector<HeldChunk> held_chunks(const ParallelPlan& plan, const MeshPlace& place,
                                                  const GradientSync& sync,
-                                                 const RouterBiases* biases);
+                                                 const ModelParallel& state);
 
 }  // namespace shardsim

@@ -137,7 +137,7 @@ std::vector<std::byte> find(std::span<const SerializedState> states, const HeldC
 }
 
 std::vector<HeldChunk> held_by(const ShardedModel& model) {
-  return held_chunks(model.plan(), model.place(), model.gradient_sync(), model.router_biases());
+  return held_chunks(model.plan(), model.place(), model.gradient_sync(), model.state());
 }
 
 // Where the elements of a held chunk will stand, all zero.

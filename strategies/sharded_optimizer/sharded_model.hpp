@@ -116,8 +116,8 @@ class ShardedModel {
   [[nodiscard]] Communicator& world() const { return world_; }
   /// State held by this rank, for checks and checkpoints.
   [[nodiscard]] const GradientSync& gradient_sync() const { return *sync_; }
-  /// Null if experts are not chosen with biases.
-  [[nodiscard]] const RouterBiases* router_biases() const { return parallel_.ends().router_biases; }
+  /// What the training has beside weights, and this rank's end of groups.
+  [[nodiscard]] ModelParallel state() const { return parallel_.ends(); }
 
  private:
   enum class Gradients : std::uint8_t { none, local, synchronized };

@@ -115,7 +115,9 @@ TEST_CASE("quantized weights stay where weights do, and one copy or two") {
   };
   // Four layers of attention's four matrices and of the MLP's three.
   const double elements = 4.0 * (4.0 * 512.0 * 512.0 + 3.0 * 512.0 * 1024.0);
-  CHECK(more("1", kPrecisions[0]) == elements);
+  // Scales from the past: of three operands of each of 39 parameters, what a step saw, its history
+  // and the multiplier, in fp32.
+  CHECK(more("1", kPrecisions[0]) == elements + 3.0 * 39.0 * 3.0 * 4.0);
   CHECK(more("1", kPrecisions[1]) == 2.0 * elements);
   CHECK(more("1", kPrecisions[3]) == 2.0 * elements * (1.0 + 1.0 / 32.0));
   // Sharded ranks have no more than the copies of a weight at a time.
@@ -133,13 +135,17 @@ TEST_CASE("with sequence parallelism quantized rows travel, and sums do in 16 bi
   const double elements = 4.0 * 32.0 * 512.0 * 512.0;
   // Largest elements of 4 layers: 11 for each of 8 microbatches, and 7 weights'. Two ranks send a
   // number of 4 bytes each, in 4 groups.
-  const double largest = 4.0 * (8.0 * 11.0 + 7.0) * 2.0 * 4.0 * 4.0;
+  const auto largest = [](double of_a_tensor) {
+    return 4.0 * (8.0 * 11.0 * of_a_tensor + 7.0) * 2.0 * 4.0 * 4.0;
+  };
   // Two regions gather their input, and in backward that and the output's gradient.
   CHECK(wide - sent(kPrecisions[0]) == elements * 6.0 * (2.0 - 1.0));
-  CHECK(wide - sent(kPrecisions[1]) == elements * 6.0 * (2.0 - 1.0) - largest);
+  CHECK(wide - sent(kPrecisions[1]) == elements * 6.0 * (2.0 - 1.0) - largest(1.0));
   // With blocks, rows and columns of the output's gradient are messages of their own.
   CHECK(wide - sent(kPrecisions[3]) == elements * (6.0 * 2.0 - 8.0 * (1.0 + 1.0 / 32.0)));
-  CHECK(wide - sent(kPrecisions[4]) == elements * (6.0 * 2.0 - 8.0 * (0.5 + 1.0 / 16.0)) - largest);
+  // In 4 bits transformed columns have another largest element than rows.
+  CHECK(wide - sent(kPrecisions[4]) ==
+        elements * (6.0 * 2.0 - 8.0 * (0.5 + 1.0 / 16.0)) - largest(2.0));
 }
 
 }  // namespace shardsim::test

@@ -135,9 +135,32 @@ TEST_CASE("What a framework cannot say of low precision is named", "[exchange]")
   CHECK(says(emit_deepspeed(fp8).unsaid));
   CHECK(emit_megatron(fp8).unsaid.empty());
   const Scenario kept =
-      in_low(R"("precision": "fp8", "fp8_recipe": "delayed", "bf16_layers_at_end": 1)");
+      in_low(R"("precision": "fp8", "fp8_recipe": "delayed", "amax_update": "microbatch",
+                "bf16_layers_at_end": 1)");
   REQUIRE(emit_megatron(kept).unsaid.size() == 1);
   CHECK(contains(emit_megatron(kept).unsaid.front(), "beside delayed scaling"));
+  const Scenario by_step = in_low(R"("precision": "fp8", "fp8_recipe": "delayed")");
+  REQUIRE(emit_megatron(by_step).unsaid.size() == 1);
+  CHECK(contains(emit_megatron(by_step).unsaid.front(), "training.amax_update"));
+}
+
+TEST_CASE("The history of delayed scales is read and written", "[exchange]") {
+  const TrainingSpec usual = import_low("--bf16 --fp8-format hybrid").scenario.training;
+  CHECK(usual.amax_history_len == 1);
+  CHECK(usual.amax_compute == AmaxCompute::most_recent);
+  CHECK(usual.amax_update == AmaxUpdate::microbatch);
+  const Scenario read = import_low(
+                            "--bf16 --fp8-format hybrid --fp8-amax-history-len 1024 "
+                            "--fp8-amax-compute-algo max")
+                            .scenario;
+  CHECK(read.training.amax_history_len == 1024);
+  CHECK(read.training.amax_compute == AmaxCompute::max);
+  const std::string text = emit_megatron(read).text;
+  CHECK(contains(text, "--fp8-amax-history-len 1024"));
+  CHECK(contains(text, "--fp8-amax-compute-algo max"));
+  const TrainingSpec other =
+      import_low("--bf16 --fp8-format e4m3 --fp8-recipe tensorwise").scenario.training;
+  CHECK(other.amax_update == AmaxUpdate::step);
 }
 
 }  // namespace shardsim::test

@@ -112,4 +112,28 @@ TEST_CASE("K1: E8M0 is the smallest power of two that is not below") {
   CHECK(to_e8m0(std::numeric_limits<float>::max()) == 254);
 }
 
+TEST_CASE("K1: rounding by chance takes a neighbour, in proportion to the way to it") {
+  for (const NarrowFormat& format : {kE4m3, kE5m2, kE2m1}) {
+    for (int code = 0; code + 1 < num_codes(format) / 2; ++code) {
+      const double low = from_narrow(static_cast<std::uint8_t>(code), format);
+      const double high = from_narrow(static_cast<std::uint8_t>(code + 1), format);
+      if (!(high <= format.largest)) continue;  // Infinite, or NaN.
+      for (const int eighths : {0, 1, 3, 5, 7}) {
+        const double value = low + (high - low) * eighths / 8.0;
+        CAPTURE(code, eighths);
+        const double share = eighths / 8.0;
+        CHECK(to_narrow_by_chance(value, format, share) == code);
+        CHECK(to_narrow_by_chance(value, format, 0.999) == code);
+        if (eighths == 0) continue;
+        CHECK(to_narrow_by_chance(value, format, share - 0.001) == code + 1);
+        const int negative = code + 1 + num_codes(format) / 2;
+        CHECK(to_narrow_by_chance(-value, format, share - 0.001) == negative);
+      }
+    }
+    CHECK(from_narrow(to_narrow_by_chance(2.0 * format.largest, format, 0.5), format) ==
+          format.largest);
+    CHECK(std::isnan(kNan) == (to_narrow_by_chance(kNan, format, 0.5) == to_narrow(kNan, format)));
+  }
+}
+
 }  // namespace shardsim::test

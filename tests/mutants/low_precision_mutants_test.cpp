@@ -1,6 +1,10 @@
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -20,13 +24,17 @@
 namespace shardsim::test {
 namespace {
 
-constexpr const char* kLargest = "largest element";
+// Those of a tensor, and of all tensors with delayed scales.
+bool is_largest_element(const CallOptions& options) {
+  const std::string label = options.label;
+  return label == "largest element" || label == "largest elements";
+}
 
 Faults without_largest() {
   Faults faults;
   faults.all_reduce = [](const Caller& caller, const Tensor& buffer, ReduceOp op,
                          const CallOptions& options, CallSite site) -> Work {
-    if (options.label == std::string(kLargest)) return {};
+    if (is_largest_element(options)) return {};
     return caller.to.all_reduce(buffer, op, options, site);
   };
   return faults;
@@ -36,8 +44,27 @@ Faults with_sum_of_largest() {
   Faults faults;
   faults.all_reduce = [](const Caller& caller, const Tensor& buffer, ReduceOp op,
                          const CallOptions& options, CallSite site) -> Work {
-    const bool is_largest = options.label == std::string(kLargest);
+    const bool is_largest = is_largest_element(options);
     return caller.to.all_reduce(buffer, is_largest ? ReduceOp::sum : op, options, site);
+  };
+  return faults;
+}
+
+// Each rank gets what it should have got a step before.
+Faults with_largest_of_step_before() {
+  Faults faults;
+  auto before =
+      std::make_shared<std::map<std::tuple<int, std::string, std::int64_t>, std::vector<double>>>();
+  faults.all_reduce = [before](const Caller& caller, const Tensor& buffer, ReduceOp op,
+                               const CallOptions& options, CallSite site) -> Work {
+    Work work = caller.to.all_reduce(buffer, op, options, site);
+    if (!is_largest_element(options)) return work;
+    work.wait();
+    std::vector<double> now = values_of(buffer);
+    std::vector<double>& last = (*before)[{caller.world_rank, caller.to.name(), buffer.numel()}];
+    if (!last.empty()) store(buffer, last);
+    last = std::move(now);
+    return {};
   };
   return faults;
 }
@@ -113,6 +140,23 @@ TEST_CASE("K16: a largest element that ranks do not agree on is found") {
       const Scenario loaded = load_scenario(std::string("scenarios/verify-") + scenario + ".json");
       const Result result =
           run_scenario(loaded, {.wrap_world = plant(std::move(each.faults))}).result;
+      count_mutant(Detector::oracle, finder_in(result));
+    }
+  }
+}
+
+TEST_CASE("K16: scales of the wrong step, and histories that ranks do not agree on, are found") {
+  for (const char* scenario :
+       {"llama-delayed-tp2-dp2-sp", "llama-delayed-fsdp2-cp2", "llama-delayed-ep2-etp2-tp2-sp"}) {
+    const std::string file = std::string("scenarios/verify-") + scenario + ".json";
+    std::vector<std::pair<const char*, Faults>> bugs;
+    bugs.emplace_back("left out", without_largest());
+    bugs.emplace_back("added up", with_sum_of_largest());
+    bugs.emplace_back("of the step before", with_largest_of_step_before());
+    for (auto& [bug, faults] : bugs) {
+      INFO(scenario << ": the largest elements are " << bug);
+      const Result result =
+          run_scenario(load_scenario(file), {.wrap_world = plant(std::move(faults))}).result;
       count_mutant(Detector::oracle, finder_in(result));
     }
   }

@@ -81,16 +81,31 @@ TEST_CASE("what of low precision has no data yet is planned, not verified") {
     more.insert(more.begin(), {"execution.tensors=real", "parallelism.tp=1"});
     return in_fp8(std::move(more));
   };
-  for (const char* recipe : {"tensorwise", "delayed"}) {
-    const std::string chosen = std::string("training.fp8_recipe=") + recipe;
-    const bool has_data = recipe == std::string("tensorwise");
+  // Scales from the past, and draws, are verified beside fp64 alone.
+  const std::vector<std::string> exact = {"training.precision=fp64",
+                                          "system.device.peak_tflops.fp64=9",
+                                          "system.device.peak_tflops.fp4=9"};
+  for (const char* recipe : {"tensorwise", "delayed", "nvfp4"}) {
     CAPTURE(recipe);
-    if (has_data) {
-      CHECK(problems_of(valid_text(), real({chosen})).empty());
-    } else {
-      CHECK(code(real({chosen})) == "E0224");
-    }
+    std::vector<std::string> chosen = {std::string("training.fp8_recipe=") + recipe,
+                                       "model.seq_len=32", "model.hidden_size=128",
+                                       "model.num_attention_heads=4",
+                                       "model.ffn_hidden_size=128"};
+    const bool is_anywhere = recipe == std::string("tensorwise");
+    if (is_anywhere) CHECK(problems_of(valid_text(), real(chosen)).empty());
+    if (recipe == std::string("delayed")) CHECK(code(real(chosen)) == "E0224");
+    chosen.insert(chosen.end(), exact.begin(), exact.end());
+    CHECK(problems_of(valid_text(), real(chosen)).empty());
   }
+  const auto delayed = [&](const char* more) {
+    std::vector<std::string> chosen = {"training.fp8_recipe=delayed", more,
+                                       "training.amax_update=microbatch",
+                                       "parallelism.zero_stage=0"};
+    chosen.insert(chosen.end(), exact.begin(), exact.end());
+    return real(chosen);
+  };
+  CHECK(code(delayed("training.recompute=full")) == "E0224");
+  CHECK(code(delayed("parallelism.gradient_compression=int8")) == "E0224");
   CHECK(problems_of(valid_text(), real({"training.fp8_recipe=tensorwise", "model.num_experts=4",
                                         "system.device.peak_tflops.fp32=9"}))
             .empty());
