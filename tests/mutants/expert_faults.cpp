@@ -72,4 +72,15 @@ Faults shifted_rows(const std::string& label) {
   });
 }
 
+Faults counted_padding(const std::string& label) {
+  return before_rows(label, [](const Tensor& rows, std::int64_t h) {
+    for (std::int64_t first = h; first < rows.numel(); first += h) {
+      const std::vector<double> values = values_of(rows.view(first, {h}));
+      if (std::ranges::any_of(values, [](double value) { return value != 0.0; })) continue;
+      store(rows.view(first, {h}), values_of(rows.view(first - h, {h})));
+      scale(rows.view(first, {h}), 1000.0);
+    }
+  });
+}
+
 }  // namespace shardsim::test

@@ -19,5 +19,7 @@ namespace shardsim::test {
 [[nodiscard]] Faults doubled_token(const std::string& label);
 /// Replaces every row that one rank sends under this label by the row before it.
 [[nodiscard]] Faults shifted_rows(const std::string& label);
+/// One rank's rows that only fill up, which are zeros, have large numbers.
+[[nodiscard]] Faults counted_padding(const std::string& label);
 
 }  // namespace shardsim::test

@@ -15,6 +15,8 @@
 #include "scenarios/load.hpp"
 #include "sim/run/run.hpp"
 
+#include "tests/mutants/expert_faults.hpp"
+#include "tests/mutants/finding.hpp"
 #include "tests/mutants/mutant.hpp"
 #include "tests/mutants/score.hpp"
 #include "tests/strategies/recording_runtime.hpp"
@@ -160,6 +162,24 @@ TEST_CASE("K16: scales of the wrong step, and histories that ranks do not agree 
       count_mutant(Detector::oracle, finder_in(result));
     }
   }
+}
+
+TEST_CASE(
+    "K16: tokens that are sent twice, lost or changed, and rows that only fill up, are found") {
+  for (const char* scenario : {"llama-tensorwise-ep2", "llama-delayed-ep2-etp2-tp2-sp"}) {
+    for (const char* label : {"expert tokens", "expert output gradients"}) {
+      INFO(scenario << ": " << label);
+      (void)found(scenario, lost_token(label));
+      (void)found(scenario, shifted_rows(label));
+    }
+  }
+  for (const char* scenario : {"llama-mxfp8-ep4-per-node", "llama-nvfp4-ep4-per-node"}) {
+    INFO(scenario);
+    (void)found(scenario, doubled_token("expert outputs"));
+    (void)found(scenario, shifted_rows("expert choice"));
+  }
+  // Their gradients are zeros, but a block's scale is that of all its rows.
+  (void)found("llama-mxfp8-ep4-capacity", counted_padding("expert tokens"));
 }
 
 TEST_CASE("K16: copies of weights that a step did not make anew are found") {
