@@ -145,8 +145,10 @@ std::string unmodelled_data(const Scenario& s) {
   if (is_delayed && !unmodelled_history(s).empty()) {
     return "fp8_recipe delayed with " + unmodelled_history(s);
   }
-  if ((is_delayed || t.fp8_recipe == "nvfp4") && t.precision != Precision::fp64) {
-    return "fp8_recipe " + t.fp8_recipe + " with precision " + to_string(t.precision);
+  const bool is_exact = t.precision == Precision::fp64 && t.grad_reduce_dtype == DType::fp64;
+  if ((is_delayed || t.fp8_recipe == "nvfp4") && !is_exact) {
+    return "fp8_recipe " + t.fp8_recipe + " with precision " + to_string(t.precision) +
+           " and grad_reduce_dtype " + to_string(t.grad_reduce_dtype);
   }
   if (t.fp8_recipe == "nvfp4" && s.parallelism.tp > 1 && mixes_linearly(s.model)) {
     return "fp8_recipe nvfp4 and shares of the channels of linear mixers";
@@ -255,7 +257,7 @@ void resolve_low_precision(Reading& r) {
       r.problem("E0224", "training.precision",
                 unmodelled + ": there are prices, but no data yet, so nothing can be verified",
                 "use execution.tensors \"meta\", or fp8_recipe tensorwise, blockwise or mxfp8; to "
-                "verify delayed or nvfp4, precision fp64");
+                "verify delayed or nvfp4, both fp64");
       return;
     }
   }

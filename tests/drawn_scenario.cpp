@@ -219,6 +219,23 @@ void draw_training(DrawnScenario& s, const std::string& family) {
   }
 }
 
+// Products in 8 bits beside fp64, with scales for whole tensors: widths are not those of blocks.
+// The rank of a copied key or value head has a share of its gradient alone.
+void draw_low_products(DrawnScenario& s, const Degrees& degrees, const std::string& family) {
+  if (s.get("training.precision") != "\"fp64\"" || family == "mlp" || !once_in(3)) return;
+  const std::string groups = s.get("model.num_query_groups");
+  if (family == "llama" && std::stoll(groups.empty() ? "0" : groups) < degrees.tp) return;
+  const bool is_other = !s.get("parallelism.data_parallel").empty() ||
+                        !s.get("parallelism.gradient_compression").empty() ||
+                        !s.get("training.grad_reduce_dtype").empty();
+  s.set_word("training.fp8_recipe", is_other ? "tensorwise" : one_of({"tensorwise", "delayed"}));
+  if (s.get("training.fp8_recipe") != "\"delayed\"") return;
+  s.set("training.amax_history_len", number_of({1, 2, 3}));
+  s.set_word("training.amax_compute", one_of({"most_recent", "max"}));
+  const bool runs_again = !s.get("training.recompute").empty();
+  if (!runs_again && once_in(2)) s.set_word("training.amax_update", "microbatch");
+}
+
 void set_machine(DrawnScenario& s, std::int64_t ranks) {
   const bool goes_over_nodes = !s.get("parallelism.expert_dispatch").empty();
   const std::int64_t nodes = goes_over_nodes && ranks % 2 == 0 ? number_of({1, 2}) : 1;
@@ -233,7 +250,7 @@ void set_machine(DrawnScenario& s, std::int64_t ranks) {
   s.set("system.device.memory_efficiency", "0.8");
   s.set("system.device.matmul_efficiency", "0.7");
   s.set("system.device.kernel_launch_us", 2);
-  for (const std::string precision : {"fp64", "fp32", "bf16", "fp16"}) {
+  for (const std::string precision : {"fp64", "fp32", "bf16", "fp16", "fp8"}) {
     s.set("system.device.peak_tflops." + precision, 10);
   }
 }
@@ -318,6 +335,7 @@ DrawnScenario draw_verify_scenario() {
   } else if (once_in(10)) {
     draw_offloading(s);
   }
+  draw_low_products(s, degrees, family);
   return s;
 }
 

@@ -24,9 +24,9 @@ struct RoutingGroups {
   std::int64_t microbatch_samples = 0;
   int context_parts = 1;
   int token_shards = 1;
-  /// Of those, in this order with token shards fastest, so many in a row share experts; of each
-  /// `expert_slices` of them have slices of the same ones. `expert_nodes`: the nodes that they are
-  /// on, with dispatch by node, or 0.
+  /// So many of those ranks in a row, with token shards fastest, share experts, and of these each
+  /// `expert_slices` have slices of the same ones. `expert_nodes`: the nodes that they are on, with
+  /// dispatch by node, or 0.
   int expert_ranks = 1;
   int expert_slices = 1;
   int expert_nodes = 0;

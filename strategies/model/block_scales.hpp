@@ -17,14 +17,14 @@ namespace shardsim {
 
 /// The scale of one block.
 struct BlockScale {
-  float multiplier;      ///< Of elements, ahead of their cast.
+  float multiplier;      ///< That of elements, ahead of their cast.
   std::uint32_t stored;  ///< Its lowest RecipeRow::scale_bytes bytes.
 };
 /// `of_all`: the tensor's multiplier, with scales of two levels. REQUIRES: recipe.block > 0.
 [[nodiscard]] BlockScale scale_of_block(float largest, const RecipeRow& recipe,
                                         const NarrowFormat& format, float of_all);
 void write_scale(std::byte* at, const RecipeRow& recipe, const BlockScale& scale);
-/// What an element's code is multiplied by. `of_all`: the tensor's factor.
+/// The factor of an element's code. `of_all`: the tensor's.
 [[nodiscard]] double read_scale(const std::byte* at, const RecipeRow& recipe, double of_all);
 
 }  // namespace shardsim

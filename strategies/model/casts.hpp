@@ -6,7 +6,7 @@
 // The kernels behind quantize() and quantize_weight().
 namespace shardsim {
 
-inline constexpr DType kQuantizedBytes = DType::fp8_e4m3;  ///< Of tensors that are quantized.
+inline constexpr DType kQuantizedBytes = DType::fp8_e4m3;  ///< The type of quantized tensors.
 
 /// The copies of a tensor, each made by `make`.
 template <typename Make>

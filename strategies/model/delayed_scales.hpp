@@ -36,7 +36,7 @@ class DelayedScales {
   [[nodiscard]] std::int64_t num_matrices(const OperandSite& site) const {
     return place_of(site).matrices;
   }
-  /// What elements are multiplied by ahead of the cast. `matrix`: the expert, if there are several.
+  /// The factor of elements ahead of the cast. `matrix`: the expert, if there are several.
   [[nodiscard]] float multiplier(const OperandSite& site, std::int64_t matrix) const;
   /// An operand had this largest element. REQUIRES: data.
   void saw(const OperandSite& site, std::int64_t matrix, float largest);
@@ -44,7 +44,7 @@ class DelayedScales {
   /// `chunk`: of which model chunk; those of a step are of all.
   void finish(Runtime& runtime, AmaxEnd end, int chunk, const Groups& dense, const Groups& experts);
 
-  /// What a checkpoint has of one operand: [matrices, n] the history, the last step first, and
+  /// A checkpoint's part of one operand: [matrices, n] the history, the last step first, and
   /// [matrices] the multipliers.
   struct Held {
     OperandSite site;

@@ -14,8 +14,8 @@ namespace shardsim {
 
 namespace {
 
-// What gradients of runs of rows are known by: the group of ranks whose rows meet here, counted
-// through all samples, and the expert.
+// Gradients of runs of rows are known by the group of ranks whose rows meet here, counted through
+// all samples, and by the expert.
 std::vector<std::uint64_t> keys_of_runs(const Pass& pass, std::size_t num_runs,
                                         std::int64_t num_experts, std::int64_t tokens) {
   if (pass.low == nullptr || !row_of(pass.low->recipe).rounds_by_chance) return {};

@@ -29,7 +29,7 @@ class ExpertOrder {
 
  private:
   using Pairs = std::vector<std::int64_t>;
-  // Of each expert and rank in turn.
+  // Those of each expert and rank in turn.
   [[nodiscard]] std::vector<Pairs> pairs_of(const Tensor& chosen) const;
   [[nodiscard]] std::int64_t place_of(std::int64_t row) const;
 

@@ -5,7 +5,7 @@
 
 #include "strategies/model/low_products.hpp"
 
-// What the products of linear layers read: tensors and weights, quantized where a pass says so.
+// Operands of linear layers' products: tensors and weights, quantized where a pass says so.
 namespace shardsim {
 
 struct ModelContext;  // strategies/model/parameter.hpp

@@ -80,8 +80,8 @@ struct RecipeRow {
 [[nodiscard]] std::span<const RecipeRow> all_recipes();
 [[nodiscard]] const RecipeRow& row_of(ScalingRecipe recipe);
 
-// Of `delayed`: which elements of a tensor's history its scale is of, and after what the history
-// grows. The first are Megatron-LM's defaults.
+// With `delayed`: which elements of a tensor's history its scale is of, and after what the history
+// grows.
 enum class AmaxCompute : std::uint8_t { most_recent, max };
 enum class AmaxUpdate : std::uint8_t { step, microbatch };
 
@@ -150,7 +150,7 @@ struct CastOptions {
   Operand operand = Operand::value;
   OperandSite site = {};                  ///< For recipes that know tensors by their place.
   DelayedScales* delayed = nullptr;       ///< The scales, with the recipe `delayed` and data.
-  const ElementPlaces* places = nullptr;  ///< Of elements that are rounded by chance.
+  const ElementPlaces* places = nullptr;  ///< For elements that are rounded by chance.
   ScaleGroups groups = {};
   Written by = Written::by_others;
   /// Rows of x that are tensors of their own: how many each has. Empty: x is one.

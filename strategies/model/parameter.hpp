@@ -157,7 +157,7 @@ struct ModelParallel {
   ContextParallel* context = nullptr;
   ExpertParallel* expert = nullptr;
   RouterBiases* router_biases = nullptr;    ///< Added to scores, to choose experts.
-  DelayedScales* delayed_scales = nullptr;  ///< Of the recipe that needs a past.
+  DelayedScales* delayed_scales = nullptr;  ///< For the recipe that needs a past.
 };
 
 /// The context of a module's computation on a rank: the same model code runs whole on one device,

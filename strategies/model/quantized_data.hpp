@@ -22,7 +22,7 @@ namespace shardsim {
 /// if it `is_transformed`. REQUIRES: has_data().
 [[nodiscard]] float largest_of(const Tensor& x, std::int64_t first, std::int64_t rows,
                                bool is_transformed = false);
-/// What is quantized, and where its bytes lie.
+/// A quantized matrix: its format and the order of its bytes.
 struct QuantizedForm {
   const RecipeRow& recipe;
   const NarrowFormat& format;

@@ -32,7 +32,7 @@ struct QuantizedLayout {
 [[nodiscard]] QuantizedLayout layout_of_weight(const RecipeRow& recipe, CopyDirection direction,
                                                std::int64_t rows, std::int64_t width);
 
-/// Of a group with its scales, and of the whole.
+/// Bytes of a group with its scales, and of the whole.
 [[nodiscard]] std::int64_t bytes_of_group(const QuantizedLayout& layout, const RecipeRow& recipe);
 [[nodiscard]] std::int64_t bytes_of(const QuantizedLayout& layout, const RecipeRow& recipe);
 

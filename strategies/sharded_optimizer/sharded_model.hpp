@@ -116,7 +116,7 @@ class ShardedModel {
   [[nodiscard]] Communicator& world() const { return world_; }
   /// State held by this rank, for checks and checkpoints.
   [[nodiscard]] const GradientSync& gradient_sync() const { return *sync_; }
-  /// What the training has beside weights, and this rank's end of groups.
+  /// The training's state beside weights, and this rank's end of groups.
   [[nodiscard]] ModelParallel state() const { return parallel_.ends(); }
 
  private:

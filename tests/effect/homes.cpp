@@ -12,7 +12,7 @@ std::vector<Home> homes() {
   const std::vector<std::string> fp8 = {"training.precision=fp8"};
   const std::string exact = "training.precision=fp64";
   const std::vector<std::string> delayed = {exact, "training.fp8_recipe=delayed",
-                                            "training.amax_history_len=4"};
+                                            "training.amax_history_len=4", "execution.steps=4"};
   const std::vector<std::string> latent = {exact,
                                            "model.num_query_groups=4",
                                            "model.kv_lora_rank=6",

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/scenarios/precision_settings.hpp"
 #include "tests/scenarios/support.hpp"
 
 // Precisions that a scenario may ask for, and the meaning of "fp8" alone.
@@ -13,8 +14,8 @@ using namespace shardsim::testing;
 namespace {
 
 std::vector<std::string> in_fp8(std::vector<std::string> more = {}) {
-  more.insert(more.begin(), {"training.precision=fp8", "system.device.peak_tflops.bf16=9",
-                             "system.device.peak_tflops.fp8=9"});
+  const std::vector<std::string> fp8 = products_in_fp8();
+  more.insert(more.begin(), fp8.begin(), fp8.end());
   return more;
 }
 
@@ -89,8 +90,7 @@ TEST_CASE("what of low precision has no data yet is planned, not verified") {
     CAPTURE(recipe);
     std::vector<std::string> chosen = {std::string("training.fp8_recipe=") + recipe,
                                        "model.seq_len=32", "model.hidden_size=128",
-                                       "model.num_attention_heads=4",
-                                       "model.ffn_hidden_size=128"};
+                                       "model.num_attention_heads=4", "model.ffn_hidden_size=128"};
     const bool is_anywhere = recipe == std::string("tensorwise");
     if (is_anywhere) CHECK(problems_of(valid_text(), real(chosen)).empty());
     if (recipe == std::string("delayed")) CHECK(code(real(chosen)) == "E0224");

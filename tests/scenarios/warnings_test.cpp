@@ -5,6 +5,7 @@
 #include "scenarios/field.hpp"
 
 #include "tests/scenarios/mixer_settings.hpp"
+#include "tests/scenarios/precision_settings.hpp"
 #include "tests/scenarios/support.hpp"
 
 using namespace shardsim;
@@ -72,15 +73,7 @@ std::vector<Case> cases() {
                                             "parallelism.zero_stage=0"};
   const std::vector<std::string> offloads = {"parallelism.offload_layers=1",
                                              "system.device.host_bandwidth_gb_per_s=9"};
-  const std::vector<std::string> fp8 = {"training.precision=fp8",
-                                        "system.device.peak_tflops.bf16=9",
-                                        "system.device.peak_tflops.fp8=9"};
-  std::vector<std::string> delayed = fp8;
-  delayed.emplace_back("training.fp8_recipe=delayed");
-  const std::vector<std::string> delayed_data = {
-      "training.precision=fp64",          "training.fp8_recipe=delayed",
-      "system.device.peak_tflops.fp64=9", "system.device.peak_tflops.fp8=9",
-      "execution.tensors=real",           "model.vocab_size=64"};
+  const std::vector<std::string> fp8 = products_in_fp8();
   const std::string unturned = R"(model.layers=[{"rotary": false, "repeats": 2}])";
   std::vector<std::string> unturned_latents = latent_attention();
   unturned_latents.push_back(unturned);
@@ -145,9 +138,9 @@ std::vector<Case> cases() {
       {"parallelism.offload_min_elements=1", {}, offloads},
       {"training.bf16_layers_at_start=1", {}, fp8},
       {"training.quantized_parameters=true", {}, fp8},
-      {"training.amax_history_len=2", fp8, delayed},
-      {"training.amax_compute=max", delayed, delayed_data},
-      {"training.amax_update=microbatch", fp8, delayed},
+      {"training.amax_history_len=2", fp8, delayed_scales()},
+      {"training.amax_compute=max", delayed_scales(), delayed_scales_with_data()},
+      {"training.amax_update=microbatch", fp8, delayed_scales()},
       {"training.bf16_layers_at_end=1", {}, fp8},
       {"training.muon_momentum=0.8", optimizer("momentum"), optimizer("muon")},
       {"training.muon_nesterov=false", {}, optimizer("muon")},

@@ -45,7 +45,7 @@ TEST_CASE("K2: a scale is that of the last step, or of the largest of several") 
       for (std::size_t step = 0; step < seen.size(); ++step) {
         for (const OperandKind kind : kKinds) {
           scales.saw({4, kind}, 0, seen[step]);
-          scales.saw({4, kind}, 0, seen[step] / 2.0F);  // Of another microbatch.
+          scales.saw({4, kind}, 0, seen[step] / 2.0F);  // Another microbatch's.
         }
         scales.finish(runtime, AmaxEnd::step, 0, {}, {});
         const bool takes_all = compute == AmaxCompute::max;
