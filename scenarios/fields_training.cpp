@@ -298,25 +298,9 @@ std::vector<Field> batch_fields() {
 constexpr const char* kDelayed = "fp8_recipe is delayed";
 bool has_delayed_scales(const Scenario& s) { return s.training.fp8_recipe == "delayed"; }
 
-std::vector<Field> precision_fields() {
+std::vector<Field> history_fields() {
   using T = TrainingSpec;
   return {
-      training("training.precision", &T::precision)
-          .or_else("\"bf16\"")
-          .same_as({{"Hugging Face", "torch_dtype"},
-                    {"Hugging Face", "dtype"},
-                    {"torchtitan", "mixed_precision_param"}})
-          .doc("Type of weights, activations and gradients. 16-bit types keep fp32 master weights. "
-               "fp8 and nvfp4: bf16, but for the products of the layers' linear layers "
-               "(docs/guide/low-precision.md)."),
-      training("training.fp8_recipe", &T::fp8_recipe)
-          .one_of(names_of_recipes())
-          .derived("mxfp8 on blackwell and blackwell_ultra, else tensorwise; nvfp4 with precision "
-                   "nvfp4, none without low precision")
-          .doc("How scales are found. delayed: one for a tensor, from its past; tensorwise: one, "
-               "from the tensor itself; blockwise: one for 128 elements, and for 128 x 128 of a "
-               "weight; mxfp8: one for 32. With precision fp64 all but the operands of these "
-               "products is fp64, so that a verification tells every difference from a rounding."),
       training("training.amax_history_len", &T::amax_history_len)
           .range(1, 1 << 20)
           .or_else("1")
@@ -337,6 +321,28 @@ std::vector<Field> precision_fields() {
           .doc("When ranks agree on the largest elements and scales change. microbatch: after each "
                "forward and each backward, as in Transformer Engine, so that what is trained "
                "depends on the number of microbatches. Scales of weights change once a step."),
+  };
+}
+
+std::vector<Field> precision_fields() {
+  using T = TrainingSpec;
+  return {
+      training("training.precision", &T::precision)
+          .or_else("\"bf16\"")
+          .same_as({{"Hugging Face", "torch_dtype"},
+                    {"Hugging Face", "dtype"},
+                    {"torchtitan", "mixed_precision_param"}})
+          .doc("Type of weights, activations and gradients. 16-bit types keep fp32 master weights. "
+               "fp8 and nvfp4: bf16, but for the products of the layers' linear layers "
+               "(docs/guide/low-precision.md)."),
+      training("training.fp8_recipe", &T::fp8_recipe)
+          .one_of(names_of_recipes())
+          .derived("mxfp8 on blackwell and blackwell_ultra, else tensorwise; nvfp4 with precision "
+                   "nvfp4, none without low precision")
+          .doc("How scales are found. delayed: one for a tensor, from its past; tensorwise: one, "
+               "from the tensor itself; blockwise: one for 128 elements, and for 128 x 128 of a "
+               "weight; mxfp8: one for 32. With precision fp64 all but the operands of these "
+               "products is fp64, so that a verification tells every difference from a rounding."),
       training("training.quantized_parameters", &T::quantized_parameters)
           .or_else("false")
           .foreign({{"Megatron-LM", "fp8_param_gather"}})
@@ -377,8 +383,8 @@ std::vector<Field> precision_fields() {
 }  // namespace
 
 std::vector<Field> training_fields() {
-  return joined({batch_fields(), precision_fields(), optimizer_fields(), muon_fields(),
-                 loss_scaling_fields(), other_training_fields()});
+  return joined({batch_fields(), precision_fields(), history_fields(), optimizer_fields(),
+                 muon_fields(), loss_scaling_fields(), other_training_fields()});
 }
 
 }  // namespace shardsim

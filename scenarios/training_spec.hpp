@@ -143,8 +143,8 @@ struct TrainingSpec : OptimizerOptions {
   /// The type of the operands of the products of linear layers.
   [[nodiscard]] DType product_dtype() const {
     if (!has_low_products()) return dtype();
-    const bool is_fp4 = precision == Precision::nvfp4 ||
-                        (precision == Precision::fp64 && fp8_recipe == "nvfp4");
+    const bool is_fp4 =
+        precision == Precision::nvfp4 || (precision == Precision::fp64 && fp8_recipe == "nvfp4");
     return is_fp4 ? DType::fp4_e2m1 : DType::fp8_e4m3;
   }
   [[nodiscard]] bool uses_muon() const { return optimizer == kMuon; }

@@ -75,6 +75,23 @@ SplitErrors product_errors(const Device& device, const std::string& gpu) {
   return errors;
 }
 
+// Tables that tell times, of products in bf16.
+SplitErrors timed_product_errors(const Device& device, const std::string& table,
+                                 const std::string& gpu) {
+  SplitErrors errors;
+  for (const MeasuredRow& row : measured_table(table)) {
+    if (row.at("gpu") != gpu || row.at("confirmed") != "yes") continue;
+    const std::int64_t batch = row.count("batch") == 0 ? 1 : integer(row, "batch");
+    const KernelShape shape{KernelFamily::matrix_product, integer(row, "m"), integer(row, "n"),
+                            integer(row, "k"), batch};
+    const std::int64_t elements = shape.m * shape.k + shape.k * shape.n + shape.m * shape.n;
+    errors.add(
+        matrix_product_seconds(device, device.peak(DType::bf16), 2, shape, 2 * batch * elements),
+        number(row, "time_us") * 1e-6);
+  }
+  return errors;
+}
+
 struct Pass {
   KernelFamily family;
   std::int64_t products;
@@ -196,13 +213,21 @@ TEST_CASE("matrix products on an A100 are as far from their measured times as th
   CHECK(errors.held_out() < 0.0341);
 }
 
-// The rows themselves scatter: equal products differ by a third, as if some had been measured on a
-// cold device.
-TEST_CASE("matrix products on a B200 are as far from their measured times as they were") {
-  const SplitErrors errors = product_errors(b200_sxm(), "B200-SXM");
-  CHECK(errors.count() == 514);
-  CHECK(errors.fitted() < 0.1022);
-  CHECK(errors.held_out() < 0.0922);
+// Sources differ by 1.5 in the rates of large products, so that none is met well: the first has the
+// slowest, the second the fastest. Constants of one of them are 31 % off in the mean of all three.
+TEST_CASE("matrix products on a B200 are as far from the times of three sources as they were") {
+  const SplitErrors slow = product_errors(b200_sxm(), "B200-SXM");
+  CHECK(slow.count() == 514);
+  CHECK(slow.fitted() < 0.2534);
+  CHECK(slow.held_out() < 0.2439);
+  const SplitErrors fast = timed_product_errors(b200_sxm(), "gemm_aiconfigurator.csv", "B200-SXM");
+  CHECK(fast.count() == 125);
+  CHECK(fast.fitted() < 0.1822);
+  CHECK(fast.held_out() < 0.0706);
+  const SplitErrors small = timed_product_errors(b200_sxm(), "gemm_xla_grid.csv", "B200");
+  CHECK(small.count() == 372);
+  CHECK(small.fitted() < 0.2092);
+  CHECK(small.held_out() < 0.2076);
 }
 
 TEST_CASE("fused attention is as far from its measured times as it was") {

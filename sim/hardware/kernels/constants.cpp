@@ -8,8 +8,9 @@ constexpr const char* kPcieProducts =
     "fit_kernels.py on 156 confirmed rows of gemm_achieved_by_shape.csv, A100 PCIe 80GB "
     "(MooreThreads/SimuMax at 4dcaae5)";
 constexpr const char* kB200Products =
-    "fit_kernels.py on 412 confirmed rows of gemm_achieved_by_shape.csv, B200 SXM "
-    "(MooreThreads/SimuMax at 4dcaae5)";
+    "fit_kernels.py, every source counting as much, on 412 rows of gemm_achieved_by_shape.csv "
+    "(MooreThreads/SimuMax at 4dcaae5), 100 of gemm_aiconfigurator.csv (ai-dynamo/aiconfigurator "
+    "at 095f58a5) and 298 of gemm_xla_grid.csv (openxla/xla at 8b82b7bc), B200 SXM";
 constexpr const char* kPcieAttention =
     "fit_kernels.py on 13 confirmed rows of attention_kernel_throughput.csv, A100 PCIe 80GB "
     "(MooreThreads/SimuMax at 4dcaae5)";
@@ -147,10 +148,10 @@ constexpr std::array<KernelConstants, 9> kConstants = {{
      .beside_communication = {0.189, kOverlap}},
     {.name = "b200-sxm",
      .multiprocessors = {148, kB200Sms},
-     .matmul_rate = {0.5001, kB200Products},
-     .tile_halving = {0.0, kB200Products},
-     .tile_overhead_s = {0.0, kB200Products},
-     .epilogue_exposed = {0.3248, kB200Products},
+     .matmul_rate = {1.0, kB200Products},
+     .tile_halving = {24.53, kB200Products},
+     .tile_overhead_s = {3.864e-6, kB200Products},
+     .epilogue_exposed = {0.0, kB200Products},
      .unaligned_share = {0.6888, kUnaligned},
      .attention_forward_rate = {0.7391, kB200Attention},
      .attention_backward_rate = {0.5664, kB200Attention},
@@ -168,10 +169,10 @@ constexpr std::array<KernelConstants, 9> kConstants = {{
      .beside_communication = {0.189, kOverlap}},
     {.name = "b300-sxm",
      .multiprocessors = {148, kB300Sms},
-     .matmul_rate = {0.5001, kAsB200},
-     .tile_halving = {0.0, kAsB200},
-     .tile_overhead_s = {0.0, kAsB200},
-     .epilogue_exposed = {0.3248, kAsB200},
+     .matmul_rate = {1.0, kAsB200},
+     .tile_halving = {24.53, kAsB200},
+     .tile_overhead_s = {3.864e-6, kAsB200},
+     .epilogue_exposed = {0.0, kAsB200},
      .unaligned_share = {0.6888, kUnaligned},
      .attention_forward_rate = {0.7391, kAsB200},
      .attention_backward_rate = {0.5664, kAsB200},
@@ -189,10 +190,10 @@ constexpr std::array<KernelConstants, 9> kConstants = {{
      .beside_communication = {0.189, kOverlap}},
     {.name = "gb200",
      .multiprocessors = {152, kGb200Sms},
-     .matmul_rate = {0.5001, kAsB200},
-     .tile_halving = {0.0, kAsB200},
-     .tile_overhead_s = {0.0, kAsB200},
-     .epilogue_exposed = {0.3248, kAsB200},
+     .matmul_rate = {1.0, kAsB200},
+     .tile_halving = {24.53, kAsB200},
+     .tile_overhead_s = {3.864e-6, kAsB200},
+     .epilogue_exposed = {0.0, kAsB200},
      .unaligned_share = {0.6888, kUnaligned},
      .attention_forward_rate = {0.7391, kAsB200},
      .attention_backward_rate = {0.5664, kAsB200},
@@ -210,10 +211,10 @@ constexpr std::array<KernelConstants, 9> kConstants = {{
      .beside_communication = {0.189, kOverlap}},
     {.name = "gb300",
      .multiprocessors = {152, kGb300Sms},
-     .matmul_rate = {0.5001, kAsB200},
-     .tile_halving = {0.0, kAsB200},
-     .tile_overhead_s = {0.0, kAsB200},
-     .epilogue_exposed = {0.3248, kAsB200},
+     .matmul_rate = {1.0, kAsB200},
+     .tile_halving = {24.53, kAsB200},
+     .tile_overhead_s = {3.864e-6, kAsB200},
+     .epilogue_exposed = {0.0, kAsB200},
      .unaligned_share = {0.6888, kUnaligned},
      .attention_forward_rate = {0.7391, kAsB200},
      .attention_backward_rate = {0.5664, kAsB200},
