@@ -42,9 +42,9 @@ class Runtime {
       to.touch(Access::write, site);
       from.touch(Access::read, site);
       if (!from.has_data()) return;
-      to.set_scales(from.scales());
       std::memcpy(to.wire_data(), from.wire_data(), static_cast<std::size_t>(to.num_bytes()));
     });
+    to.set_scales(from.scales());  // Without data, too: they tell whose rows these are.
   }
 
   // Streams of the device that work beside each other, and events that order them. A backend

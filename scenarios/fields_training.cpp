@@ -314,7 +314,7 @@ std::vector<Field> history_fields() {
                      [](const Scenario& s) {
                        return has_delayed_scales(s) && s.execution.tensors == TensorMode::real;
                      })
-          .doc("Which of them a scale is of: the last one, or the largest."),
+          .doc("A scale is that of the last one of them, or of the largest."),
       training("training.amax_update", &T::amax_update)
           .or_else("\"step\"")
           .acts_when(kDelayed, has_delayed_scales)

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -126,41 +127,67 @@ bool mixes_linearly(const ModelSpec& model) {
   });
 }
 
-// The choice beside delayed scales that cannot run with data.
-std::string unmodelled_history(const Scenario& s) {
-  if (s.parallelism.changes_algorithm() || s.parallelism.compresses()) {
-    return "another data parallelism than synchronous, or compression";
+// A part of low precision that cannot run with data.
+struct Unmodelled {
+  const char* field;
+  std::string what;
+  const char* fix;
+};
+constexpr const char* kAnotherRecipe =
+    "use execution.tensors \"meta\", or fp8_recipe tensorwise, blockwise or mxfp8";
+
+std::optional<Unmodelled> unmodelled_history(const Scenario& s) {
+  const ParallelismSpec& p = s.parallelism;
+  if (p.changes_algorithm() || p.is_elastic() || p.compresses()) {
+    return Unmodelled{
+        p.compresses() ? "parallelism.gradient_compression" : "parallelism.data_parallel",
+        "fp8_recipe delayed with another algorithm than synchronous training", kAnotherRecipe};
   }
-  const bool is_again = s.training.recompute != Recompute::none;
-  if (is_again && s.training.amax_update == AmaxUpdate::microbatch) {
-    return "amax_update microbatch and recomputation, which would read later scales";
+  if (s.training.amax_update == AmaxUpdate::step) return std::nullopt;
+  if (s.training.recompute != Recompute::none) {
+    return Unmodelled{"training.amax_update",
+                      "amax_update microbatch with recomputation, which would read later scales",
+                      "use amax_update step, or recompute none"};
   }
-  return {};
+  if (p.schedule == "file") {
+    return Unmodelled{
+        "training.amax_update",
+        "amax_update microbatch with a schedule_file, whose microbatches may have any order",
+        "use amax_update step, or another schedule"};
+  }
+  return std::nullopt;
 }
 
-// The part of low precision that cannot run with data; empty: all can.
-std::string unmodelled_data(const Scenario& s) {
+std::optional<Unmodelled> unmodelled_data(const Scenario& s) {
   const TrainingSpec& t = s.training;
   const bool is_delayed = t.fp8_recipe == "delayed";
-  if (is_delayed && !unmodelled_history(s).empty()) {
-    return "fp8_recipe delayed with " + unmodelled_history(s);
+  if (is_delayed) {
+    if (auto history = unmodelled_history(s)) return history;
   }
   const bool is_exact = t.precision == Precision::fp64 && t.grad_reduce_dtype == DType::fp64;
   if ((is_delayed || t.fp8_recipe == "nvfp4") && !is_exact) {
-    return "fp8_recipe " + t.fp8_recipe + " with precision " + to_string(t.precision) +
-           " and grad_reduce_dtype " + to_string(t.grad_reduce_dtype);
+    return Unmodelled{kRecipeField,
+                      "fp8_recipe " + t.fp8_recipe + " with precision " + to_string(t.precision) +
+                          " and grad_reduce_dtype " + to_string(t.grad_reduce_dtype),
+                      "verify it with precision fp64 and grad_reduce_dtype fp64, or plan with "
+                      "execution.tensors \"meta\""};
   }
   if (t.fp8_recipe == "nvfp4" && s.parallelism.tp > 1 && mixes_linearly(s.model)) {
-    return "fp8_recipe nvfp4 and shares of the channels of linear mixers";
+    return Unmodelled{kRecipeField, "fp8_recipe nvfp4 and shares of the channels of linear mixers",
+                      kAnotherRecipe};
   }
   if (s.model.parallel_block && s.model.mlp_output_scale != 1.0) {
-    return "a parallel block with model.mlp_output_scale";
+    return Unmodelled{"model.mlp_output_scale", "a parallel block with model.mlp_output_scale",
+                      "use execution.tensors \"meta\", or 1"};
   }
   const bool has_groups = s.model.family == ModelFamily::llama && s.model.kv_lora_rank == 0;
   if (has_groups && least_query_groups(s.model) < s.parallelism.tp) {
-    return "copies of key and value heads, of whose gradient a rank quantizes its share alone";
+    return Unmodelled{
+        "parallelism.tp",
+        "copies of key and value heads, of whose gradient a rank quantizes its share alone",
+        "use execution.tensors \"meta\", or no more ranks than key and value heads"};
   }
-  return {};
+  return std::nullopt;
 }
 
 // Whether backward also reads what forward gathered: products run again, or units stay whole.
@@ -252,12 +279,11 @@ void resolve_low_precision(Reading& r) {
     return;
   }
   if (r.good("execution.tensors") && r.scenario.execution.tensors == TensorMode::real) {
-    const std::string unmodelled = unmodelled_data(r.scenario);
-    if (!unmodelled.empty()) {
-      r.problem("E0224", "training.precision",
-                unmodelled + ": there are prices, but no data yet, so nothing can be verified",
-                "use execution.tensors \"meta\", or fp8_recipe tensorwise, blockwise or mxfp8; to "
-                "verify delayed or nvfp4, both fp64");
+    if (const auto unmodelled = unmodelled_data(r.scenario)) {
+      r.problem(
+          "E0224", unmodelled->field,
+          unmodelled->what + ": there are prices, but no data yet, so nothing can be verified",
+          unmodelled->fix);
       return;
     }
   }

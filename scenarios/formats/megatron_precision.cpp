@@ -21,16 +21,17 @@ constexpr NamePair kHistory = {"fp8_amax_history_len", "training.amax_history_le
 constexpr NamePair kCompute = {"fp8_amax_compute_algo", "training.amax_compute"};
 
 // Transformer Engine updates its history where an autocast ends: with each microbatch.
-void import_history(MegatronArguments& arguments, Import& import) {
+void import_history(MegatronArguments& arguments, bool is_delayed, Import& import) {
+  const auto length = arguments.number(kHistory.theirs);
+  const auto algorithm = arguments.text(kCompute.theirs);
+  if (!is_delayed) return;  // Nobody reads them there either.
   import.derive({megatron::kFp8Recipe.theirs, kDelayed}, "training.amax_update",
                 std::string(to_string(AmaxUpdate::microbatch)));
-  if (const auto length = arguments.number(kHistory.theirs)) {
+  if (length) {
     const auto steps = static_cast<std::int64_t>(*length);
     import.take({kHistory.theirs, std::to_string(steps)}, kHistory.ours, steps);
   }
-  if (const auto algorithm = arguments.text(kCompute.theirs)) {
-    import.take({kCompute.theirs, *algorithm}, kCompute.ours, *algorithm);
-  }
+  if (algorithm) import.take({kCompute.theirs, *algorithm}, kCompute.ours, *algorithm);
 }
 
 void add_history(const TrainingSpec& training, Flags& flags) {
@@ -91,6 +92,9 @@ void add_activation_store(const Scenario& scenario, Flags& flags) {
 void import_megatron_low_precision(MegatronArguments& arguments, Import& import) {
   import_state_dtype(arguments, import);
   import_activation_store(arguments, import);
+  const bool is_fp8 = arguments.text("fp8_format") || arguments.text("fp8");
+  const std::string scaling = arguments.text(megatron::kFp8Recipe.theirs).value_or(kDelayed);
+  import_history(arguments, is_fp8 && scaling == kDelayed, import);
   // "fp8" is the name in the configuration of a model, "fp8_format" that on a command line.
   const char* const fp8 = arguments.text("fp8_format") ? "fp8_format" : "fp8";
   if (arguments.text(megatron::kFp4Format.theirs)) {
@@ -102,7 +106,6 @@ void import_megatron_low_precision(MegatronArguments& arguments, Import& import)
     const auto known = all_recipes();
     if (std::ranges::any_of(known, [&](const RecipeRow& row) { return recipe == row.name; })) {
       import.take({megatron::kFp8Recipe.theirs, recipe}, megatron::kFp8Recipe.ours, recipe);
-      if (recipe == kDelayed) import_history(arguments, import);
     } else {
       import.warn({megatron::kFp8Recipe.theirs, recipe}, "no recipe here: the device's usual one");
     }

@@ -25,8 +25,8 @@ inline constexpr NarrowFormat kE2m1{2, 1, 6.0, false, false};
 /// The code of the nearest number, ties to even, in the lowest bits; that of NaN is all bits but
 /// the sign.
 [[nodiscard]] std::uint8_t to_narrow(double value, const NarrowFormat& format);
-/// The code of one of the two numbers around it, the upper one (in size) if `chance`, uniform in
-/// [0, 1), is below the share of the way to it: right on the mean.
+/// The code of one of the two numbers around it: of the larger one if `chance` is below the share
+/// of the way to it. With a uniform chance in [0, 1) that is right on the mean.
 [[nodiscard]] std::uint8_t to_narrow_by_chance(double value, const NarrowFormat& format,
                                                double chance);
 /// The number of a code. REQUIRES: no bits above the format's.

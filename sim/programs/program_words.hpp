@@ -19,7 +19,7 @@ inline constexpr std::array kMessageWords = {"", "send", "recv", "batch"};
 // In the order of ProgramStep::Kind.
 inline constexpr std::string_view kStepLetters = "charfpwjstmueb";
 inline constexpr std::size_t kStepsInLine = 200;
-inline constexpr int kNumDTypes = 8;
+inline constexpr int kNumDTypes = 9;
 inline constexpr int kNumReduceOps = 5;
 
 template <class Enum, std::size_t N>

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "sim/verify/oracle.hpp"
 #include "sim/verify/rounding_noise.hpp"
@@ -54,11 +55,12 @@ SumRoundings more_roundings_of(const ParallelOptions& options) {
   return more;
 }
 
-// Samples of the ranks whose rows meet at an expert.
+// Samples of the fewest ranks that are whole microbatches and whole groups whose rows meet at
+// experts.
 std::int64_t samples_of_experts(const ParallelOptions& options) {
-  const std::int64_t ranks = std::int64_t{options.mesh.ep} * options.mesh.etp;
-  const std::int64_t of_a_sample = std::int64_t{options.mesh.cp} * options.mesh.tp;
-  return options.training.micro_batch_size * std::max<std::int64_t>(1, ranks / of_a_sample);
+  const std::int64_t of_group = std::int64_t{options.mesh.ep} * options.mesh.etp;
+  const std::int64_t of_microbatch = std::int64_t{options.mesh.cp} * options.mesh.tp;
+  return options.training.micro_batch_size * std::lcm(of_group, of_microbatch) / of_microbatch;
 }
 
 // The same samples for one rank that trains on all of them.

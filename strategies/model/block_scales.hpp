@@ -8,8 +8,8 @@
 // Scales of blocks, as they lie among the bytes of a quantized tensor.
 namespace shardsim {
 
-/// The factor of a tensor with this largest element ahead of its cast: that of all its elements, or
-/// with scales of two levels what makes its blocks' scales e4m3. Source: Transformer Engine,
+/// The factor of a tensor with this largest element ahead of its cast. With scales of two levels it
+/// makes the scales of blocks e4m3. Source: Transformer Engine,
 /// compute_scale_from_amax (common/recipe/recipe_common.cuh) and
 /// compute_global_encode_scaling_factor_FP4 (common/cast/nvfp4/core_nvfp4.cuh).
 [[nodiscard]] float multiplier_of(float largest, const RecipeRow& recipe,

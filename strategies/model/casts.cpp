@@ -26,7 +26,7 @@ bool transforms_columns(const Cast& cast) {
   return row_of(cast.low.recipe).transforms && !cast.is_weight;
 }
 
-// Adds those of the runs.
+// Adds the largest element of each run.
 void add_largest_of_runs(const Cast& cast, bool is_transformed, std::vector<float>& largest) {
   const std::span<const std::int64_t> runs = cast.options.runs;
   const std::int64_t all = num_rows(cast.x);
@@ -37,8 +37,8 @@ void add_largest_of_runs(const Cast& cast, bool is_transformed, std::vector<floa
   }
 }
 
-// The largest element of each run of x, of the parts that others have, too, and then those of
-// transformed columns; undefined if no scale needs it.
+// The largest element of each run, on all ranks that have parts of it; behind them those of
+// transformed columns. Undefined if no scale needs any.
 Tensor find_largest(Runtime& runtime, const Cast& cast) {
   const RecipeRow& recipe = row_of(cast.low.recipe);
   if (!recipe.reads_for_scale) return {};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/kernel/error.hpp"
+
 #include "strategies/model/block_scales.hpp"
 #include "strategies/model/layer.hpp"
 
@@ -23,6 +25,12 @@ void agree_over(Communicator* group, const Tensor& largest) {
       ->all_reduce(largest, ReduceOp::max,
                    {.label = "largest elements", .traffic = TrafficClass::scalar})
       .wait();
+}
+
+// Operands of products in low precision. A router is its branch's first parameter, and so has the
+// branch's input.
+bool is_operand(const ParameterSpec& spec, OperandKind kind) {
+  return spec.low != nullptr || (spec.is_never_quantized && kind == OperandKind::input);
 }
 
 }  // namespace
@@ -46,6 +54,10 @@ void DelayedScales::begin(Runtime& runtime, std::span<const ParameterSpec> param
 }
 
 void DelayedScales::add(const ParameterSpec& spec, OperandKind kind) {
+  if (!is_operand(spec, kind)) {
+    places_.push_back({});
+    return;
+  }
   const AmaxEnd end = end_of(kind, low_);
   const int chunk = end == AmaxEnd::step ? 0 : spec.chunk;
   const auto same = [&](const Set& set) {
@@ -65,7 +77,10 @@ void DelayedScales::add(const ParameterSpec& spec, OperandKind kind) {
 }
 
 const DelayedScales::Place& DelayedScales::place_of(const OperandSite& site) const {
-  return places_[to_size(site.parameter) * kKinds.size() + static_cast<std::size_t>(site.kind)];
+  const Place& place =
+      places_[to_size(site.parameter) * kKinds.size() + static_cast<std::size_t>(site.kind)];
+  if (place.matrices > 0) return place;
+  throw Error(ExitCode::internal, "E7019", "an operand in low precision has no scale of its past");
 }
 
 float DelayedScales::multiplier(const OperandSite& site, std::int64_t matrix) const {
@@ -116,6 +131,7 @@ std::vector<DelayedScales::Held> DelayedScales::held() const {
   std::vector<Held> held;
   for (std::size_t i = 0; i < places_.size(); ++i) {
     const Place& place = places_[i];
+    if (place.matrices == 0) continue;
     const Set& set = sets_[place.set];
     const std::int64_t length = last_dim(set.history);
     held.push_back({{static_cast<int>(i / kKinds.size()), kKinds[i % kKinds.size()]},

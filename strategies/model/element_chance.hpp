@@ -11,19 +11,19 @@
 
 namespace shardsim {
 
-/// The places of a gradient's elements among all of the whole model's: rounding by chance draws for
-/// each by its place, so that no layout changes what is drawn.
+/// The places of a gradient's elements in the whole model. Rounding by chance draws for each by its
+/// place. So no layout changes what is drawn.
 struct ElementPlaces {
   std::uint64_t seed = 0;
   int layer = -1;  ///< Number of the weight in the whole model.
   std::int64_t first_column = 0;
-  // Rows are tokens: the first one's number among those that the rank has of its samples, the
-  // positions of a sample, and which of them these are.
+  // Rows are tokens: the first one has this number among the rank's. A sample has seq_len
+  // positions, and the rank has `part` of them.
   std::int64_t first_sample = 0;
   std::int64_t first_token = 0;
   std::int64_t seq_len = 1;
   SequencePart part = {};
-  /// Or those of experts: what each run of rows is known by.
+  /// Rows of experts are known by their run and their place in it. Each run has a number.
   std::span<const std::uint64_t> runs = {};
 };
 

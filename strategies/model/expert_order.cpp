@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/kernel/error.hpp"
+
 #include "strategies/model/expert_rows.hpp"
 
 namespace shardsim {
@@ -27,9 +29,9 @@ std::int64_t rank_of(const RoutingGroups& groups, std::int64_t row, std::int64_t
   return (sample / groups.microbatch_samples * parts + share) * groups.token_shards + token / shard;
 }
 
-// The place of a rank's rows among those that arrive at the experts of its group: ranks with other
-// slices send theirs to all last; by node, the last hop brings those of each of the node's ranks,
-// which has them from the ranks with its place on other nodes.
+// The place of a rank's rows among those that arrive at the experts of its group. Rows of ranks
+// with other slices come last. By node, the last hop brings those of each rank of the node. That
+// one has them from the ranks with its place on other nodes.
 std::int64_t arrival_of(const RoutingGroups& groups, std::int64_t rank) {
   if (groups.expert_nodes > 0) {
     const std::int64_t on_node = groups.expert_ranks / groups.expert_nodes;
@@ -85,7 +87,10 @@ Tensor ExpertOrder::order(Runtime& runtime, const Tensor& chosen) const {
 }
 
 std::vector<std::int64_t> ExpertOrder::runs(const Tensor& chosen) const {
-  const std::int64_t together = std::min<std::int64_t>(groups_.expert_ranks, ranks_);
+  const std::int64_t together = groups_.expert_ranks;
+  if (ranks_ % together != 0) {
+    throw Error(ExitCode::internal, "E7018", "a batch has a part of the ranks that share experts");
+  }
   const std::vector<Pairs> pairs = pairs_of(chosen);
   std::vector<std::int64_t> runs(pairs.size() / to_size(together), 0);
   for (std::size_t i = 0; i < pairs.size(); ++i) {

@@ -9,9 +9,9 @@
 
 namespace shardsim {
 
-/// The order in which rows of tokens lie where their experts read them: expert by expert, and of
-/// each in the order of the tokens. A batch that stands for many ranks' has them as they lie on the
-/// ranks that share experts: group by group, and of each in the order in which they arrive there.
+/// The order in which experts read rows of tokens: expert by expert, and then by token. A batch may
+/// stand for those of many ranks. Then an expert's rows lie group by group, with a group for all
+/// ranks that share experts, and within it as they arrive there.
 class ExpertOrder {
  public:
   /// `tokens`: of the batch. `by_rank`: whether it matters whose tokens they are. Tokens beyond a
@@ -36,7 +36,7 @@ class ExpertOrder {
   const MoeOptions& moe_;
   const RoutingGroups& groups_;
   std::int64_t seq_len_;
-  std::int64_t ranks_ = 1;  // Whose tokens the batch has.
+  std::int64_t ranks_ = 1;  // Their tokens are the batch's.
   std::int64_t room_ = 0;   // Rows of an expert and rank, if they are filled up.
 };
 

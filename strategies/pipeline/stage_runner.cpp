@@ -172,9 +172,11 @@ void StageRunner::finish_scales(AmaxEnd end, int chunk) {
     const ReplicaGroups replicas = mesh_.replicas(kind);
     return plan_.replicas_apart ? replicas.shard : replicas.all;
   };
+  // Where each rank has all experts, those with other tokens of the same samples are no replicas.
+  Communicator* const slices = mesh_.shape().experts_apart() ? mesh_.etp_group() : mesh_.tp_group();
   parallel_.delayed_scales->finish(runtime_, end, chunk,
                                    {mesh_.tp_group(), seeing_others(WeightKind::dense)},
-                                   {mesh_.etp_group(), seeing_others(WeightKind::expert)});
+                                   {slices, seeing_others(WeightKind::expert)});
 }
 
 void StageRunner::receive(Tensor& message, Work& work, Mesh::Edge edge, const char* label) {

@@ -43,9 +43,9 @@ struct HeldChunk {
 };
 
 /// Weights and optimizer state that a rank holds, all of it, in an order that depends on the
-/// layout; then biases of the choice of experts ("router_bias/NAME"), and scales from the past
-/// ("amax_history/NAME.OPERAND", "amax_multiplier/NAME.OPERAND") where `state` has them: the first
-/// of the ranks that have the same answers for them.
+/// layout. Then what `state` has: scales from the past ("amax_history/NAME.OPERAND",
+/// "amax_multiplier/...") and biases of the choice of experts ("router_bias/NAME"). The first rank
+/// that has them answers.
 [[nodiscard]] std::vector<HeldChunk> held_chunks(const ParallelPlan& plan, const MeshPlace& place,
                                                  const GradientSync& sync,
                                                  const ModelParallel& state);

@@ -132,7 +132,7 @@ TEST_CASE("K1: rounding by chance takes a neighbour, in proportion to the way to
     }
     CHECK(from_narrow(to_narrow_by_chance(2.0 * format.largest, format, 0.5), format) ==
           format.largest);
-    CHECK(std::isnan(kNan) == (to_narrow_by_chance(kNan, format, 0.5) == to_narrow(kNan, format)));
+    CHECK(to_narrow_by_chance(kNan, format, 0.5) == to_narrow(kNan, format));
   }
 }
 

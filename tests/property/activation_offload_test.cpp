@@ -19,6 +19,8 @@ using OffloadSettings = std::vector<std::string>;
 constexpr const char* kOffloadStages = "scenarios/verify-llama-pp2-offload-layers.json";
 constexpr const char* kOffloadExperts = "scenarios/verify-llama-ep2-combined-pp2.json";
 constexpr const char* kOffloadLow = "scenarios/verify-llama-fp8-tp2-dp2-sp.json";
+constexpr const char* kOffloadLowBlocks = "scenarios/verify-llama-mxfp8-ep4-capacity.json";
+constexpr const char* kOffloadLowSlices = "scenarios/verify-llama-tensorwise-ep2-etp2-tp2-sp.json";
 const OffloadSettings kOffloads = {"parallelism.offload_layers=2",
                                    "parallelism.offload_min_elements=1",
                                    "system.device.host_bandwidth_gb_per_s=20"};
@@ -51,6 +53,8 @@ const std::vector<OffloadCase> kOffloadCases = {
      {"parallelism.schedule=1f1b", "parallelism.vpp=1",
       "parallelism.offload_modules=expert_fc1,moe_act"}},
     {kOffloadLow, {}},
+    {kOffloadLowBlocks, {"parallelism.offload_modules=expert_fc1"}},
+    {kOffloadLowSlices, {}},
 };
 
 // One rank and one microbatch of six layers, without data.
@@ -82,6 +86,21 @@ TEST_CASE("K11: what is trained does not know where activations wait") {
     for (const char* what : {"grads", "params", "optimizer_state", "loss"}) {
       const std::string name = std::string("oracle.max_rel_error.") + what;
       CHECK(*away.find(name) == *here.find(name));
+    }
+  }
+}
+
+// Backward asks a quantized tensor whose rows it has: how many each expert.
+TEST_CASE("K11: rows of experts that wait on the host cost a plan what they cost a run") {
+  for (const char* scenario : {kOffloadLowBlocks, kOffloadLowSlices}) {
+    CAPTURE(scenario);
+    OffloadSettings settings = joined_settings(
+        kOffloads, {"parallelism.offload_modules=expert_fc1", "model.moe_routing=uniform"});
+    const Result run = offload_result(scenario, settings);
+    settings.emplace_back("execution.tensors=meta");
+    const Result plan = offload_result(scenario, settings);
+    for (const char* what : {"memory.peak_bytes.max", "comm.bytes_sent.total"}) {
+      CHECK(*plan.find(what) == *run.find(what));
     }
   }
 }

@@ -41,6 +41,7 @@ std::vector<Setup> delayed_layouts() {
       delayed({.name = "one device"}, 1),
       delayed({.name = "ep4", .ep = 4}, 4),
       delayed({.name = "zero3", .zero_stage = 3}, 2),
+      delayed({.name = "tp2 zero1", .zero_stage = 1, .tp = 2}, 4),
       delayed({.name = "ep2 tp2 zero1", .zero_stage = 1, .tp = 2, .ep = 2}, 4),
       delayed({.name = "ep2 zero3 pp2", .zero_stage = 3, .pp = 2, .ep = 2}, 8),
       delayed({.name = "ep2 hsdp", .zero_stage = 2, .dp_replicate = 2, .ep = 2}, 8),
@@ -60,12 +61,19 @@ WholeState scales_of(const WholeState& state) {
 TEST_CASE("scales from the past are those of one device in every layout, and move") {
   const WholeState expected = scales_of(train(delayed_layouts().front(), 3));
   REQUIRE(!expected.empty());
-  const auto& of_up = expected.at("amax_multiplier/blocks.1.experts.down.input");
-  REQUIRE(of_up.size() == 4);
-  for (const auto& [name, values] : expected) {
-    if (name.find("experts.down") == std::string::npos) continue;
-    for (const double value : values) CHECK(std::isfinite(value));
+  // An operand of a layer in low precision had elements, and 1 is no scale that they would have.
+  for (const char* operand : {".input", ".weight", ".gradient"}) {
+    for (const char* layer : {"blocks.1.experts.down", "blocks.0.mlp.down"}) {
+      const std::string name = std::string(layer) + operand;
+      INFO(name);
+      for (const double value : expected.at("amax_history/" + name)) CHECK(value > 0.0);
+      for (const double value : expected.at("amax_multiplier/" + name)) {
+        CHECK(std::isfinite(value));
+        CHECK(value != 1.0);
+      }
+    }
   }
+  CHECK(expected.count("amax_history/embedding.tokens.input") == 0);
   for (const Setup& setup : delayed_layouts()) {
     INFO(setup.choice.name);
     const WholeState scales = scales_of(train(setup, 3));

@@ -23,6 +23,11 @@ LowPrecision delayed(std::int64_t length, AmaxCompute compute,
           .amax_update = update};
 }
 
+ModelOptions with_delayed(ModelOptions options) {
+  options.low.recipe = ScalingRecipe::delayed;
+  return options;
+}
+
 // The factor of e4m3 or e5m2 for a tensor with this largest element.
 float factor_of(float largest, OperandKind kind) {
   return (kind == OperandKind::gradient ? 57344.0F : 448.0F) / largest;
@@ -33,7 +38,7 @@ constexpr std::array kKinds = {OperandKind::input, OperandKind::weight, OperandK
 }  // namespace
 
 TEST_CASE("K2: a scale is that of the last step, or of the largest of several") {
-  const auto model = make_model(small_model("llama"));
+  const auto model = make_model(with_delayed(small_model("llama")));
   const std::vector<float> seen = {3.0F, 10.0F, 0.0F, 2.0F, 1.0F, 0.5F};
   for (const AmaxCompute compute : {AmaxCompute::most_recent, AmaxCompute::max}) {
     for (const std::int64_t length : {1, 3}) {
@@ -65,7 +70,7 @@ TEST_CASE("K2: a scale is that of the last step, or of the largest of several") 
 }
 
 TEST_CASE("with each microbatch scales of inputs and gradients change apart, weights by step") {
-  const auto model = make_model(small_model("llama"));
+  const auto model = make_model(with_delayed(small_model("llama")));
   RecordingRuntime runtime(true);
   DelayedScales scales(delayed(1, AmaxCompute::most_recent, AmaxUpdate::microbatch));
   scales.begin(runtime, model->parameters());
@@ -86,7 +91,8 @@ TEST_CASE("with each microbatch scales of inputs and gradients change apart, wei
 }
 
 TEST_CASE("each expert has scales of its own") {
-  const auto model = make_model(model_with_experts(some_experts(RoutingKind::uniform, 2)));
+  const auto model =
+      make_model(with_delayed(model_with_experts(some_experts(RoutingKind::uniform, 2))));
   RecordingRuntime runtime(true);
   DelayedScales scales(delayed(1, AmaxCompute::most_recent));
   scales.begin(runtime, model->parameters());
@@ -103,7 +109,7 @@ TEST_CASE("each expert has scales of its own") {
 }
 
 TEST_CASE("a tensor is cast by its past and seen for the next step") {
-  const auto model = make_model(small_model("llama"));
+  const auto model = make_model(with_delayed(small_model("llama")));
   RecordingRuntime runtime(true);
   const LowPrecision low = delayed(1, AmaxCompute::most_recent);
   DelayedScales scales(low);

@@ -75,6 +75,9 @@ constexpr const char* kGb200Fewer =
 constexpr const char* kGb200Casts =
     "median of 13 rows of 2^25 elements and more on a GB200, 2813 and 4781 GB/s of 8000 "
     "(ai-dynamo/aiconfigurator at 095f58a5, systems/data/gb200/quantize)";
+constexpr const char* kGb200Products =
+    "neighbour: the B200's, of three sources; rows of a GB200 are bursts of one of them alone "
+    "(ai-dynamo/aiconfigurator at 095f58a5)";
 constexpr const char* kAsGb200 = "neighbour: the GB200's; no rows of a GB300";
 constexpr const char* kH100Casts =
     "median of 13 rows of 2^25 elements and more on an H100, 1266 and 3028 GB/s of the datasheet's "
@@ -190,10 +193,10 @@ constexpr std::array<KernelConstants, 9> kConstants = {{
      .beside_communication = {0.189, kOverlap}},
     {.name = "gb200",
      .multiprocessors = {152, kGb200Sms},
-     .matmul_rate = {1.0, kAsB200},
-     .tile_halving = {24.53, kAsB200},
-     .tile_overhead_s = {3.864e-6, kAsB200},
-     .epilogue_exposed = {0.0, kAsB200},
+     .matmul_rate = {1.0, kGb200Products},
+     .tile_halving = {24.53, kGb200Products},
+     .tile_overhead_s = {3.864e-6, kGb200Products},
+     .epilogue_exposed = {0.0, kGb200Products},
      .unaligned_share = {0.6888, kUnaligned},
      .attention_forward_rate = {0.7391, kAsB200},
      .attention_backward_rate = {0.5664, kAsB200},
