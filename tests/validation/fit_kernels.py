@@ -1,4 +1,4 @@
-"""Fits the constants of sim/hardware/kernels/constants.cpp to the measured tables beside this script, and
+"""Fits the constants of sim/hardware/kernels/gpus to the measured tables beside this script, and
 prints their errors. Run by hand, after a table or a formula has changed (a minute):
 
     python3 tests/validation/fit_kernels.py

@@ -6,8 +6,8 @@
 
 #include "sim/hardware/sourced_number.hpp"
 
-// The measured constants of a GPU's kernels. Every constant has a source;
-// tests/validation/fit_kernels.py fits those that are fitted, once for all shapes
+// The measured constants of a GPU's kernels, which lie in sim/hardware/kernels/gpus/*.json, each
+// with its source. tests/validation/fit_kernels.py fits those that are fitted, once for all shapes
 // (docs/decisions/0032-kernel-cost.md).
 namespace shardsim {
 
