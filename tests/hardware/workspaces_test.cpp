@@ -41,7 +41,7 @@ TEST_CASE("an architecture is told by the device's name") {
   CHECK(find_architecture("volta") == nullptr);
 }
 
-TEST_CASE("PyTorch gives a workspace to each of two handles") {
+TEST_CASE("K15: PyTorch gives a workspace to each of two handles") {
   for (const char* software : {"none", "torchtitan-2024", "composer-2023"}) {
     const Workspaces before = of(software, "ampere");
     CHECK(before.handles == 2);
@@ -56,19 +56,19 @@ TEST_CASE("PyTorch gives a workspace to each of two handles") {
   }
 }
 
-TEST_CASE("Transformer Engine has one of its own") {
+TEST_CASE("K15: Transformer Engine has one of its own") {
   CHECK(of("megatron-core-2023", "ampere").engine_bytes == 4 * kMiB);
   CHECK(of("megatron-core-2023", "hopper").engine_bytes == 32 * kMiB + 1024);
   CHECK(of("megatron-core-2023", "hopper").blocks() ==
         std::vector<std::int64_t>{32 * kMiB, 32 * kMiB, 32 * kMiB + 1024});
 }
 
-TEST_CASE("before PyTorch had workspaces they were part of the context") {
+TEST_CASE("K15: before PyTorch had workspaces they were part of the context") {
   CHECK(of("megatron-lm-2021", "ampere").bytes() == 0);
   CHECK(of("megatron-deepspeed-2022", "ampere").bytes() == 0);
 }
 
-TEST_CASE("CUBLAS_WORKSPACE_CONFIG says the size of a handle's workspace") {
+TEST_CASE("K15: CUBLAS_WORKSPACE_CONFIG says the size of a handle's workspace") {
   CHECK(parse_workspace_config(":4096:8") == 32 * kMiB);
   CHECK(parse_workspace_config(":4096:2:16:8") == 8'519'680);
   CHECK(parse_workspace_config(":0:0") == 0);

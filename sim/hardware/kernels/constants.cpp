@@ -1,7 +1,7 @@
 #include "sim/hardware/kernels/kernel_constants.hpp"
 
 // Written from sim/hardware/kernels/gpus/*.json.
-#include "sim/hardware/kernel_table.hpp"
+#include "sim/hardware/gpu_table.hpp"
 
 namespace shardsim {
 

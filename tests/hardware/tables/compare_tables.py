@@ -144,15 +144,27 @@ def tables(folder, compilers, flags, root=ROOT):
     return [output_of(built) for built in build(compilers, flags, (root, ROOT), [program])]
 
 
+def written_table(folder):
+    """The root of the header that the build writes from the files of GPUs, made here, and its path from there."""
+    root = pathlib.Path(folder) / "written"
+    table = root / HARDWARE / "gpu_table.hpp"
+    table.parent.mkdir(parents=True, exist_ok=True)
+    gpus = sorted((ROOT / HARDWARE / "kernels/gpus").glob("*.json"), key=lambda path: path.name != "every-gpu.json")
+    script = ROOT / HARDWARE / "kernels/make_table.py"
+    subprocess.run([sys.executable, "-B", str(script), str(table), *map(str, gpus)], check=True)
+    return root, table.relative_to(root).as_posix()
+
+
 def programs_with_prices(folder, compilers, flags):
     """The two programs that print all tables and prices, and the names of all constants."""
     files = files_of(ROOT)
-    constants = constants_in(ROOT, files)
+    written, table = written_table(folder)
+    constants = constants_in(ROOT, files) + constants_in(written, [table])
     program = pathlib.Path(folder) / "tables.cpp"
     others = pathlib.Path(folder) / "others.cpp"
     write_if_new(program, program_of(files, constants, with_prices=True))
     write_if_new(others, "".join(f'#include "{file}"\n' for file in OTHERS))
-    return build(compilers, flags, (ROOT,), [program, others]), constants
+    return build(compilers, flags, (ROOT, written), [program, others]), constants
 
 
 def main():
