@@ -163,6 +163,8 @@ double ReferenceTraining::run(const Samples& samples, Whole& parameters,
                             .delayed_scales = scales_ ? &*scales_ : nullptr};
   const std::vector<double> losses =
       forward_backward(*sync_.model, runtime_, parameters, batch, state, seen);
+  // Draws and trials would move scales, too. They exist beside rounding alone, where E0224 refuses
+  // such scales.
   const std::int64_t microbatch = global_batch_ / plan_.num_microbatches;
   if ((samples.first + samples.count) % microbatch == 0) {
     finish_scales(AmaxEnd::forward);

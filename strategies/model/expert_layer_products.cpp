@@ -132,8 +132,9 @@ Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Ten
                                      std::span<Tensor> kept) const {
   Runtime& runtime = pass.runtime;
   const std::vector<std::int64_t> runs = runs_read(kept[input]);
-  const std::vector<std::uint64_t> keys =
-      keys_of_runs(pass, runs.size(), moe_.num_experts, num_rows(kept[chosen]));
+  std::vector<std::uint64_t> keys;
+  runtime.off_the_clock(
+      [&] { keys = keys_of_runs(pass, runs.size(), moe_.num_experts, num_rows(kept[chosen])); });
   for (const Kept each : {gate, up}) {
     widen_to_read(runtime, activation_.store, rows.dtype(), kept[each]);
   }

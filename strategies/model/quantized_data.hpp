@@ -14,8 +14,7 @@
 // Where a scale is for the whole tensor, there are codes alone; it is among Tensor::scales().
 // Runs of rows may be tensors of their own, one after the other: rows of one expert, or its weight.
 // Frameworks fill up the rows of an expert with zeros to whole blocks, so columns of tokens do
-// that. An element is its code's number times its scale. All is exact in fp64, so products of
-// quantized matrices round as their sums do.
+// that. An element is its code's number times its scale, exact in fp64.
 namespace shardsim {
 
 /// The largest |x| of `rows` rows from the first one on, as fp32; of what a transform makes of them

@@ -14,38 +14,22 @@ namespace shardsim::test {
 
 namespace {
 
-// The same global batch of 8 samples in any layout. A step is all that scales change with, so the
-// number of microbatches does not matter.
-Setup delayed(const ParallelChoice& choice, int ranks, std::int64_t length = 3) {
-  Setup setup = setup_of("ddp", ranks, "llama");
-  setup.choice = choice;
-  setup.training.num_microbatches = 8 / mesh_of(choice, ranks).data_size();
-  setup.training.max_grad_norm = 0.5;
-  setup.change_model = [sequence_parallel = choice.tp > 1, length](ModelOptions& model) {
+// A step is all that scales change with, so the number of microbatches does not matter.
+Setup delayed(const ParallelChoice& choice, int ranks) {
+  Setup setup = with_experts(choice, ranks, [](ModelOptions& model) {
     model.num_layers = 2;
     model.seq_len = 8;
-    model.sequence_parallel = sequence_parallel;
-    model.moe.num_experts = 4;
-    model.moe.experts_per_token = 2;
-    model.moe.ffn_hidden_size = 6;
-    model.moe.first_dense_layers = 1;
-    model.low = {.recipe = ScalingRecipe::delayed,
-                 .amax_history_len = length,
-                 .amax_compute = AmaxCompute::max};
-  };
+    model.low = {
+        .recipe = ScalingRecipe::delayed, .amax_history_len = 3, .amax_compute = AmaxCompute::max};
+  });
+  setup.training.max_grad_norm = 0.5;
   return setup;
 }
 
 std::vector<Setup> delayed_layouts() {
-  return {
-      delayed({.name = "one device"}, 1),
-      delayed({.name = "ep4", .ep = 4}, 4),
-      delayed({.name = "zero3", .zero_stage = 3}, 2),
-      delayed({.name = "tp2 zero1", .zero_stage = 1, .tp = 2}, 4),
-      delayed({.name = "ep2 tp2 zero1", .zero_stage = 1, .tp = 2, .ep = 2}, 4),
-      delayed({.name = "ep2 zero3 pp2", .zero_stage = 3, .pp = 2, .ep = 2}, 8),
-      delayed({.name = "ep2 hsdp", .zero_stage = 2, .dp_replicate = 2, .ep = 2}, 8),
-  };
+  std::vector<Setup> layouts = in_expert_layouts(delayed);
+  layouts.push_back(delayed({.name = "tp2 zero1", .zero_stage = 1, .tp = 2}, 4));
+  return layouts;
 }
 
 WholeState scales_of(const WholeState& state) {

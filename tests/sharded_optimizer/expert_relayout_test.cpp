@@ -9,39 +9,18 @@ namespace shardsim::test {
 
 namespace {
 
-// The same global batch of 8 samples in any layout, routed by what the router learns.
-Setup with_experts(const ParallelChoice& choice, int ranks) {
-  Setup setup = setup_of("ddp", ranks, "llama");
-  setup.choice = choice;
-  setup.training.num_microbatches = 8 / mesh_of(choice, ranks).data_size();
-  setup.change_model = [sequence_parallel = choice.tp > 1](ModelOptions& model) {
-    model.num_layers = 3;
+// Routed by what the router learns.
+Setup learned(const ParallelChoice& choice, int ranks) {
+  return with_experts(choice, ranks, [](ModelOptions& model) {
     model.seq_len = 6;
-    model.sequence_parallel = sequence_parallel;
-    model.moe.num_experts = 4;
-    model.moe.experts_per_token = 2;
-    model.moe.ffn_hidden_size = 6;
     model.moe.shared_ffn_hidden_size = 6;
-    model.moe.first_dense_layers = 1;
-  };
-  return setup;
-}
-
-std::vector<Setup> expert_layouts() {
-  return {
-      with_experts({.name = "one device"}, 1),
-      with_experts({.name = "ep4", .ep = 4}, 4),
-      with_experts({.name = "ep1 zero3", .zero_stage = 3}, 2),
-      with_experts({.name = "ep2 tp2 zero1", .zero_stage = 1, .tp = 2, .ep = 2}, 4),
-      with_experts({.name = "ep2 zero3 pp2", .zero_stage = 3, .pp = 2, .ep = 2}, 8),
-      with_experts({.name = "ep2 hsdp", .zero_stage = 2, .dp_replicate = 2, .ep = 2}, 8),
-  };
+  });
 }
 
 }  // namespace
 
 TEST_CASE("P49: a model with experts goes on at any degree of expert parallelism", "[P49]") {
-  const std::vector<Setup> all = expert_layouts();
+  const std::vector<Setup> all = in_expert_layouts(learned);
   const WholeState uninterrupted = train_alone(all.front(), 3);
   for (const Setup& from : all) {
     MemoryFileSystem disk;
@@ -68,7 +47,7 @@ TEST_CASE("P49: a model with experts goes on at any degree of expert parallelism
 }
 
 TEST_CASE("P49: at the layout it was saved at, a model with experts goes on bit by bit", "[P49]") {
-  for (const Setup& setup : expert_layouts()) {
+  for (const Setup& setup : in_expert_layouts(learned)) {
     INFO(setup.choice.name);
     MemoryFileSystem disk;
     on_ranks(setup, [&](ShardedOptimizer& optimizer) {

@@ -40,6 +40,35 @@ Setup setup_of(std::string_view name, int ranks, const std::string& model) {
   return setup;
 }
 
+Setup with_experts(const ParallelChoice& choice, int ranks,
+                   const std::function<void(ModelOptions&)>& change) {
+  Setup setup = setup_of("ddp", ranks, "llama");
+  setup.choice = choice;
+  setup.training.num_microbatches = 8 / mesh_of(choice, ranks).data_size();
+  setup.change_model = [sequence_parallel = choice.tp > 1, change](ModelOptions& model) {
+    model.num_layers = 3;
+    model.sequence_parallel = sequence_parallel;
+    model.moe.num_experts = 4;
+    model.moe.experts_per_token = 2;
+    model.moe.ffn_hidden_size = 6;
+    model.moe.first_dense_layers = 1;
+    if (change) change(model);
+  };
+  return setup;
+}
+
+std::vector<Setup> in_expert_layouts(
+    const std::function<Setup(const ParallelChoice&, int ranks)>& make) {
+  return {
+      make({.name = "one device"}, 1),
+      make({.name = "ep4", .ep = 4}, 4),
+      make({.name = "ep1 zero3", .zero_stage = 3}, 2),
+      make({.name = "ep2 tp2 zero1", .zero_stage = 1, .tp = 2, .ep = 2}, 4),
+      make({.name = "ep2 zero3 pp2", .zero_stage = 3, .pp = 2, .ep = 2}, 8),
+      make({.name = "ep2 hsdp", .zero_stage = 2, .dp_replicate = 2, .ep = 2}, 8),
+  };
+}
+
 Setup exact(Setup setup) {
   setup.model = "integer mlp";
   setup.optimizer = "sgd";

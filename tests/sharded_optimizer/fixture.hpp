@@ -39,6 +39,13 @@ struct Setup {
 
 /// `name`: of named_choices().
 [[nodiscard]] Setup setup_of(std::string_view name, int ranks, const std::string& model = "mlp");
+/// A dense block and then blocks of experts; the same global batch of 8 samples in any layout.
+/// `change`: what else the model is; may be null.
+[[nodiscard]] Setup with_experts(const ParallelChoice& choice, int ranks,
+                                 const std::function<void(ModelOptions&)>& change);
+/// One device by `make`, and then layouts that cut experts and their surroundings in every way.
+[[nodiscard]] std::vector<Setup> in_expert_layouts(
+    const std::function<Setup(const ParallelChoice&, int ranks)>& make);
 /// Whole numbers, SGD, divisors and rates that are powers of two: every value is exact.
 [[nodiscard]] Setup exact(Setup setup);
 /// Weights in bf16; gradients, optimizer state and master weights in fp32.

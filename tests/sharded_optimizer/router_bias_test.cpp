@@ -16,35 +16,18 @@ namespace shardsim::test {
 
 namespace {
 
-// The same global batch of 8 samples in any layout.
-Setup biased(const ParallelChoice& choice, int ranks, double update_rate = 0.02) {
-  Setup setup = setup_of("ddp", ranks, "llama");
-  setup.choice = choice;
-  setup.training.num_microbatches = 8 / mesh_of(choice, ranks).data_size();
-  setup.training.max_grad_norm = 0.5;
-  setup.change_model = [sequence_parallel = choice.tp > 1, update_rate](ModelOptions& model) {
-    model.num_layers = 3;
+Setup biased_at(double update_rate, const ParallelChoice& choice, int ranks) {
+  Setup setup = with_experts(choice, ranks, [update_rate](ModelOptions& model) {
     model.seq_len = 8;
-    model.sequence_parallel = sequence_parallel;
-    model.moe.num_experts = 4;
-    model.moe.experts_per_token = 2;
-    model.moe.ffn_hidden_size = 6;
-    model.moe.first_dense_layers = 1;
     model.moe.router = {.score = RouterScore::sigmoid, .bias_update_rate = update_rate};
-  };
+  });
+  setup.training.max_grad_norm = 0.5;
   return setup;
 }
 
-std::vector<Setup> biased_layouts() {
-  return {
-      biased({.name = "one device"}, 1),
-      biased({.name = "ep4", .ep = 4}, 4),
-      biased({.name = "zero3", .zero_stage = 3}, 2),
-      biased({.name = "ep2 tp2 zero1", .zero_stage = 1, .tp = 2, .ep = 2}, 4),
-      biased({.name = "ep2 zero3 pp2", .zero_stage = 3, .pp = 2, .ep = 2}, 8),
-      biased({.name = "ep2 hsdp", .zero_stage = 2, .dp_replicate = 2, .ep = 2}, 8),
-  };
-}
+Setup biased(const ParallelChoice& choice, int ranks) { return biased_at(0.02, choice, ranks); }
+
+std::vector<Setup> biased_layouts() { return in_expert_layouts(biased); }
 
 using Biases = std::map<std::string, std::vector<double>>;
 
@@ -138,7 +121,7 @@ TEST_CASE("M16: a checkpoint holds biases of the choice, for any layout") {
 
 TEST_CASE("a state without biases of the choice is no state of a model that has them") {
   MemoryFileSystem disk;
-  on_ranks(biased({.name = "ddp"}, 2, 0.0), [&](ShardedOptimizer& optimizer) {
+  on_ranks(biased_at(0.0, {.name = "ddp"}, 2), [&](ShardedOptimizer& optimizer) {
     optimizer.step();
     optimizer.save_model(disk, "/out");
   });
