@@ -45,6 +45,8 @@ struct DeviceSpec {
   PeakTflops peak_tflops;
   Tracked<double> matmul_efficiency = 0;  // (0, 1]: share of the peak of the best large matmul
   Tracked<double> kernel_launch_us = 0;   // fixed cost of one kernel
+  Tracked<double> power_w = 0;            // at which it has its rates; 0: not known
+  Tracked<double> power_limit_w = 0;      // 0: none but that
   // Between device and host memory, per direction; 0: no link.
   Tracked<double> host_bandwidth_gb_per_s = 0;
   std::string kernels = "none";  // whose kernels' constants: one of all_kernel_constants()
@@ -93,6 +95,7 @@ struct SystemSpec {
   std::string cublas_workspace_config;     // as CUBLAS_WORKSPACE_CONFIG; empty: PyTorch's default
   bool overlap_slows_computing = true;     // by beside_communication of the device's kernels
   bool cuda_launch_blocking = false;       // the host waits for every kernel
+  std::string cuda_graphs = "none";        // graph_modules_of: what the host launches as graphs
 };
 
 /// In a place of a fault: not chosen.

@@ -103,6 +103,7 @@ std::string divisors(std::int64_t number, std::int64_t limit) {
 void resolve(Reading& r) {
   resolve_model(r);
   resolve_system(r);
+  resolve_power(r);
   resolve_network(r);
   resolve_layout(r);
   resolve_sharding(r);
@@ -114,6 +115,7 @@ void resolve(Reading& r) {
   resolve_layer_heads_layout(r);
   resolve_experts(r);
   resolve_blocks(r);
+  resolve_graphs(r);
   resolve_schedule_file(r);
   resolve_chunks(r);
   resolve_stages(r);

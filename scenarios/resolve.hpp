@@ -43,6 +43,10 @@ void resolve_sharding(Reading& r);
 /// State in host memory is sharded as it must be, and there is a host link. REQUIRES:
 /// resolve_sharding().
 void resolve_offload(Reading& r);
+/// A limit of power is known to be one. REQUIRES: resolve_system().
+void resolve_power(Reading& r);
+/// CUDA graphs can have what they are to have. REQUIRES: resolve_experts(), resolve_blocks().
+void resolve_graphs(Reading& r);
 /// Choices of data parallelism that change the algorithm or the members fit the rest. REQUIRES:
 /// resolve_batch() and resolve_training().
 void resolve_data_parallel(Reading& r);

@@ -255,6 +255,17 @@ void set_machine(DrawnScenario& s, std::int64_t ranks) {
   }
 }
 
+// REQUIRES: the model, recomputation and offloading are drawn.
+void draw_host(DrawnScenario& s, bool has_experts) {
+  if (!once_in(4)) return;
+  s.set("system.host_us_per_kernel", 5);
+  const bool captures =
+      s.get("training.recompute").empty() && s.get("parallelism.offload_layers").empty();
+  if (!captures || once_in(3)) return;
+  s.set_word("system.cuda_graphs", has_experts ? one_of({"attn,moe_router", "attn"})
+                                               : one_of({"full_iteration", "attn,mlp"}));
+}
+
 // --- Text --------------------------------------------------------------------------------------
 
 struct Node {
@@ -336,6 +347,7 @@ DrawnScenario draw_verify_scenario() {
     draw_offloading(s);
   }
   draw_low_products(s, degrees, family);
+  draw_host(s, kind == "experts");
   return s;
 }
 

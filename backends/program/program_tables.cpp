@@ -16,7 +16,7 @@ std::uint64_t word(const char* kept) { return reinterpret_cast<std::uintptr_t>(k
 
 bool same_operation(const ComputeOp& a, const ComputeOp& b) {
   return a.name == b.name && a.kind == b.kind && a.dtype == b.dtype && a.flops == b.flops &&
-         a.bytes == b.bytes && a.shape == b.shape;
+         a.bytes == b.bytes && a.shape == b.shape && a.launch == b.launch;
 }
 
 bool is_of(const ProgramMessage& message, const P2pOp& half) {

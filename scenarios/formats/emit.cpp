@@ -19,6 +19,7 @@
 
 #include "scenarios/formats/emit_flags.hpp"
 #include "scenarios/formats/megatron.hpp"
+#include "scenarios/formats/megatron_graphs.hpp"
 #include "scenarios/formats/megatron_offload.hpp"
 #include "scenarios/formats/torchtitan.hpp"
 #include "scenarios/stage_places.hpp"
@@ -297,6 +298,7 @@ Emission emit_megatron(const Scenario& scenario) {
   add_optimizer(scenario, flags);
   add_recompute(scenario, flags);
   add_offload(scenario, flags);
+  add_graphs(scenario, flags);
   // Megatron-LM drops a tenth of both if it is not told otherwise.
   flags.flag("hidden-dropout", t.hidden_dropout);
   flags.flag("attention-dropout", 0.0);

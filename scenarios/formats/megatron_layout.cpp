@@ -14,6 +14,7 @@
 #include "strategies/optimizer/rules.hpp"
 
 #include "scenarios/formats/megatron.hpp"
+#include "scenarios/formats/megatron_graphs.hpp"
 #include "scenarios/formats/megatron_offload.hpp"
 #include "scenarios/scenario_error.hpp"
 
@@ -355,6 +356,7 @@ void import_megatron_training(MegatronArguments& arguments, Import& import) {
   import_optimizer(arguments, import);
   import_recompute(arguments, import);
   import_megatron_offload(arguments, import);
+  import_megatron_graphs(arguments, import);
   if (const double dropout = arguments.number("hidden_dropout").value_or(0.1); dropout > 0.0) {
     import.take({"hidden_dropout", fmt::format("{:g}", dropout)}, "training.hidden_dropout",
                 dropout);

@@ -6,6 +6,7 @@
 
 #include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/nccl/platform.hpp"
+#include "sim/hardware/power.hpp"
 #include "sim/hardware/software.hpp"
 
 #include "scenarios/field.hpp"
@@ -75,6 +76,25 @@ Assumptions kernels_of(const Software& software, const std::string& architecture
   return assumptions;
 }
 
+void add_graphs_and_power(const SystemSpec& system, Assumptions& assumptions) {
+  if (system.cuda_graphs != "none") {
+    assumptions.push_back(
+        {"The host takes the time of one kernel for each CUDA graph of " + system.cuda_graphs +
+             "; gaps between its kernels are as without, and memory of graphs is not counted: it "
+             "is a few GB, and more than 10 GB with pipeline stages",
+         "NVIDIA-NeMo/Megatron-Bridge at 067f987d, docs/performance-guide.md"});
+  }
+  const DeviceSpec& device = system.device;
+  if (!(device.power_limit_w.peek() > 0.0)) return;
+  assumptions.push_back(
+      {fmt::format("At {} of {} W products and attention run at {:.4g} times their clock, and "
+                   "memory at its own; below about 70 % chips fall faster than that",
+                   device.power_limit_w.peek(), device.power_w.peek(),
+                   clock_share(device.power_limit_w.peek(), device.power_w.peek())),
+       "a cube root: dynamic power is voltage squared times clock, and voltage follows the clock "
+       "(Weste and Harris, CMOS VLSI Design); docs/decisions/0087-power-and-graphs.md"});
+}
+
 // The software on the device, and its host time.
 void add_software(const Experiment& experiment, Assumptions& assumptions) {
   const SystemSpec& system = experiment.scenario().system;
@@ -102,6 +122,7 @@ void add_software(const Experiment& experiment, Assumptions& assumptions) {
     if (used != known.value) return;  // Given: its source is the scenario's.
     assumptions.push_back({fmt::format("{} = {}", field, used), known.source});
   };
+  add_graphs_and_power(system, assumptions);
   if (software == nullptr) return;
   add_host("system.host_us_per_kernel", system.host_us_per_kernel, software->host_us_per_kernel);
   add_host("system.host_us_per_call", system.host_us_per_call, software->host_us_per_call);

@@ -331,6 +331,9 @@ bool is_unused(const std::string& field, const Experiment& experiment) {
   const Scenario& scenario = experiment.scenario();
   if (field == "system.device.host_bandwidth_gb_per_s")
     return !scenario.parallelism.uses_host_memory();
+  if (field == "system.device.power_w") {
+    return scenario.system.device.power_limit_w.peek() == 0.0;
+  }
   if (field == "system.pcie_gb_per_s") return scenario.system.nodes == 1;
   if (field == "system.device.matmul_efficiency") return prices_shapes(experiment);
   if (field == "system.intra_node.pair_gb_per_s") {

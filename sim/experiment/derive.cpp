@@ -6,6 +6,7 @@
 
 #include "sim/hardware/architecture.hpp"
 #include "sim/hardware/kernels/kernel_constants.hpp"
+#include "sim/hardware/power.hpp"
 #include "sim/hardware/software.hpp"
 
 #include "scenarios/nccl_platform.hpp"
@@ -22,6 +23,12 @@ constexpr double kMicro = 1e-6;
 Link link_of(const LinkSpec& link) {
   return {.bytes_per_s = link.bandwidth_gb_per_s.times(kGiga),
           .latency_s = link.latency_us.times(kMicro)};
+}
+
+Tracked<double> clock_share_of(const DeviceSpec& device) {
+  if (!(device.power_limit_w.peek() > 0.0)) return 1.0;
+  const double power = device.power_w;
+  return device.power_limit_w.map([&](double limit) { return clock_share(limit, power); });
 }
 
 bool hits(const StragglerSpec& straggler, int rank, int node, int stage) {
@@ -216,6 +223,7 @@ ModelOptions model_options_of(const Scenario& scenario, const Software* software
   options.dtype = scenario.training.dtype();
   options.memory = memory_of(scenario.training, software);
   options.low = low_precision_of(scenario);
+  options.graphs = graph_modules_of(scenario.system.cuda_graphs);
   return options;
 }
 
@@ -289,6 +297,7 @@ Cluster cluster_of(const SystemSpec& system) {
   device.memory_efficiency = system.device.memory_efficiency;
   device.matmul_efficiency = system.device.matmul_efficiency;
   device.launch_s = system.device.kernel_launch_us.times(kMicro);
+  device.clock_share = clock_share_of(system.device);
   device.host_bytes_per_s = system.device.host_bandwidth_gb_per_s.times(kGiga);
   if (system.kernel_model == "shapes") {
     device.kernels = find_kernel_constants(system.device.kernels);
@@ -299,8 +308,10 @@ Cluster cluster_of(const SystemSpec& system) {
   device.software = find_software(system.software);
   device.workspaces = workspaces_of(device.software, *find_architecture(system.device.architecture),
                                     parse_workspace_config(system.cublas_workspace_config));
-  device.host_s_per_kernel = system.host_us_per_kernel.times(kMicro);
-  device.host_s_per_call = system.host_us_per_call.times(kMicro);
+  // The optimizer's step is outside, and few kernels.
+  const bool is_one_graph = graph_modules_of(system.cuda_graphs).has(GraphModule::full_iteration);
+  device.host_s_per_kernel = system.host_us_per_kernel.times(is_one_graph ? 0.0 : kMicro);
+  device.host_s_per_call = system.host_us_per_call.times(is_one_graph ? 0.0 : kMicro);
   device.host_waits_for_kernels = system.cuda_launch_blocking;
   for (const DType precision :
        {DType::fp64, DType::fp32, DType::bf16, DType::fp16, DType::fp8_e4m3, DType::fp4_e2m1}) {

@@ -55,6 +55,10 @@ struct KernelShape {
   friend bool operator==(const KernelShape&, const KernelShape&) = default;
 };
 
+/// The host's part in an operation: it launches each kernel, or a CUDA graph that begins with this
+/// operation, or nothing, since the operation is within a graph.
+enum class HostLaunch : std::uint8_t { each_kernel, graph, within_graph };
+
 /// One kernel. `name` must outlive the run (a literal): it labels the slice in a trace.
 struct ComputeOp {
   const char* name;
@@ -63,6 +67,7 @@ struct ComputeOp {
   std::int64_t flops;  ///< Multiply and add count as two.
   std::int64_t bytes;  ///< Read and written in device memory; or moved over the host link.
   KernelShape shape = {};
+  HostLaunch launch = HostLaunch::each_kernel;
 };
 
 }  // namespace shardsim

@@ -21,9 +21,10 @@ double roofline_seconds(const Device& device, const Tracked<double>& peak, const
   const double rate = device.memory_bytes_per_s.peek() * device.memory_efficiency.peek();
   const double seconds = op.bytes > 0 ? static_cast<double>(op.bytes) / rate : 0.0;
   const double arithmetic =
-      static_cast<double>(op.flops) / (peak.peek() * device.matmul_efficiency.peek());
+      static_cast<double>(op.flops) /
+      (peak.peek() * device.matmul_efficiency.peek() * device.clock_share.peek());
   if (arithmetic > seconds) {
-    return static_cast<double>(op.flops) / (peak * device.matmul_efficiency);
+    return static_cast<double>(op.flops) / (peak * device.matmul_efficiency * device.clock_share);
   }
   return op.bytes > 0 ? memory_seconds(device, static_cast<double>(op.bytes)) : 0.0;
 }
@@ -76,7 +77,7 @@ double attention_seconds(const Device& device, double peak, const ComputeOp& op,
 double arithmetic_seconds(const Device& device, const Tracked<double>& peak, const ComputeOp& op,
                           const KernelUse& use) {
   if (device.kernels == nullptr) return roofline_seconds(device, peak, op);
-  const auto rate = [&] { return peak * share_of(*device.kernels, op); };
+  const auto rate = [&] { return peak * share_of(*device.kernels, op) * device.clock_share; };
   switch (op.shape.family) {
     case KernelFamily::matrix_product:
       return matrix_product_seconds(device, rate(), operand_bytes(op.dtype), op.shape, op.bytes);
@@ -84,7 +85,7 @@ double arithmetic_seconds(const Device& device, const Tracked<double>& peak, con
       return weight_gradient_seconds(device, rate(), op, use);
     case KernelFamily::attention_forward:
     case KernelFamily::attention_backward:
-      return attention_seconds(device, peak, op, use);
+      return attention_seconds(device, peak * device.clock_share, op, use);
     default:  // Only flops and bytes are known.
       return roofline_seconds(device, peak, op);
   }
@@ -139,8 +140,10 @@ Time Device::price(const ComputeOp& op, double slowdown) const {
 }
 
 Time Device::issue_price(const ComputeOp& op) const {
+  if (op.launch == HostLaunch::within_graph) return {};
+  const double launches = op.launch == HostLaunch::graph ? 1.0 : use_of(op).kernels;
   // Not a read: it matters only if the device later waits for it.
-  return Time::from_seconds(use_of(op).kernels * host_s_per_kernel.peek());
+  return Time::from_seconds(launches * host_s_per_kernel.peek());
 }
 
 StreamRules Device::stream_rules() const {

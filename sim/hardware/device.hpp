@@ -31,6 +31,9 @@ struct Device {
   std::array<Tracked<double>, 9> peak_flops_per_s{};
   /// Achieved share of the peak by large matrix products, (0, 1].
   Tracked<double> matmul_efficiency = 1.0;
+  /// Share of its clock under a limit of power (sim/hardware/power.hpp): rates of products and
+  /// attention times this. Memory has a clock of its own.
+  Tracked<double> clock_share = 1.0;
   /// Host link of one device, in each direction; 0 = none. Only offloading to the host needs it.
   Tracked<double> host_bytes_per_s = 0.0;
   /// Time on the compute stream that no arithmetic fills, per operation.

@@ -44,6 +44,7 @@ ComputeOp program_operation_of(ProgramFields& fields, const std::string& name) {
                .dtype = fields.dtype(),
                .flops = fields.number("flops", 0, kMostProgramWork),
                .bytes = fields.number("bytes", 0, kMostProgramWork)};
+  if (fields.has("launch")) op.launch = fields.choice<HostLaunch>("launch", kLaunchWords);
   const ProgramJson* const shape = fields.find("shape");
   if (shape == nullptr) return op;
   op.shape.family = static_cast<KernelFamily>(fields.choice(

@@ -11,6 +11,7 @@ namespace shardsim {
 
 inline constexpr const char* kProgramVersionKey = "shardsim_program";
 inline constexpr std::array kComputeKindWords = {"matmul", "memory_bound", "host_transfer"};
+inline constexpr std::array kLaunchWords = {"each_kernel", "graph", "within_graph"};
 inline constexpr std::array kMarkWords = {"step_begins", "compute_begins", "compute_ends",
                                           "decided", "step_ends"};
 inline constexpr std::array kTrafficWords = {"payload", "scalar"};

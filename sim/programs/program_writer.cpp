@@ -33,6 +33,9 @@ ProgramJson json_of(const ComputeOp& op) {
                       {"dtype", name_of(op.dtype)},
                       {"flops", op.flops},
                       {"bytes", op.bytes}};
+  if (op.launch != HostLaunch::each_kernel) {
+    json["launch"] = program_word_of(kLaunchWords, op.launch);
+  }
   if (op.shape == KernelShape{}) return json;
   json["family"] = name_of(op.shape.family);
   json["shape"] = {op.shape.m, op.shape.n, op.shape.k, op.shape.batch};

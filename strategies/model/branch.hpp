@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "strategies/model/graph_modules.hpp"
 #include "strategies/model/model_norm.hpp"
 #include "strategies/model/offload_modules.hpp"
 #include "strategies/model/parameter_table.hpp"
@@ -98,6 +99,8 @@ class Branch {
                                         std::span<Tensor> kept) const = 0;
   /// Flops of forward for one whole sample, beside those of the products with its matrices.
   [[nodiscard]] virtual std::int64_t forward_flops_per_sample(int /*block*/) const { return 0; }
+  /// The part that the branch is, among those that may be one CUDA graph.
+  [[nodiscard]] virtual GraphModule graph_module() const { return GraphModule::attn; }
   /// Whether forward leaves more to backward than the tensors kept.
   [[nodiscard]] virtual bool keeps_state() const { return false; }
   // The parts of a block for whose inputs tensors stay; `everything`: for none that has a name.

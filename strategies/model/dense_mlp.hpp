@@ -29,6 +29,7 @@ class DenseMlp final : public RegionBranch {
 
   /// Parameters in a block.
   [[nodiscard]] int num_parameters() const { return num_parameters_; }
+  [[nodiscard]] GraphModule graph_module() const override { return GraphModule::mlp; }
   [[nodiscard]] const char* dropout_stream() const override { return "mlp"; }
   void add_parameters(ParameterTable& table, const std::string& name, int block) const override;
   [[nodiscard]] std::size_t num_inner() const override { return num_saved; }

@@ -26,6 +26,7 @@ ExpertFeedForward::ExpertFeedForward(const ModelOptions& options)
       hidden_size_(options.hidden_size),
       has_shared_(options.moe.has_shared_experts()),
       has_gate_(options.moe.has_shared_gate),
+      captures_router_(options.graphs.has(GraphModule::moe_router)),
       recomputes_all_(options.recompute == Recompute::full),
       runs_again_(options.recomputes(RecomputeModule::moe)),
       shared_runs_again_(has_shared_ && !runs_again_ &&
@@ -64,6 +65,10 @@ Tensor ExpertFeedForward::forward(const Pass& pass, BranchInput& x, std::span<Te
 // The shared experts work while rows travel to the routed ones.
 Tensor ExpertFeedForward::run_forward(const Pass& pass, BranchInput& x,
                                       std::span<Tensor> kept) const {
+  {
+    const Runtime::Graph graph(pass.runtime, captures_router_);
+    experts_.route(pass, places_, x.value(), of_layer(kept));
+  }
   const Shape shape = x.value().shape();
   ExpertLayer::Dispatched dispatched = experts_.dispatch(pass, places_, x.value(), of_layer(kept));
   Tensor shared;

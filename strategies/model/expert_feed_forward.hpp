@@ -18,6 +18,8 @@ class ExpertFeedForward final : public Branch {
  public:
   explicit ExpertFeedForward(const ModelOptions& options);
 
+  /// Its router alone may be within a graph: nobody knows ahead how many tokens experts get.
+  [[nodiscard]] GraphModule graph_module() const override { return GraphModule::none; }
   [[nodiscard]] const char* dropout_stream() const override { return "mlp"; }
   void add_parameters(ParameterTable& table, const std::string& name, int block) const override;
   [[nodiscard]] std::size_t num_kept() const override {
@@ -64,8 +66,9 @@ class ExpertFeedForward final : public Branch {
   std::int64_t hidden_size_;
   bool has_shared_;
   bool has_gate_;
-  bool recomputes_all_;  // The whole block,
-  bool runs_again_;      // or this branch: see RecomputeModule,
+  bool captures_router_;  // In a CUDA graph, with the norm ahead of it.
+  bool recomputes_all_;   // The whole block,
+  bool runs_again_;       // or this branch: see RecomputeModule,
   bool shared_runs_again_;
   ExpertLayer::Places places_;
 };

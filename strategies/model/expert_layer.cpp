@@ -98,6 +98,7 @@ ExpertLayer::ExpertLayer(const ModelOptions& options)
       activation_(options.activation),
       hidden_size_(options.hidden_size),
       seq_len_(options.seq_len),
+      captures_router_(options.graphs.has(GraphModule::moe_router)),
       drops_activation_(options.recomputes(RecomputeModule::moe_act) &&
                         !options.recomputes(RecomputeModule::moe)),
       weighs_activation_(!options.memory.keeps_expert_outputs && !moe_.router.weighs_input &&
@@ -112,7 +113,6 @@ ExpertLayer::ExpertLayer(const ModelOptions& options)
 ExpertLayer::Dispatched ExpertLayer::dispatch(const Pass& pass, const Places& places,
                                               const Tensor& x, std::span<Tensor> kept) const {
   const std::int64_t rows = num_rows(x);
-  route(pass, places, x, kept);
   Dispatched dispatched;
   dispatched.dtype = x.dtype();
   ExpertParallel::Routed on_its_way;

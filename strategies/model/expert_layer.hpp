@@ -84,7 +84,9 @@ class ExpertLayer {
     PendingTensor gates;   // Where weights multiply activations, or by node.
     PendingTensor chosen;  // By node.
   };
-  /// x [..., h]: this rank's tokens.
+  /// Chooses experts, and keeps what backward needs. x [..., h]: this rank's tokens.
+  void route(const Pass& pass, const Places& places, const Tensor& x, std::span<Tensor> kept) const;
+  /// Then sends rows of x to them.
   [[nodiscard]] Dispatched dispatch(const Pass& pass, const Places& places, const Tensor& x,
                                     std::span<Tensor> kept) const;
   /// The experts' output for these rows, in x's shape.
@@ -156,8 +158,6 @@ class ExpertLayer {
                                         std::span<Tensor> kept) const;
   [[nodiscard]] Tensor choice_bias(const Pass& pass) const;
   [[nodiscard]] RouterWeights router_weights(const Pass& pass, const Places& places) const;
-  // Runs the router and keeps what backward needs.
-  void route(const Pass& pass, const Places& places, const Tensor& x, std::span<Tensor> kept) const;
   // From the gradient of the gates to that of x, which `dx` has the rest of.
   [[nodiscard]] Tensor backward_router(const Pass& pass, const Places& places,
                                        const Tensor& gate_gradient, const Tensor& x, Tensor dx,
@@ -191,6 +191,7 @@ class ExpertLayer {
   std::vector<int> layer_of_block_;
   std::int64_t hidden_size_;
   std::int64_t seq_len_;
+  bool captures_router_;  // In a CUDA graph.
   bool drops_activation_;
   bool weighs_activation_;
   ExpertCountsPlanner planner_;

@@ -70,6 +70,7 @@ void ExpertLayer::route(const Pass& pass, const Places& places, const Tensor& x,
 Tensor ExpertLayer::backward_router(const Pass& pass, const Places& places,
                                     const Tensor& gate_gradient, const Tensor& x, Tensor dx,
                                     std::span<Tensor> kept) const {
+  const Runtime::Graph graph(pass.runtime, captures_router_);
   const std::int64_t rows = num_rows(x);
   const RouterLosses losses{.balance = balance_slope(pass, kept[loads], rows),
                             .z_factor = z_factor(pass, rows)};

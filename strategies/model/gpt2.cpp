@@ -88,6 +88,7 @@ class GeluMlp final : public RegionBranch {
         drops_activation_(options.recomputes(RecomputeModule::activation)),
         runs_again_(options.recomputes(RecomputeModule::mlp)) {}
 
+  [[nodiscard]] GraphModule graph_module() const override { return GraphModule::mlp; }
   [[nodiscard]] const char* dropout_stream() const override { return "mlp"; }
   void add_parameters(ParameterTable& table, const std::string& name,
                       int /*block*/) const override {

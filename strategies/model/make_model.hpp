@@ -11,6 +11,7 @@
 
 #include "strategies/model/context_attention.hpp"
 #include "strategies/model/feed_forward_activation.hpp"
+#include "strategies/model/graph_modules.hpp"
 #include "strategies/model/layer_options.hpp"
 #include "strategies/model/linear_mixer_options.hpp"
 #include "strategies/model/low_precision.hpp"
@@ -89,6 +90,7 @@ struct ModelOptions {
   /// residual.
   double hidden_dropout = 0.0;
   Recompute recompute = Recompute::none;
+  GraphModules graphs;  ///< The host launches each of these as one CUDA graph.
   RecomputeModules recompute_modules = kDefaultRecomputeModules;  ///< Read where it is selective.
   /// Parts that every layer is cut into, t. The model is then that of one tensor-parallel rank.
   int tensor_parallel = 1;

@@ -33,6 +33,7 @@ class MambaMixer final : public RegionBranch {
   explicit MambaMixer(const ModelOptions& options);
 
   [[nodiscard]] OffloadModule stream_reader() const override { return OffloadModule::attn_norm; }
+  [[nodiscard]] GraphModule graph_module() const override { return GraphModule::mamba; }
   [[nodiscard]] const char* dropout_stream() const override { return "mamba"; }
   [[nodiscard]] std::size_t num_inner() const override { return num_saved; }
   void add_parameters(ParameterTable& table, const std::string& name, int block) const override;

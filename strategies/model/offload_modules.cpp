@@ -2,8 +2,6 @@
 
 #include <array>
 
-#include "strategies/model/module_names.hpp"
-
 namespace shardsim {
 
 namespace {
@@ -16,11 +14,7 @@ constexpr std::array kOffloadNames = {"everything", "attn_norm", "qkv_linear", "
 std::span<const char* const> offload_module_names() { return kOffloadNames; }
 
 OffloadModules offload_modules_of(std::string_view names) {
-  OffloadModules modules;
-  for (const std::size_t place : places_of_modules(names, kOffloadNames, "E0684")) {
-    modules.add(static_cast<OffloadModule>(place));
-  }
-  return modules;
+  return modules_of<OffloadModule>(names, kOffloadNames, "E0684");
 }
 
 }  // namespace shardsim

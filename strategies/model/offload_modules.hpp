@@ -2,8 +2,9 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
+
+#include "strategies/model/module_names.hpp"
 
 // Parts of a block by whose inputs kept activations are chosen to go to host memory.
 namespace shardsim {
@@ -22,20 +23,15 @@ enum class OffloadModule : std::uint8_t {
   moe_act,     ///< Gate and up of experts.
 };
 
-/// A set of them.
-class OffloadModules {
+/// A set of them. `everything` has all others in it.
+class OffloadModules : public ModuleSet<OffloadModule> {
  public:
-  constexpr void add(OffloadModule module) { bits_ |= bit(module); }
+  constexpr OffloadModules() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  constexpr OffloadModules(const ModuleSet<OffloadModule>& modules) : ModuleSet(modules) {}
   [[nodiscard]] constexpr bool has(OffloadModule module) const {
-    return (bits_ & (bit(module) | bit(OffloadModule::everything))) != 0;
+    return ModuleSet::has(module) || ModuleSet::has(OffloadModule::everything);
   }
-  friend bool operator==(const OffloadModules&, const OffloadModules&) = default;
-
- private:
-  static constexpr unsigned bit(OffloadModule module) {
-    return 1U << static_cast<unsigned>(module);
-  }
-  unsigned bits_ = 0;
 };
 
 /// In the order of OffloadModule.

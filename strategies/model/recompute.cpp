@@ -1,9 +1,6 @@
 #include "strategies/model/recompute.hpp"
 
 #include <array>
-#include <cstddef>
-
-#include "strategies/model/module_names.hpp"
 
 namespace shardsim {
 
@@ -17,20 +14,9 @@ constexpr std::array kModuleNames = {"layernorm",   "activation", "moe_act", "co
 std::span<const char* const> recompute_module_names() { return kModuleNames; }
 
 RecomputeModules recompute_modules_of(std::string_view names) {
-  RecomputeModules modules;
-  for (const std::size_t place : places_of_modules(names, kModuleNames, "E0667")) {
-    modules.add(static_cast<RecomputeModule>(place));
-  }
-  return modules;
+  return modules_of<RecomputeModule>(names, kModuleNames, "E0667");
 }
 
-std::string to_string(const RecomputeModules& modules) {
-  std::string names;
-  for (std::size_t i = 0; i < kModuleNames.size(); ++i) {
-    if (!modules.has(static_cast<RecomputeModule>(i))) continue;
-    names += (names.empty() ? "" : ",") + std::string(kModuleNames[i]);
-  }
-  return names;
-}
+std::string to_string(const RecomputeModules& modules) { return words_of(modules, kModuleNames); }
 
 }  // namespace shardsim

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "strategies/model/module_names.hpp"
 
 // Activations of a block that backward computes again instead of finding them kept.
 namespace shardsim {
@@ -32,25 +33,7 @@ enum class RecomputeModule : std::uint8_t {
   shared_experts,  ///< The same of shared experts alone.
 };
 
-class RecomputeModules {
- public:
-  constexpr RecomputeModules() = default;
-  constexpr RecomputeModules(std::initializer_list<RecomputeModule> modules) {
-    for (const RecomputeModule module : modules) add(module);
-  }
-  constexpr void add(RecomputeModule module) { bits_ |= bit(module); }
-  constexpr void remove(RecomputeModule module) { bits_ &= ~bit(module); }
-  [[nodiscard]] constexpr bool has(RecomputeModule module) const {
-    return (bits_ & bit(module)) != 0;
-  }
-  friend bool operator==(const RecomputeModules&, const RecomputeModules&) = default;
-
- private:
-  static constexpr unsigned bit(RecomputeModule module) {
-    return 1U << static_cast<unsigned>(module);
-  }
-  unsigned bits_ = 0;
-};
+using RecomputeModules = ModuleSet<RecomputeModule>;
 
 /// Much memory for little arithmetic: no products, no messages.
 inline constexpr RecomputeModules kDefaultRecomputeModules = {

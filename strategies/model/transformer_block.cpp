@@ -15,6 +15,7 @@ TransformerBlock::TransformerBlock(const ModelOptions& options, const ModelNorm&
       block_(id.number),
       recomputes_all_(options.recompute == Recompute::full),
       recomputes_norms_(options.recomputes(RecomputeModule::layernorm)),
+      graphs_(options.graphs),
       mask_bytes_(options.hidden_dropout > 0.0 ? options.memory.mask_bytes : 0.0) {
   const auto first = static_cast<int>(table.specs().size());
   const auto next = [&] { return static_cast<int>(table.specs().size()) - first; };
@@ -52,6 +53,7 @@ Tensor TransformerBlock::run_forward(const Pass& pass, const Tensor& x, Saved& s
   for (std::size_t i = 0; i < branches_.size(); ++i) {
     const Branch& branch = *branches_[i];
     const Place& at = places_[i];
+    const Runtime::Graph graph(pass.runtime, graphs_.has(branch.graph_module()));
     saved[at.saved + input] = stream;
     BranchInput normed = input_of(pass, branch, at, saved);
     const std::span<Tensor> kept =
@@ -74,6 +76,7 @@ Tensor TransformerBlock::backward(const Pass& pass, const Tensor& dy, Saved& sav
   for (std::size_t i = branches_.size(); i-- > 0;) {
     const Branch& branch = *branches_[i];
     const Place& at = places_[i];
+    const Runtime::Graph graph(pass.runtime, graphs_.has(branch.graph_module()));
     Tensor d = join_backward(pass, branch, at, d_stream, &saved[at.saved]);
     if (i == 0) saved[masks] = {};
     BranchInput normed = input_of(pass, branch, at, saved);

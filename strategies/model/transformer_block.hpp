@@ -82,6 +82,7 @@ class TransformerBlock {
   int block_;
   bool recomputes_all_;
   bool recomputes_norms_;
+  GraphModules graphs_;
   double mask_bytes_;  // For each element of a branch's output.
 };
 

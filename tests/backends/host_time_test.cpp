@@ -45,6 +45,35 @@ TEST_CASE("each kernel and each call waits for its host") {
         }) == us(15));
 }
 
+TEST_CASE("the host launches a graph, and none of its kernels") {
+  Cluster cluster = test_cluster(2);
+  cluster.device.host_s_per_kernel = 3e-6;
+  const auto end = [&](bool first, bool second) {
+    return end_of(cluster, [&](Runtime& runtime, Communicator&) {
+      {
+        const Runtime::Graph graph(runtime, first);
+        kernel(runtime, 1);
+        const Runtime::Graph within(runtime, first);  // Has no effect of its own.
+        kernel(runtime, 1);
+      }
+      {
+        const Runtime::Graph graph(runtime, second);
+        kernel(runtime, 1);
+        kernel(runtime, 1);
+      }
+      kernel(runtime, 1);
+    });
+  };
+  CHECK(end(false, false) == us(5 * 3 + 1));
+  CHECK(end(true, false) == us(3 + 3 * 3 + 1));  // The host is late for all but the first graph.
+  CHECK(end(true, true) == us(3 + 3 + 3 + 1));   // Launched at 3, 6 and 9.
+  Software eager{.name = "test", .source = "this test"};
+  eager.uses.at(static_cast<std::size_t>(KernelFamily::other)) = {4.0, 1.0};
+  cluster.device.software = &eager;
+  CHECK(end(false, false) == us(5 * 12 + 1));
+  CHECK(end(true, true) == us(3 + 3 + 12 + 1));
+}
+
 TEST_CASE("a host that waits for transfers cannot run ahead over them") {
   const auto body = [](Runtime& runtime, Communicator& world) {
     kernel(runtime, 20);

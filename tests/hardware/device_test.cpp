@@ -4,6 +4,8 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "sim/hardware/power.hpp"
+
 #include "tests/units.hpp"
 
 namespace shardsim {
@@ -39,6 +41,18 @@ TEST_CASE("other operations are bound by their traffic alone, whatever they comp
   CHECK(device.price({"gelu", ComputeKind::memory_bound, DType::bf16, 1LL << 60, 8'000'000}) ==
         us(12));
   CHECK(device.price({"nothing", ComputeKind::memory_bound, DType::fp64, 0, 0}) == us(2));
+}
+
+// An eighth of the power leaves half of the clock: 5e9 flops at 25 TFLOP/s take 200 us.
+TEST_CASE("a limit of power slows arithmetic by its cube root, and no memory") {
+  Device device = test_device();
+  CHECK(clock_share(700, 700) == 1.0);
+  device.clock_share = clock_share(100, 800);
+  CHECK(device.clock_share == 0.5);
+  CHECK(device.price({"matmul", ComputeKind::matmul, DType::bf16, 5'000'000'000, 8'000'000}) ==
+        us(202));
+  CHECK(device.price({"matmul", ComputeKind::matmul, DType::bf16, 5'000'000, 8'000'000}) == us(12));
+  CHECK(device.price({"gelu", ComputeKind::memory_bound, DType::bf16, 0, 8'000'000}) == us(12));
 }
 
 TEST_CASE("a product in a precision the device has no peak for is refused by name") {

@@ -35,14 +35,12 @@ Scenario with_presets(const std::string& model, const std::string& system) {
 // Fields that the kind of device or model does not have, and fields that only NCCL's model reads.
 // The latter describe the fabric around a machine, a network card per GPU, and Intel's processors.
 // A switch is the default, too: links of pairs are those of machines without one.
-const std::set<std::string> kMayDefault = {"system.device.peak_tflops.fp8",
-                                           "system.device.peak_tflops.fp4",
-                                           "model.rope_theta",
-                                           "system.nics_per_node",
-                                           "system.nodes_per_pod",
-                                           "system.oversubscription",
-                                           "system.cpu_vendor",
-                                           "system.intra_node.pair_gb_per_s"};
+const std::set<std::string> kMayDefault = {
+    "system.device.peak_tflops.fp8",  "system.device.peak_tflops.fp4",
+    "system.device.power_w",          "model.rope_theta",
+    "system.nics_per_node",           "system.nodes_per_pod",
+    "system.oversubscription",        "system.cpu_vendor",
+    "system.intra_node.pair_gb_per_s"};
 
 }  // namespace
 

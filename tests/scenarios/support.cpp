@@ -42,6 +42,13 @@ std::string valid_text_with(const std::string& from, const std::string& to) {
   return replaced(valid_text(), from, to);
 }
 
+std::string gpt_text() {
+  return valid_text_with(
+      "\"llama\", \"num_layers\": 2, \"hidden_size\": 24, \"ffn_hidden_size\": 40,\n    "
+      "\"num_attention_heads\": 4, \"num_query_groups\": 2",
+      "\"gpt2\", \"num_layers\": 2, \"hidden_size\": 24, \"num_attention_heads\": 3");
+}
+
 std::vector<Problem> problems_of(const std::string& text,
                                  const std::vector<std::string>& overrides) {
   try {

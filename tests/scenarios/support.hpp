@@ -11,6 +11,9 @@ namespace shardsim::testing {
 /// A valid scenario with one value per line, so that the position of each is easy to count.
 std::string valid_text();
 
+/// The same of gpt2, whose keys have biases.
+std::string gpt_text();
+
 /// valid_text() with the first `from` replaced by `to`. REQUIRES: `from` is there.
 std::string valid_text_with(const std::string& from, const std::string& to);
 

@@ -76,7 +76,7 @@ constexpr std::size_t kEntries = 1024;  // A power of two.
 // All that a price depends on; names do not matter.
 bool same_work(const ComputeOp& a, const ComputeOp& b) {
   return a.kind == b.kind && a.dtype == b.dtype && a.flops == b.flops && a.bytes == b.bytes &&
-         a.shape == b.shape;
+         a.shape == b.shape && a.launch == b.launch;
 }
 
 // The place of a price; it does not decide the price.

@@ -61,6 +61,9 @@ std::string host_reason(const SystemSpec& system, const Software* software) {
 }
 
 std::string system_reason(const SystemSpec& system, const Software* software) {
+  if (system.device.power_limit_w.peek() > 0.0) {
+    return std::string(kNotPredicted) + "system.device.power_limit_w";
+  }
   if (system.kernel_model != "shapes") {
     return kNotPredicted + ("system.kernel_model " + system.kernel_model);
   }
