@@ -3,6 +3,7 @@
 #include "strategies/pipeline/schedule_row.hpp"
 
 #include "scenarios/field_table.hpp"
+#include "scenarios/stage_places.hpp"
 
 namespace shardsim {
 
@@ -202,6 +203,15 @@ std::vector<Field> parallelism_fields() {
                      [](const Scenario& s) { return s.parallelism.schedule == kScheduleFromFile; })
           .doc("A schedule as a CSV file of PyTorch's pipelining, relative to the scenario's "
                "folder: a line per pipeline rank, cells such as 2F0, 1B3 or 0SEND_F1."),
+      parallelism("parallelism.delay_weight_gradients", &P::delay_weight_gradients)
+          .or_else("false")
+          .same_as({{"Megatron-LM", "delay_wgrad_compute"}})
+          .acts_when("ep is more than 1, zero_stage is 0, 1 or 2 and schedule has blocks (" +
+                         schedules_that(runs_blocks) + ")",
+                     takes_turns)
+          .doc("In a block of a forward and a backward, gradients of weights are computed where "
+               "the backward would wait for tokens of experts. The rest follows at its end. What "
+               "they need stays in memory until then."),
       parallelism("parallelism.rank_order", &P::rank_order)
           .one_of({"tp-dp-pp", "dp-tp-pp"})
           .or_else("\"tp-dp-pp\"")

@@ -56,4 +56,15 @@ namespace shardsim {
   return schedule_row_of(s.parallelism.schedule).placement;
 }
 
+/// Whether a forward and a backward of the schedule are one block somewhere. REQUIRES: as above.
+[[nodiscard]] inline bool has_blocks(const Scenario& s) {
+  if (s.own_schedule != nullptr) return s.own_schedule->has_blocks();
+  return schedule_row_of(s.parallelism.schedule).overlaps;
+}
+/// Whether the two of a block take turns where tokens travel.
+[[nodiscard]] inline bool takes_turns(const Scenario& s) {
+  const ParallelismSpec& p = s.parallelism;
+  return has_blocks(s) && s.model.num_experts > 0 && p.ep > 1 && p.zero_stage < 3;
+}
+
 }  // namespace shardsim

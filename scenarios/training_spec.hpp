@@ -62,6 +62,7 @@ struct ParallelismSpec : DataParallelSpec {
   bool account_for_loss_in_pipeline_split = false;
   std::string schedule = "none";
   std::string schedule_file;            // of schedule "file": CSV, relative to the scenario
+  bool delay_weight_gradients = false;  // in blocks, to where a backward would wait for tokens
   std::string rank_order = "tp-dp-pp";  // axes, the fastest first
   int zero_stage = 0;
   std::int64_t bucket_bytes = 0;        // gradient buckets of stages 0 to 2

@@ -80,6 +80,9 @@ void draw_experts(DrawnScenario& s, const Degrees& degrees, bool sequence_parall
   }
   const std::int64_t ep = number_of(sizes);
   s.set("parallelism.ep", ep);
+  if (s.get("parallelism.schedule") == "\"dualpipe_v\"" && once_in(2)) {
+    s.set("parallelism.delay_weight_gradients", "true");
+  }
   if (ep > 1 && s.get("model.moe_capacity_factor").empty() && once_in(3)) {
     return s.set_word("parallelism.expert_dispatch", "per_node");
   }

@@ -67,6 +67,7 @@ void add_schedule(const Scenario& scenario, bool has_bars, Flags& flags) {
     if (scenario.training.recompute == Recompute::full) {
       flags.note("Megatron-LM refuses this overlap with full recomputation");
     }
+    if (p.delay_weight_gradients) flags.flag(megatron::kDelay);
   }
   if (p.pp == 1) return;
   flags.flag(megatron::kPipeline, p.pp);
@@ -225,6 +226,9 @@ void add_pipeline(const Scenario& scenario, Config& config) {
                 ": write it with `shardsim schedule` as schedule.csv");
   } else {
     config.text(torchtitan::kSchedule.theirs, name);
+  }
+  if (p.delay_weight_gradients && takes_turns(scenario)) {
+    config.note("PyTorch's pipelining computes weight gradients of a block at once");
   }
   const std::int64_t stages = p.pp * p.vpp;
   if (scenario.model.num_layers % stages == 0) {

@@ -52,6 +52,7 @@ inline constexpr NamePair kContext = {"context_parallel_size", "parallelism.cp"}
 inline constexpr NamePair kContextType = {"cp_comm_type", "parallelism.cp_attention"};
 inline constexpr NamePair kExpertParallel = {"expert_model_parallel_size", "parallelism.ep"};
 inline constexpr NamePair kCombined = {"overlap_moe_expert_parallel_comm", "parallelism.schedule"};
+inline constexpr NamePair kDelay = {"delay_wgrad_compute", "parallelism.delay_weight_gradients"};
 inline constexpr NamePair kExpertTensor = {"expert_tensor_parallel_size", "parallelism.etp"};
 inline constexpr NamePair kReplicas = {"num_distributed_optimizer_instances",
                                        "parallelism.dp_replicate"};
@@ -118,8 +119,7 @@ class MegatronArguments {
   [[nodiscard]] bool from_log() const { return from_log_; }
   [[nodiscard]] bool empty() const { return arguments_.empty(); }
 
-  // Nothing if it is missing or "None". Throw ScenarioError E1361 with the place of a value of
-  // another type, or outside the range.
+  // Nothing if it is missing or "None". Throw ScenarioError E1361 with the place of an unfit value.
   [[nodiscard]] std::optional<std::int64_t> integer(const std::string& name,
                                                     const ForeignRange& range);
   [[nodiscard]] std::optional<double> number(const std::string& name);

@@ -170,6 +170,10 @@ void import_megatron_pipeline(MegatronArguments& arguments, std::int64_t pp, Imp
   if (is_combined) {
     import.take({megatron::kCombined.theirs, "True"}, megatron::kCombined.ours,
                 std::string(find_schedule(&ScheduleRow::megatron, "combined 1F1B")->name));
+    // Megatron-LM refuses it without the overlap: then it stays unread.
+    if (arguments.truth(megatron::kDelay.theirs)) {
+      import.take({megatron::kDelay.theirs, "True"}, megatron::kDelay.ours, true);
+    }
   }
   if (pp == 1) return;
   const bool has_bars = !pattern.stages.empty();

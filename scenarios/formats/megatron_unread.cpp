@@ -72,7 +72,8 @@ constexpr auto kUnmodelled = std::to_array<Unmodelled>({
     {"overlap_moe_expert_parallel_comm|overlap_dispatch_backward_with_experts_wgrad|"
      "high_priority_a2a_comm_stream|ep_overlap_early_attn_memory_release",
      "", kExpertOverlap},
-    {"delay_wgrad_compute", "", kBackward},
+    {"delay_wgrad_compute", "",
+     "not modelled without overlap_moe_expert_parallel_comm, which Megatron-LM wants for it"},
     // Precision.
     {"fp8_param|fp8_param_gather|fp8_e4m3|fp8_hybrid|fp8_output_proj|"
      "fp8_dot_product_attention|fp8_multi_head_attention|"

@@ -115,13 +115,6 @@ std::string stage_words(const std::vector<std::int64_t>& layers) {
   return text;
 }
 
-bool has_blocks(const Scenario& scenario) {
-  if (scenario.own_schedule == nullptr) {
-    return schedule_row_of(scenario.parallelism.schedule).overlaps;
-  }
-  return scenario.own_schedule->has_blocks();
-}
-
 void add_model_parallel(const Scenario& scenario, Assumptions& assumptions) {
   const ParallelismSpec& parallelism = scenario.parallelism;
   if (parallelism.pp > 1) {
@@ -136,17 +129,21 @@ void add_model_parallel(const Scenario& scenario, Assumptions& assumptions) {
          "action ahead",
          "modelling choice; docs/decisions/0014-pipeline-schedules.md"});
   }
-  const bool takes_turns =
-      scenario.model.num_experts > 0 && parallelism.ep > 1 && parallelism.zero_stage < 3;
   if (has_blocks(scenario)) {
     assumptions.push_back(
-        takes_turns
+        takes_turns(scenario)
             ? Assumption{"A forward and a backward that overlap take turns where either would wait "
                          "for tokens; all else of them runs one after the other",
                          "modelling choice; docs/decisions/0080-blocks-take-turns.md"}
             : Assumption{
                   "A forward and a backward that overlap take as long as one after the other",
                   "modelling choice; docs/decisions/0027-v-placement.md"});
+  }
+  if (parallelism.delay_weight_gradients && takes_turns(scenario)) {
+    assumptions.push_back(
+        {"A block's backward holds back the gradients of its weights, but not of norms, until it "
+         "waits for tokens or ends; a backward of its own holds none back",
+         "parallelism.delay_weight_gradients; docs/decisions/0080-blocks-take-turns.md"});
   }
   if (scenario.own_schedule != nullptr) {
     assumptions.push_back({"The order of the pipeline's work is that of " +

@@ -352,6 +352,7 @@ ParallelOptions parallel_options_of(const Scenario& scenario, const Software* so
   options.offload = {.layers = parallelism.offload_layers,
                      .modules = offload_modules_of(parallelism.offload_modules),
                      .min_elements = parallelism.offload_min_elements};
+  options.delays_weight_gradients = parallelism.delay_weight_gradients;
   options.zero_stage = parallelism.zero_stage;
   options.bucket_bytes = parallelism.bucket_bytes;
   options.first_bucket_bytes = parallelism.first_bucket_bytes;

@@ -18,7 +18,7 @@ constexpr std::size_t kStackBytes = std::size_t{256} * 1024;
 class Turns::Pair {
  public:
   void run(const std::function<void()>& first, const std::function<void()>& second,
-           const std::function<void(bool is_second)>& takes) {
+           const std::function<void(bool is_second)>& takes, const std::function<void()>& fills) {
     // Whatever happens, nothing of the second is left on its stack.
     struct End {
       Pair& pair;
@@ -29,6 +29,7 @@ class Turns::Pair {
     };
     const End end{*this};
     takes_ = takes ? &takes : nullptr;
+    fills_ = fills ? &fills : nullptr;
     error_ = nullptr;
     has_first_ended_ = false;
     runs_ = true;
@@ -46,10 +47,12 @@ class Turns::Pair {
   void pass() {
     if (!runs_) return;
     if (is_second_) {
-      if (has_first_ended_) return;
-      is_second_ = false;
-      first_ = std::move(first_).resume();
-      is_second_ = true;
+      if (!has_first_ended_) {
+        is_second_ = false;
+        first_ = std::move(first_).resume();
+        is_second_ = true;
+      }
+      if (fills_ != nullptr) (*fills_)();
       return;
     }
     if (!second_) return;
@@ -101,6 +104,7 @@ class Turns::Pair {
   boost::context::fiber second_;  // Empty while it runs, and when it has ended.
   std::exception_ptr error_;      // The second's.
   const std::function<void(bool)>* takes_ = nullptr;
+  const std::function<void()>* fills_ = nullptr;
   bool runs_ = false;       // Both have not ended.
   bool is_second_ = false;  // It has the turn.
   bool has_first_ended_ = false;
@@ -110,9 +114,10 @@ Turns::Turns() = default;
 Turns::~Turns() = default;
 
 void Turns::run(const std::function<void()>& first, const std::function<void()>& second,
-                const std::function<void(bool is_second)>& takes) {
+                const std::function<void(bool is_second)>& takes,
+                const std::function<void()>& fills) {
   if (pair_ == nullptr) pair_ = std::make_unique<Pair>();
-  pair_->run(first, second, takes);
+  pair_->run(first, second, takes, fills);
 }
 
 void Turns::pass() {

@@ -16,11 +16,13 @@ class Turns {
 
   /// Runs both on the calling thread; `first` begins. Returns when both have ended. If one throws,
   /// the other one's stack is unwound, and the exception leaves from here. `takes`: told whenever
-  /// one of them takes the turn, whether it is the second.
+  /// one of them takes the turn, whether it is the second. `fills`: what the second does before it
+  /// leaves each of its calls of pass().
   void run(const std::function<void()>& first, const std::function<void()>& second,
-           const std::function<void(bool is_second)>& takes = {});
+           const std::function<void(bool is_second)>& takes = {},
+           const std::function<void()>& fills = {});
   /// Where the other work has not ended, it goes on, and this returns when it passes the turn or
-  /// ends. Without another work nothing happens. Not to be called while an exception is handled.
+  /// ends. Without run() nothing happens. Not to be called while an exception is handled.
   void pass();
 
  private:

@@ -185,7 +185,7 @@ std::vector<double> forward_backward(const Model& model, Runtime& runtime, Param
   }
   const std::vector<double> losses = values_of(activation);
   Tensor gradient;
-  WeightGradientQueue later(/*keeps_rows=*/true);
+  WeightGradientQueue later(LeftWork::terms);
   const ModelContext context{.runtime = runtime,
                              .parameters = parameters,
                              .parallel = state,

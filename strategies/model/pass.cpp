@@ -19,6 +19,11 @@ namespace {
 Tensor sum_for_later(const Pass& pass, const Tensor& weight) {
   return new_activation(pass.runtime, weight.shape(), DType::fp64);
 }
+// Whether backward leaves sums and gathers, too.
+bool leaves_all(const Pass& pass) {
+  return pass.later != nullptr && pass.later->left() != LeftWork::products;
+}
+
 Tensor row_of(const Tensor& tensor, std::int64_t row, std::int64_t width) {
   return tensor.view(row * width, {1, width});
 }
@@ -149,11 +154,11 @@ void finish_linear(const Pass& pass, int k, const LinearGradient& dy, const Tens
 }
 
 Tensor gradient_of_sum(const Pass& pass, int k, const Tensor& weight) {
-  return pass.later != nullptr ? sum_for_later(pass, weight) : pass.gradient(k);
+  return leaves_all(pass) ? sum_for_later(pass, weight) : pass.gradient(k);
 }
 
 void finish_sum(const Pass& pass, int k, Tensor sum) {
-  if (pass.later != nullptr) {
+  if (leaves_all(pass)) {
     return finish_later(pass, k, WeightGradient::Kind::sum, std::move(sum));
   }
   sum = {};
@@ -163,12 +168,12 @@ void finish_sum(const Pass& pass, int k, Tensor sum) {
 Tensor finish_norm(const Pass& pass, int k, const NormForm& form, const Tensor& dy, const Tensor& x,
                    const Tensor& statistics) {
   Tensor dx;
-  if (pass.later != nullptr) {
+  if (leaves_all(pass)) {
     const Tensor weight = pass.weight(k);
     Tensor bias_sum = form.has_bias ? sum_for_later(pass, weight) : Tensor();
     Tensor weight_sum = sum_for_later(pass, weight);
     dx = norm_backward(pass.runtime, dy, x, weight, statistics, weight_sum, bias_sum, form);
-    if (pass.later->keeps_rows()) {
+    if (pass.later->left() == LeftWork::terms) {
       finish_rows_later(pass, k, form, dy, x, weight, statistics);
       return dx;
     }
@@ -220,7 +225,7 @@ Tensor backward_columns(const Pass& pass, std::span<ColumnLinear> layers, Tensor
     return dx;
   }
   // Posted first, so that it travels while the input's gradient is computed.
-  const bool gathers_later = parallel->sequence_parallel() && pass.later != nullptr;
+  const bool gathers_later = parallel->sequence_parallel() && leaves_all(pass);
   PendingTensor all_x;
   if (!gathers_later) {
     all_x = parallel->gather_tokens(pass.runtime, std::exchange(x, Tensor()), "column input again");

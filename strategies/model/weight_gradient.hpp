@@ -39,15 +39,21 @@ struct WeightGradient {
   LowProduct low = {};   ///< linear, grouped: of a product in low precision.
 };
 
+/// What backward leaves to do later.
+enum class LeftWork : std::uint8_t {
+  all,      ///< All but the gradient of the input, also gathers.
+  terms,    ///< The same. A norm's gradient is kept as the terms of all rows, and not as their sum:
+            ///< for readers of the work (waiting()); the gradients are the same.
+  products  ///< What add_weight_gradient adds, with operands that are gathered. Norms are not left.
+};
+
 /// Work that backward left to do, in backward's order. The tensors are held until then, and must
 /// not be overwritten: a gradient handed to Model::backward is one of them.
 class WeightGradientQueue {
  public:
-  /// `keeps_rows`: a norm's gradient is kept as the terms of all rows, and not as their sum. For
-  /// readers of the work (waiting()); the gradients are the same.
-  explicit WeightGradientQueue(bool keeps_rows = false) : keeps_rows_(keeps_rows) {}
+  explicit WeightGradientQueue(LeftWork left = LeftWork::all) : left_(left) {}
 
-  [[nodiscard]] bool keeps_rows() const { return keeps_rows_; }
+  [[nodiscard]] LeftWork left() const { return left_; }
   void push(WeightGradient work) { waiting_.push_back(std::move(work)); }
   /// Adds and reports all gradients, and is empty again. With sequence parallelism all ranks of the
   /// tensor-parallel group must run theirs at the same point: inputs are gathered.
@@ -57,7 +63,7 @@ class WeightGradientQueue {
   [[nodiscard]] std::size_t size() const { return waiting_.size(); }
 
  private:
-  bool keeps_rows_;
+  LeftWork left_;
   std::vector<WeightGradient> waiting_;
 };
 

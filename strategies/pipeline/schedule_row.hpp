@@ -79,6 +79,7 @@ inline bool takes_chunks(const ScheduleRow& row) { return row.takes_chunks(); }
 inline bool takes_chunks_of_any_batch(const ScheduleRow& row) {
   return row.takes_chunks() && !row.whole_rounds;
 }
+inline bool runs_blocks(const ScheduleRow& row) { return row.overlaps; }
 inline bool goes_down_and_up(const ScheduleRow& row) { return row.placement == Placement::v; }
 /// Runs any number of microbatches and holds as few as can be.
 inline bool is_frugal(const ScheduleRow& row) {

@@ -94,9 +94,14 @@ void StageRunner::run_block(std::size_t cell, MicrobatchSource& source) {
   const Action& other = cells_[cell + 1];
   InFlight& one = at(cells_[cell].chunk, cells_[cell].microbatch);
   InFlight& another = at(other.chunk, other.microbatch);
+  const bool holds_back = plan_.delays_weight_gradients;
   parallel_.expert->turns().run(
-      [&] { forward(cell, one, source); }, [&] { backward(other, another, source); },
-      [&](bool is_second) { source.action_begins(is_second ? other : cells_[cell]); });
+      [&] { forward(cell, one, source); }, [&] { backward(other, another, source, holds_back); },
+      [&](bool is_second) { source.action_begins(is_second ? other : cells_[cell]); },
+      [&] {
+        if (held_back_.empty()) return;
+        plan_.model->run_weight_gradients(held_back_, context_of(other));
+      });
 }
 
 // All that an action waits for, before it or the block that it begins computes.
@@ -129,7 +134,8 @@ void StageRunner::forward(std::size_t cell, InFlight& flight, MicrobatchSource& 
   }
 }
 
-void StageRunner::backward(const Action& action, InFlight& flight, MicrobatchSource& source) {
+void StageRunner::backward(const Action& action, InFlight& flight, MicrobatchSource& source,
+                           bool holds_back) {
   const int stage = stage_of(action);
   flight.receive_gradient.wait();
   if (stage == plan_.schedule->num_stages() - 1) source.set_scales(flight.batch);
@@ -137,10 +143,14 @@ void StageRunner::backward(const Action& action, InFlight& flight, MicrobatchSou
   if (!is_split) begin_weight_gradients(action.chunk);
   ModelContext here = context_of(action);
   if (is_split) here.later = &flight.later;
+  if (holds_back) here.later = &held_back_;
   const std::span<Saved> saved = saved_of(action.chunk, flight);
   Tensor gradient =
       backward_chunk(*plan_.model, action.chunk, here, sync_,
                      std::exchange(flight.output_gradient, Tensor()), flight.batch, saved);
+  if (holds_back) {
+    finish_chunk(*plan_.model, action.chunk, context_of(action), sync_, held_back_);
+  }
   finish_scales(AmaxEnd::backward, action.chunk);
   flight.weights_done = !is_split;
   flight.gradient_passed = stage == 0;

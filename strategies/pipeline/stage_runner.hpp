@@ -44,6 +44,9 @@ struct StagePlan {
   double apart_gradient_bytes = 0.0;  ///< See ModelContext.
   bool replicas_apart = false;        ///< Replicas train models of their own.
   OffloadOptions offload;             ///< Activations in host memory.
+  /// Where the works of a block take turns, its backward holds gradients of weights back. It
+  /// computes them where it would wait for rows of experts.
+  bool delays_weight_gradients = false;
 };
 
 /// A forward and a backward that overlap are one block: it begins when both have their input, and
@@ -88,7 +91,8 @@ class StageRunner {
   void run_block(std::size_t cell, MicrobatchSource& source);
   void wait_for_block(std::size_t cell, MicrobatchSource& source);
   void forward(std::size_t cell, InFlight& flight, MicrobatchSource& source);
-  void backward(const Action& action, InFlight& flight, MicrobatchSource& source);
+  void backward(const Action& action, InFlight& flight, MicrobatchSource& source,
+                bool holds_back = false);
   void backward_weight(const Action& action, InFlight& flight);
   void begin_weight_gradients(int chunk);
   void finish_scales(AmaxEnd end, int chunk = 0);
@@ -113,10 +117,11 @@ class StageRunner {
   ModelParallel parallel_;
   mutable QuantizedWeights quantized_weights_;
   mutable std::optional<ActivationOffload> offload_;
-  int rank_;                          // In the pipeline.
-  bool takes_turns_;                  // In blocks.
-  const std::vector<Action>& cells_;  // The rank's.
-  std::deque<InFlight> flights_;      // Reused; a deque, so that references stay valid.
+  int rank_;                                           // In the pipeline.
+  bool takes_turns_;                                   // In blocks.
+  const std::vector<Action>& cells_;                   // The rank's.
+  WeightGradientQueue held_back_{LeftWork::products};  // By the backward of a block.
+  std::deque<InFlight> flights_;  // Reused; a deque, so that references stay valid.
   std::vector<int> free_;
   std::vector<int> place_;                        // By chunk and microbatch; -1: not in flight.
   std::vector<int> backwards_left_;               // By chunk.

@@ -249,7 +249,8 @@ void ParallelPlan::add_stage(int rank, const std::vector<ModuleRange>& ranges) {
              .micro_batch_size = options_.training.micro_batch_size,
              .apart_gradient_bytes = options_.model.memory.apart_gradient_bytes,
              .replicas_apart = options_.training.replicas_apart,
-             .offload = options_.offload},
+             .offload = options_.offload,
+             .delays_weight_gradients = options_.delays_weight_gradients},
             nullptr}));
   Stage& stage = *stages_.back();
   stage.sync.model = &here;

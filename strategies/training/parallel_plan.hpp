@@ -37,7 +37,8 @@ struct ParallelOptions {
   /// Instead of the one named `schedule`, of the shape shape_of(options); any other is refused.
   /// With sends and receives in it, it runs with these, otherwise with those of lower.hpp.
   std::optional<PipelineSchedule> own_schedule;
-  OffloadOptions offload;  ///< Activations in host memory.
+  OffloadOptions offload;                ///< Activations in host memory.
+  bool delays_weight_gradients = false;  ///< See StagePlan.
   TrainingPlan training;
   SyncPlan sync;  ///< Its pointers and seed are filled in; there, `model` is the whole one.
   /// Elastic: the data-parallel ranks that take part in each step, the first so many; the last

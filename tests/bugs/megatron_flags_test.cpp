@@ -149,6 +149,19 @@ TEST_CASE("Megatron-LM's traffic of experts under computation is a schedule") {
         "combined_1f1b");
 }
 
+TEST_CASE("Megatron-LM's late weight gradients are a field beside the overlap that they fill") {
+  const std::string delayed = "--delay-wgrad-compute --expert-tensor-parallel-size 1";
+  const Printed alone = import_flags(delayed);
+  CHECK(needs_somebody(row_of(alone, "--delay-wgrad-compute")));
+  CHECK_FALSE(load_scenario_text(alone.out, "imported.json").parallelism.delay_weight_gradients);
+  const Printed both = import_flags(delayed + " --overlap-moe-expert-parallel-comm");
+  INFO(both.err);
+  CHECK(both.err.find("needs you") == std::string::npos);
+  const Scenario scenario = load_scenario_text(both.out, "imported.json");
+  CHECK(scenario.parallelism.delay_weight_gradients);
+  CHECK(scenario.warnings.empty());
+}
+
 TEST_CASE("an optimizer that is not here is refused, or said to be replaced") {
   for (const std::string optimizer : {"soap", "adafactor"}) {
     const Printed strict = import_flags("--optimizer " + optimizer);

@@ -69,6 +69,51 @@ TEST_CASE("whoever takes the turn is told of") {
   CHECK(text == ">1<a>2<b>3");
 }
 
+TEST_CASE("the second fills what it waits for, whether or not the first has ended") {
+  Turns turns;
+  std::string text;
+  const auto first = [&] {
+    text += "a";
+    turns.pass();
+    text += "b";
+    turns.pass();
+    text += "c";
+  };
+  const auto second = [&] {
+    for (const char* step : {"1", "2", "3", "4"}) {
+      text += step;
+      turns.pass();
+    }
+  };
+  turns.run(first, second, {}, [&] { text += "."; });
+  CHECK(text == "a1b.2c.3.4.");
+  // The next run has its own.
+  text.clear();
+  turns.run(first, second);
+  CHECK(text == "a1b2c34");
+}
+
+TEST_CASE("an exception where the second fills ends both") {
+  Turns turns;
+  std::string text;
+  const auto run = [&] {
+    turns.run(
+        [&] {
+          const Note note{text, "a"};
+          turns.pass();
+          turns.pass();
+        },
+        [&] {
+          const Note note{text, "1"};
+          turns.pass();
+          text += "not here";
+        },
+        {}, [] { throw std::runtime_error("full"); });
+  };
+  CHECK_THROWS_WITH(run(), "full");
+  CHECK(text == "1a");
+}
+
 TEST_CASE("a turn that nobody else can take is kept") {
   Turns turns;
   turns.pass();

@@ -67,6 +67,10 @@ std::vector<Case> cases() {
   const std::vector<std::string> offloads = {"parallelism.offload_layers=1",
                                              "system.device.host_bandwidth_gb_per_s=9"};
   const std::vector<std::string> fp8 = products_in_fp8();
+  const std::vector<std::string> experts = {"model.num_experts=4"};
+  const std::vector<std::string> blocks = {experts[0], "parallelism.ep=2",
+                                           "parallelism.schedule=combined_1f1b"};
+  const std::vector<std::string> grouped = {experts[0], "model.moe_router_num_groups=2"};
   const std::string unturned = R"(model.layers=[{"rotary": false, "repeats": 2}])";
   std::vector<std::string> unturned_latents = latent_attention();
   unturned_latents.push_back(unturned);
@@ -86,9 +90,8 @@ std::vector<Case> cases() {
       {"parallelism.cp_ulysses_degree=2",
        {"parallelism.cp=4", "model.seq_len=8"},
        {"parallelism.cp=4", "model.seq_len=8", "parallelism.cp_attention=two_level"}},
-      {"parallelism.expert_dispatch=per_node",
-       {"model.num_experts=4"},
-       {"model.num_experts=4", "parallelism.ep=2"}},
+      {"parallelism.expert_dispatch=per_node", experts, {experts[0], "parallelism.ep=2"}},
+      {"parallelism.delay_weight_gradients=true", experts, blocks},
       {"parallelism.expert_payload=mxfp8",
        {"model.num_experts=4", "model.hidden_size=64", "parallelism.ep=2"},
        {"model.num_experts=4", "model.hidden_size=64", "parallelism.ep=2",
@@ -202,12 +205,8 @@ std::vector<Case> cases() {
        {"model.num_experts=4", "model.num_experts_per_token=1",
         "model.moe_router_normalised=false"}},
       {"model.moe_shared_gate=true", {}, {"model.num_experts=4", "model.num_shared_experts=1"}},
-      {"model.moe_router_group_topk=2",
-       {"model.num_experts=4"},
-       {"model.num_experts=4", "model.moe_router_num_groups=2"}},
-      {"model.moe_router_group_score=maximum",
-       {"model.num_experts=4"},
-       {"model.num_experts=4", "model.moe_router_num_groups=2"}},
+      {"model.moe_router_group_topk=2", experts, grouped},
+      {"model.moe_router_group_score=maximum", experts, grouped},
       {"model.moe_skew=2",
        {"model.num_experts=4"},
        {"model.num_experts=4", "model.moe_routing=skewed"}},

@@ -54,6 +54,7 @@ std::vector<std::string> draw_settings() {
           set("parallelism.rank_order", order),
           set("parallelism.expert_dispatch",
               may_be_per_node ? *rc::gen::element("per_expert", "per_node") : "per_expert"),
+          set("parallelism.delay_weight_gradients", *rc::gen::arbitrary<bool>()),
           set("parallelism.account_for_loss_in_pipeline_split", *rc::gen::arbitrary<bool>()),
           set("training.max_grad_norm", *rc::gen::element(0.0, 1.0)),
           set("training.optimizer", *rc::gen::element("adamw", "sgd"))};

@@ -254,18 +254,22 @@ TEST_CASE("activations in host memory are flags of Megatron-LM, and are read bac
 TEST_CASE("traffic of experts under computation is a flag of Megatron-LM, and is read back") {
   const Scenario scenario = load_scenario_text(R"({"schema_version": 1, "model": "mixtral-8x7b",
                  "system": {"preset": "dgx-h100", "nodes": 2},
-                 "parallelism": {"pp": 2, "vpp": 2, "ep": 8, "schedule": "combined_1f1b"},
+                 "parallelism": {"pp": 2, "vpp": 2, "ep": 8, "schedule": "combined_1f1b",
+                                 "delay_weight_gradients": true},
                  "training": {"global_batch_size": 32}})",
                                                "test.json");
   const TemporaryFolder folder;
   const std::string flags = emit_megatron(scenario).text;
   CHECK(flags.find("--overlap-moe-expert-parallel-comm") != std::string::npos);
+  CHECK(flags.find("--delay-wgrad-compute") != std::string::npos);
   CHECK(flags.find("has no schedule") == std::string::npos);
   write(folder / "run.sh", flags);
   const Printed printed = shardsim({"import", "megatron", folder / "run.sh"});
   INFO(printed.err);
   REQUIRE(printed.exit_code == 0);
-  CHECK(load_scenario_text(printed.out, "imported.json").parallelism.schedule == "combined_1f1b");
+  const ParallelismSpec imported = load_scenario_text(printed.out, "imported.json").parallelism;
+  CHECK(imported.schedule == "combined_1f1b");
+  CHECK(imported.delay_weight_gradients);
 }
 
 TEST_CASE("slices of experts are read back, and Megatron-LM's default of them is its tp") {
