@@ -38,8 +38,8 @@ void require_framework(std::string_view name);
 /// Sentences: parts of the model that torchtitan's models do not have, or not together, and splits
 /// that torchtitan refuses for it.
 [[nodiscard]] std::vector<std::string> unlike_torchtitan(const Scenario& scenario);
-/// Products, optimizer state and activations of a type of their own, and activations in host
-/// memory: what layouts for torchtitan and DeepSpeed do not say, with the fields.
+/// Products, optimizer state and activations of a type of their own, activations in host memory,
+/// and CUDA graphs: what layouts for torchtitan and DeepSpeed do not say, with the fields.
 [[nodiscard]] std::vector<std::string> unsaid_memory(const Scenario& scenario);
 /// Whether some layer has Mamba-2, alone or beside attention.
 [[nodiscard]] bool mixes_by_mamba(const ModelSpec& model);

@@ -193,6 +193,9 @@ std::vector<std::string> unsaid_memory(const Scenario& scenario) {
     add("activations in host memory of layers:",
         std::to_string(scenario.parallelism.offload_layers), "parallelism.offload_layers");
   }
+  if (scenario.system.cuda_graphs != "none") {
+    add("CUDA graphs of", scenario.system.cuda_graphs, "system.cuda_graphs");
+  }
   return unsaid;
 }
 

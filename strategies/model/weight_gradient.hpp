@@ -39,12 +39,12 @@ struct WeightGradient {
   LowProduct low = {};   ///< linear, grouped: of a product in low precision.
 };
 
-/// What backward leaves to do later.
+/// The part of its work that backward leaves to do later.
 enum class LeftWork : std::uint8_t {
   all,      ///< All but the gradient of the input, also gathers.
   terms,    ///< The same. A norm's gradient is kept as the terms of all rows, and not as their sum:
             ///< for readers of the work (waiting()); the gradients are the same.
-  products  ///< What add_weight_gradient adds, with operands that are gathered. Norms are not left.
+  products  ///< Those of add_weight_gradient, with operands that are gathered. Norms are not left.
 };
 
 /// Work that backward left to do, in backward's order. The tensors are held until then, and must

@@ -18,6 +18,11 @@ TEST_CASE("CUDA graphs are flags of Megatron-LM, and are read back") {
             "cuda_graphs": ")" +
             graphs + R"("}, "training": {"global_batch_size": 16}})",
         "test.json");
+    for (const char* other : {"torchtitan", "deepspeed"}) {
+      const bool is_told =
+          emit_for(other, planned).text.find("system.cuda_graphs") != std::string::npos;
+      CHECK(is_told == (graphs != "none"));
+    }
     const TemporaryFolder folder;
     const std::string flags = emit_megatron(planned).text;
     INFO(flags);
