@@ -220,8 +220,9 @@ std::vector<Field> price_fields() {
           .acts_when(kHostTakesTime, host_takes_time)
           .foreign({{"Megatron-LM", "cuda_graph_modules"}})
           .doc("What the host launches as CUDA graphs, each for the time of one kernel: "
-               "full_iteration, or a list of attn, mlp, mamba, moe_router with commas. Memory of "
-               "graphs is not counted (docs/decisions/0087-power-and-graphs.md).")};
+               "full_iteration, or a list of attn, mlp, mamba, moe_router with commas. Posts of "
+               "communication cost as without, but in full_iteration. Memory of graphs is not "
+               "counted (docs/decisions/0087-power-and-graphs.md).")};
 }
 
 }  // namespace

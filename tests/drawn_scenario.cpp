@@ -259,14 +259,18 @@ void set_machine(DrawnScenario& s, std::int64_t ranks) {
 }
 
 // REQUIRES: the model, recomputation and offloading are drawn.
-void draw_host(DrawnScenario& s, bool has_experts) {
+void draw_host(DrawnScenario& s, const std::string& kind) {
   if (!once_in(4)) return;
   s.set("system.host_us_per_kernel", 5);
   const bool captures =
       s.get("training.recompute").empty() && s.get("parallelism.offload_layers").empty();
   if (!captures || once_in(3)) return;
-  s.set_word("system.cuda_graphs", has_experts ? one_of({"attn,moe_router", "attn"})
-                                               : one_of({"full_iteration", "attn,mlp"}));
+  if (kind == "experts") {
+    s.set_word("system.cuda_graphs", one_of({"attn,moe_router", "moe_router"}));
+  } else {
+    s.set_word("system.cuda_graphs",
+               kind == "mlp" ? "full_iteration" : one_of({"full_iteration", "attn,mlp"}));
+  }
 }
 
 // --- Text --------------------------------------------------------------------------------------
@@ -350,7 +354,7 @@ DrawnScenario draw_verify_scenario() {
     draw_offloading(s);
   }
   draw_low_products(s, degrees, family);
-  draw_host(s, kind == "experts");
+  draw_host(s, kind);
   return s;
 }
 

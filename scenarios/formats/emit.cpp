@@ -67,7 +67,7 @@ void add_schedule(const Scenario& scenario, bool has_bars, Flags& flags) {
     if (scenario.training.recompute == Recompute::full) {
       flags.note("Megatron-LM refuses this overlap with full recomputation");
     }
-    if (p.delay_weight_gradients) flags.flag(megatron::kDelay);
+    if (p.delay_weight_gradients && takes_turns(scenario)) flags.flag(megatron::kDelay);
   }
   if (p.pp == 1) return;
   flags.flag(megatron::kPipeline, p.pp);

@@ -101,6 +101,10 @@ class Branch {
   [[nodiscard]] virtual std::int64_t forward_flops_per_sample(int /*block*/) const { return 0; }
   /// The part that the branch is, among those that may be one CUDA graph.
   [[nodiscard]] virtual GraphModule graph_module() const { return GraphModule::attn; }
+  /// Whether these have all of it.
+  [[nodiscard]] virtual bool is_captured(const GraphModules& graphs) const {
+    return graphs.has(graph_module());
+  }
   /// Whether forward leaves more to backward than the tensors kept.
   [[nodiscard]] virtual bool keeps_state() const { return false; }
   // The parts of a block for whose inputs tensors stay; `everything`: for none that has a name.

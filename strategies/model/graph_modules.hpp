@@ -18,7 +18,7 @@ enum class GraphModule : std::uint8_t {
   attn,            ///< A mixer but Mamba, with its norm and the sum behind it.
   mlp,             ///< A dense feed-forward, with its norm and the sum behind it.
   mamba,           ///< Mamba-2, with its norm and the sum behind it.
-  moe_router,      ///< The norm ahead of experts, and their router.
+  moe_router,      ///< The norm ahead of experts, and their router; in backward this alone.
 };
 using GraphModules = ModuleSet<GraphModule>;
 

@@ -1,5 +1,6 @@
 #include "strategies/model/shared_region.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "sim/kernel/error.hpp"
@@ -35,6 +36,10 @@ SharedRegion::SharedRegion(const char* name, Members members, int block)
     kept_first_.push_back(num_kept_);
     num_kept_ += member->num_kept();
   }
+}
+
+bool SharedRegion::is_captured(const GraphModules& graphs) const {
+  return std::ranges::all_of(members_, [&](const auto& m) { return m->is_captured(graphs); });
 }
 
 void SharedRegion::add_parameters(ParameterTable& table, const std::string& name, int block) const {

@@ -22,6 +22,7 @@ class SharedRegion final : public Branch {
   SharedRegion(const char* name, Members members, int block);
 
   [[nodiscard]] OffloadModule stream_reader() const override { return OffloadModule::attn_norm; }
+  [[nodiscard]] bool is_captured(const GraphModules& graphs) const override;
   [[nodiscard]] const char* dropout_stream() const override { return name_; }
   void add_parameters(ParameterTable& table, const std::string& name, int block) const override;
   [[nodiscard]] std::size_t num_kept() const override { return num_kept_; }

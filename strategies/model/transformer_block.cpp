@@ -53,7 +53,7 @@ Tensor TransformerBlock::run_forward(const Pass& pass, const Tensor& x, Saved& s
   for (std::size_t i = 0; i < branches_.size(); ++i) {
     const Branch& branch = *branches_[i];
     const Place& at = places_[i];
-    const Runtime::Graph graph(pass.runtime, graphs_.has(branch.graph_module()));
+    const Runtime::Graph graph(pass.runtime, branch.is_captured(graphs_));
     saved[at.saved + input] = stream;
     BranchInput normed = input_of(pass, branch, at, saved);
     const std::span<Tensor> kept =
@@ -76,7 +76,7 @@ Tensor TransformerBlock::backward(const Pass& pass, const Tensor& dy, Saved& sav
   for (std::size_t i = branches_.size(); i-- > 0;) {
     const Branch& branch = *branches_[i];
     const Place& at = places_[i];
-    const Runtime::Graph graph(pass.runtime, graphs_.has(branch.graph_module()));
+    const Runtime::Graph graph(pass.runtime, branch.is_captured(graphs_));
     Tensor d = join_backward(pass, branch, at, d_stream, &saved[at.saved]);
     if (i == 0) saved[masks] = {};
     BranchInput normed = input_of(pass, branch, at, saved);

@@ -32,7 +32,7 @@ std::vector<std::string> blocks_with(std::vector<std::string> more) {
 }  // namespace
 
 TEST_CASE("modules of CUDA graphs have names, and two of these stand alone") {
-  for (const char* good : {"none", "full_iteration", "attn", "attn,mlp,mamba"}) {
+  for (const char* good : {"none", "full_iteration", "attn", "attn,mlp"}) {
     CHECK(loaded(valid_text(), {kGraphs + good}).system.cuda_graphs == good);
   }
   CHECK(machine_refusal({kGraphs + "atn"}).message == "there is no module \"atn\"");
@@ -53,18 +53,25 @@ TEST_CASE("what no graph can have is refused by name") {
   };
   const std::string experts = "model.num_experts=4";
   const std::string offload = "parallelism.offload_layers=1";
-  CHECK(message({kGraphs + "attn", offload, "system.device.host_bandwidth_gb_per_s=30"}) ==
-        "a graph cannot copy activations to the host");
+  const std::string link = "system.device.host_bandwidth_gb_per_s=30";
+  CHECK(message({kGraphs + "attn", offload, link}).find("graphs of modules cannot copy") == 0);
   CHECK(message({kGraphs + "full_iteration", experts}).find("experts get as many tokens") == 0);
   CHECK(message({kGraphs + "attn", "training.recompute=full"}).find("recompute full") == 0);
-  CHECK(message({kGraphs + "moe_router"}).find("the model has no experts") == 0);
-  CHECK(message({kGraphs + "moe_router", experts, "training.recompute=selective",
-                 "training.recompute_modules=moe"})
-            .find("the router is captured") == 0);
+  CHECK(
+      message({kGraphs + "attn", "system.cuda_launch_blocking=true", "system.host_us_per_kernel=1"})
+          .find("cuda_launch_blocking waits for every kernel") == 0);
+  // Modules that no layer has, and half of a region.
+  CHECK(message({kGraphs + "attn,moe_router"}) == "no layer of the model is moe_router");
+  CHECK(message({kGraphs + "attn,mamba"}) == "no layer of the model is mamba");
+  CHECK(message({kGraphs + "mlp", experts}) == "no layer of the model is mlp");
+  CHECK(message({kGraphs + "attn", "model.parallel_block=true"}).find("branches beside") == 0);
   // Neighbours of each are fine.
   for (const std::vector<std::string>& good : std::vector<std::vector<std::string>>{
            {kGraphs + "full_iteration", experts, "model.moe_capacity_factor=1"},
            {kGraphs + "full_iteration", "training.recompute=full"},
+           {kGraphs + "full_iteration", offload, link},
+           {kGraphs + "attn", offload, link, "parallelism.offload_modules=core_attn"},
+           {kGraphs + "attn,mlp", "model.parallel_block=true"},
            {kGraphs + "attn,moe_router", experts, "training.recompute=selective"}}) {
     CHECK(problems_of(valid_text(), blocks_with(good)).empty());
   }
@@ -78,8 +85,13 @@ TEST_CASE("a limit of power needs the power it limits, and is below it") {
   CHECK(unknown.help == "give system.device.power_w, in watts");
   CHECK(machine_refusal({"system.device.power_w=700", limit + "701"}).message ==
         "701 W are more than the 700 W at which the device has its rates");
-  CHECK(loaded(valid_text(), {"system.device.power_w=700", limit + "700"})
-            .system.device.power_limit_w == 700);
+  for (const char* watts : {"700", "490"}) {
+    CHECK(loaded(valid_text(), {"system.device.power_w=700", limit + watts}).warnings.empty());
+  }
+  const std::vector<std::string> warnings =
+      loaded(valid_text(), {"system.device.power_w=700", limit + "489"}).warnings;
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings.front().find("is 70 % of power_w: below 70 %") != std::string::npos);
 }
 
 TEST_CASE("presets of GPUs say their power, and where it is from") {

@@ -38,6 +38,8 @@ TEST_CASE("CUDA graphs are flags of Megatron-LM, and are read back") {
   CHECK(
       round_trip("mixtral-8x7b", "attn,moe_router").find("--cuda-graph-modules attn moe_router") !=
       std::string::npos);
+  CHECK(round_trip("llama3-8b", "full_iteration").find("--no-check-for-nan-in-loss-and-grad") !=
+        std::string::npos);
   CHECK(round_trip("llama3-8b", "none").find("cuda-graph") == std::string::npos);
 }
 
@@ -61,6 +63,9 @@ TEST_CASE("names of CUDA graphs in older releases are read, and modules that are
   CHECK(graphs_of("--enable-cuda-graph") == "attn,mlp");
   CHECK(graphs_of("--external-cuda-graph --cuda-graph-scope attn") == "attn");
   CHECK(graphs_of("--cuda-graph-impl local --cuda-graph-scope full_iteration") == "full_iteration");
+  CHECK(graphs_of("--cuda-graph-impl full_iteration --num-experts 4") == "none");
+  CHECK(graphs_of("--cuda-graph-impl transformer_engine --cuda-graph-modules "
+                  "'[<CudaGraphModule.attn: 1>, <CudaGraphModule.mlp: 2>]'") == "attn,mlp");
   CHECK(graphs_of("--cuda-graph-impl none --cuda-graph-scope attn") == "none");
   const Printed others =
       imported("--cuda-graph-impl transformer_engine --cuda-graph-modules mlp moe_preprocess");

@@ -109,6 +109,8 @@ TEST_CASE("beside experts a graph has the router and its norm") {
   CHECK(graphed.launched(HostLaunch::graph) == 2 * options.num_layers);
   const std::vector<std::string> within = graphed.names_of(HostLaunch::within_graph);
   CHECK(says_name(within, "router"));
+  const std::vector<std::string> first = graphed.names_of(HostLaunch::graph);
+  CHECK(first.front().find("norm") != std::string::npos);  // Forward; backward: the router's.
   for (const char* name : {"swiglu", "permute", "count_chosen", "attention"}) {
     INFO(name);
     CHECK_FALSE(says_name(within, name));

@@ -64,6 +64,7 @@ std::string system_reason(const SystemSpec& system, const Software* software) {
   if (system.device.power_limit_w.peek() > 0.0) {
     return std::string(kNotPredicted) + "system.device.power_limit_w";
   }
+  if (system.cuda_graphs != "none") return std::string(kNotPredicted) + "system.cuda_graphs";
   if (system.kernel_model != "shapes") {
     return kNotPredicted + ("system.kernel_model " + system.kernel_model);
   }
