@@ -125,8 +125,8 @@ void resolve_graphs(Reading& r) {
     const GraphModules graphs = graph_modules_of(r.scenario.system.cuda_graphs);
     if (graphs.empty()) return;
     if (r.all_good({"training.recompute", "model.num_experts", "model.moe_capacity_factor",
-                    "model.layers", "model.num_layers", "parallelism.offload_layers",
-                    "parallelism.offload_modules", "system.cuda_launch_blocking"})) {
+                    "model.num_layers", "parallelism.offload_layers", "parallelism.offload_modules",
+                    "system.cuda_launch_blocking"})) {
       check_graphs(r, graphs);
     }
   } catch (const UsageError& error) {

@@ -63,7 +63,10 @@ TEST_CASE("names of CUDA graphs in older releases are read, and modules that are
   CHECK(graphs_of("--enable-cuda-graph") == "attn,mlp");
   CHECK(graphs_of("--external-cuda-graph --cuda-graph-scope attn") == "attn");
   CHECK(graphs_of("--cuda-graph-impl local --cuda-graph-scope full_iteration") == "full_iteration");
-  CHECK(graphs_of("--cuda-graph-impl full_iteration --num-experts 4") == "none");
+  CHECK(
+      graphs_of("--cuda-graph-impl full_iteration --num-experts 4 --swiglu --normalization RMSNorm "
+                "--position-embedding-type rope --disable-bias-linear "
+                "--untie-embeddings-and-output-weights") == "none");
   CHECK(graphs_of("--cuda-graph-impl transformer_engine --cuda-graph-modules "
                   "'[<CudaGraphModule.attn: 1>, <CudaGraphModule.mlp: 2>]'") == "attn,mlp");
   CHECK(graphs_of("--cuda-graph-impl none --cuda-graph-scope attn") == "none");
