@@ -65,6 +65,7 @@ class LayerFixture {
   }
   Tensor forward() {
     kept.assign(ExpertLayer::num_kept, Tensor());
+    layer.route(pass(), places, x, kept);
     ExpertLayer::Dispatched sent = layer.dispatch(pass(), places, x, kept);
     return layer.finish(pass(), places, std::move(sent), x.shape(), kept);
   }

@@ -14,6 +14,7 @@
 #include "sim/hardware/architecture.hpp"
 #include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/network_model.hpp"
+#include "sim/hardware/power.hpp"
 #include "sim/hardware/software.hpp"
 
 #include "scenarios/nccl_platform.hpp"
@@ -91,6 +92,10 @@ const std::map<std::string, Setter>& setters() {
       {"device.peak_tflops.fp4", number<peak<DType::fp4_e2m1>>},
       {"device.matmul_efficiency",
        number<[](Machine& m, double share) { m.cluster.device.matmul_efficiency = share; }>},
+      {"device.power_w",  // A limit below it makes the cube root a price.
+       number<[](Machine& m, double w) {
+         m.cluster.device.clock_share = clock_share(0.7 * w, w);
+       }>},
       {"device.kernels",
        [](Machine& m, const std::string& text) {
          m.cluster.device.kernels = find_kernel_constants(text);
