@@ -64,7 +64,12 @@ void import_megatron_graphs(MegatronArguments& arguments, Import& import) {
   const std::string way = way_of(arguments);
   const NamePair& pair = arguments.list(kCaptured.theirs) ? kCaptured : kCapturedBefore;
   const std::string list = arguments.list(pair.theirs).value_or("");
-  if (way == "none") return;
+  if (way == "none") {
+    if (!arguments.written(kWays).empty()) {
+      import.ignore({kWays, way}, "each kernel is launched by itself, as here");
+    }
+    return;
+  }
   const std::vector<std::string> words = modules_in(list);
   if (way == kWhole || has(words, kWhole)) {
     if (counts_tokens_of_experts(import)) {
