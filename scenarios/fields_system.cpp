@@ -70,6 +70,27 @@ std::vector<std::string> none_or(std::span<const Named> all) {
   return names_of(all, {"none"});
 }
 
+std::vector<Field> power_fields() {
+  using D = DeviceSpec;
+  return {
+      device_field("system.device.power_w", &D::power_w)
+          .range(0, 1e6)
+          .unit("W")
+          .or_else("0")
+          .acts_when("power_limit_w is given", is_limited)
+          .sourced()
+          .doc("Power at which the device has its rates: what a datasheet calls TDP or maximum "
+               "power. 0: not known."),
+      device_field("system.device.power_limit_w", &D::power_limit_w)
+          .range(0, 1e6)
+          .unit("W")
+          .or_else("0")
+          .same_as({{"nvidia-smi", "power_limit"}})
+          .doc("Limit of each device's power, at most power_w. Products and attention then run at "
+               "a lower clock, by the cube root of the share (docs/decisions/"
+               "0087-power-and-graphs.md); memory does not. 0: none.")};
+}
+
 std::vector<Field> device_fields() {
   using D = DeviceSpec;
   using P = PeakTflops;
@@ -126,22 +147,6 @@ std::vector<Field> device_fields() {
           .foreign({{"SimuMax", "pcie_bandwidth"}})
           .doc("Between device and host memory, per GPU and direction: what offloading needs. Half "
                "of what a datasheet calls total; 0: there is no such link."),
-      device_field("system.device.power_w", &D::power_w)
-          .range(0, 1e6)
-          .unit("W")
-          .or_else("0")
-          .acts_when("power_limit_w is given", is_limited)
-          .sourced()
-          .doc("Power at which the device has its rates: what a datasheet calls TDP or maximum "
-               "power. 0: not known."),
-      device_field("system.device.power_limit_w", &D::power_limit_w)
-          .range(0, 1e6)
-          .unit("W")
-          .or_else("0")
-          .same_as({{"nvidia-smi", "power_limit"}})
-          .doc("Limit of each device's power, at most power_w. Products and attention then run at "
-               "a lower clock, by the cube root of the share (docs/decisions/"
-               "0087-power-and-graphs.md); memory does not. 0: none."),
       device_field("system.device.kernels", &D::kernels)
           .one_of(none_or(all_kernel_constants()))
           .or_else("\"none\"")
@@ -275,7 +280,8 @@ std::vector<Field> system_fields() {
       latency("system.inter_node.latency_us", &S::inter_node),
       source_field("system.inter_node.source"),
   };
-  return joined({nodes, device_fields(), price_fields(), {source_field("system.source")}});
+  return joined(
+      {nodes, device_fields(), power_fields(), price_fields(), {source_field("system.source")}});
 }
 
 }  // namespace shardsim

@@ -38,10 +38,13 @@ struct Presence {
 // The first captured module that no layer has; null: all are there.
 const char* absent_module(const ModelSpec& model, const GraphModules& graphs) {
   const bool has_blocks = model.family != ModelFamily::mlp;
-  const std::int64_t with_attention =
-      model.layers_mixed_by(Mixer::attention) + model.layers_mixed_by(Mixer::delta_net);
+  bool has_attn = false;
+  for (std::int64_t layer = 0; layer < model.num_layers; ++layer) {
+    const Mixer mixer = model.mixer_of(layer);
+    if (mixer != Mixer::mamba && mixer != Mixer::none) has_attn = true;
+  }
   for (const Presence& each :
-       {Presence{GraphModule::attn, has_blocks && with_attention > 0},
+       {Presence{GraphModule::attn, has_blocks && has_attn},
         Presence{GraphModule::mlp, has_blocks && model.layers_with_dense() > 0},
         Presence{GraphModule::mamba, has_blocks && model.layers_mixed_by(Mixer::mamba) > 0},
         Presence{GraphModule::moe_router, model.num_experts > 0}}) {

@@ -29,7 +29,9 @@ constexpr NamePair kCapturedBefore = {"cuda_graph_scope", "system.cuda_graphs"};
 std::string way_of(MegatronArguments& arguments) {
   const bool is_local = arguments.truth("enable_cuda_graph");
   const bool is_external = arguments.truth("external_cuda_graph");
-  const std::string way = arguments.text(kWays).value_or("none");
+  // Not asked for where it is none: then it is ignored as all that is as here.
+  const bool is_given = arguments.written(kWays) != "none";
+  const std::string way = is_given ? arguments.text(kWays).value_or("none") : "none";
   if (way != "none" || (!is_local && !is_external)) return way;
   return is_local ? "local" : "transformer_engine";
 }
@@ -64,12 +66,7 @@ void import_megatron_graphs(MegatronArguments& arguments, Import& import) {
   const std::string way = way_of(arguments);
   const NamePair& pair = arguments.list(kCaptured.theirs) ? kCaptured : kCapturedBefore;
   const std::string list = arguments.list(pair.theirs).value_or("");
-  if (way == "none") {
-    if (!arguments.written(kWays).empty()) {
-      import.ignore({kWays, way}, "each kernel is launched by itself, as here");
-    }
-    return;
-  }
+  if (way == "none") return;
   const std::vector<std::string> words = modules_in(list);
   if (way == kWhole || has(words, kWhole)) {
     if (counts_tokens_of_experts(import)) {

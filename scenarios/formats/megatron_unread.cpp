@@ -112,6 +112,7 @@ constexpr auto kUnmodelled = std::to_array<Unmodelled>({
     {"masked_softmax_fusion|gradient_accumulation_fusion", "True", kFused},
     {"memory_efficient_layer_norm", "", "not modelled: norms keep their inputs"},
     {"optimizer_cuda_graph", "", kGraph},
+    {"cuda_graph_impl", "none", kGraph},
     {"deterministic_mode|batch_invariant_mode", "",
      "not modelled: kernels cost as the faster ones"},
     {"cpu_offloading_*", "True|False", kOffload},
