@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "backends/tensor.hpp"
@@ -19,10 +20,11 @@ class Repeats {
   using Ask = std::function<Tensor(int question)>;
 
   struct Work {
-    std::int64_t key = 0;           ///< Works with equal keys are expected to do the same.
-    std::vector<Tensor> used = {};  ///< They outlive the work.
-    std::vector<Tensor>& kept;      ///< Given to the work, and changed by it.
-    bool is_last = false;           ///< One of those that end a step.
+    std::int64_t key = 0;               ///< Works with equal keys are expected to do the same.
+    std::span<const Tensor> used = {};  ///< They outlive the work.
+    /// Given to the work, and changed by it. Between works nobody looks into it but by show().
+    std::vector<Tensor>& kept;
+    bool is_last = false;  ///< One of those that end a step.
     /// Work that leaves something but tensors to another work, or takes it: the two have the same
     /// number, and are run both or neither. -1: none.
     std::int64_t pair = -1;
@@ -37,6 +39,8 @@ class Repeats {
   [[nodiscard]] virtual Tensor run(Work& work) = 0;
   /// The second work of a pair is run without this: the first one must have been.
   virtual void require_first_run(std::int64_t pair) = 0;
+  /// The tensors that a work has kept are to be seen by somebody else.
+  virtual void show(std::vector<Tensor>& kept) = 0;
 };
 
 }  // namespace shardsim

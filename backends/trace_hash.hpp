@@ -47,10 +47,11 @@ inline void add_call(RankHash& hash, std::uint64_t path, unsigned code, const Ca
   if (record.counts_hash != 0) hash.add(record.counts_hash);
 }
 
-/// A rank's place in the group that a split forms; its color is kNoColor where it joins none.
-inline void add_choice(RankHash& hash, int color, int key) {
-  hash.add_own(static_cast<std::uint64_t>(static_cast<std::uint32_t>(color)) << 32U |
-               static_cast<std::uint32_t>(key));
+/// A rank's place in the group that a split forms; its color is kNoColor where it joins none. A
+/// word of the rank's own.
+[[nodiscard]] inline std::uint64_t choice_word(int color, int key) {
+  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(color)) << 32U |
+         static_cast<std::uint32_t>(key);
 }
 
 /// Numbers that tell splits, and the groups of one split, apart: see GroupKey.

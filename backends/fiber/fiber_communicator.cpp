@@ -222,7 +222,7 @@ std::unique_ptr<Communicator> FiberCommunicator::split(int color, int key, const
                   .output = &none,
                   .input = &none};
   CollectiveOperation& operation = open(call.collective, call.record);
-  add_choice(rank_.hash(), color, key);
+  rank_.hash().add_own(choice_word(color, key));
   operation.set_choice(member_, color, key);
   Work work = enter(operation, call);
   // The members' choices are read before the last of them frees the operation.

@@ -1,6 +1,8 @@
 #include "backends/program/program.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "sim/kernel/error.hpp"
@@ -67,9 +69,13 @@ const char* name_of(ProgramPlace::Phase phase) {
 }
 
 bool same_program(const RankProgram& a, const RankProgram& b) {
-  const auto [group, step] = first_difference(a, b);
-  return a.groups.size() == b.groups.size() && group == a.groups.size() &&
-         a.steps.size() == b.steps.size() && step == a.steps.size();
+  static_assert(std::has_unique_object_representations_v<ProgramStep>);
+  if (a.groups.size() != b.groups.size() || a.steps.size() != b.steps.size()) return false;
+  for (std::size_t group = 0; group < a.groups.size(); ++group) {
+    if (!same_group(a, b, group)) return false;
+  }
+  return a.steps.empty() ||
+         std::memcmp(a.steps.data(), b.steps.data(), a.steps.size() * sizeof(ProgramStep)) == 0;
 }
 
 std::string difference_of(const RankProgram& a, const RankProgram& b) {

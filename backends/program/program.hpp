@@ -110,7 +110,8 @@ struct ProgramGroup {
 };
 
 struct ProgramStep {
-  enum class Kind : std::uint8_t {
+  // As wide as the others, so that steps have no padding.
+  enum class Kind : std::uint32_t {
     compute,      ///< An operation.
     hole,         ///< A time that is taken over as it was recorded.
     allocate,     ///< An allocation, which has `slot` until it is released.

@@ -112,9 +112,9 @@ ProgramCall row_of(int group, const Call& call, const CallRecord& record) {
 }
 
 // The number of an equal row of `rows`, which may be this one.
-template <class Row, class IsEqual>
-std::uint32_t add_row(const Row& row, std::deque<Row>& rows, RowIndex& index,
-                      const RollingHash& hash, const IsEqual& is_equal) {
+template <class Row, class Rows, class IsEqual>
+std::uint32_t add_row(const Row& row, Rows& rows, RowIndex& index, const RollingHash& hash,
+                      const IsEqual& is_equal) {
   const std::uint32_t number = index.find_or_add(
       hash.value(), rows.size(), [&](std::uint32_t other) { return is_equal(rows[other], row); });
   if (number == rows.size()) rows.push_back(row);

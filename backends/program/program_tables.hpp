@@ -83,9 +83,10 @@ class ProgramTables {
   const char* keep(const char* text);
 
  private:
-  std::deque<ComputeOp> operations_;
+  // These two are asked for at each step: no deque, so references to them last until the next add.
+  std::vector<ComputeOp> operations_;
+  std::vector<ProgramAllocation> allocations_;
   std::deque<ProgramHole> holes_;
-  std::deque<ProgramAllocation> allocations_;
   std::deque<ProgramCall> calls_;
   std::deque<ProgramTally> tallies_;
   std::deque<ProgramMark> marks_;

@@ -1,218 +1,66 @@
 #include "backends/program/recorded_repeats.hpp"
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <utility>
 
 namespace shardsim {
-
-// --- Reading -----------------------------------------------------------------------------------
-
-// Reads the text of a work that runs: the steps that it writes, in terms of its own tensors.
-class RecordedRepeats::Reading {
- public:
-  Reading(const ProgramWriter& program, const Work& work) : program_(program), at_(end()) {
-    note(Source::Kind::used, work.used);
-    note(Source::Kind::kept, work.kept);
-  }
-
-  // A question was answered by all that has been written since `begin`.
-  void asked(int question, std::size_t begin, const Tensor& answer) {
-    read_until(begin);
-    text_.items.push_back({.kind = Item::Kind::ask, .row = static_cast<std::uint32_t>(question)});
-    skip_until(end());
-    const Source source{Source::Kind::answer, text_.num_answers++};
-    if (answer.allocation_mark() != 0) own_.try_emplace(answer.allocation_mark() - 1, source);
-  }
-
-  [[nodiscard]] Text finish(const Work& work, const Tensor& output) {
-    read_until(end());
-    for (const Tensor& tensor : work.kept) text_.kept.push_back(output_of(tensor));
-    text_.output = output_of(output);
-    // Answers that are given on are held until then.
-    if (frees_answers_ && text_.gives_answers) text_.can_repeat = false;
-    if (!posted_.empty()) text_.can_repeat = false;  // Others wait for it.
-    for (const auto& [_, source] : own_) {
-      const bool is_own = source.kind == Source::Kind::made || source.kind == Source::Kind::kept;
-      if (is_own && !has_output(source)) text_.can_repeat = false;  // Somebody else has it, too.
-    }
-    for (Item& item : text_.items) {
-      const bool makes =
-          item.kind == Item::Kind::allocate && has_output({Source::Kind::made, item.number});
-      if (makes) item.kind = Item::Kind::make;
-    }
-    std::uint32_t alone = 0;
-    for (auto item = text_.items.rbegin(); item != text_.items.rend(); ++item) {
-      alone = item->is_alone() ? alone + 1 : 0;
-      item->num_alone = alone;
-    }
-    return std::move(text_);
-  }
-
-  [[nodiscard]] std::size_t end() const { return program_.num_steps(); }
-
- private:
-  void note(Source::Kind kind, const std::vector<Tensor>& tensors) {
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      const AllocationMark mark = tensors[i].allocation_mark();
-      if (mark != 0) own_.try_emplace(mark - 1, Source{kind, static_cast<std::uint32_t>(i)});
-    }
-  }
-
-  void read_until(std::size_t until) {
-    for (; at_ < until; ++at_) text_.items.push_back(item_of(program_.step(at_)));
-  }
-  // Slots that others take, or put back, are not the work's.
-  void skip_until(std::size_t until) {
-    using Kind = ProgramStep::Kind;
-    for (; at_ < until; ++at_) {
-      const ProgramStep& step = program_.step(at_);
-      if (step.kind != Kind::allocate && step.kind != Kind::release) continue;
-      const auto found = own_.find(step.slot);
-      if (found == own_.end()) continue;
-      // An answer is theirs.
-      if (found->second.kind != Source::Kind::answer) text_.can_repeat = false;
-      frees_answers_ = true;
-      own_.erase(found);
-    }
-  }
-
-  [[nodiscard]] Item item_of(const ProgramStep& step) {
-    using Kind = ProgramStep::Kind;
-    switch (step.kind) {
-      case Kind::allocate:
-        own_[step.slot] = {Source::Kind::made, text_.num_allocations};
-        return {Item::Kind::allocate, step.kind, text_.num_allocations++, step.row};
-      case Kind::release:
-        return release_of(step.slot);
-      case Kind::post:
-        posted_[step.slot] = text_.num_calls;
-        return {Item::Kind::post, step.kind, text_.num_calls++, step.row};
-      case Kind::follow:
-      case Kind::wait:
-        return wait_of(step);
-      case Kind::join:
-      case Kind::mark:
-      case Kind::use_stream:
-      case Kind::record_event:
-      case Kind::wait_event:
-        text_.can_repeat = false;
-        break;
-      case Kind::compute:
-      case Kind::hole:
-      case Kind::synchronize:
-      case Kind::tally:
-        break;
-    }
-    return {.step = step.kind, .row = step.row};
-  }
-
-  // Only tensors that were made here, or given to be changed, may go by the work's own hand.
-  [[nodiscard]] Item release_of(std::uint32_t slot) {
-    const auto found = own_.find(slot);
-    const Source source = found == own_.end() ? Source{Source::Kind::unknown} : found->second;
-    if (found != own_.end()) own_.erase(found);
-    const bool is_made = source.kind == Source::Kind::made;
-    if (!is_made && source.kind != Source::Kind::kept) text_.can_repeat = false;
-    return {is_made ? Item::Kind::release : Item::Kind::drop, ProgramStep::Kind::release,
-            source.number};
-  }
-
-  [[nodiscard]] Item wait_of(const ProgramStep& step) {
-    const bool waits = step.kind == ProgramStep::Kind::wait;
-    const auto found = posted_.find(step.slot);
-    if (found == posted_.end()) {
-      text_.can_repeat = false;
-      return {.step = step.kind};
-    }
-    const Item item{waits ? Item::Kind::wait : Item::Kind::follow, step.kind, found->second};
-    if (waits) posted_.erase(found);
-    return item;
-  }
-
-  [[nodiscard]] Output output_of(const Tensor& tensor) {
-    if (!tensor.defined()) return {};
-    Output output{{}, tensor.offset_bytes(), tensor.shape(), tensor.dtype()};
-    const AllocationMark mark = tensor.allocation_mark();
-    const auto found = mark == 0 ? own_.end() : own_.find(mark - 1);
-    if (found == own_.end()) {
-      text_.can_repeat = false;
-      return output;
-    }
-    output.source = found->second;
-    if (output.source.kind == Source::Kind::answer) text_.gives_answers = true;
-    return output;
-  }
-
-  [[nodiscard]] bool has_output(const Source& source) const {
-    const auto is_source = [&](const Output& output) { return output.source == source; };
-    return is_source(text_.output) || std::ranges::any_of(text_.kept, is_source);
-  }
-
-  const ProgramWriter& program_;
-  std::size_t at_;
-  Text text_;
-  bool frees_answers_ = false;
-  std::map<std::uint32_t, Source> own_;            // By slot.
-  std::map<std::uint32_t, std::uint32_t> posted_;  // By slot, which call.
-};
 
 // --- Writing -----------------------------------------------------------------------------------
 
 // Writes the steps of a text for the tensors of another work.
 class RecordedRepeats::Writing {
  public:
-  Writing(RecordedRepeats& repeats, const Text& text, Work& work)
+  Writing(RecordedRepeats& repeats, const Known& known, Work& work)
       : repeats_(repeats),
         writer_(repeats.writer_),
-        text_(text),
+        known_(known),
+        text_(known.text),
         work_(work),
-        slots_(text.num_allocations),
-        made_(text.num_allocations),
-        calls_(text.num_calls),
-        asks_(!work.need_not_ask || text.gives_answers) {
-    given_.swap(work.kept);
-    work_.kept.reserve(text_.kept.size());
+        held_(repeats.held_in(work.kept)),
+        asks_(!work.need_not_ask || text_.gives_answers) {
+    repeats_.slots_.assign(text_.num_allocations, kTaken);
+    repeats_.calls_.resize(text_.num_calls);
+    if (held_ == nullptr) given_.swap(work.kept);
+    work.kept.clear();
   }
 
   [[nodiscard]] Tensor write() {
-    const std::vector<Item>& items = text_.items;
+    const std::vector<RepeatItem>& items = text_.items;
     for (std::size_t at = 0; at < items.size();) {
       const std::size_t end = at + items[at].num_alone;
       if (end > at) write_alone(std::span(items).subspan(at, end - at));
       if (end < items.size()) write(items[end]);
       at = end + 1;
     }
-    for (const Output& output : text_.kept) work_.kept.push_back(tensor_of(output));
-    Tensor made = tensor_of(text_.output);
-    for (const Tensor& left : given_) {
-      // It would go now, where the work that was run had let it go before.
-      if (left.num_holders() == 1) throw RepeatsDiffer();
-    }
-    return made;
+    leave();
+    require_taken();
+    return std::move(output_);
   }
 
  private:
   // Steps that nobody else has a part in.
-  void write_alone(std::span<const Item> items) {
+  void write_alone(std::span<const RepeatItem> items) {
+    using Kind = RepeatItem::Kind;
+    std::vector<std::uint32_t>& slots = repeats_.slots_;
+    std::vector<std::uint32_t>& calls = repeats_.calls_;
     ProgramWriter::Again again(writer_, items.size());
-    for (const Item& item : items) {
+    for (const RepeatItem& item : items) {
       switch (item.kind) {
-        case Item::Kind::allocate:
-          slots_[item.number] = again.allocate(item.row);
+        case Kind::allocate:
+          slots[item.number] = again.allocate(item.row);
           break;
-        case Item::Kind::release:
-          again.release(slots_[item.number]);
+        case Kind::release:
+          again.release(std::exchange(slots[item.number], kTaken));
           break;
-        case Item::Kind::post:
-          calls_[item.number] = again.post(item.row);
+        case Kind::post:
+          calls[item.number] = again.post(item.row);
           break;
-        case Item::Kind::wait:
-          again.wait(calls_[item.number]);
+        case Kind::wait:
+          again.wait(calls[item.number]);
           break;
-        case Item::Kind::follow:
-          again.add(ProgramStep::Kind::follow, 0, calls_[item.number]);
+        case Kind::follow:
+          again.add(ProgramStep::Kind::follow, 0, calls[item.number]);
           break;
         default:
           again.add(item.step, item.row);
@@ -220,94 +68,203 @@ class RecordedRepeats::Writing {
     }
   }
 
-  void write(const Item& item) {
+  void write(const RepeatItem& item) {
     switch (item.kind) {
-      case Item::Kind::ask:
+      case RepeatItem::Kind::ask:
         return ask(item);
-      case Item::Kind::make:
-        return make(item);
+      case RepeatItem::Kind::make:
+        made_ = repeats_.make(item.row);
+        return;
       default:
-        return drop(item.number);
+        return held_ == nullptr ? drop(given_, item.number) : drop_held(item.number);
     }
   }
 
-  void ask(const Item& item) {
+  void ask(const RepeatItem& item) {
     if (!asks_) return;
     Tensor answer = work_.ask(static_cast<int>(item.row));
     if (text_.gives_answers) answers_.push_back(std::move(answer));
   }
 
-  void make(const Item& item) {
-    const ProgramAllocation& allocation = writer_.tables().allocation(item.row);
-    MemoryLedger& ledger = allocation.on_host ? repeats_.host_ledger_ : repeats_.ledger_;
-    made_[item.number] = Tensor::allocate(&ledger, allocation.category, Shape{allocation.bytes},
-                                          DType::int8, /*meta=*/true);
-  }
-
   // All of the work's tensors of this allocation go.
-  void drop(std::uint32_t number) {
-    const Tensor last = std::exchange(given_[number], Tensor());
+  static void drop(std::vector<Tensor>& given, std::uint32_t number) {
+    const Tensor last = std::exchange(given[number], Tensor());
     if (last.num_holders() == 1) return;
-    for (Tensor& other : given_) {
+    for (Tensor& other : given) {
       if (other.shares_storage(last)) other = Tensor();
     }
     if (last.num_holders() > 1) throw RepeatsDiffer();
   }
 
-  [[nodiscard]] const Tensor& source_of(const Source& source) const {
+  void drop_held(std::uint32_t number) {
+    const RepeatText& giver = held_->giver->text;
+    const RepeatSource source = giver.kept[number].source;
+    if (!giver.is_hidden(source)) return drop(held_->tensors, giver.num_shown_before(number));
+    const std::uint32_t slot = std::exchange(held_->slots[source.number], kTaken);
+    if (slot == kTaken) throw RepeatsDiffer();
+    writer_.release(slot);
+  }
+
+  // Puts what the work leaves behind into its output and into `kept`.
+  void leave() {
+    output_ = tensor_of(text_.output);
+    std::vector<Tensor>* kept = &work_.kept;
+    if (text_.leaves_hidden) {
+      Held& held = repeats_.hold(work_.kept);
+      held.giver = &known_;
+      held.slots.swap(repeats_.slots_);
+      kept = &held.tensors;
+    }
+    for (const RepeatOutput& output : text_.kept) {
+      if (!text_.is_hidden(output.source)) kept->push_back(tensor_of(output));
+    }
+  }
+
+  // A tensor that is left would go now, where the work that was run had let it go before.
+  void require_taken() {
+    const auto would_go = [](const Tensor& left) { return left.num_holders() == 1; };
+    if (std::ranges::any_of(held_ == nullptr ? given_ : held_->tensors, would_go)) {
+      throw RepeatsDiffer();
+    }
+    if (held_ == nullptr) return;
+    if (std::ranges::any_of(held_->slots, [](std::uint32_t slot) { return slot != kTaken; })) {
+      throw RepeatsDiffer();
+    }
+    repeats_.give_back(*held_);
+  }
+
+  [[nodiscard]] const Tensor& source_of(const RepeatSource& source) const {
     switch (source.kind) {
-      case Source::Kind::made:
-        return made_[source.number];
-      case Source::Kind::used:
+      case RepeatSource::Kind::made:
+        return made_;
+      case RepeatSource::Kind::used:
         return work_.used[source.number];
-      case Source::Kind::kept:
+      case RepeatSource::Kind::kept:
         return given_[source.number];
       default:
         return answers_[source.number];
     }
   }
 
-  [[nodiscard]] Tensor tensor_of(const Output& output) const {
-    if (output.source.kind == Source::Kind::none) return {};
+  [[nodiscard]] Tensor tensor_of(const RepeatOutput& output) const {
+    if (output.source.kind == RepeatSource::Kind::none) return {};
     return source_of(output.source).reshaped(output.offset_bytes, output.shape, output.dtype);
   }
 
   RecordedRepeats& repeats_;
   ProgramWriter& writer_;
-  const Text& text_;
+  const Known& known_;
+  const RepeatText& text_;
   Work& work_;
-  std::vector<Tensor> given_;
-  std::vector<std::uint32_t> slots_;  // By allocation that the work frees,
-  std::vector<Tensor> made_;          // or leaves behind.
-  std::vector<std::uint32_t> calls_;
+  Held* held_;                 // Its tensors among `kept`,
+  std::vector<Tensor> given_;  // or here, where that is null.
+  Tensor made_;                // The allocation of its output, if it is the work's.
+  Tensor output_;
   std::vector<Tensor> answers_;
   bool asks_;
 };
 
+// --- What is held ------------------------------------------------------------------------------
+
+// A tensor without storage stands for all of them. Its offset, which no other tensor has below 0,
+// tells their place.
+RecordedRepeats::Held* RecordedRepeats::held_in(const std::vector<Tensor>& kept) {
+  if (kept.size() != 1 || kept.front().offset_bytes() >= 0) return nullptr;
+  return &held_[static_cast<std::size_t>(-1 - kept.front().offset_bytes())];
+}
+
+RecordedRepeats::Held& RecordedRepeats::hold(std::vector<Tensor>& kept) {
+  if (free_.empty()) {
+    free_.push_back(held_.size());
+    held_.emplace_back();
+  }
+  const std::size_t place = free_.back();
+  free_.pop_back();
+  kept.assign(1, Tensor().reshaped(-1 - static_cast<std::int64_t>(place), {}, DType::int8));
+  held_[place].place = place;
+  return held_[place];
+}
+
+void RecordedRepeats::give_back(Held& held) {
+  held.giver = nullptr;
+  held.tensors.clear();
+  free_.push_back(held.place);
+}
+
+Tensor RecordedRepeats::make(std::uint32_t row, std::uint32_t slot) {
+  const ProgramAllocation& allocation = writer_.tables().allocation(row);
+  MemoryLedger& ledger = allocation.on_host ? host_ledger_ : ledger_;
+  if (slot != kTaken) writer_.expect_allocation(slot);
+  return Tensor::allocate(&ledger, allocation.category, Shape{allocation.bytes}, DType::int8,
+                          /*meta=*/true);
+}
+
+void RecordedRepeats::show(std::vector<Tensor>& kept) {
+  Held* const held = held_in(kept);
+  if (held == nullptr) return;
+  const RepeatText& text = held->giver->text;
+  std::vector<Tensor> made(text.num_allocations);
+  for (const RepeatItem& item : text.items) {
+    if (item.kind != RepeatItem::Kind::allocate || held->slots[item.number] == kTaken) continue;
+    made[item.number] = make(item.row, held->slots[item.number]);
+  }
+  kept.clear();
+  auto shown = held->tensors.begin();
+  for (const RepeatOutput& output : text.kept) {
+    const RepeatSource& source = output.source;
+    kept.push_back(text.is_hidden(source) ? made[source.number].reshaped(output.offset_bytes,
+                                                                         output.shape, output.dtype)
+                                          : std::move(*shown++));
+  }
+  give_back(*held);
+}
+
+void RecordedRepeats::finish() const {
+  if (free_.size() != held_.size()) throw RepeatsDiffer();
+}
+
 // --- Repeats -----------------------------------------------------------------------------------
 
-RecordedRepeats::Known& RecordedRepeats::known_of(const Work& work) {
-  const std::array<const std::vector<Tensor>*, 2> given{&work.used, &work.kept};
-  const auto size_of_tensor = [](const Tensor& tensor) {
-    const Source source{tensor.defined() ? Source::Kind::unknown : Source::Kind::none};
-    return Output{source, tensor.offset_bytes(), tensor.shape(), tensor.dtype()};
-  };
-  const auto has_sizes = [&](const Known& known) {
-    if (known.given.size() != work.used.size() + work.kept.size()) return false;
-    auto size = known.given.begin();
-    return std::ranges::all_of(given, [&](const std::vector<Tensor>* tensors) {
-      return std::ranges::all_of(
-          *tensors, [&](const Tensor& tensor) { return size_of_tensor(tensor) == *size++; });
-    });
-  };
+namespace {
+
+// As far as works are told apart by their tensors.
+RepeatOutput size_of_tensor(const Tensor& tensor) {
+  const RepeatSource source{tensor.defined() ? RepeatSource::Kind::unknown
+                                             : RepeatSource::Kind::none};
+  return {source, tensor.offset_bytes(), tensor.shape(), tensor.dtype()};
+}
+RepeatOutput size_of_tensor(RepeatOutput left) {
+  if (left.source.kind != RepeatSource::Kind::none) left.source = {RepeatSource::Kind::unknown};
+  return left;
+}
+
+}  // namespace
+
+bool RecordedRepeats::has_sizes(Known& known, const Work& work) {
+  const Held* const held = held_in(work.kept);
+  const std::size_t num_kept = held == nullptr ? work.kept.size() : held->giver->text.kept.size();
+  if (known.given.size() != work.used.size() + num_kept) return false;
+  auto size = known.given.begin();
+  const auto has_size = [&](const auto& tensor) { return size_of_tensor(tensor) == *size++; };
+  if (!std::ranges::all_of(work.used, has_size)) return false;
+  if (held == nullptr) return std::ranges::all_of(work.kept, has_size);
+  if (held->giver == known.giver) return true;
+  const bool fits = std::ranges::all_of(held->giver->text.kept, has_size);
+  if (fits) known.giver = held->giver;
+  return fits;
+}
+
+RecordedRepeats::Known& RecordedRepeats::known_of(Work& work) {
   std::deque<Known>& alike = known_[work.key];
-  const auto found = std::ranges::find_if(alike, has_sizes);
+  const auto found =
+      std::ranges::find_if(alike, [&](Known& known) { return has_sizes(known, work); });
   if (found != alike.end()) return *found;
   constexpr std::size_t kMostSizes = 16;
   if (alike.size() == kMostSizes) throw RepeatsDiffer();
   Known& known = alike.emplace_back();
-  for (const std::vector<Tensor>* tensors : given) {
-    for (const Tensor& tensor : *tensors) known.given.push_back(size_of_tensor(tensor));
+  show(work.kept);
+  for (const std::span<const Tensor> tensors : {work.used, std::span<const Tensor>(work.kept)}) {
+    for (const Tensor& tensor : tensors) known.given.push_back(size_of_tensor(tensor));
   }
   return known;
 }
@@ -338,15 +295,19 @@ void RecordedRepeats::require_first_run(std::int64_t pair) {
 Tensor RecordedRepeats::run(Work& work) {
   Known& known = known_of(work);
   if (!work.is_last) known.was_last_checked = false;
-  if (runs(known, work)) return run_and_read(known, work);
+  if (runs(known, work)) {
+    show(work.kept);
+    return run_and_read(known, work);
+  }
+  if (known.text.passes_kept_on) show(work.kept);
   ++known.times;
   known.was_used = true;
-  return Writing(*this, known.text, work).write();
+  return Writing(*this, known, work).write();
 }
 
 Tensor RecordedRepeats::run_and_read(Known& known, Work& work) {
   if (known.times > 0 && !known.text.can_repeat) return work.run(work.ask);
-  Reading reading(writer_, work);
+  RepeatReader reading(writer_, work);
   const Ask ask = [&](int question) {
     const std::size_t begin = reading.end();
     Tensor answer = work.ask(question);
@@ -354,7 +315,7 @@ Tensor RecordedRepeats::run_and_read(Known& known, Work& work) {
     return answer;
   };
   Tensor output = work.run(ask);
-  Text text = reading.finish(work, output);
+  RepeatText text = reading.finish(work, output);
   known.was_last_checked = work.is_last;
   if (known.times >= known.next_check) {
     // Layers that take turns do so within the first few; later distances are not even.

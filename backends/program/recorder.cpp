@@ -24,6 +24,7 @@ std::uint32_t ProgramWriter::row_of(const ProgramAllocation& allocation) {
 }
 
 std::uint32_t ProgramWriter::allocate(std::uint32_t row) {
+  if (expected_ != kNew) return std::exchange(expected_, kNew);
   const std::uint32_t slot = allocations_.take();
   add(ProgramStep::Kind::allocate, slot, row);
   return slot;
@@ -127,6 +128,10 @@ class RecordedRuntime final : public Runtime {
   [[nodiscard]] MemoryLedger* ledger() override { return &ledger_.ledger(); }
   [[nodiscard]] MemoryLedger* host_ledger() override { return &host_ledger_.ledger(); }
   [[nodiscard]] Repeats* repeats() override { return repeats_ ? &*repeats_ : nullptr; }
+  /// Throws RepeatsDiffer.
+  void finish() const {
+    if (repeats_) repeats_->finish();
+  }
   void use_stream(std::uint32_t stream) override { writer_.use_stream(stream); }
   void record_event(std::uint32_t event) override { writer_.record_event(event); }
   void wait_event(std::uint32_t event) override { writer_.wait_event(event); }
@@ -261,6 +266,7 @@ RankProgram Recorder::record(int rank, const RankBody& body, bool repeats) {
     RecordedRuntime runtime(writer, repeats);
     RecordedCommunicator world(recording, 0, program.groups.front().name, rank, num_ranks_);
     body(runtime, world, writer);
+    runtime.finish();
     if (recording.num_open > 1) {
       throw NotRecordable{"a rank ends without destroying all its groups"};
     }

@@ -38,6 +38,8 @@ class ProgramWriter {
   std::uint32_t row_of(const ProgramAllocation& allocation);
   /// and one that has it. Returns its slot.
   std::uint32_t allocate(std::uint32_t row);
+  /// The next allocation has been written: it is that of `slot`.
+  void expect_allocation(std::uint32_t slot) { expected_ = slot; }
   void release(std::uint32_t slot);
   /// `after`: the slot of the work that the call comes behind; kNoWork: none. Returns the slot of
   /// the call's own work.
@@ -137,6 +139,8 @@ class ProgramWriter {
   ProgramTables& tables_;
   Slots works_;
   Slots allocations_;
+  static constexpr std::uint32_t kNew = ~std::uint32_t{0};
+  std::uint32_t expected_ = kNew;  // An allocation's slot.
 };
 
 /// The programs of several ranks of one training, with the same tables. It outlives what a body

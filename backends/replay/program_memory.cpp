@@ -3,11 +3,15 @@
 #include <optional>
 #include <vector>
 
-#include "sim/kernel/hash.hpp"
-
 namespace shardsim {
 
 namespace {
+
+constexpr std::uint64_t kHashFactor = 0x9E3779B97F4A7C15U;  // Odd.
+
+bool changes_memory(const ProgramStep& step) {
+  return step.kind == ProgramStep::Kind::allocate || step.kind == ProgramStep::Kind::release;
+}
 
 // The allocations and releases among a program's steps.
 class MemoryChanges {
@@ -24,10 +28,7 @@ class MemoryChanges {
 
  private:
   void skip() {
-    using Kind = ProgramStep::Kind;
-    while (!ended() && steps_[at_].kind != Kind::allocate && steps_[at_].kind != Kind::release) {
-      ++at_;
-    }
+    while (!ended() && !changes_memory(steps_[at_])) ++at_;
   }
 
   const std::vector<ProgramStep>& steps_;
@@ -35,14 +36,18 @@ class MemoryChanges {
 };
 
 // Slots tell which allocation is released, so that rows of allocations are enough.
+std::uint64_t word_of(const ProgramStep& change) {
+  const bool allocates = change.kind == ProgramStep::Kind::allocate;
+  return (allocates ? std::uint64_t{change.row} + 1 : 0) << 32U | change.slot;
+}
+
+// Equal hashes are compared word by word, so a short one is enough.
 std::uint64_t hash_of_changes(const RankProgram& program) {
-  RollingHash hash;
-  for (MemoryChanges changes(program); !changes.ended(); ++changes) {
-    const bool allocates = (*changes).kind == ProgramStep::Kind::allocate;
-    const std::uint64_t row = allocates ? std::uint64_t{(*changes).row} + 1 : 0;
-    hash.add(row << 32U | (*changes).slot);
+  std::uint64_t hash = 0;
+  for (const ProgramStep& step : program.steps) {
+    if (changes_memory(step)) hash = hash * kHashFactor + word_of(step);
   }
-  return hash.value();
+  return hash;
 }
 
 bool have_same_changes(const RankProgram& a, const RankProgram& b) {

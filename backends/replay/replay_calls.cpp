@@ -272,9 +272,6 @@ void ReplayWorld::finish_wait(ReplayGang& gang, GangWork& work) {
       const Time end = operation.end;
       const std::uint64_t times = RankState::wait_word(start, end, member.clock.now());
       member.hash.wait_after(stretch, times);
-      if (!gang.represented.empty()) {
-        for (Represented& other : gang.represented[i]) other.hash.wait_after(stretch, times);
-      }
       member.clock.wait(start, end, is_transfer, rules_);
       add_saturating(member.busy, (end - start).picoseconds());
       stream.streams[i].free = max(stream.streams[i].free, end);

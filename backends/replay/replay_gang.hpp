@@ -61,7 +61,7 @@ struct GangMember {
 /// A rank that a member represents in all but its hash, which has its places in groups.
 struct Represented {
   int rank = 0;
-  RankHash hash = {};
+  HashBeside hash = {};          ///< Beside the member's.
   std::vector<int> places = {};  ///< By the program's group; -1: none.
 };
 

@@ -79,21 +79,29 @@ const ProgramCall& ReplayWorld::split_for(const std::string& name) {
 // Each rank's choice in a split, as its hash has it.
 void ReplayWorld::hash_choices(ReplayGang& gang, const ProgramGroup& made) {
   const auto parent = static_cast<std::size_t>(made.parent);
-  const auto choose = [&made](RankHash& hash, int rank, int place) {
+  const auto child = static_cast<std::size_t>(&made - gang.program.groups.data());
+  struct Choice {
+    std::uint64_t word = 0;
+    int place = -1;  // In the group.
+  };
+  const auto choice_of = [&made](int rank, int place) {
     const RankSpan members = made.members_for(rank);
-    const bool joins = members.size > 0;
-    const int key = joins ? members.member_of(place) : 0;
-    add_choice(hash, joins ? members.rank(0) : kNoColor, key);
-    return joins ? key : -1;
+    if (members.size == 0) return Choice{choice_word(kNoColor, 0)};
+    const int key = members.member_of(place);
+    return Choice{choice_word(members.rank(0), key), key};
   };
   for (std::size_t member = 0; member < gang.size(); ++member) {
-    choose(gang.hash(member), gang.ranks[member]->index(),
-           gang.streams[parent].streams[member].place);
-    if (gang.represented.empty()) continue;
-    for (Represented& other : gang.represented[member]) {
-      other.places[static_cast<std::size_t>(&made - gang.program.groups.data())] =
-          choose(other.hash, other.rank, other.places[parent]);
+    RankHash& hash = gang.hash(member);
+    const std::uint64_t word =
+        choice_of(gang.ranks[member]->index(), gang.streams[parent].streams[member].place).word;
+    if (!gang.represented.empty()) {
+      for (Represented& other : gang.represented[member]) {
+        const Choice own = choice_of(other.rank, other.places[parent]);
+        other.hash.add_own(hash, word, own.word);
+        other.places[child] = own.place;
+      }
     }
+    hash.add_own(word);
   }
 }
 

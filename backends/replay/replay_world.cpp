@@ -67,20 +67,21 @@ const RankState& ReplayWorld::rank(int rank) const { return states_[place_of(ran
 
 std::uint64_t ReplayWorld::trace_hash() const {
   if (!options_.hashes_all) return trace_hash_of(states_);
-  std::vector<const RankHash*> hashes(static_cast<std::size_t>(num_ranks()));
+  std::vector<std::uint64_t> hashes(static_cast<std::size_t>(num_ranks()));
   for (const RankState& state : states_) {
-    hashes[static_cast<std::size_t>(state.index())] = &state.hash();
+    hashes[static_cast<std::size_t>(state.index())] = state.hash().value();
   }
   for (const ReplayGang& gang : gangs_) {
-    for (const std::vector<Represented>& others : gang.represented) {
-      for (const Represented& other : others) {
-        hashes[static_cast<std::size_t>(other.rank)] = &other.hash;
+    for (std::size_t member = 0; member < gang.represented.size(); ++member) {
+      const RankHash& leader = gang.ranks[member]->hash();
+      for (const Represented& other : gang.represented[member]) {
+        hashes[static_cast<std::size_t>(other.rank)] = other.hash.beside(leader).value();
       }
     }
   }
   RollingHash hash;
   for (int rank = 0; rank < num_ranks(); ++rank) {
-    hash.add(hashes[static_cast<std::size_t>(rank)]->value());
+    hash.add(hashes[static_cast<std::size_t>(rank)]);
     hash.add(this->rank(rank).now().picoseconds());
   }
   return hash.value();
@@ -261,10 +262,6 @@ void ReplayWorld::settle_members(ReplayGang& gang) {
     rank.hash() = member.hash;
     if (gang.ended()) rank.hash().stretch() = gang.digest->last_stretch();
     add_busy(rank.index(), Time::from_picoseconds(std::exchange(member.busy, 0)));
-    if (!gang.ended() || gang.represented.empty()) continue;
-    for (Represented& other : gang.represented[i]) {
-      other.hash.stretch() = gang.digest->last_stretch();
-    }
   }
 }
 

@@ -31,20 +31,20 @@ std::optional<BlockId> CachingAllocator::allocate(std::int64_t bytes) {
   if (bytes == 0) return BlockId{0};
   if (bytes > kUnlimited) return std::nullopt;  // So that rounding up stays within 64 bits.
   const std::int64_t size = round_up(bytes, kBlockBytes);
-  Block* block = take_free_block(size);
-  if (block == nullptr) block = take_segment(size);
-  if (block == nullptr) {
+  BlockId id = take_free_block(size);
+  if (id == 0) id = take_segment(size);
+  if (id == 0) {
     ++retries_;
     release_free_segments(large_);
     release_free_segments(small_);
-    block = take_segment(size);
+    id = take_segment(size);
   }
-  if (block == nullptr) return std::nullopt;
-  if (is_worth_splitting(block->is_small, block->size - size)) split(*block, size);
-  block->in_use = true;
-  allocated_ += block->size;
+  if (id == 0) return std::nullopt;
+  if (is_worth_splitting(at(id).is_small, at(id).size - size)) split(id, size);
+  at(id).in_use = true;
+  allocated_ += at(id).size;
   allocated_peak_ = std::max(allocated_peak_, allocated_);
-  return block->id;
+  return id;
 }
 
 void CachingAllocator::free(BlockId id) {
@@ -57,30 +57,31 @@ void CachingAllocator::free(BlockId id) {
   insert_free(block);
 }
 
-CachingAllocator::Block* CachingAllocator::take_free_block(std::int64_t size) {
+BlockId CachingAllocator::take_free_block(std::int64_t size) {
   FreeBlocks& pool = is_small(size) ? small_ : large_;
   const auto found = std::ranges::lower_bound(pool, FreeBlock{.size = size});
-  if (found == pool.end()) return nullptr;
-  Block& block = at(found->id);
+  if (found == pool.end()) return 0;
+  const BlockId id = found->id;
   pool.erase(found);
-  return &block;
+  return id;
 }
 
-CachingAllocator::Block* CachingAllocator::take_segment(std::int64_t size) {
+BlockId CachingAllocator::take_segment(std::int64_t size) {
   const std::int64_t segment = segment_size_for(size);
-  if (segment > capacity_ - reserved_) return nullptr;
+  if (segment > capacity_ - reserved_) return 0;
   reserved_ += segment;
   reserved_peak_ = std::max(reserved_peak_, reserved_);
   Block& block = new_block();
   block.size = segment;
   block.segment = num_segments_++;
   block.is_small = is_small(size);
-  return &block;
+  return block.id;
 }
 
-// The front of `block`, which is in no pool, keeps `size` bytes; the rest becomes a free block.
-void CachingAllocator::split(Block& block, std::int64_t size) {
+// The front of the block, which is in no pool, keeps `size` bytes; the rest becomes a free block.
+void CachingAllocator::split(BlockId id, std::int64_t size) {
   Block& rest = new_block();
+  Block& block = at(id);
   rest.size = block.size - size;
   rest.offset = block.offset + size;
   rest.segment = block.segment;

@@ -2,7 +2,6 @@
 
 #include <compare>
 #include <cstdint>
-#include <deque>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -86,11 +85,13 @@ class CachingAllocator {
   [[nodiscard]] Block& at(BlockId id) { return blocks_[id - 1]; }
   [[nodiscard]] FreeBlocks& pool_of(const Block& block) { return block.is_small ? small_ : large_; }
   void insert_free(const Block& block);
+  // Others may have moved.
   Block& new_block();
   void drop(Block& block);
-  Block* take_free_block(std::int64_t size);
-  Block* take_segment(std::int64_t size);
-  void split(Block& block, std::int64_t size);
+  // 0: there is none.
+  [[nodiscard]] BlockId take_free_block(std::int64_t size);
+  [[nodiscard]] BlockId take_segment(std::int64_t size);
+  void split(BlockId id, std::int64_t size);
   void merge(Block& block, BlockId neighbour);
   void release_free_segments(FreeBlocks& pool);
 
@@ -101,7 +102,7 @@ class CachingAllocator {
   std::int64_t reserved_peak_ = 0;
   std::int64_t retries_ = 0;
   std::int64_t num_segments_ = 0;  // Ever taken.
-  std::deque<Block> blocks_;       // Reused: as many as there ever were at once.
+  std::vector<Block> blocks_;      // Reused: as many as there ever were at once.
   BlockId unused_ = 0;
   FreeBlocks small_;
   FreeBlocks large_;

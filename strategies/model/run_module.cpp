@@ -1,6 +1,8 @@
 #include "strategies/model/run_module.hpp"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 
 #include "sim/kernel/error.hpp"
 
@@ -83,14 +85,23 @@ Tensor run(Turn turn, const Model& model, int module, const ModelContext& contex
   if (context.is_run_each_time) return (model.*turn)(module, context, given, batch, saved);
   // Work that is left for later outlives the turn.
   if (repeats == nullptr || context.later != nullptr) {
-    if (repeats != nullptr && pair >= 0) repeats->require_first_run(pair);
+    if (repeats != nullptr) {
+      if (pair >= 0) repeats->require_first_run(pair);
+      repeats->show(saved);
+    }
     return (model.*turn)(module, context, given, batch, saved);
   }
   const std::span<const int> own = model.parameters_of(module);
   const bool is_forward = turn == &Model::forward;
+  const std::array used{given, batch.inputs, batch.targets, batch.mask};
+  const auto ask = [&](int asked) { return answer_of(context.parameters, own, asked); };
+  const auto run = [&](const Repeats::Ask& asks) {
+    AskedParameters parameters(own, asks);
+    return (model.*turn)(module, context.with(parameters), given, batch, saved);
+  };
   Repeats::Work work{
       .key = 2 * model.kind_of(module) + (is_forward ? 0 : 1),
-      .used = {given, batch.inputs, batch.targets, batch.mask},
+      .used = used,
       .kept = saved,
       .is_last = context.is_last_microbatch,
       .pair = pair,
@@ -99,14 +110,13 @@ Tensor run(Turn turn, const Model& model, int module, const ModelContext& contex
           is_forward ||
           std::ranges::all_of(
               own, [&](int parameter) { return context.parameters.is_settled(parameter); }),
-      .ask = [&](int asked) { return answer_of(context.parameters, own, asked); },
-      .run =
-          [&](const Repeats::Ask& ask) {
-            AskedParameters parameters(own, ask);
-            return (model.*turn)(module, context.with(parameters), given, batch, saved);
-          },
+      // References, so that neither takes memory of its own: this is done for each layer.
+      .ask = std::ref(ask),
+      .run = std::ref(run),
   };
-  return repeats->run(work);
+  Tensor output = repeats->run(work);
+  if (context.offload != nullptr) repeats->show(saved);
+  return output;
 }
 
 }  // namespace

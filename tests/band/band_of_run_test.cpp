@@ -46,7 +46,7 @@ MeasuredErrors few_errors() {
 Result with_bands(const MeasuredErrors& known, const std::vector<std::string>& overrides) {
   Result result;
   result.metrics = {{"step_time_s", 2.0}, {"memory.device_bytes.max", std::int64_t{1000}}};
-  add_error_bands(compile(plan_with(overrides)), band_bases_of(known), result);
+  add_error_bands(compile(plan_with(overrides)), known, result);
   return result;
 }
 

@@ -81,6 +81,43 @@ TEST_CASE("16-bit rounding is to nearest, ties to even, once from double") {
   CHECK(from_fp16_bits(to_fp16_bits(65519.0)) == 65504.0F);
 }
 
+TEST_CASE("a rank's hash is told by that of another one with the same words but for its own") {
+  RankHash leader;
+  RankHash other;
+  HashBeside beside;
+  for (std::uint64_t i = 0; i < 1'000; ++i) {
+    if (i % 300 == 7) {
+      beside.add_own(leader, i, 3 * i);
+      leader.add_own(i);
+      other.add_own(3 * i);
+      CHECK(leader.value() != other.value());
+    }
+    leader.add(i * i);
+    other.add(i * i);
+    leader.wait(5 * i);
+    other.wait(5 * i);
+    REQUIRE(beside.beside(leader).value() == other.value());
+  }
+  other.wait(1);
+  CHECK(beside.beside(leader).value() != other.value());
+}
+
+TEST_CASE("a rank's hash depends on the order of its words") {
+  RankHash one;
+  RankHash other;
+  one.wait(1);
+  one.wait(2);
+  other.wait(2);
+  other.wait(1);
+  CHECK(one.value() != other.value());
+  // Its own words are no common ones.
+  RankHash own;
+  own.add_own(1);
+  RankHash common;
+  common.wait(1);
+  CHECK(own.value() != common.value());
+}
+
 TEST_CASE("the ledger keeps the peak and what it consisted of") {
   RollingHash hash;
   MemoryLedger ledger(hash);

@@ -23,22 +23,31 @@ struct Layer {
   int num_sizes = 1;               // Its inputs have so many sizes, in turn.
   bool is_gradient_freed = false;  // By whoever has it, when told that it is ready.
   int num_backward_run = 0;        // In all programs.
+  // Between its forward and its backward. May look into what is kept only through show().
+  std::function<void(Layer&, Repeats*, std::vector<Tensor>& kept, int time)> between =
+      [](Layer&, Repeats*, std::vector<Tensor>&, int) {};
+  int num_seen = 0;  // Tensors that `between` has found.
 
   Tensor forward(Runtime& runtime, Communicator& world, const Tensor& input,
                  std::vector<Tensor>& kept, const Repeats::Ask& ask) {
     const Tensor weight = ask(0);
     const Tensor scratch =
         runtime.allocate(MemoryCategory::activations, {3, weight.numel()}, DType::fp32);
-    kept = {input, runtime.allocate(MemoryCategory::activations, {64}, DType::fp32), Tensor()};
+    // Nobody but backward sees the first, the last and the one that stands there twice.
+    kept = {runtime.allocate(MemoryCategory::activations, {7, 3}, DType::bf16), input,
+            runtime.allocate(MemoryCategory::activations, {64}, DType::fp32), Tensor(),
+            runtime.allocate(MemoryCategory::activations, {32}, DType::fp32)};
+    kept.push_back(kept[4].view(4, {2, 2}));
     Work sum = world.all_reduce(scratch, ReduceOp::sum, {.label = "layer"});
     runtime.compute({"work", ComputeKind::matmul, DType::fp32, 100, 10}, [] {});
     sum.wait();
     ++num_run;
     extra(*this, runtime, times++);
-    return kept[1].view(8, {4, 2});
+    return kept[2].view(8, {4, 2});
   }
   Tensor backward(Runtime& runtime, std::vector<Tensor>& kept, const Repeats::Ask& ask) {
     Tensor gradient = ask(1);
+    kept[1] = kept[0] = Tensor();  // Before the others.
     runtime.compute({"back", ComputeKind::matmul, DType::fp32, 200, gradient.numel()}, [] {});
     ++num_backward_run;
     if (is_gradient_freed) {
@@ -75,16 +84,17 @@ RankProgram recorded(Layer& layer, int times, bool repeats) {
       Tensor input = runtime.allocate(MemoryCategory::activations, {size}, DType::fp32);
       std::vector<Tensor> kept;
       const Tensor output = turn({.key = 0,
-                                  .used = {input},
+                                  .used = {&input, 1},
                                   .kept = kept,
                                   .ask = ask,
                                   .run = [&](const Repeats::Ask& asks) {
                                     return layer.forward(runtime, world, input, kept, asks);
                                   }});
       input = Tensor();
+      layer.between(layer, repeats ? runtime.repeats() : nullptr, kept, i);
       const Tensor back = turn(
           {.key = 1,
-           .used = {output},
+           .used = {&output, 1},
            .kept = kept,
            .ask = ask,
            .run = [&](const Repeats::Ask& asks) { return layer.backward(runtime, kept, asks); }});
@@ -109,10 +119,50 @@ void check_same(Layer layer, int most_run) {
   CHECK(program.num_works == expected.num_works);
 }
 
+// Looks at what is kept, as the offload of activations does.
+void look(Layer& self, Repeats* repeats, std::vector<Tensor>& kept, int) {
+  if (repeats != nullptr) repeats->show(kept);
+  REQUIRE(kept.size() == 6);
+  CHECK(kept[0].dtype() == DType::bf16);
+  CHECK(kept[1].numel() == 16);
+  CHECK(kept[2].shape() == Shape{64});
+  CHECK_FALSE(kept[3].defined());
+  CHECK(kept[4].num_bytes() == 128);
+  CHECK(kept[5].shape() == Shape{2, 2});
+  CHECK(kept[5].shares_storage(kept[4]));
+  ++self.num_seen;
+}
+
 }  // namespace
 
 TEST_CASE("repeats: work is run a few times, and written down as often as it is done") {
   check_same({}, 10);
+}
+
+TEST_CASE("repeats: who looks at what work has kept finds its tensors") {
+  check_same({.between = look}, 10);
+  check_same({.between =
+                  [](Layer& self, Repeats* repeats, std::vector<Tensor>& kept, int time) {
+                    if (time % 3 == 1) look(self, repeats, kept, time);
+                  }},
+             10);
+}
+
+TEST_CASE("repeats: a tensor that goes between two works goes in what is written, too") {
+  check_same({.between =
+                  [](Layer&, Repeats* repeats, std::vector<Tensor>& kept, int) {
+                    if (repeats != nullptr) repeats->show(kept);
+                    kept[0] = Tensor();
+                  }},
+             10);
+}
+
+TEST_CASE("repeats: what is lost between two works is found, and all is run") {
+  // Its backward has nothing to free, which a written one could not know.
+  const Layer layer{.between = [](Layer&, Repeats*, std::vector<Tensor>& kept, int time) {
+    if (time == 38) kept.assign(6, Tensor());
+  }};
+  check_same(layer, 51);
 }
 
 TEST_CASE("repeats: work that changes is run each time") {

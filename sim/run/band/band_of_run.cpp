@@ -96,9 +96,19 @@ struct BandedMetric {
   const char* quantity;
   const char* metric;
 };
+constexpr std::size_t kNumBanded = 2;
 constexpr std::array<BandedMetric, kNumBanded> kBanded{
     {{"step_time_s", metric::kStepTimeS.name},
      {"peak_memory_bytes", metric::kMemoryDeviceBytesMax.name}}};
+
+// The basis of the bands around one metric: the rows predicted like the run, their bands' widening,
+// and the share of rows from unseen tables that the bands then hold.
+struct BandBasis {
+  MeasuredRows rows;
+  double widening = 1.0;
+  std::optional<double> held_out_share;  // None for fewer than two tables.
+};
+using BandBases = std::array<BandBasis, kNumBanded>;
 
 BandBasis basis_of(const MeasuredErrors& known, const char* quantity, const char* software) {
   BandBasis basis{comparable_rows(known.errors, quantity, software)};
@@ -106,6 +116,18 @@ BandBasis basis_of(const MeasuredErrors& known, const char* quantity, const char
   basis.held_out_share = held_out_share(known, quantity, software);
   return basis;
 }
+
+// The result points into `known`.
+BandBases bases_of(const MeasuredErrors& known, bool with_framework) {
+  BandBases bases;
+  for (std::size_t i = 0; i < kNumBanded; ++i) {
+    bases.at(i) =
+        basis_of(known, kBanded.at(i).quantity, with_framework ? "any framework" : "none");
+  }
+  return bases;
+}
+
+bool has_framework(const RunSetting& setting) { return setting.software != "none"; }
 
 MetricBand metric_band(const char* metric, double predicted, const ErrorBand& band,
                        const RunSetting& setting, double held_out_share) {
@@ -130,11 +152,9 @@ bool may_have_bands(const Experiment& experiment, Result& result) {
   return result.no_error_band.empty();
 }
 
-void add_bands(const Experiment& experiment, const BandBases& bases, Result& result) {
-  const RunSetting setting = run_setting_of(experiment);
+void add_bands(const RunSetting& setting, const BandBases& bases, Result& result) {
   for (std::size_t i = 0; i < kNumBanded; ++i) {
-    const BandBasis& basis =
-        (setting.software == "none" ? bases.without : bases.with_framework).at(i);
+    const BandBasis& basis = bases.at(i);
     const std::optional<double> predicted = result.number(kBanded.at(i).metric);
     const std::optional<ErrorBand> band = nearest_band(basis.rows, setting);
     if (!predicted || !band || !basis.held_out_share) continue;
@@ -176,25 +196,24 @@ RunSetting run_setting_of(const Experiment& experiment) {
   return {scenario.system.device.kernels, scenario.system.software, scenario.system.ranks};
 }
 
-BandBases band_bases_of(const MeasuredErrors& known) {
-  BandBases bases;
-  for (std::size_t i = 0; i < kNumBanded; ++i) {
-    const char* quantity = kBanded.at(i).quantity;
-    bases.with_framework.at(i) = basis_of(known, quantity, "any framework");
-    bases.without.at(i) = basis_of(known, quantity, "none");
-  }
-  return bases;
-}
-
-void add_error_bands(const Experiment& experiment, const BandBases& bases, Result& result) {
-  if (may_have_bands(experiment, result)) add_bands(experiment, bases, result);
+void add_error_bands(const Experiment& experiment, const MeasuredErrors& known, Result& result) {
+  if (!may_have_bands(experiment, result)) return;
+  const RunSetting setting = run_setting_of(experiment);
+  add_bands(setting, bases_of(known, has_framework(setting)), result);
 }
 
 void add_error_bands(const Experiment& experiment, Result& result) {
   if (!may_have_bands(experiment, result)) return;
-  // Made once, because many runs of one process ask for it, and only if one does: it takes a while.
-  static const BandBases kBuiltIn = band_bases_of(built_in_measured_errors());
-  add_bands(experiment, kBuiltIn, result);
+  const RunSetting setting = run_setting_of(experiment);
+  // Made once, because many runs of one process ask for them, and only if one does: it takes a
+  // while.
+  if (has_framework(setting)) {
+    static const BandBases kWith = bases_of(built_in_measured_errors(), true);
+    add_bands(setting, kWith, result);
+  } else {
+    static const BandBases kWithout = bases_of(built_in_measured_errors(), false);
+    add_bands(setting, kWithout, result);
+  }
 }
 
 }  // namespace shardsim
