@@ -132,7 +132,7 @@ std::int64_t BoundTable::sharding_ps(const Candidate& candidate, const PipelineS
     for (std::size_t i = 0; i < stages.stages.size(); ++i) {
       if (stages.rank_of(i) != rank) continue;
       const PipelineStages::Stage& stage = stages.stages[i];
-      own += stage.costs.forward + stage.costs.backward_input + stage.costs.backward_weight;
+      own += stages.computing_of(stage);
       waiting += stage.waiting;
       blocks += stage.blocks;
       if (base_.model.tied_embeddings) continue;
@@ -183,17 +183,21 @@ std::int64_t BoundTable::quick_ps(const Candidate& candidate, const PipelineStag
   const bool drains = schedule.backward == BackwardCut::whole && schedule.placement != Placement::v;
   std::vector<std::int64_t> busy(static_cast<std::size_t>(candidate.pp), 0);
   std::vector<std::int64_t> fill(static_cast<std::size_t>(candidate.pp), 0);
+  std::vector<TokenTime> tokens(static_cast<std::size_t>(candidate.pp));
   std::int64_t before = 0;
   for (std::size_t i = 0; i < stages.stages.size(); ++i) {
     const auto rank = static_cast<std::size_t>(stages.rank_of(i));
     const StageCosts& costs = stages.stages[i].costs;
     if (static_cast<std::int64_t>(i) < candidate.pp) fill[rank] = before;
     before += costs.forward + (drains ? costs.backward_input : 0);
-    busy[rank] += costs.forward + costs.backward_input + costs.backward_weight;
+    busy[rank] += stages.computing_of(stages.stages[i]);
+    tokens[rank] += stages.stages[i].forward_tokens;
+    tokens[rank] += stages.stages[i].backward_tokens;
   }
   std::int64_t most = 0;
   for (std::size_t rank = 0; rank < busy.size(); ++rank) {
-    most = std::max(most, fill[rank] + candidate.num_microbatches * busy[rank]);
+    const std::int64_t least = std::max(busy[rank], tokens[rank].longest().picoseconds());
+    most = std::max(most, fill[rank] + candidate.num_microbatches * least);
   }
   return most;
 }
@@ -262,7 +266,7 @@ std::int64_t BoundTable::message_ps(const Candidate& candidate, std::int64_t byt
 
 const PlayedPipeline& BoundTable::play(const Candidate& candidate, const PipelineStages& stages) {
   const PipelineKey key{LayerKey(candidate), candidate.pp, candidate.vpp,
-                        candidate.num_microbatches, candidate.schedule};
+                        candidate.num_microbatches, candidate.schedule, stages.takes_turns};
   const auto found = played_.find(key);
   if (found != played_.end()) return found->second;
   if (played_.size() == kMostPlayed) played_.clear();

@@ -54,6 +54,7 @@ class BoundTable {
     std::int64_t vpp;
     std::int64_t num_microbatches;
     std::string_view schedule;
+    bool takes_turns;
     friend auto operator<=>(const PipelineKey&, const PipelineKey&) = default;
   };
 

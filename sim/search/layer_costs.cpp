@@ -119,12 +119,7 @@ MeshShape mesh_of(const Experiment& base, const LayerKey& key) {
 
 bool is_of_layer(const std::string& name) {
   return name == named_group::kTp.name || name == named_group::kCp.name ||
-         name == named_group::kEp.name || name == named_group::kEtp.name ||
-         name == named_group::kEpAcross.name || name == named_group::kEpInside.name;
-}
-bool is_of_experts(const std::string& name) {
-  return name == named_group::kEp.name || name == named_group::kEpAcross.name ||
-         name == named_group::kEpInside.name;
+         name == named_group::kEtp.name || token_stream_of(name) >= 0;
 }
 
 // The costs that one probe finds, by a model of one block.
@@ -148,7 +143,7 @@ class Probe {
                 .network = network,
                 .cluster = base.cluster(),
                 .algorithm = base.world().all_reduce_algorithm,
-                .is_priced = prices_of(base, key, options)},
+                .is_priced = prices_of(base, options)},
                shape_.size(), 0),
         mesh_(world_, shape_),
         parallel_(options, mesh_),
@@ -176,12 +171,12 @@ class Probe {
   // Neighbours in data parallelism put groups elsewhere in each layout; a form of attention that
   // stands for another one makes other calls.
   [[nodiscard]] static std::function<bool(const std::string& name)> prices_of(
-      const Experiment& base, const LayerKey& key, const ModelOptions& options) {
+      const Experiment& base, const ModelOptions& options) {
     const bool is_none = base.mesh().order != RankOrder::tp_dp_pp;
     const bool no_context = base.options().model.context_attention != options.context_attention;
-    return [=, no_experts = key.hides_experts](const std::string& name) {
+    return [=](const std::string& name) {
       if (is_none || (no_context && name == named_group::kCp.name)) return false;
-      return is_of_layer(name) && !(no_experts && is_of_experts(name));
+      return is_of_layer(name);
     };
   }
 
@@ -196,11 +191,13 @@ class Probe {
       const Time begin = clock_.now;
       const Time waited = clock_.waited;
       const Time at_once = clock_.waited_at_once;
+      const TokenTime tokens = clock_.tokens;
       const std::int64_t held = runtime_.ledger()->total_now();
       x = model_->forward(module, context(), std::exchange(x, Tensor()), batch, saved[i]);
       costs[i]->forward = (clock_.now - begin).picoseconds();
       costs[i]->waiting = (clock_.waited - waited).picoseconds();
       costs[i]->waiting_at_once = (clock_.waited_at_once - at_once).picoseconds();
+      costs[i]->forward_tokens = clock_.tokens - tokens;
       costs[i]->kept = runtime_.ledger()->total_now() - held;
     }
     x = {};
@@ -219,6 +216,7 @@ class Probe {
     Time begin = clock_.now;
     const Time waited = clock_.waited;
     const Time at_once = clock_.waited_at_once;
+    const TokenTime tokens = clock_.tokens;
     const std::int64_t held = runtime_.ledger()->total_now();
     runtime_.ledger()->reset_peaks();
     GradientTimes times(clock_, model_->parameters_of(module), cost.gradients);
@@ -230,6 +228,7 @@ class Probe {
       cost.waiting += (clock_.waited - waited).picoseconds();
       cost.waiting_at_once += (clock_.waited_at_once - at_once).picoseconds();
       cost.backward = taken;
+      cost.backward_tokens = clock_.tokens - tokens;
       cost.after_gradients = times.since_last();
       cost.transient = runtime_.ledger()->peak() - held;
       return result;

@@ -12,6 +12,7 @@
 
 #include "scenarios/stage_places.hpp"
 #include "sim/experiment/experiment.hpp"
+#include "sim/search/priced_group.hpp"
 #include "sim/search/search_space.hpp"
 
 // The least costs of single layers on a rank, from which a candidate's bounds are made.
@@ -39,6 +40,8 @@ struct ModuleCost {
   std::int64_t backward_weight = 0;  ///< and W.
   std::int64_t waiting = 0;          ///< For other ranks, in forward and backward, W too:
   std::int64_t waiting_at_once = 0;  ///< the part beside which nothing can be computed.
+  TokenTime forward_tokens = {};     ///< The part of both that experts' tokens take.
+  TokenTime backward_tokens = {};
   std::int64_t kept = 0;             ///< From forward to backward.
   std::int64_t transient = 0;        ///< On top of the memory held when its backward begins.
   /// In their order. A table of tokens that the head reads is the embedding's.
@@ -96,8 +99,7 @@ struct LayerKey {
         etp(candidate.etp),
         micro_batch_size(candidate.micro_batch_size),
         sequence_parallel(candidate.sequence_parallel),
-        recompute(candidate.recompute),
-        hides_experts(candidate.ep > 1 && schedule_row_of(candidate.schedule).overlaps) {}
+        recompute(candidate.recompute) {}
   friend auto operator<=>(const LayerKey&, const LayerKey&) = default;
 
   std::int64_t tp;
@@ -107,7 +109,6 @@ struct LayerKey {
   std::int64_t micro_batch_size;
   bool sequence_parallel;
   Recompute recompute;
-  bool hides_experts;  ///< Tokens may travel while another microbatch computes.
 };
 
 /// `network`: that of the machine of `base`. If it is not known how many tokens go to each expert,

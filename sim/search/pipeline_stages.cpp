@@ -24,6 +24,21 @@ void add(PipelineStages::Stage& stage, const ModuleCost& module, std::int64_t ti
   stage.costs.backward_weight += times * parts.weight;
   stage.waiting += times * module.waiting;
   stage.kept += times * module.kept;
+  for (std::int64_t time = 0; time < times; ++time) {
+    stage.forward_tokens += module.forward_tokens;
+    stage.backward_tokens += module.backward_tokens;
+  }
+}
+
+// What computing loses beside tokens that are under way for C, one after the other, if a share s is
+// lost of what is computed meanwhile: C <= b + N + s b for the time b of computing and N of waiting
+// for others. `waiting`: the most that N is taken for.
+std::int64_t lost_beside(const TokenTime& tokens, std::int64_t waiting, double share) {
+  const auto beside =
+      static_cast<double>(std::max<std::int64_t>(tokens.longest().picoseconds() - waiting, 0));
+  // A run rounds at each of them.
+  const auto lost = static_cast<std::int64_t>(beside * share / (1.0 + share)) - tokens.calls;
+  return std::max<std::int64_t>(lost, 0);
 }
 
 void hold_memory(const PipelineSchedule& schedule, int rank, const PipelineStages& stages,
@@ -31,20 +46,50 @@ void hold_memory(const PipelineSchedule& schedule, int rank, const PipelineStage
   std::int64_t held = 0;
   std::int64_t after_forward = 0;
   std::int64_t in_backward = 0;
+  std::int64_t of_block = 0;
+  const auto keep = [&](std::int64_t kept) {
+    held += kept;
+    after_forward = std::max(after_forward, held);
+  };
   for (const Action& action : schedule.actions[index_of(rank)]) {
     const PipelineStages::Stage& stage =
         stages.stages[index_of(schedule.stage_of(rank, action.chunk))];
-    if (action.kind == ActionKind::forward) {
-      held += stage.kept;
-      after_forward = std::max(after_forward, held);
-    }
+    // A forward in a block may keep little before the block's backward has let go.
+    const bool is_in_block = stages.takes_turns && action.overlaps_next;
+    if (action.kind == ActionKind::forward && is_in_block) of_block = stage.kept;
+    if (action.kind == ActionKind::forward && !is_in_block) keep(stage.kept);
     if (makes_input_gradient(action.kind)) {
       in_backward = std::max(in_backward, held + stage.before);
     }
-    if (releases_activation(action.kind)) held -= stage.kept;
+    if (releases_activation(action.kind)) {
+      held -= stage.kept;
+      keep(std::exchange(of_block, 0));
+    }
   }
   played.after_forward.push_back(after_forward);
   played.in_backward.push_back(in_backward);
+}
+
+// When the last action ends where blocks take their own time.
+std::int64_t play_blocks(const PipelineSchedule& schedule, const PipelineStages& stages,
+                         std::int64_t message) {
+  std::vector<const PipelineStages::Stage*> begun(index_of(schedule.shape.num_ranks));
+  std::int64_t end = 0;
+  const auto compute = [&](int rank, const Action& action, std::int64_t start) -> std::int64_t {
+    const auto& stage = stages.stages[index_of(schedule.stage_of(rank, action.chunk))];
+    const PipelineStages::Stage*& forward = begun[index_of(rank)];
+    if (action.overlaps_next) {
+      forward = &stage;  // The block's other half ends it.
+      return 0;
+    }
+    const PipelineStages::Stage* const partner = std::exchange(forward, nullptr);
+    const std::int64_t taken = partner == nullptr ? stage.costs.of(action.kind)
+                                                  : stages.block_of(*partner, stage);
+    end = std::max(end, start + taken);
+    return taken;
+  };
+  play_actions(schedule, {.compute = compute, .message = message});
+  return end;
 }
 
 }  // namespace
@@ -54,6 +99,28 @@ std::int64_t PipelineStages::rank_of(std::size_t stage) const {
   const std::int64_t place = number % ranks;
   const bool goes_up = schedule->placement == Placement::v && number >= ranks;
   return goes_up ? ranks - 1 - place : place;
+}
+
+std::int64_t PipelineStages::computing_of(const Stage& stage) const {
+  const StageCosts& costs = stage.costs;
+  const std::int64_t alone = costs.forward + costs.backward_input + costs.backward_weight;
+  const Time hidden = stage.forward_tokens.waited + stage.backward_tokens.waited;
+  return takes_turns ? alone - hidden.picoseconds() : alone;
+}
+
+std::int64_t PipelineStages::block_of(const Stage& forward, const Stage& backward) const {
+  TokenTime tokens = forward.forward_tokens;
+  tokens += backward.backward_tokens;
+  const std::int64_t one = forward.costs.forward;
+  const std::int64_t other = backward.costs.backward_input + backward.costs.backward_weight;
+  const std::int64_t computing = one + other - tokens.waited.picoseconds();
+  // Waiting for others than tokens is a part of it.
+  const std::int64_t waiting =
+      forward.waiting + backward.waiting - tokens.waited.picoseconds();
+  const std::int64_t lost = lost_beside(tokens, std::max<std::int64_t>(waiting, 0), slowdown);
+  // Neither waits less than alone, but where weight gradients fill the backward's waiting.
+  const std::int64_t longer = holds_back ? one : std::max(one, other);
+  return std::max({computing + lost, tokens.longest().picoseconds(), longer});
 }
 
 WeightCounts PipelineStages::weights_of(std::int64_t rank, const LayerWeights& weights) const {
@@ -101,6 +168,9 @@ PipelineStages make_stages(const Experiment& experiment, const Candidate& candid
   result.schedule = &schedule;
   result.ranks = candidate.pp;
   result.is_tied = base.model.tied_embeddings;
+  result.takes_turns = runs_blocks(schedule) && candidate.ep > 1 && candidate.zero_stage < 3;
+  result.holds_back = base.parallelism.delay_weight_gradients;
+  result.slowdown = experiment.cluster().device.slowdown_beside_collectives;
   result.prefetches = base.parallelism.overlap_param_gather &&
                       base.parallelism.prefetch_units > 0 && split.back() > 0 &&
                       *std::min_element(split.begin(), split.end()) > 1;
@@ -143,7 +213,8 @@ PlayedPipeline play_pipeline(const Candidate& candidate, const PipelineStages& s
   costs.message = message;
   PlayedPipeline played;
   played.message = message;
-  played.makespan = timeline(schedule, costs).makespan;
+  played.makespan = stages.takes_turns ? play_blocks(schedule, stages, message)
+                                       : timeline(schedule, costs).makespan;
   for (int rank = 0; rank < schedule.shape.num_ranks; ++rank) {
     hold_memory(schedule, rank, stages, played);
   }

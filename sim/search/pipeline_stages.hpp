@@ -19,6 +19,8 @@ struct PipelineStages {
     std::int64_t kept = 0;    ///< Bytes per microbatch,
     std::int64_t before = 0;  ///< and on top of that when its backward begins.
     std::int64_t waiting = 0;
+    TokenTime forward_tokens = {};  ///< As ModuleCost has them.
+    TokenTime backward_tokens = {};
     std::int64_t blocks = 0;
     std::int64_t first_block = 0;
   };
@@ -28,9 +30,17 @@ struct PipelineStages {
   std::int64_t ranks = 1;
   bool is_tied = false;
   bool prefetches = false;  ///< ZeRO-3 gathers the next unit while it computes the last one.
+  /// A forward and a backward in one block take turns where they would wait for tokens.
+  bool takes_turns = false;
+  bool holds_back = false;  ///< Weight gradients, which then are computed while tokens travel.
+  double slowdown = 0.0;    ///< Of computing beside collectives.
 
   [[nodiscard]] std::int64_t rank_of(std::size_t stage) const;
   [[nodiscard]] WeightCounts weights_of(std::int64_t rank, const LayerWeights& weights) const;
+  /// All that a stage does for a microbatch, in its least time; tokens may travel meanwhile.
+  [[nodiscard]] std::int64_t computing_of(const Stage& stage) const;
+  /// The least time of a block: a forward in one stage and a backward in another one.
+  [[nodiscard]] std::int64_t block_of(const Stage& forward, const Stage& backward) const;
   /// The costs of a stage's modules, in model order.
   [[nodiscard]] std::vector<const ModuleCost*> modules_of(std::size_t stage) const;
 };

@@ -8,6 +8,8 @@
 
 #include "backends/collective_shape.hpp"
 
+#include "strategies/named_groups.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -19,6 +21,35 @@ namespace {
 
 }  // namespace
 
+int token_stream_of(const std::string& name) {
+  const std::array<NamedGroup, kNumTokenStreams> groups = {
+      named_group::kEp, named_group::kEpAcross, named_group::kEpInside};
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (name == groups.at(i).name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+Time TokenTime::longest() const { return *std::ranges::max_element(under_way); }
+
+TokenTime& TokenTime::operator+=(const TokenTime& other) {
+  waited += other.waited;
+  at_once += other.at_once;
+  for (std::size_t i = 0; i < under_way.size(); ++i) under_way.at(i) += other.under_way.at(i);
+  calls += other.calls;
+  return *this;
+}
+
+TokenTime operator-(TokenTime later, const TokenTime& earlier) {
+  later.waited -= earlier.waited;
+  later.at_once -= earlier.at_once;
+  for (std::size_t i = 0; i < later.under_way.size(); ++i) {
+    later.under_way.at(i) -= earlier.under_way.at(i);
+  }
+  later.calls -= earlier.calls;
+  return later;
+}
+
 PricedGroup::PricedGroup(ProbeClock& clock, NetworkModel* network, const Cluster& cluster,
                          std::vector<int> members, int rank, Algorithm algorithm, std::string name)
     : clock_(clock),
@@ -29,7 +60,8 @@ PricedGroup::PricedGroup(ProbeClock& clock, NetworkModel* network, const Cluster
       tree_(layout_),
       algorithm_(algorithm),
       name_(std::move(name)),
-      under_way_(clock.under_way.emplace_back()) {}
+      under_way_(clock.under_way.emplace_back()),
+      token_stream_(token_stream_of(name_)) {}
 
 Work PricedGroup::post(const Call& call) {
   Time duration;
@@ -57,9 +89,16 @@ std::unique_ptr<Communicator> PricedGroup::split(int /*color*/, int /*key*/,
 void PricedGroup::wait(void* operation) {
   const Posted& posted = *static_cast<const Posted*>(operation);
   const Time then = max(clock_.now, posted.end);
-  clock_.waited += then - clock_.now;
-  if (posted.at == clock_.now && posted.num_told == clock_.num_told) {
-    clock_.waited_at_once += min(then - clock_.now, posted.duration);
+  const Time waited = then - clock_.now;
+  const bool is_at_once = posted.at == clock_.now && posted.num_told == clock_.num_told;
+  const Time at_once = is_at_once ? min(waited, posted.duration) : Time();
+  clock_.waited += waited;
+  clock_.waited_at_once += at_once;
+  if (token_stream_ >= 0) {
+    clock_.tokens.waited += waited;
+    clock_.tokens.at_once += at_once;
+    clock_.tokens.under_way.at(static_cast<std::size_t>(token_stream_)) += posted.duration;
+    ++clock_.tokens.calls;
   }
   if (posted.counts) {
     under_way_.time += posted.duration;

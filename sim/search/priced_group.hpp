@@ -1,5 +1,8 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -19,11 +22,31 @@
 // Communicators of one rank that is alone: calls take the network's time, and move nothing.
 namespace shardsim {
 
+/// The groups that bring tokens to their experts, and results back: one, or one across nodes and one
+/// inside of them. Each is a stream of its own.
+inline constexpr std::size_t kNumTokenStreams = 3;
+/// By a group's name; -1: it is none.
+[[nodiscard]] int token_stream_of(const std::string& name);
+
+/// What a rank spends on tokens that travel.
+struct TokenTime {
+  Time waited;    ///< For them,
+  Time at_once;   ///< and the part of it in calls beside which nothing can be computed.
+  std::array<Time, kNumTokenStreams> under_way = {};  ///< The time of all calls, by stream.
+  std::int64_t calls = 0;
+
+  /// That of the busiest stream.
+  [[nodiscard]] Time longest() const;
+  TokenTime& operator+=(const TokenTime& other);
+  friend TokenTime operator-(TokenTime later, const TokenTime& earlier);
+};
+
 /// The compute stream of the only rank.
 struct ProbeClock {
   Time now;
   Time waited;          ///< The part of it spent in communication,
   Time waited_at_once;  ///< and that in calls which nothing was computed beside, nor can be.
+  TokenTime tokens = {};
   /// How often whoever has this clock was told something, in which it might have waited.
   std::int64_t num_told = 0;
   /// While this is set, groups count how long the collectives that are posted are under way.
@@ -107,6 +130,7 @@ class PricedGroup final : public Communicator, private WorkOwner {
   Algorithm algorithm_;
   std::string name_;
   ProbeClock::UnderWay& under_way_;  // The clock's, of this group.
+  int token_stream_;                 // -1: it brings no tokens.
   Time free_;                        // The time at which the stream is free.
   std::deque<Posted> calls_;         // All of them: addresses stay.
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -63,17 +64,20 @@ class EndProbe {
   // ended. ZeRO-2 and 3 make, and may reduce, buffers for each microbatch; else only the last of
   // `num_microbatches` counts.
   std::int64_t act(const Action& action, std::int64_t start, std::int64_t num_microbatches) {
-    advance_to(start);
-    const bool runs_all = plan_.options().zero_stage >= 2;
-    const bool gives_gradients = releases_activation(action.kind);
-    const bool is_last = gives_gradients && ++num_backwards_[action.chunk] == num_microbatches;
-    if (!runs_all && !is_last) {
-      take(stages_.stages[stage_of(action)].costs.of(action.kind));
-    } else {
-      if (runs_all) begin_counting();
-      if (gives_gradients) sync_->begin_weight_gradients(action.chunk, is_last);
-      run(action);
+    if (stages_.takes_turns && action.overlaps_next) {
+      begun_ = action;  // The block's other half does both.
+      return start;
     }
+    advance_to(start);
+    const std::optional<Action> partner = std::exchange(begun_, std::nullopt);
+    in_block_ = partner.has_value();
+    do_action(action, num_microbatches);
+    if (!partner) return clock_.now.picoseconds();
+    // The backward's first gradients may come as soon as the block begins.
+    do_action(*partner, num_microbatches);
+    const auto& stages = stages_.stages;
+    advance_to(start + stages_.block_of(stages[stage_of(*partner)], stages[stage_of(action)]));
+    in_block_ = false;
     return clock_.now.picoseconds();
   }
 
@@ -86,6 +90,27 @@ class EndProbe {
   }
 
  private:
+  void do_action(const Action& action, std::int64_t num_microbatches) {
+    const bool runs_all = plan_.options().zero_stage >= 2;
+    const bool gives_gradients = releases_activation(action.kind);
+    const bool is_last = gives_gradients && ++num_backwards_[action.chunk] == num_microbatches;
+    if (!runs_all && !is_last) {
+      const PipelineStages::Stage& stage = stages_.stages[stage_of(action)];
+      const bool is_forward = action.kind == ActionKind::forward;
+      take(stage.costs.of(action.kind) -
+           hidden(is_forward ? stage.forward_tokens : stage.backward_tokens));
+    } else {
+      if (runs_all) begin_counting();
+      if (gives_gradients) sync_->begin_weight_gradients(action.chunk, is_last);
+      run(action);
+    }
+  }
+
+  // The part of an action that takes no time of its own where it is in a block.
+  [[nodiscard]] std::int64_t hidden(const TokenTime& tokens) const {
+    return in_block_ ? tokens.waited.picoseconds() : 0;
+  }
+
   void advance_to(std::int64_t picoseconds) {
     clock_.now = max(clock_.now, Time::from_picoseconds(picoseconds));
   }
@@ -117,7 +142,9 @@ class EndProbe {
   // Counts one module's forward and backward.
   void count(const ModuleCost& cost, const BackwardParts& parts) {
     computing_ += cost.forward + parts.input + parts.weight - cost.waiting;
-    waiting_ += cost.waiting_at_once;
+    const Time beside = cost.forward_tokens.at_once + cost.backward_tokens.at_once;
+    const std::int64_t hidden = stages_.takes_turns ? beside.picoseconds() : 0;
+    waiting_ += std::max<std::int64_t>(cost.waiting_at_once - hidden, 0);
   }
 
   [[nodiscard]] std::size_t stage_of(const Action& action) const {
@@ -131,7 +158,8 @@ class EndProbe {
     if (action.kind == ActionKind::forward) {
       for (int i = 0; i < modules.count; ++i) {
         sync_->before_forward(modules.first + i);
-        take(costs[index_of(i)]->forward);
+        const ModuleCost& cost = *costs[index_of(i)];
+        take(cost.forward - hidden(cost.forward_tokens));
         sync_->after_forward(modules.first + i);
       }
       return;
@@ -151,10 +179,11 @@ class EndProbe {
     sync_->before_backward(module);
     if (kind == ActionKind::backward_input) {
       take(parts.input);
-    } else if (!cost.stands_for_another && cost.backward == parts.input + parts.weight) {
+    } else if (!in_block_ && !cost.stands_for_another &&
+               cost.backward == parts.input + parts.weight) {
       take(cost, module);
     } else {
-      take(parts.input + parts.weight, cost, module);
+      take(parts.input + parts.weight - hidden(cost.backward_tokens), cost, module);
     }
     sync_->after_backward(module);
     if (kind == ActionKind::backward) sync_->after_weight_gradients(module);
@@ -221,6 +250,8 @@ class EndProbe {
   MeshShape shape_;
   std::map<int, std::int64_t> num_backwards_;  // By chunk.
   double slowdown_;
+  std::optional<Action> begun_;  // The forward of a block whose backward is next.
+  bool in_block_ = false;
   std::int64_t begin_ = 0;      // The first action's,
   std::int64_t computing_ = 0;  // and from it on, the least time of computing, and of waiting
   std::int64_t waiting_ = 0;    // at once.
