@@ -30,9 +30,9 @@ void add(PipelineStages::Stage& stage, const ModuleCost& module, std::int64_t ti
   }
 }
 
-// What computing loses beside tokens that are under way for C, one after the other, if a share s is
-// lost of what is computed meanwhile: C <= b + N + s b for the time b of computing and N of waiting
-// for others. `waiting`: the most that N is taken for.
+// The time that computing loses beside tokens that are under way for C, one after the other, if a
+// share s is lost of what is computed meanwhile: C <= b + N + s b for the time b of computing and N
+// of waiting for others. `waiting`: the most that N is taken for.
 std::int64_t lost_beside(const TokenTime& tokens, std::int64_t waiting, double share) {
   const auto beside =
       static_cast<double>(std::max<std::int64_t>(tokens.longest().picoseconds() - waiting, 0));

@@ -28,7 +28,7 @@ inline constexpr std::size_t kNumTokenStreams = 3;
 /// By a group's name; -1: it is none.
 [[nodiscard]] int token_stream_of(const std::string& name);
 
-/// What a rank spends on tokens that travel.
+/// The time that a rank spends on tokens that travel.
 struct TokenTime {
   Time waited;    ///< For them,
   Time at_once;   ///< and the part of it in calls beside which nothing can be computed.
