@@ -265,7 +265,7 @@ std::int64_t BoundTable::message_ps(const Candidate& candidate, std::int64_t byt
 }
 
 const PlayedPipeline& BoundTable::play(const Candidate& candidate, const PipelineStages& stages) {
-  const PipelineKey key{LayerKey(candidate), candidate.pp, candidate.vpp,
+  const PipelineKey key{LayerKey(candidate),        candidate.pp,       candidate.vpp,
                         candidate.num_microbatches, candidate.schedule, stages.takes_turns};
   const auto found = played_.find(key);
   if (found != played_.end()) return found->second;
