@@ -42,8 +42,8 @@ struct ModuleCost {
   std::int64_t waiting_at_once = 0;  ///< the part beside which nothing can be computed.
   TokenTime forward_tokens = {};     ///< The part of both that experts' tokens take.
   TokenTime backward_tokens = {};
-  std::int64_t kept = 0;             ///< From forward to backward.
-  std::int64_t transient = 0;        ///< On top of the memory held when its backward begins.
+  std::int64_t kept = 0;       ///< From forward to backward.
+  std::int64_t transient = 0;  ///< On top of the memory held when its backward begins.
   /// In their order. A table of tokens that the head reads is the embedding's.
   std::vector<GradientTime> gradients = {};
   bool stands_for_another = false;   ///< Its parameters are not those of the run.

@@ -83,8 +83,8 @@ std::int64_t play_blocks(const PipelineSchedule& schedule, const PipelineStages&
       return 0;
     }
     const PipelineStages::Stage* const partner = std::exchange(forward, nullptr);
-    const std::int64_t taken = partner == nullptr ? stage.costs.of(action.kind)
-                                                  : stages.block_of(*partner, stage);
+    const std::int64_t taken =
+        partner == nullptr ? stage.costs.of(action.kind) : stages.block_of(*partner, stage);
     end = std::max(end, start + taken);
     return taken;
   };
@@ -115,8 +115,7 @@ std::int64_t PipelineStages::block_of(const Stage& forward, const Stage& backwar
   const std::int64_t other = backward.costs.backward_input + backward.costs.backward_weight;
   const std::int64_t computing = one + other - tokens.waited.picoseconds();
   // Waiting for others than tokens is a part of it.
-  const std::int64_t waiting =
-      forward.waiting + backward.waiting - tokens.waited.picoseconds();
+  const std::int64_t waiting = forward.waiting + backward.waiting - tokens.waited.picoseconds();
   const std::int64_t lost = lost_beside(tokens, std::max<std::int64_t>(waiting, 0), slowdown);
   // Neither waits less than alone, but where weight gradients fill the backward's waiting.
   const std::int64_t longer = holds_back ? one : std::max(one, other);

@@ -22,8 +22,8 @@ namespace {
 }  // namespace
 
 int token_stream_of(const std::string& name) {
-  const std::array<NamedGroup, kNumTokenStreams> groups = {
-      named_group::kEp, named_group::kEpAcross, named_group::kEpInside};
+  const std::array<NamedGroup, kNumTokenStreams> groups = {named_group::kEp, named_group::kEpAcross,
+                                                           named_group::kEpInside};
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (name == groups.at(i).name) return static_cast<int>(i);
   }

@@ -22,16 +22,16 @@
 // Communicators of one rank that is alone: calls take the network's time, and move nothing.
 namespace shardsim {
 
-/// The groups that bring tokens to their experts, and results back: one, or one across nodes and one
-/// inside of them. Each is a stream of its own.
+/// The groups that bring tokens to their experts, and results back: one, or one across nodes and
+/// one inside of them. Each is a stream of its own.
 inline constexpr std::size_t kNumTokenStreams = 3;
 /// By a group's name; -1: it is none.
 [[nodiscard]] int token_stream_of(const std::string& name);
 
 /// The time that a rank spends on tokens that travel.
 struct TokenTime {
-  Time waited;    ///< For them,
-  Time at_once;   ///< and the part of it in calls beside which nothing can be computed.
+  Time waited;   ///< For them,
+  Time at_once;  ///< and the part of it in calls beside which nothing can be computed.
   std::array<Time, kNumTokenStreams> under_way = {};  ///< The time of all calls, by stream.
   std::int64_t calls = 0;
 
