@@ -101,6 +101,21 @@ std::string reason_of(const Error& error) {
   return reason;
 }
 
+// FLOPs over the peak is the share of the peak that is used, times the time. Once more for the
+// pauses: of p ranks, each waits for p - 1 of m microbatches, which v chunks make shorter.
+std::optional<TimeAtPeak> time_at_peak(const Experiment& experiment, const Result& result) {
+  const std::string& generation = experiment.cluster().device.architecture;
+  const std::optional<double> used = result.number(metric::kHfu.name);
+  const std::optional<double> step = result.number(metric::kStepTimeS.name);
+  if (generation.empty() || generation == "other" || !used || !step || !(*used > 0.0))
+    return std::nullopt;
+  const Scenario& scenario = experiment.scenario();
+  const ParallelismSpec& p = scenario.parallelism;
+  const auto pause = static_cast<double>(p.pp - 1) /
+                     static_cast<double>(p.vpp * scenario.training.num_microbatches);
+  return TimeAtPeak{*used * *step * (1.0 + pause), generation};
+}
+
 using Measured = std::array<std::optional<double>, kNumQuantities>;
 
 void predict(const TableMapping& mapping, const std::vector<std::string>& overrides,
@@ -122,6 +137,7 @@ void predict(const TableMapping& mapping, const std::vector<std::string>& overri
       row.refused = "the simulated run does not finish: " + result.diagnosis->summary;
       return;
     }
+    row.at_peak = time_at_peak(experiment, result);
     for (std::size_t i = 0; i < kNumQuantities; ++i) {
       const std::optional<double> predicted = result.number(mapping.metrics.at(i));
       if (measured.at(i) && predicted) {

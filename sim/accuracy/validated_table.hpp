@@ -44,6 +44,13 @@ struct ErrorStatistics {
 
 [[nodiscard]] std::optional<double> rank_correlation(const std::vector<PredictedAndMeasured>& rows);
 
+/// A step's time if all that it computes ran at the peak of its products, and its pipeline paused
+/// as a textbook has it: for one_constant.hpp.
+struct TimeAtPeak {
+  double seconds = 0.0;
+  std::string generation;  ///< The GPU's architecture.
+};
+
 struct ValidatedRow {
   int line = 0;       ///< Line of the table's file.
   std::string label;  ///< "gpus 8, tp 2".
@@ -56,7 +63,8 @@ struct ValidatedRow {
   /// Whether the tensors alone fit. The measured plan ran, so any other excess is an error of the
   /// prediction, which error bands must show.
   bool tensors_fit = true;
-  RunSetting setting;  ///< Its scenario's setting; empty if it was refused.
+  RunSetting setting;                 ///< Its scenario's setting; empty if it was refused.
+  std::optional<TimeAtPeak> at_peak;  ///< None if the device has no known architecture.
   /// Whether a plan like it has a band (why_no_band): if not, no band is made of its errors.
   bool has_band = true;
   std::array<std::optional<PredictedAndMeasured>, kNumQuantities> quantities;

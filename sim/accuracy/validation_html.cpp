@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/accuracy/one_constant.hpp"
 #include "sim/accuracy/validated_table.hpp"
 
 namespace shardsim {
@@ -248,14 +249,24 @@ std::string groups_of_section(const ValidatedTable& table) {
   return html + "</table></div>\n";
 }
 
-std::string section_of(const ValidatedTable& table) {
+std::string one_constant_section(std::span<const ValidatedTable> tables, std::size_t which) {
+  const std::optional<OneConstantFigures> figures = one_constant_figures(tables, which);
+  if (!figures) return {};
+  return fmt::format(
+      "<p>A formula with one constant of other tables is {:.1f} % off on {} rows, predictions are "
+      "{:.1f} % off there.</p>\n",
+      100.0 * figures->formula, figures->rows, 100.0 * figures->own);
+}
+
+std::string section_of(std::span<const ValidatedTable> tables, std::size_t which) {
+  const ValidatedTable& table = tables[which];
   std::string html = fmt::format(
       "<h2 id=\"{0}\">{0}</h2>\n<p>{1}. Trust {2}; {3} of {4} rows of {5}.</p>\n"
       "<p class=\"soft\">{6}</p>\n<div class=\"plots\">\n",
       html_text(table.name), html_text(table.title), html_text(table.trust), table.rows.size(),
       table.rows_in_file, html_text(table.file), html_text(table.assuming));
   for (std::size_t i = 0; i < kNumQuantities; ++i) html += plot_of(table, i);
-  html += "</div>\n" + groups_of_section(table);
+  html += "</div>\n" + one_constant_section(tables, which) + groups_of_section(table);
   const std::vector<RefusedRows> refused = refused_rows(table);
   if (refused.empty()) return html;
   html += "<p>Not represented:</p><ul>\n";
@@ -269,7 +280,7 @@ std::string section_of(const ValidatedTable& table) {
 
 std::string validation_html(const std::vector<ValidatedTable>& tables) {
   std::string html = kPageHead + summary(tables);
-  for (const ValidatedTable& table : tables) html += section_of(table);
+  for (std::size_t which = 0; which < tables.size(); ++which) html += section_of(tables, which);
   return html + "</body></html>\n";
 }
 

@@ -2,6 +2,7 @@
 
 #include "sim/kernel/version.hpp"
 
+#include "sim/accuracy/one_constant.hpp"
 #include "sim/accuracy/validated_table.hpp"
 #include "sim/run/band/error_band.hpp"
 
@@ -49,6 +50,10 @@ Json row_of(const ValidatedRow& row) {
     object[std::string(kQuantities.at(i).key)] = {
         {"predicted", pair->predicted}, {"measured", pair->measured}, {"error", pair->error()}};
   }
+  if (row.at_peak) {
+    object["at_peak"] = {{"seconds", row.at_peak->seconds},
+                         {"generation", row.at_peak->generation}};
+  }
   return object;
 }
 
@@ -77,7 +82,21 @@ Json coverages_of(const std::vector<MeasuredError>& errors, const char* software
   return object;
 }
 
-Json table_of(const ValidatedTable& table) {
+Json one_constant_json(std::span<const ValidatedTable> tables, std::size_t which) {
+  const std::optional<OneConstantFigures> figures = one_constant_figures(tables, which);
+  if (!figures) return nullptr;
+  Json constants = Json::object();
+  for (const OneConstantFigures::Constant& each : figures->constants) {
+    constants[each.generation] = {{"share_of_peak", each.share}, {"tables", each.tables}};
+  }
+  return {{"rows", figures->rows},
+          {"mean_absolute_error", figures->formula},
+          {"mean_absolute_error_of_predictions", figures->own},
+          {"constants", constants}};
+}
+
+Json table_of(std::span<const ValidatedTable> tables, std::size_t which) {
+  const ValidatedTable& table = tables[which];
   Json rows = Json::array();
   for (const ValidatedRow& row : table.rows) rows.push_back(row_of(row));
   Json groups = Json::object();
@@ -92,6 +111,7 @@ Json table_of(const ValidatedTable& table) {
           {"stride", table.stride},
           {"headline", figures_json({&table, 1}, true, false)},
           {"apart", figures_json({&table, 1}, false, false)},
+          {"one_constant", one_constant_json(tables, which)},
           {"groups", groups},
           {"rows", rows}};
 }
@@ -100,7 +120,9 @@ Json table_of(const ValidatedTable& table) {
 
 std::string validation_json(const std::vector<ValidatedTable>& tables) {
   Json list = Json::array();
-  for (const ValidatedTable& table : tables) list.push_back(table_of(table));
+  for (std::size_t which = 0; which < tables.size(); ++which) {
+    list.push_back(table_of(tables, which));
+  }
   const std::vector<MeasuredError> errors = measured_errors_of(tables);
   const Json root{{"schema_version", 1},
                   {"shardsim_version", std::string(version())},

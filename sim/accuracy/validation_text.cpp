@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/source_text.hpp"
+#include "sim/accuracy/one_constant.hpp"
 #include "sim/accuracy/validated_table.hpp"
 #include "sim/run/band/error_band.hpp"
 
@@ -57,7 +58,23 @@ std::string group_text(const ValidatedTable& table, const std::string& group, st
   return text;
 }
 
-std::string table_text(const ValidatedTable& table) {
+// "a formula with one constant: 31.2 % ..."; nothing where no other table has such GPUs.
+std::string one_constant_text(std::span<const ValidatedTable> tables, std::size_t which) {
+  const std::optional<OneConstantFigures> figures = one_constant_figures(tables, which);
+  if (!figures) return {};
+  std::string constants;
+  for (const OneConstantFigures::Constant& each : figures->constants) {
+    constants += fmt::format("{}{:.1f} % of the peak, the median of {} other table{} of {}",
+                             constants.empty() ? "" : "; ", kPercent * each.share, each.tables,
+                             each.tables == 1 ? "" : "s", each.generation);
+  }
+  return fmt::format(
+      "  one constant: {:.1f} % on {} rows, where predictions are {:.1f} % off ({})\n",
+      kPercent * figures->formula, figures->rows, kPercent * figures->own, constants);
+}
+
+std::string table_text(std::span<const ValidatedTable> tables, std::size_t which) {
+  const ValidatedTable& table = tables[which];
   std::string text = fmt::format("{}: {}, trust {}\n", printable(table.name),
                                  printable(table.title, 400), printable(table.trust));
   text += table.stride == 1 ? fmt::format("  {} rows\n", table.rows_in_file)
@@ -73,6 +90,7 @@ std::string table_text(const ValidatedTable& table) {
       if (figures) text += figures_line(what, width, figures->errors, figures->worst_row);
     }
   }
+  text += one_constant_text(tables, which);
   for (const std::string& group : groups) text += group_text(table, group, width);
   if (const std::string why = why_apart(table); !why.empty()) {
     text += fmt::format("  * not in the headline: {}\n", why);
@@ -136,8 +154,9 @@ std::string validation_text(const std::vector<ValidatedTable>& tables) {
   std::string text;
   std::size_t all = 0;
   std::size_t refused = 0;
-  for (const ValidatedTable& table : tables) {
-    text += table_text(table);
+  for (std::size_t which = 0; which < tables.size(); ++which) {
+    const ValidatedTable& table = tables[which];
+    text += table_text(tables, which);
     all += table.rows.size();
     for (const RefusedRows& rows : refused_rows(table)) refused += rows.lines.size();
   }
@@ -153,7 +172,8 @@ std::string validation_text(const std::vector<ValidatedTable>& tables) {
   text += coverages_text(tables);
   text +=
       "errors are predicted / measured - 1; bias is their mean, above 0 where too slow or too "
-      "large\n";
+      "large\none constant: FLOPs at that share of the peak, and (p - 1) / (v m) more for a "
+      "pipeline\n";
   return text;
 }
 
