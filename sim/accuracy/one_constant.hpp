@@ -8,7 +8,7 @@
 
 #include "sim/accuracy/validated_table.hpp"
 
-// What a simulator must beat: a formula with one constant. A step takes its FLOPs, recomputation
+// A simulator must beat a formula with one constant. In it a step takes its FLOPs, recomputation
 // counted, at a share c of the peak of its products, and (p - 1) / (v m) more for a pipeline of p
 // ranks, v chunks and m microbatches. c is not a table's own: for each generation of GPUs it is the
 // median of the other tables' medians.
@@ -17,7 +17,7 @@ namespace shardsim {
 struct OneConstantFigures {
   struct Constant {
     std::string generation;  ///< "ampere".
-    double share = 0.0;      ///< Of the peak.
+    double share = 0.0;      ///< The part of the peak.
     std::size_t tables = 0;  ///< It is the median of so many.
   };
   std::vector<Constant> constants;  ///< One for each generation of the table's rows that has any.
