@@ -33,7 +33,7 @@ double median_share(const std::vector<const ValidatedRow*>& rows) {
 
 std::optional<OneConstantFigures> one_constant_figures(std::span<const ValidatedTable> tables,
                                                        std::size_t which) {
-  std::map<std::string, std::vector<double>> medians;  // Of the other tables, by generation.
+  std::map<std::string, std::vector<double>> medians;  // By generation, those of the other tables.
   for (std::size_t other = 0; other < tables.size(); ++other) {
     if (other == which) continue;
     for (const auto& [generation, rows] : rows_by_generation(tables[other])) {
