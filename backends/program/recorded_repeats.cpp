@@ -170,7 +170,9 @@ class RecordedRepeats::Writing {
 // tells their place.
 RecordedRepeats::Held* RecordedRepeats::held_in(const std::vector<Tensor>& kept) {
   if (kept.size() != 1 || kept.front().offset_bytes() >= 0) return nullptr;
-  return &held_[static_cast<std::size_t>(-1 - kept.front().offset_bytes())];
+  Held& held = held_[static_cast<std::size_t>(-1 - kept.front().offset_bytes())];
+  if (held.giver == nullptr) throw RepeatsDiffer();  // Taken already, through a copy of `kept`.
+  return &held;
 }
 
 RecordedRepeats::Held& RecordedRepeats::hold(std::vector<Tensor>& kept) {

@@ -27,8 +27,11 @@ Link link_of(const LinkSpec& link) {
 
 Tracked<double> clock_share_of(const DeviceSpec& device) {
   if (!(device.power_limit_w.peek() > 0.0)) return 1.0;
-  const double power = device.power_w;
-  return device.power_limit_w.map([&](double limit) { return clock_share(limit, power); });
+  const double power = device.power_w.peek();
+  Tracked<double> share =
+      device.power_limit_w.map([&](double limit) { return clock_share(limit, power); });
+  share.set_other_mark(device.power_w.mark());
+  return share;
 }
 
 bool hits(const StragglerSpec& straggler, int rank, int node, int stage) {

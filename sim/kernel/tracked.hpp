@@ -75,7 +75,10 @@ class Tracked {
   constexpr Tracked(T value) : value_(value) {}
   // NOLINTNEXTLINE(google-explicit-constructor)
   operator T() const {
-    if (mark_ != 0 && ReadLog::current() != nullptr) ReadLog::current()->note_read(mark_);
+    if (ReadLog* const log = ReadLog::current()) {
+      if (mark_ != 0) log->note_read(mark_);
+      if (other_mark_ != 0) log->note_read(other_mark_);
+    }
     return value_;
   }
 
@@ -83,12 +86,15 @@ class Tracked {
   [[nodiscard]] constexpr T peek() const { return value_; }
   [[nodiscard]] ReadMark mark() const { return mark_; }
   void set_mark(ReadMark mark) { mark_ = mark; }
+  /// That of a second value it follows from: who reads this one reads both.
+  void set_other_mark(ReadMark mark) { other_mark_ = mark; }
 
   /// A value that follows from this one alone, with the same mark.
   template <typename Function>
   [[nodiscard]] auto map(Function function) const {
     Tracked<std::decay_t<decltype(function(value_))>> result(function(value_));
     result.set_mark(mark_);
+    result.set_other_mark(other_mark_);
     return result;
   }
   [[nodiscard]] Tracked times(T factor) const {
@@ -100,6 +106,7 @@ class Tracked {
  private:
   T value_{};
   ReadMark mark_ = 0;
+  ReadMark other_mark_ = 0;
 };
 
 namespace tracked_internal {

@@ -314,12 +314,15 @@ ModuleCost probe_experts(const Experiment& base, NetworkModel& network, const La
     Probe(base, network, key, options).run(probe);
     return probe.block;
   }
-  // The smallest MLP that tp divides, and a floor under the experts.
+  // The mixer alone, and a floor under the experts: a dense MLP would gather and scatter tokens,
+  // which experts need not do.
   LayerKey alone = key;
   alone.ep = 0;
   alone.etp = 1;
   ModelOptions stand_in = with_dense_mlp(options, options.tensor_parallel);
-  // Experts do not run again because a dense MLP does.
+  LayerOptions mixer = stand_in.layer(0);
+  mixer.feed_forward = FeedForward::none;
+  stand_in.layers = {mixer};
   stand_in.recompute_modules.remove(RecomputeModule::mlp);
   stand_in.recompute_modules.remove(RecomputeModule::activation);
   Probe(base, network, alone, stand_in).run(probe);

@@ -30,17 +30,6 @@ void add(PipelineStages::Stage& stage, const ModuleCost& module, std::int64_t ti
   }
 }
 
-// The time that computing loses beside tokens that are under way for C, one after the other, if a
-// share s is lost of what is computed meanwhile: C <= b + N + s b for the time b of computing and N
-// of waiting for others. `waiting`: the most that N is taken for.
-std::int64_t lost_beside(const TokenTime& tokens, std::int64_t waiting, double share) {
-  const auto beside =
-      static_cast<double>(std::max<std::int64_t>(tokens.longest().picoseconds() - waiting, 0));
-  // A run rounds at each of them.
-  const auto lost = static_cast<std::int64_t>(beside * share / (1.0 + share)) - tokens.calls;
-  return std::max<std::int64_t>(lost, 0);
-}
-
 void hold_memory(const PipelineSchedule& schedule, int rank, const PipelineStages& stages,
                  PlayedPipeline& played) {
   std::int64_t held = 0;
@@ -114,12 +103,9 @@ std::int64_t PipelineStages::block_of(const Stage& forward, const Stage& backwar
   const std::int64_t one = forward.costs.forward;
   const std::int64_t other = backward.costs.backward_input + backward.costs.backward_weight;
   const std::int64_t computing = one + other - tokens.waited.picoseconds();
-  // Waiting for others than tokens is a part of it.
-  const std::int64_t waiting = forward.waiting + backward.waiting - tokens.waited.picoseconds();
-  const std::int64_t lost = lost_beside(tokens, std::max<std::int64_t>(waiting, 0), slowdown);
   // Neither waits less than alone, but where weight gradients fill the backward's waiting.
   const std::int64_t longer = holds_back ? one : std::max(one, other);
-  return std::max({computing + lost, tokens.longest().picoseconds(), longer});
+  return std::max({computing, tokens.longest().picoseconds(), longer});
 }
 
 WeightCounts PipelineStages::weights_of(std::int64_t rank, const LayerWeights& weights) const {
@@ -169,7 +155,6 @@ PipelineStages make_stages(const Experiment& experiment, const Candidate& candid
   result.is_tied = base.model.tied_embeddings;
   result.takes_turns = runs_blocks(schedule) && candidate.ep > 1 && candidate.zero_stage < 3;
   result.holds_back = base.parallelism.delay_weight_gradients;
-  result.slowdown = experiment.cluster().device.slowdown_beside_collectives;
   result.prefetches = base.parallelism.overlap_param_gather &&
                       base.parallelism.prefetch_units > 0 && split.back() > 0 &&
                       *std::min_element(split.begin(), split.end()) > 1;

@@ -33,7 +33,6 @@ struct PipelineStages {
   /// A forward and a backward in one block take turns where they would wait for tokens.
   bool takes_turns = false;
   bool holds_back = false;  ///< Weight gradients, which then are computed while tokens travel.
-  double slowdown = 0.0;    ///< Share lost by computing beside collectives.
 
   [[nodiscard]] std::int64_t rank_of(std::size_t stage) const;
   [[nodiscard]] WeightCounts weights_of(std::int64_t rank, const LayerWeights& weights) const;

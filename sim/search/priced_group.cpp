@@ -36,7 +36,6 @@ TokenTime& TokenTime::operator+=(const TokenTime& other) {
   waited += other.waited;
   at_once += other.at_once;
   for (std::size_t i = 0; i < under_way.size(); ++i) under_way.at(i) += other.under_way.at(i);
-  calls += other.calls;
   return *this;
 }
 
@@ -46,7 +45,6 @@ TokenTime operator-(TokenTime later, const TokenTime& earlier) {
   for (std::size_t i = 0; i < later.under_way.size(); ++i) {
     later.under_way.at(i) -= earlier.under_way.at(i);
   }
-  later.calls -= earlier.calls;
   return later;
 }
 
@@ -98,7 +96,6 @@ void PricedGroup::wait(void* operation) {
     clock_.tokens.waited += waited;
     clock_.tokens.at_once += at_once;
     clock_.tokens.under_way.at(static_cast<std::size_t>(token_stream_)) += posted.duration;
-    ++clock_.tokens.calls;
   }
   if (posted.counts) {
     under_way_.time += posted.duration;

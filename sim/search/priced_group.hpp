@@ -33,7 +33,6 @@ struct TokenTime {
   Time waited;   ///< For them,
   Time at_once;  ///< and the part of it in calls beside which nothing can be computed.
   std::array<Time, kNumTokenStreams> under_way = {};  ///< The time of all calls, by stream.
-  std::int64_t calls = 0;
 
   /// That of the busiest stream.
   [[nodiscard]] Time longest() const;

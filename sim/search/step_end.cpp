@@ -65,7 +65,7 @@ class EndProbe {
   // `num_microbatches` counts.
   std::int64_t act(const Action& action, std::int64_t start, std::int64_t num_microbatches) {
     if (stages_.takes_turns && action.overlaps_next) {
-      begun_ = action;  // The block's other half does both.
+      begun_ = action;  // The block's other half takes the time of both.
       return start;
     }
     advance_to(start);
@@ -73,8 +73,8 @@ class EndProbe {
     in_block_ = partner.has_value();
     do_action(action, num_microbatches);
     if (!partner) return clock_.now.picoseconds();
-    // The backward's first gradients may come as soon as the block begins.
-    do_action(*partner, num_microbatches);
+    // The forward computes beside all that the backward waits for, its reductions, too. It has
+    // nothing to gather where weights are kept.
     const auto& stages = stages_.stages;
     advance_to(start + stages_.block_of(stages[stage_of(*partner)], stages[stage_of(action)]));
     in_block_ = false;
@@ -97,8 +97,7 @@ class EndProbe {
     if (!runs_all && !is_last) {
       const PipelineStages::Stage& stage = stages_.stages[stage_of(action)];
       const bool is_forward = action.kind == ActionKind::forward;
-      take(stage.costs.of(action.kind) -
-           hidden(is_forward ? stage.forward_tokens : stage.backward_tokens));
+      take(stage.costs.of(action.kind) - (is_forward ? 0 : hidden(stage.backward_tokens)));
     } else {
       if (runs_all) begin_counting();
       if (gives_gradients) sync_->begin_weight_gradients(action.chunk, is_last);
@@ -106,7 +105,7 @@ class EndProbe {
     }
   }
 
-  // The part of an action that takes no time of its own where it is in a block.
+  // The part of a backward that takes no time of its own where it is in a block.
   [[nodiscard]] std::int64_t hidden(const TokenTime& tokens) const {
     return in_block_ ? tokens.waited.picoseconds() : 0;
   }
@@ -158,8 +157,7 @@ class EndProbe {
     if (action.kind == ActionKind::forward) {
       for (int i = 0; i < modules.count; ++i) {
         sync_->before_forward(modules.first + i);
-        const ModuleCost& cost = *costs[index_of(i)];
-        take(cost.forward - hidden(cost.forward_tokens));
+        take(costs[index_of(i)]->forward);
         sync_->after_forward(modules.first + i);
       }
       return;

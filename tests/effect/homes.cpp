@@ -13,6 +13,8 @@ std::vector<Home> homes() {
   const std::string exact = "training.precision=fp64";
   const std::vector<std::string> delayed = {exact, "training.fp8_recipe=delayed",
                                             "training.amax_history_len=4", "execution.steps=4"};
+  const std::vector<std::string> delayed_here = {delayed[0], delayed[1], delayed[2], delayed[3],
+                                                 "system.device.peak_tflops.fp8=200"};
   const std::vector<std::string> latent = {exact,
                                            "model.num_query_groups=4",
                                            "model.kv_lora_rank=6",
@@ -181,7 +183,7 @@ std::vector<Home> homes() {
       {"training.quantized_parameters", "dense", {fp8, "", "true"}},
       {"training.bf16_layers_at_end", "dense", {fp8, "", "1"}},
       {"training.amax_history_len", "dense", {delayed, "", "3"}},
-      {"training.amax_compute", "dense", {delayed, "", "max"}},
+      {"training.amax_compute", "verify", {delayed_here, "", "most_recent"}},
       {"training.amax_update", "dense", {delayed, "", "microbatch"}},
       {"system.device.peak_tflops.fp8", "dense", {fp8, "", "500"}},
       {"system.device.peak_tflops.fp4",

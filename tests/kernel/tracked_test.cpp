@@ -39,6 +39,19 @@ TEST_CASE("a map keeps the mark for another type") {
   CHECK(log.was_read(3));
 }
 
+TEST_CASE("who reads a value that follows from two reads both") {
+  ReadLog log;
+  const ReadLog::Scope noted(&log);
+  Tracked<double> share = marked(350.0, 3).map([](double limit) { return limit / 700.0; });
+  share.set_other_mark(5);
+  const Tracked<double> scaled = share.times(4.0);
+  CHECK_FALSE(log.was_read(5));
+  CHECK(scaled == 2.0);
+  CHECK(log.was_read(3));
+  CHECK(log.was_read(5));
+  CHECK_FALSE(log.was_read(4));
+}
+
 TEST_CASE("of two limits the loser is noted with the winner, and the winner is not read yet") {
   ReadLog log;
   const ReadLog::Scope noted(&log);

@@ -26,7 +26,7 @@ struct Layer {
   // Between its forward and its backward. May look into what is kept only through show().
   std::function<void(Layer&, Repeats*, std::vector<Tensor>& kept, int time)> between =
       [](Layer&, Repeats*, std::vector<Tensor>&, int) {};
-  int num_seen = 0;  // Tensors that `between` has found.
+  int num_seen = 0;  // How often `between` has looked, in all programs.
 
   Tensor forward(Runtime& runtime, Communicator& world, const Tensor& input,
                  std::vector<Tensor>& kept, const Repeats::Ask& ask) {
@@ -103,10 +103,14 @@ RankProgram recorded(Layer& layer, int times, bool repeats) {
   });
 }
 
-void check_same(Layer layer, int most_run) {
+// `least_seen`: how often `between` looks; `least_run`: more than once through all if it is
+// recorded anew.
+void check_same(Layer layer, int most_run, int least_seen = 0, int least_run = 1) {
   Layer each = layer;
   const RankProgram expected = recorded(each, 40, false);
   const RankProgram program = recorded(layer, 40, true);
+  CHECK(layer.num_seen == least_seen);
+  CHECK(layer.num_run >= least_run);
   CHECK(each.num_run == 40);
   CHECK(layer.num_run <= most_run);
   CHECK(layer.num_backward_run <= most_run);
@@ -140,12 +144,12 @@ TEST_CASE("repeats: work is run a few times, and written down as often as it is 
 }
 
 TEST_CASE("repeats: who looks at what work has kept finds its tensors") {
-  check_same({.between = look}, 10);
+  check_same({.between = look}, 10, 40);
   check_same({.between =
                   [](Layer& self, Repeats* repeats, std::vector<Tensor>& kept, int time) {
                     if (time % 3 == 1) look(self, repeats, kept, time);
                   }},
-             10);
+             10, 13);
 }
 
 TEST_CASE("repeats: a tensor that goes between two works goes in what is written, too") {
@@ -162,7 +166,7 @@ TEST_CASE("repeats: what is lost between two works is found, and all is run") {
   const Layer layer{.between = [](Layer&, Repeats*, std::vector<Tensor>& kept, int time) {
     if (time == 38) kept.assign(6, Tensor());
   }};
-  check_same(layer, 51);
+  check_same(layer, 51, 0, 50);
 }
 
 TEST_CASE("repeats: work that changes is run each time") {
