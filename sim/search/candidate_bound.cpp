@@ -219,8 +219,8 @@ Bound BoundTable::least(const Candidate& candidate, const std::vector<DataChoice
   Candidate any = candidate;
   any.ep = data.size() == 1 ? data.front().ep : 0;
   any.etp = data.size() == 1 ? data.front().etp : 1;
-  // Tokens are hidden where one of them hides them.
-  any.zero_stage = std::ranges::min_element(data, {}, &DataChoice::zero_stage)->zero_stage;
+  // Its own stage, which is the lowest, tells whether tokens may be hidden: the choices in `data`
+  // need least memory, so theirs may be higher.
   const PipelineStages stages = stages_of(any);
   const std::vector<std::int64_t> kept = least_kept(candidate, stages);
   const Device& device = cluster_.device;

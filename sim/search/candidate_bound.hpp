@@ -30,8 +30,9 @@ class BoundTable {
   /// `base` outlives it.
   explicit BoundTable(const Experiment& base);
 
-  /// No more than quick() of each candidate that differs from this one in `data` alone. For each ep
-  /// and etp in question, `data` has a choice that needs no more memory than any other.
+  /// No more than quick() of each candidate that differs from this one in its choice of data alone.
+  /// For each ep and etp in question, `data` has the choice that needs no more memory than any
+  /// other. REQUIRES: none of them has a lower zero_stage than `candidate`.
   [[nodiscard]] Bound least(const Candidate& candidate, const std::vector<DataChoice>& data);
   /// In closed form: the busiest pipeline rank with the time to fill the pipeline before it;
   /// weights, gradients and optimizer state as they are sharded, and the smallest activations.

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <rapidcheck.h>
 
+#include "sim/search/layout_space.hpp"
 #include "sim/search/simulate_layout.hpp"
 #include "sim/search/step_end.hpp"
 
@@ -85,6 +86,7 @@ class DrawnLayouts {
       : space_(draw_space(has_experts)),
         base_(prepare_search(request_of(space_, folder_ / "model.json"))),
         experiment_(compile(base_.scenario)),
+        layouts_(experiment_, base_.fixed),
         all_(enumerate_candidates(experiment_, base_.fixed)),
         bounds_(experiment_),
         ends_(base_, experiment_) {}
@@ -107,18 +109,17 @@ class DrawnLayouts {
     const Bound least =
         bounds_.least(candidate, {{candidate.ep, candidate.etp, candidate.dp_replicate,
                                    candidate.dp_shard, candidate.zero_stage}});
-    // That of a group with this layout and one that shares experts otherwise.
-    const Bound of_group =
-        bounds_.least(candidate, {{candidate.ep, candidate.etp, candidate.dp_replicate,
-                                   candidate.dp_shard, candidate.zero_stage},
-                                  {1, 1, 1, candidate.dp_replicate * candidate.dp_shard, 0}});
+    // The groups that it is in: all choices of data, and those that share experts as it does.
+    for (const bool is_small : {false, true}) {
+      const Bound of_group = bound_of_group(candidate, is_small);
+      RC_ASSERT(of_group.step_ps <= quick.step_ps);
+      RC_ASSERT(of_group.device_bytes <= quick.device_bytes);
+    }
     const PipelineStages stages = bounds_.stages_of(candidate);
     const std::int64_t with_end =
         ends_.least_step(candidate, stages, bounds_.play(candidate, stages).message);
     RC_ASSERT(least.step_ps <= quick.step_ps);
     RC_ASSERT(least.device_bytes <= quick.device_bytes);
-    RC_ASSERT(seconds(of_group.step_ps) <= run.point->step_time_s);
-    RC_ASSERT(of_group.device_bytes <= run.point->device_bytes);
     RC_ASSERT(quick.step_ps <= close.step_ps);
     RC_ASSERT(quick.device_bytes <= close.device_bytes);
     RC_ASSERT(seconds(close.step_ps) <= run.point->step_time_s);
@@ -128,12 +129,25 @@ class DrawnLayouts {
   }
 
  private:
+  // As a search has it.
+  Bound bound_of_group(const Candidate& candidate, bool is_small) {
+    const auto block = std::ranges::find_if(layouts_.blocks(), [&](const LayoutBlock& each) {
+      return each.tp == candidate.tp && each.cp == candidate.cp && each.pp == candidate.pp;
+    });
+    std::vector<DataChoice> data;
+    for (const DataChoice& choice : block->data) {
+      const bool is_alike = choice.ep == candidate.ep && choice.etp == candidate.etp;
+      if (!is_small || is_alike) data.push_back(choice);
+    }
+    return bounds_.least(with_data(candidate, data.front()), smallest_choices(data));
+  }
   static double seconds(std::int64_t ps) { return static_cast<double>(ps) / kPicosecondsPerSecond; }
 
   TemporaryFolder folder_;
   SmallSpace space_;
   SearchBase base_;
   Experiment experiment_;
+  LayoutSpace layouts_;
   std::vector<Candidate> all_;
   BoundTable bounds_;
   StepEnds ends_;
@@ -198,6 +212,7 @@ void check_space(const SmallSpace& space) {
         ends.least_step(candidate, stages, bounds.play(candidate, stages).message);
     CHECK(static_cast<double>(bounds.close(candidate).step_ps) <= step_ps);
     CHECK(static_cast<double>(with_end) <= step_ps);
+    // A group with any ep.
     const DataChoice own{candidate.ep, candidate.etp, candidate.dp_replicate, candidate.dp_shard,
                          candidate.zero_stage};
     const DataChoice other{1, 1, 1, candidate.dp_replicate * candidate.dp_shard, 0};
