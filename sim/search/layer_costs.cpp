@@ -314,8 +314,7 @@ ModuleCost probe_experts(const Experiment& base, NetworkModel& network, const La
     Probe(base, network, key, options).run(probe);
     return probe.block;
   }
-  // The mixer alone, and a floor under the experts: a dense MLP would gather and scatter tokens,
-  // which experts need not do.
+  // The mixer alone, since a dense MLP would gather and scatter tokens, and a floor for experts.
   LayerKey alone = key;
   alone.ep = 0;
   alone.etp = 1;
