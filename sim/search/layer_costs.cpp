@@ -332,9 +332,8 @@ ModuleCost probe_experts(const Experiment& base, NetworkModel& network, const La
     const std::int64_t tokens = key.micro_batch_size * base.scenario().model.seq_len / key.cp;
     block.kept -= kMatrices * tokens * size_of(options.dtype);
   }
-  const bool goes_again =
-      options.recompute == Recompute::full || options.recomputes(RecomputeModule::moe);
-  const double again = goes_again ? 1.0 : 0.0;
+  const bool is_full = options.recompute == Recompute::full;
+  const double again = is_full || options.recomputes(RecomputeModule::moe) ? 1.0 : 0.0;
   block.forward += expert_floor(base, key, 1.0);
   block.backward += expert_floor(base, key, 2.0 + again);
   block.backward_input += expert_floor(base, key, 1.0 + again);
