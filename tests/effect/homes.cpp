@@ -183,7 +183,7 @@ std::vector<Home> homes() {
       {"training.quantized_parameters", "dense", {fp8, "", "true"}},
       {"training.bf16_layers_at_end", "dense", {fp8, "", "1"}},
       {"training.amax_history_len", "dense", {delayed, "", "3"}},
-      {"training.amax_compute", "verify", {delayed_here, "", "most_recent"}},
+      {"training.amax_compute", "verify", {delayed_here, "", "max"}},
       {"training.amax_update", "dense", {delayed, "", "microbatch"}},
       {"system.device.peak_tflops.fp8", "dense", {fp8, "", "500"}},
       {"system.device.peak_tflops.fp4",
