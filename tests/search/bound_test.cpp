@@ -60,10 +60,10 @@ TEST_CASE("no simulation is faster or smaller than its bounds") {
                     << ", least " << least_memory << "; of the time of " << num_shared
                     << " that reduce each microbatch's gradients " << shared_time / num_shared);
     // A bound that says nothing would pass the above. Where learned routing is not known, experts
-    // count as their products at the device's peak.
+    // count as their products at the device's peak: neither norm, nor tokens, nor small products.
     const bool knows_routing = space.name != "experts";
-    CHECK(mean_time / count > (knows_routing ? 0.94 : 0.7));
-    CHECK(shared_time / num_shared > (knows_routing ? 0.93 : 0.7));
+    CHECK(mean_time / count > (knows_routing ? 0.94 : 0.6));
+    CHECK(shared_time / num_shared > (knows_routing ? 0.93 : 0.6));
     CHECK(mean_memory / count > 0.9);
   }
 }
