@@ -96,8 +96,7 @@ class EndProbe {
     const bool is_last = gives_gradients && ++num_backwards_[action.chunk] == num_microbatches;
     if (!runs_all && !is_last) {
       const PipelineStages::Stage& stage = stages_.stages[stage_of(action)];
-      const bool is_forward = action.kind == ActionKind::forward;
-      take(stage.costs.of(action.kind) - (is_forward ? 0 : hidden(stage.backward_tokens)));
+      take(stage.costs.of(action.kind) - hidden(stage.backward_tokens));
     } else {
       if (runs_all) begin_counting();
       if (gives_gradients) sync_->begin_weight_gradients(action.chunk, is_last);
