@@ -73,28 +73,8 @@ class Runtime {
     return Tensor::allocate(ledger(), category, Shape{whole}, DType::int8, /*meta=*/true);
   }
 
-  /// As long as it lives, operations are kernels of one CUDA graph, which the host launches with
-  /// the first of them. One within another has no effect. Nothing within may wait for other ranks'
-  /// turns.
-  class Graph {
-   public:
-    Graph(Runtime& runtime, bool is_captured)
-        : runtime_(runtime),
-          begins_(is_captured && runtime.next_launch_ == HostLaunch::each_kernel) {
-      if (begins_) runtime_.next_launch_ = HostLaunch::graph;
-    }
-    ~Graph() {
-      if (begins_) runtime_.next_launch_ = HostLaunch::each_kernel;
-    }
-    Graph(const Graph&) = delete;
-    Graph& operator=(const Graph&) = delete;
-    Graph(Graph&&) = delete;
-    Graph& operator=(Graph&&) = delete;
-
-   private:
-    Runtime& runtime_;
-    bool begins_;
-  };
+  class Graph;         // backends/graph_scope.hpp
+  class OutsideGraph;  // The same.
 
   /// Charges `op` to the compute stream and runs `arithmetic` if there is data to work on.
   /// `arithmetic` must do nothing but read and write tensor elements.

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "backends/graph_scope.hpp"
+
 #include "strategies/model/activation.hpp"
 #include "strategies/model/gated_rows.hpp"
 

@@ -3,6 +3,8 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "backends/graph_scope.hpp"
+
 #include "strategies/model/expert_layer.hpp"
 #include "strategies/model/router_bias.hpp"
 

@@ -8,6 +8,7 @@
 #include "backends/runtime.hpp"
 
 #include "strategies/model/batch.hpp"
+#include "strategies/model/model_context.hpp"
 #include "strategies/model/offload_modules.hpp"
 #include "strategies/model/parameter.hpp"
 #include "strategies/model/router_bias.hpp"

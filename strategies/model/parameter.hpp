@@ -13,15 +13,7 @@
 // on their memory, on gathers, and on finished gradients.
 namespace shardsim {
 
-class ContextParallel;
-class ExpertParallel;
-class ActivationOffload;
-class DelayedScales;
-class QuantizedWeights;
 struct LowPrecision;
-class RouterBiases;
-class TensorParallel;
-class WeightGradientQueue;
 
 /// Standard deviation of weights at their start, as GPT-2 has it.
 inline constexpr double kInitScale = 0.02;
@@ -149,51 +141,5 @@ void for_each_whole_run(const ParameterSpec& spec, int part, std::int64_t first,
 /// what only fills up becomes 0. REQUIRES: values.has_data().
 void initialize(const ParameterSpec& spec, int part, std::uint64_t seed, std::int64_t first,
                 const Tensor& values);
-
-/// How a rank shares the computing of layers with others: its end of the groups of a mesh. Null
-/// where the mesh has no such axis; all null: whole on this rank.
-struct ModelParallel {
-  TensorParallel* tensor = nullptr;
-  ContextParallel* context = nullptr;
-  ExpertParallel* expert = nullptr;
-  RouterBiases* router_biases = nullptr;    ///< Added to scores, to choose experts.
-  DelayedScales* delayed_scales = nullptr;  ///< For the recipe that needs a past.
-};
-
-/// The context of a module's computation on a rank: the same model code runs whole on one device,
-/// or in parts.
-struct ModelContext {
-  Runtime& runtime;
-  Parameters& parameters;
-  /// REQUIRES: of the degrees that the model was made with.
-  ModelParallel parallel = {};
-  /// Null: backward adds the gradients of weights at once. Else it leaves them here.
-  WeightGradientQueue* later = nullptr;
-  bool is_last_microbatch = false;  ///< The step's.
-  /// Modules run even where a recorder knows what they do.
-  bool is_run_each_time = false;
-  /// Bytes of each element of a gradient that is apart from the others until it has been added to
-  /// them: see FrameworkMemory.
-  double apart_gradient_bytes = 0.0;
-  /// Where copies of weights for products in low precision stay. Null: nowhere; then their readers
-  /// make them at each use, or, as a part of a step is priced that has made them before, never.
-  QuantizedWeights* quantized_weights = nullptr;
-  bool quantizes_at_use = false;
-  ActivationOffload* offload = nullptr;  ///< Null: activations stay on the device.
-
-  /// The same with other parameters.
-  [[nodiscard]] ModelContext with(Parameters& others) const {
-    return {runtime,
-            others,
-            parallel,
-            later,
-            is_last_microbatch,
-            is_run_each_time,
-            apart_gradient_bytes,
-            quantized_weights,
-            quantizes_at_use,
-            offload};
-  }
-};
 
 }  // namespace shardsim

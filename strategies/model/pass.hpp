@@ -33,9 +33,9 @@ struct Pass : ModelContext {
   /// Its linear layers' products; null: they are as all else.
   const LowPrecision* low = nullptr;
 
-  [[nodiscard]] Tensor weight(int k) const { return parameters.weight(first + k); }
-  [[nodiscard]] Tensor gradient(int k) const { return parameters.gradient(first + k); }
-  void ready(int k) const { parameters.gradient_ready(first + k); }
+  [[nodiscard]] Tensor weight(int k) const { return weight_of(first + k); }
+  [[nodiscard]] Tensor gradient(int k) const { return gradient_of(first + k); }
+  void ready(int k) const { report_gradient(first + k); }
 };
 
 /// A linear layer with weight k, and with bias k + 1 behind it or without bias. x is quantized (its

@@ -68,7 +68,7 @@ void make_quantized(const Model& model, int module, const ModelContext& context)
   for (const int index : model.parameters_of(module)) {
     const ParameterSpec& spec = model.parameters()[static_cast<std::size_t>(index)];
     if (spec.low == nullptr) continue;
-    const Tensor weight = context.parameters.weight(index);
+    const Tensor weight = context.weight_of(index);
     context.quantized_weights->make(context.runtime, *spec.low, index, weight,
                                     weight_cast(context, index, weight));
   }

@@ -4,6 +4,8 @@
 #include <span>
 #include <utility>
 
+#include "backends/graph_scope.hpp"
+
 namespace shardsim {
 
 TransformerBlock::TransformerBlock(const ModelOptions& options, const ModelNorm& norm,

@@ -21,7 +21,7 @@ void add_gradient(const ModelContext& context, const WeightGradient& work, const
   // Read after the switch has chosen, since no gradient belongs to what only gathers.
   Tensor apart;
   const auto gradient = [&] {
-    Tensor sum = context.parameters.gradient(work.parameter);
+    Tensor sum = context.gradient_of(work.parameter);
     apart = runtime.occupy(MemoryCategory::grads,
                            static_cast<double>(sum.numel()) * context.apart_gradient_bytes);
     return sum;
@@ -65,7 +65,7 @@ void WeightGradientQueue::run(const ModelContext& context) {
     }
     if (work.x.defined() || work.kind == WeightGradient::Kind::sum) gathered = {};
     add_gradient(context, work, gathered.defined() ? gathered : work.x);
-    if (work.is_last) context.parameters.gradient_ready(work.parameter);
+    if (work.is_last) context.report_gradient(work.parameter);
   }
   waiting_.clear();
 }
@@ -73,7 +73,7 @@ void WeightGradientQueue::run(const ModelContext& context) {
 void add_weight_gradient(const ModelContext& context, WeightGradient work) {
   if (context.later != nullptr) return context.later->push(std::move(work));
   add_gradient(context, work, work.x);
-  if (work.is_last) context.parameters.gradient_ready(work.parameter);
+  if (work.is_last) context.report_gradient(work.parameter);
 }
 
 }  // namespace shardsim

@@ -8,7 +8,7 @@
 
 #include "strategies/model/embedding.hpp"
 #include "strategies/model/low_products.hpp"
-#include "strategies/model/parameter.hpp"
+#include "strategies/model/model_context.hpp"
 
 // Gradients of weights, at once or later. Zero-bubble pipelines split a backward pass (B). The
 // stage before waits for the gradient of the input (I). No stage waits for the gradients of the

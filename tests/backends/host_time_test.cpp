@@ -2,6 +2,8 @@
 
 #include "sim/hardware/software.hpp"
 
+#include "backends/graph_scope.hpp"
+
 #include "tests/backends/fiber_fixture.hpp"
 #include "tests/units.hpp"
 
@@ -67,6 +69,20 @@ TEST_CASE("the host launches a graph, and none of its kernels") {
   CHECK(end(false, false) == us(5 * 3 + 1));
   CHECK(end(true, false) == us(3 + 3 * 3 + 1));  // The host is late for all but the first graph.
   CHECK(end(true, true) == us(3 + 3 + 3 + 1));   // Launched at 3, 6 and 9.
+  const auto end_with_another_within = [&](bool captured) {
+    return end_of(cluster, [&](Runtime& runtime, Communicator&) {
+      const Runtime::Graph graph(runtime, captured);
+      kernel(runtime, 1);
+      {
+        const Runtime::OutsideGraph outside(runtime);
+        kernel(runtime, 1);
+        kernel(runtime, 1);
+      }
+      kernel(runtime, 1);
+    });
+  };
+  CHECK(end_with_another_within(false) == us(4 * 3 + 1));
+  CHECK(end_with_another_within(true) == us(3 + 2 * 3 + 1 + 1));  // The last one was launched at 3.
   Software eager{.name = "test", .source = "this test"};
   eager.uses.at(static_cast<std::size_t>(KernelFamily::other)) = {4.0, 1.0};
   cluster.device.software = &eager;
