@@ -6,7 +6,7 @@
 
 #include "strategies/model/parameter.hpp"
 
-// What a model's code is given beside tensors: where it computes, and with whom.
+// A model's code is given this beside tensors: where it computes, and with whom.
 namespace shardsim {
 
 class ActivationOffload;
