@@ -71,7 +71,9 @@ Json metrics_object(const std::vector<Metric>& metrics) {
 Json band_object(const MetricBand& band) {
   return Json{{"metric", band.metric},
               {"low", band.low},
+              {"centre", band.centre},
               {"high", band.high},
+              {"bias", band.bias},
               {"runs", band.runs},
               {"tables", band.tables},
               {"device", band.device},

@@ -81,7 +81,10 @@ std::string figures(const Result& result, const TextHeadline& headline) {
   for (const Figure& figure : all) {
     const auto value = result.number(figure.metric);
     if (!value) continue;
-    text += row_of({figure.label, figure.format(*value)});
+    const MetricBand* const band = result.band_of(figure.metric);
+    text += row_of({figure.label, band == nullptr ? figure.format(*value)
+                                                  : plain(band_centre(*band) + "; " +
+                                                          by_the_model(*band, *value))});
     if (&figure.metric == &metric::kMfu && !headline.mfu_counts.empty())
       text += row_of({"MFU counts", plain(headline.mfu_counts)});
   }

@@ -64,9 +64,11 @@ struct Assumption {
 
 /// The range of a metric that holds most measured runs with a prediction like this run's.
 struct MetricBand {
-  std::string metric;  ///< "step_time_s"
-  double low = 0.0;    ///< In the metric's unit.
+  std::string metric;   ///< "step_time_s"
+  double low = 0.0;     ///< In the metric's unit.
+  double centre = 0.0;  ///< Half of those runs lie below. The headline, where there is a band.
   double high = 0.0;
+  double bias = 0.0;        ///< Mean of predicted / measured - 1 of those runs.
   std::int64_t runs = 0;    ///< Measured runs behind the band,
   std::int64_t tables = 0;  ///< and the published tables that list them.
   std::string device;       ///< This run's, as system.device.kernels has it;
@@ -108,6 +110,12 @@ struct Result {
   }
   [[nodiscard]] std::optional<double> number(const MetricRow& row) const {
     return number(row.name);
+  }
+  /// Null if the metric has none.
+  [[nodiscard]] const MetricBand* band_of(const MetricRow& row) const {
+    if (!no_error_band.empty()) return nullptr;
+    const auto found = std::ranges::find(error_bands, row.name, &MetricBand::metric);
+    return found == error_bands.end() ? nullptr : &*found;
   }
 };
 

@@ -10,6 +10,7 @@
 
 #include "reports/terminal_text.hpp"
 #include "reports/units.hpp"
+#include "reports/verdict_words.hpp"
 
 namespace shardsim {
 
@@ -75,19 +76,37 @@ Lines headline_section(const TextHeadline& headline, const Page& page) {
   return lines;
 }
 
+// Where measurements put the step, and then all that was simulated.
 Lines figures_section(const Result& result, const Page& page) {
+  const auto step = result.number(metric::kStepTimeS);
+  const MetricBand* const band = result.band_of(metric::kStepTimeS);
+  const bool is_measured =
+      step && band != nullptr && result.find(metric::kOraclePassed) == nullptr;
   std::vector<std::string> parts;
   const auto add = [&](const MetricRow& row, const char* format, auto text) {
     if (const auto value = result.number(row)) {
       parts.push_back(fmt::format(fmt::runtime(format), text(*value)));
     }
   };
-  add(metric::kStepTimeS, "step {}", format_seconds);
+  if (is_measured) {
+    parts.push_back(by_the_model(*band, *step));
+  } else {
+    add(metric::kStepTimeS, "step {}", format_seconds);
+  }
   add(metric::kMfu, "MFU {}", share_text);
   add(metric::kTokensPerSPerGpu, "{} tokens/s/GPU", format_number);
   add(metric::kModelTflopsPerGpu, "{} TFLOP/s/GPU", format_number);
   if (parts.empty()) return {};
-  return wrap_to_width(fmt::format("  {}", fmt::join(parts, "   ")), page.width(), 2);
+  Lines lines;
+  if (is_measured) {
+    const std::string headline = "step " + band_centre(*band);
+    lines = wrap_to_width(fmt::format("  {}, {} {} ({})", headline, band_held(*band),
+                                      band_range(*band), band_evidence(*band, result)),
+                          page.width(), 2);
+    lines.front().replace(2, headline.size(), page.paint(Style::bold, headline));
+  }
+  append(lines, wrap_to_width(fmt::format("  {}", fmt::join(parts, "   ")), page.width(), 2));
+  return lines;
 }
 
 Lines mfu_section(const Result& result, const TextHeadline& headline, const Page& page) {
@@ -193,11 +212,21 @@ std::string describe_cost(const Result& result, const TextHeadline& headline) {
   const auto days = result.number(metric::kCostDays);
   const auto hours = result.number(metric::kCostGpuHours);
   if (!days || !hours) return {};
-  std::string text = fmt::format("{} tokens: {} days, {} GPU hours",
-                                 format_amount(headline.tokens_total, Digits::given),
-                                 format_number(*days), format_amount(*hours, Digits::three));
+  // All are in proportion to the step.
+  const auto step = result.number(metric::kStepTimeS);
+  const MetricBand* const band = step ? result.band_of(metric::kStepTimeS) : nullptr;
+  const double factor = band == nullptr ? 1.0 : band->centre / *step;
+  std::string text = format_amount(headline.tokens_total, Digits::given) + " tokens: ";
+  if (band == nullptr) {
+    text += format_number(*days) + " days";
+  } else {
+    text += fmt::format("about {} days ({} to {}, by the model {})", format_number(*days * factor),
+                        format_number(*days * band->low / *step),
+                        format_number(*days * band->high / *step), format_number(*days));
+  }
+  text += fmt::format(", {} GPU hours", format_amount(*hours * factor, Digits::three));
   if (const auto usd = result.number(metric::kCostUsd)) {
-    text += ", $" + format_amount(*usd, Digits::three);
+    text += ", $" + format_amount(*usd * factor, Digits::three);
   }
   return text;
 }

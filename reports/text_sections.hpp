@@ -59,8 +59,8 @@ class Page {
 /// `steps` of the run, of which some were skipped.
 [[nodiscard]] Lines loss_scale_section(const Result& result, std::int64_t steps, const Page& page);
 [[nodiscard]] Lines oracle_section(const Result& result, const Page& page);
-/// The error bands of a plan's figures, or the reason why there are none. Nothing for a verify run,
-/// whose times do not matter.
+/// The error band of a plan's memory (figures_section has the step's), or the reason why there is
+/// none. Nothing for a verify run, whose times do not matter.
 [[nodiscard]] Lines error_band_section(const Result& result, const Page& page);
 /// The share of time that failures leave; nothing where none are given.
 [[nodiscard]] Lines goodput_section(const Result& result, const Page& page);

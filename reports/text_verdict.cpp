@@ -150,9 +150,18 @@ std::string verdict_text(const Result& result) {
 }
 
 std::string band_range(const MetricBand& band) {
-  return band.metric == metric::kStepTimeS.name
-             ? range_of(format_seconds(band.low), format_seconds(band.high))
-             : range_of(format_memory(band.low), format_memory(band.high));
+  return range_of(format_metric(band.metric, band.low), format_metric(band.metric, band.high));
+}
+
+std::string band_centre(const MetricBand& band) {
+  return "about " + format_metric(band.metric, band.centre);
+}
+
+std::string by_the_model(const MetricBand& band, double simulated) {
+  std::string text = "by the model " + format_metric(band.metric, simulated);
+  if (simulated >= band.low && simulated <= band.high) return text;
+  return text +
+         fmt::format(" (outside that range: the bias of such runs is {:+.0f} %)", 100 * band.bias);
 }
 
 std::string band_evidence(const MetricBand& band, const Result& result) {
@@ -161,8 +170,9 @@ std::string band_evidence(const MetricBand& band, const Result& result) {
 }
 
 std::string band_words(const MetricBand& band, const Result& result) {
-  return fmt::format("{} {} ({})", band.metric == metric::kStepTimeS.name ? "step" : "on device",
-                     band_range(band), band_evidence(band, result));
+  return fmt::format("{} {}, {} ({})",
+                     band.metric == metric::kStepTimeS.name ? "step" : "on device",
+                     band_centre(band), band_range(band), band_evidence(band, result));
 }
 
 std::string band_held(const MetricBand& band) {
@@ -174,11 +184,11 @@ Lines error_band_section(const Result& result, const Page& page) {
   if (!result.no_error_band.empty()) {
     return page.row("error band", "none: " + result.no_error_band);
   }
-  Lines lines;
-  for (const MetricBand& band : result.error_bands) {
-    append(lines, page.row(band_held(band), band_words(band, result)));
-  }
-  return lines;
+  const MetricBand* const memory = result.band_of(metric::kMemoryDeviceBytesMax);
+  if (memory == nullptr) return {};
+  const double simulated = result.number(metric::kMemoryDeviceBytesMax).value_or(memory->centre);
+  return page.row(band_held(*memory),
+                  band_words(*memory, result) + "; " + by_the_model(*memory, simulated));
 }
 
 Lines measured_section(const Result& result, const Page& page) {

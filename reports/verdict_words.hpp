@@ -23,6 +23,13 @@ namespace shardsim {
 
 // An error band.
 
+/// "about 2.2 s": its centre, which is the headline of every page that has a band.
+[[nodiscard]] std::string band_centre(const MetricBand& band);
+
+/// "by the model 2.01 s", what was simulated. Outside the band it is followed by " (outside that
+/// range: the bias of such runs is -12 %)".
+[[nodiscard]] std::string by_the_model(const MetricBand& band, double simulated);
+
 /// "1.92 to 2.55 s", "980 ms to 1.20 s".
 [[nodiscard]] std::string band_range(const MetricBand& band);
 
@@ -30,7 +37,7 @@ namespace shardsim {
 /// "54 measured, 51 on h100-sxm, any framework, up to 512 GPUs".
 [[nodiscard]] std::string band_evidence(const MetricBand& band, const Result& result);
 
-/// "step 1.92 to 2.55 s (54 measured, 51 on h100-sxm, any framework)": range and evidence.
+/// "step about 2.2 s, 1.92 to 2.55 s (54 measured, 51 on h100-sxm, any framework)".
 [[nodiscard]] std::string band_words(const MetricBand& band, const Result& result);
 
 /// "80 % of runs": the held-out runs that lie within such bands, not the runs that the bands are

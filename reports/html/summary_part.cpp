@@ -31,11 +31,12 @@ std::string outcome_sentence(const Input& input) {
 std::string step_sentence(const Input& input) {
   const auto step = input.result.number(metric::kStepTimeS);
   if (!step) return {};
-  std::string text = "One step takes " + bold(format_seconds(*step));
-  for (const MetricBand& band : input.result.error_bands) {
-    if (band.metric == metric::kStepTimeS.name) {
-      text += " (measured runs like it: " + markup_text(band_range(band)) + ")";
-    }
+  std::string text = "One step takes ";
+  if (const MetricBand* const band = input.result.band_of(metric::kStepTimeS)) {
+    text += fmt::format("{} ({}: {}; {})", bold(band_centre(*band)), markup_text(band_held(*band)),
+                        markup_text(band_range(*band)), markup_text(by_the_model(*band, *step)));
+  } else {
+    text += bold(format_seconds(*step));
   }
   const auto each = input.result.number(metric::kTokensPerSPerGpu);
   if (each && input.headline.ranks > 0) {
@@ -114,11 +115,15 @@ std::string tile(const std::string& name, const std::string& value, const std::s
       markup_text(name), markup_text(value), markup_text(note));
 }
 
-std::string band_note(const Input& input, const MetricRow& metric) {
-  for (const MetricBand& band : input.result.error_bands) {
-    if (band.metric == metric.name) return band_held(band) + ": " + band_range(band);
-  }
-  return {};
+// The centre of the metric's band, with its range and what was simulated; else the latter alone.
+std::string banded_tile(const Input& input, const MetricRow& metric, const char* name,
+                        const std::string& note) {
+  const auto simulated = input.result.number(metric);
+  if (!simulated) return {};
+  const MetricBand* const band = input.result.band_of(metric);
+  if (band == nullptr) return tile(name, format_metric(metric.name, *simulated), note);
+  return tile(name, band_centre(*band),
+              band_held(*band) + ": " + band_range(*band) + "; " + by_the_model(*band, *simulated));
 }
 
 std::string memory_tiles(const Input& input) {
@@ -132,12 +137,8 @@ std::string memory_tiles(const Input& input) {
                                  : std::string("fullest rank");
     markup += tile("Memory, tensors", format_memory(*peak), note);
   }
-  if (const auto device = result.number(metric::kMemoryDeviceBytesMax)) {
-    const std::string band = band_note(input, metric::kMemoryDeviceBytesMax);
-    markup += tile("Memory, on device", format_memory(*device),
-                   band.empty() ? "as nvidia-smi would show" : band);
-  }
-  return markup;
+  return markup + banded_tile(input, metric::kMemoryDeviceBytesMax, "Memory, on device",
+                              "as nvidia-smi would show");
 }
 
 std::string goodput_tile(const Input& input) {
@@ -162,10 +163,18 @@ std::string draws_tile(const Input& input) {
 std::string cost_tiles(const Input& input) {
   const CostEstimate& cost = input.detail.cost;
   if (!(cost.tokens_total > 0) || !(cost.days > 0)) return {};
-  const std::string tokens = "for " + format_tokens(cost.tokens_total) + " tokens";
-  std::string markup = tile("Time to train", format_days(cost.days), tokens);
+  std::string tokens = "for " + format_tokens(cost.tokens_total) + " tokens";
+  double factor = 1.0;
+  if (const MetricBand* const band = input.result.band_of(metric::kStepTimeS)) {
+    const double step = input.result.number(metric::kStepTimeS).value_or(band->centre);
+    factor = band->centre / step;
+    tokens += fmt::format(": {} to {}, by the model {}", format_days(cost.days * band->low / step),
+                          format_days(cost.days * band->high / step), format_days(cost.days));
+  }
+  const char* const about = factor == 1.0 ? "" : "about ";
+  std::string markup = tile("Time to train", about + format_days(cost.days * factor), tokens);
   if (cost.usd > 0) {
-    markup += tile("Cost", format_usd(cost.usd),
+    markup += tile("Cost", about + format_usd(cost.usd * factor),
                    fmt::format("at ${:.2f} a GPU and hour", cost.usd_per_gpu_hour));
   }
   return markup;
@@ -178,9 +187,8 @@ std::string tiles(const Input& input) {
   const auto add = [&](const MetricRow& row, const char* name, auto text, const std::string& note) {
     if (const auto value = result.number(row)) markup += tile(name, text(*value), note);
   };
-  std::string note = band_note(input, metric::kStepTimeS);
-  if (note.empty() && result.find(metric::kOraclePassed) == nullptr) note = "no error band";
-  add(metric::kStepTimeS, "Step time", format_seconds, note);
+  markup += banded_tile(input, metric::kStepTimeS, "Step time",
+                        result.find(metric::kOraclePassed) == nullptr ? "no error band" : "");
   const auto percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
   const std::string& counts = input.headline.mfu_counts;
   add(metric::kMfu, "MFU", percent,
@@ -255,12 +263,13 @@ std::string cost_part(const Input& input) {
   const CostEstimate& cost = input.detail.cost;
   const double step = input.result.number(metric::kStepTimeS).value_or(0);
   if (!(cost.tokens_total > 0) || !(cost.days > 0) || !(step > 0)) return {};
-  std::vector<Case> cases = {{"as simulated", 1.0, 1.0}};
-  for (const MetricBand& band : input.result.error_bands) {
-    if (band.metric != metric::kStepTimeS.name) continue;
-    cases.push_back({"lower end of the error band", band.low / step, 1.0});
-    cases.push_back({"upper end of the error band", band.high / step, 1.0});
+  std::vector<Case> cases;
+  if (const MetricBand* const band = input.result.band_of(metric::kStepTimeS)) {
+    cases.push_back({"centre of the error band", band->centre / step, 1.0});
+    cases.push_back({"lower end of the error band", band->low / step, 1.0});
+    cases.push_back({"upper end of the error band", band->high / step, 1.0});
   }
+  cases.push_back({"by the model", 1.0, 1.0});
   if (const auto kept = input.result.number(metric::kGoodputFraction)) {
     const auto add = [&](const char* name, const MetricRow& metric) {
       const auto other = input.result.number(metric);

@@ -62,12 +62,16 @@ Json coverage_of(const BandCoverage& coverage) {
   for (const BandCoverage::Table& table : coverage.tables) {
     tables[table.name] = {{"rows", table.rows},
                           {"inside", table.inside},
-                          {"inside_without_own_table", table.inside_without}};
+                          {"inside_without_own_table", table.inside_without},
+                          {"mean_error_of_centre_without_own_table",
+                           table.centre_error_without / static_cast<double>(table.rows)}};
   }
   return {{"rows", coverage.rows()},
           {"inside", coverage.inside()},
           {"inside_without_own_table", coverage.inside_without()},
           {"mean_share_without_own_table", coverage.mean_share_without()},
+          {"mean_error_of_centre_without_own_table", coverage.mean_centre_error_without()},
+          {"mean_error_of_model", coverage.mean_model_error()},
           {"widened_by", coverage.widening - 1.0},
           {"tables", tables}};
 }

@@ -69,8 +69,9 @@ std::string one_constant_text(std::span<const ValidatedTable> tables, std::size_
                              each.tables == 1 ? "" : "s", each.generation);
   }
   return fmt::format(
-      "  one constant: {:.1f} % on {} rows, where predictions are {:.1f} % off ({})\n",
-      kPercent * figures->formula, figures->rows, kPercent * figures->own, constants);
+      "  one constant: {:.1f} % on {} row{}, where predictions are {:.1f} % off ({})\n",
+      kPercent * figures->formula, figures->rows, figures->rows == 1 ? "" : "s",
+      kPercent * figures->own, constants);
 }
 
 std::string table_text(std::span<const ValidatedTable> tables, std::size_t which) {
@@ -115,10 +116,11 @@ std::string coverage_text(const std::vector<MeasuredError>& errors, std::size_t 
   if (coverage.tables.empty()) return {};
   return fmt::format(
       "  {:<20}{:>5} of {} rows inside; without the row's own table: {}, in the mean of {} tables "
-      "{:.0f} % (widened by {:.1f} %)\n",
+      "{:.0f} % (widened by {:.1f} %); mean error of centres {:.1f} %, of the model {:.1f} %\n",
       info.title, coverage.inside(), coverage.rows(), coverage.inside_without(),
       coverage.tables.size(), kPercent * coverage.mean_share_without(),
-      kPercent * (coverage.widening - 1.0));
+      kPercent * (coverage.widening - 1.0), kPercent * coverage.mean_centre_error_without(),
+      kPercent * coverage.mean_model_error());
 }
 
 std::string coverages_text(const std::vector<ValidatedTable>& tables) {

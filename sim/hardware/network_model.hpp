@@ -54,14 +54,13 @@ class NetworkModel {
 ///   barrier               ceil(log2 N) alpha
 [[nodiscard]] std::unique_ptr<NetworkModel> make_alpha_beta_model(const Cluster& cluster);
 
-/// NCCL's own cost model (sim/hardware/nccl/): the algorithm and protocol that NCCL would choose
-/// for a group that lies so on the nodes. Operations do not disturb each other. Traffic is counted
+/// NCCL (sim/hardware/nccl/): the algorithm and protocol that its own cost model would choose for a
+/// group that lies so on the nodes, and how long that takes. Operations do not disturb each other. Traffic is counted
 /// as a ring's where NCCL takes Ring, NVLS or PAT, and as a tree's where it takes Tree or NVLSTree.
-///   all_to_all        launch + hop + the longer of near bytes / NVLink and far bytes / NIC share
+///   all_to_all        exchange_time()
 ///   gather, scatter   the same at the root, with a NIC of its own
 ///   barrier           an all_reduce of 4 bytes
-///   a message         launch + hop + bytes / NVLink, or / NIC share as if all GPUs of the node
-///   sent
+///   a message         exchange_time(), with a NIC share as if all GPUs of the node sent
 /// Between pods the bytes take `oversubscription` times as long. REQUIRES: cluster.nccl. Throws
 /// UsageError E0403 where the machine is unknown to it.
 [[nodiscard]] std::unique_ptr<NetworkModel> make_nccl_model(const Cluster& cluster);

@@ -34,6 +34,9 @@ TEST_CASE("what is said of a left-out table does not know it, nor by the widenin
   CHECK(coverage.widening == 4.0);
   CHECK(coverage.inside() == 40);
   CHECK(coverage.inside_without() == 0);
+  // The centres of "a" are those of "b", 4 instead of 1, and the other way round.
+  CHECK(coverage.mean_centre_error_without() == Approx((3.0 + 0.75) / 2));
+  CHECK(coverage.mean_model_error() == Approx((0.0 + 0.75) / 2));
 }
 
 TEST_CASE("there is no coverage of fewer than two tables") {

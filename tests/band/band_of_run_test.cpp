@@ -60,6 +60,8 @@ TEST_CASE("a plan has the widened band of the nearest rows about its time and de
   CHECK(time.metric == "step_time_s");
   CHECK(time.low == 0.5);    // 2 s x 1 / 4
   CHECK(time.high == 32.0);  // 2 s x 4 x 4
+  CHECK(time.centre == Approx(5.0));  // Half of the weight is at 1, half at 4.
+  CHECK(time.bias == Approx(-0.375));  // The mean of 0 and 1 / 4 - 1.
   CHECK(time.runs == 40);
   CHECK(time.tables == 2);
   CHECK(time.device == "h100-sxm");
@@ -73,6 +75,7 @@ TEST_CASE("a plan has the widened band of the nearest rows about its time and de
   CHECK(memory.metric == "memory.device_bytes.max");
   CHECK(memory.low == 2000.0);
   CHECK(memory.high == 2000.0);
+  CHECK(memory.centre == 2000.0);
   CHECK(memory.held_out_share == 0.625);
 }
 
@@ -93,7 +96,8 @@ TEST_CASE("a run's bands are from the built-in errors, and say what such bands h
   REQUIRE(result.error_bands.size() == 2);
   for (const MetricBand& band : result.error_bands) {
     INFO(band.metric);
-    CHECK(band.low < band.high);
+    CHECK(band.low < band.centre);
+    CHECK(band.centre < band.high);
     CHECK(band.runs >= 20);
     CHECK(band.tables >= 2);
     const char* quantity = band.metric == "step_time_s" ? "step_time_s" : "peak_memory_bytes";

@@ -213,19 +213,6 @@ TEST_CASE("a group has the NICs its members are next to") {
   CHECK(nics({0, 8}) == 2);
 }
 
-TEST_CASE("messages take a launch, a hop, and their bytes over the slowest link") {
-  const NcclPlatform h100 = dgx_h100();
-  CHECK(message_us(h100, 0, false) == Approx(8.4));
-  CHECK(message_us(h100, 370'800'000, false) == Approx(1008.4));  // 18 links of 20.6 GB/s
-  CHECK(message_us(h100, 48'000'000, true) == Approx(1019.0));    // PCIe 5
-  // 8 far peers of 6 MB over one NIC of 48 GB/s; the 7 near ones are done before.
-  CHECK(all_to_all_us(h100, full_nodes(h100, 2), 6'000'000, 8) == Approx(1019.0));
-  NcclPlatform four_nics = h100;
-  four_nics.nics_per_node = 4;
-  CHECK(all_to_all_us(four_nics, full_nodes(four_nics, 2), 6'000'000, 8) == Approx(2019.0));
-  CHECK(all_to_all_us(h100, full_nodes(h100, 1), 370'800'000, 8) == Approx(7008.4));
-}
-
 TEST_CASE("machines without constants are refused by name") {
   CHECK(refusal(dgx_h100()) == "");
   NcclPlatform platform = dgx_h100();

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <numeric>
 #include <vector>
 
 #include "sim/kernel/time.hpp"
@@ -74,27 +76,39 @@ inline double bus_bandwidth(CollectiveKind kind, int ranks, std::int64_t bytes, 
   return static_cast<double>(bytes) * bus_factor(row_of(kind), ranks) / (kBytesPerUs * time_us);
 }
 
-inline double exchange_us(const NcclPlatform& platform, const NcclExchange& exchange,
-                          double peers_per_nic) {
-  return exchange_latency_us(exchange) + exchange_transfer_us(platform, exchange, peers_per_nic);
+/// Eight GPUs of each of so many nodes, priced by NCCL.
+inline Cluster nodes_of(int nodes, const NcclPlatform& platform) {
+  Cluster cluster;
+  cluster.num_nodes = nodes;
+  cluster.gpus_per_node = 8;
+  cluster.nics_per_node = platform.nics_per_node;
+  cluster.nccl = std::make_shared<const NcclPlatform>(platform);
+  return cluster;
 }
 
-/// One message between two ranks, with a NIC of its own.
-inline double message_us(const NcclPlatform& platform, std::int64_t bytes, bool far) {
-  const auto size = static_cast<double>(bytes);
-  return exchange_us(
-      platform, {.near_bytes = far ? 0.0 : size, .far_bytes = far ? size : 0.0, .far = far}, 1.0);
+/// The price of a collective over `members` in equal chunks. A tree is offered to all_reduce.
+inline NcclPrice nccl_price(const Cluster& cluster, const std::vector<int>& members,
+                            CollectiveKind kind, std::int64_t bytes,
+                            Algorithm algorithm = Algorithm::automatic) {
+  const GroupLayout layout(cluster, members);
+  const DoubleTree tree(layout);
+  CollectiveRequest request;
+  request.kind = kind;
+  request.layout = &layout;
+  request.tree = kind == CollectiveKind::all_reduce ? &tree : nullptr;
+  request.algorithm = algorithm;
+  request.bytes = bytes;
+  request.largest_chunk = bytes / layout.size();
+  return NcclPrices(cluster).collective(request);
 }
 
-/// all_to_all of `bytes_per_pair` from each member to each other one.
-inline double all_to_all_us(const NcclPlatform& platform, const NcclPlacement& placement,
-                            std::int64_t bytes_per_pair, int most_on_a_node) {
-  // A member of a full node has the most near peers, one of the emptiest node the most far ones.
-  const auto pair = static_cast<double>(bytes_per_pair);
-  const NcclExchange exchange{.near_bytes = pair * (most_on_a_node - 1),
-                              .far_bytes = pair * (placement.ranks - placement.gpus),
-                              .far = placement.nodes > 1};
-  return exchange_us(platform, exchange, static_cast<double>(most_on_a_node) / placement.nics);
+/// Ranks 0, 1, ...
+inline std::vector<int> all_from_zero(int count) {
+  std::vector<int> ranks(static_cast<std::size_t>(count));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
 }
+
+inline double sum_of(const NcclTime& time) { return time.latency_us + time.transfer_us; }
 
 }  // namespace shardsim

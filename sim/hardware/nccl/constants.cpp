@@ -87,7 +87,21 @@ constexpr double kRedoubled[] = {45, 16};
 constexpr double kThreads[] = {512, 640, 512};
 constexpr double kThreadBytes[] = {8, 8, 64};
 constexpr double kLaunch[] = {5};
-constexpr double kPointToPointHop[] = {3.4, 14};
+constexpr double kPointToPointHop[] = {14};
+
+// Columns: launch, step, efficiency, own bytes, ramp, half of the ramp. Ampere has no NVLS.
+constexpr double kInside[] = {
+    8.65, 0.94,  0.908, 1.189, 43.0, 4,    // Ampere, rings
+    0,    0,     0,     0,     0,    0,    //
+    11.0, 0.526, 0.883, 1.191, 34.2, 4,    //   exchanges
+    4.94, 0.809, 1.009, 1.221, 21.4, 5,    // Hopper, rings
+    25.0, 0.0,   0.987, 0.0,   74.4, 20,   //   NVLS
+    6.63, 0.121, 0.809, 0.284, 9.5,  0.5,  //   exchanges
+    7.78, 1.31,  0.963, 0.742, 17.5, 6,    // Blackwell, rings
+    25.0, 0.0,   1.021, 0.0,   52.4, 8,    //   NVLS
+    9.05, 0.402, 0.828, 1.321, 8.6,  0.5,  //   exchanges
+};
+constexpr double kRampBetween[] = {180, 42};
 
 using Table = NcclTable;
 
@@ -192,11 +206,22 @@ constexpr NcclConstants kTables[] = {
               "LL (of a ring: per rank), LL128, Simple",
               "NCCL 2.28.9 and 2.30.7, src/include/comm.h, thread thresholds", {3, 1, 1},
               kThreadBytes),
-    single_row(Table::launch, "launch of a point-to-point operation", "us",
+    single_row(Table::launch, "launch of a point-to-point operation between nodes", "us",
                "inferred, not in NCCL: about the launch of a kernel and its proxy", kLaunch),
-    table_row(Table::point_to_point_hop, "hop of a point-to-point operation", "us",
-              "NVLink, network", "inferred, not in NCCL: the hops of its rings with Simple",
-              {2, 1, 1}, kPointToPointHop),
+    single_row(Table::point_to_point_hop, "hop of a point-to-point operation between nodes", "us",
+               "inferred, not in NCCL: the hop of its rings with Simple", kPointToPointHop),
+    table_row(
+        Table::inside, "operations inside an NVLink domain", "us, but for the third",
+        "Ampere, Hopper, Blackwell; ring, NVLS, exchange; launch, step, efficiency, own MB, "
+        "ramp, MB at its half",
+        "fitted by tests/validation/fit_collectives.py to nccl-tests of NCCL 2.27.3 (A100) and "
+        "2.29.2: nccl_one_node_aiconfigurator.csv",
+        {3, 3, 6}, kInside),
+    table_row(Table::ramp_between, "ramp of an operation between nodes", "us, MB",
+              "ramp, size at its half",
+              "fitted by tests/validation/fit_collectives.py to all_reduce on 2 and 4 nodes of 8 "
+              "H100 with InfiniBand: nccl_allreduce_sweeps.csv",
+              {2, 1, 1}, kRampBetween),
 };
 static_assert(std::size(kTables) == kNcclTables);
 

@@ -5,9 +5,10 @@
 #include <span>
 #include <string>
 
-// Every number of NCCL's cost model, as tables with their sources. The code of this folder has none
-// of its own beyond counting steps, so that a result can list what it rests on. Latencies in
-// microseconds, bandwidths in GB/s (10^9 bytes) and one direction, as NCCL has them.
+// Every number of NCCL's cost model and of how its operations run, as tables with their sources.
+// The code of this folder has none of its own beyond counting steps, so that a result can list what
+// it rests on. Latencies in microseconds, bandwidths in GB/s (10^9 bytes) and one direction, as
+// NCCL has them.
 namespace shardsim {
 
 enum class NcclAlgorithm : std::uint8_t { tree, ring, nvls, nvls_tree, pat };
@@ -69,8 +70,15 @@ enum class NcclTable : std::uint8_t {
   thread_bytes,
   launch,
   point_to_point_hop,
+  inside,
+  ramp_between,
 };
-inline constexpr int kNcclTables = static_cast<int>(NcclTable::point_to_point_hop) + 1;
+inline constexpr int kNcclTables = static_cast<int>(NcclTable::ramp_between) + 1;
+
+/// How data move inside an NVLink domain: the middle index of NcclTable::inside.
+enum class NcclWay : std::uint8_t { ring, nvls, exchange };
+/// Its last index.
+enum class NcclInside : std::uint8_t { launch, step, efficiency, own, ramp, half_ramp };
 
 struct NcclConstants {
   NcclTable table;

@@ -10,6 +10,8 @@ bool is_tree(NcclAlgorithm algorithm) {
   return algorithm == NcclAlgorithm::tree || algorithm == NcclAlgorithm::nvls_tree;
 }
 bool is_not_tree(NcclAlgorithm algorithm) { return !is_tree(algorithm); }
+bool is_switched(NcclAlgorithm algorithm) { return way_of(algorithm) == NcclWay::nvls; }
+bool is_not_switched(NcclAlgorithm algorithm) { return !is_switched(algorithm); }
 bool is_plain_ring(NcclAlgorithm algorithm) { return algorithm == NcclAlgorithm::ring; }
 bool is_plain_tree(NcclAlgorithm algorithm) { return algorithm == NcclAlgorithm::tree; }
 
@@ -60,11 +62,9 @@ NcclPrice NcclPrices::message(int source, int destination, std::int64_t bytes) c
   auto size = static_cast<double>(bytes);
   if (cluster_.pod_of(from) != cluster_.pod_of(to)) size *= cluster_.oversubscription;
   const NcclExchange exchange{
-      .near_bytes = far ? 0.0 : size, .far_bytes = far ? size : 0.0, .far = far};
+      .near_bytes = far ? 0.0 : size, .near_peers = 1, .far_bytes = far ? size : 0.0, .far = far};
   const double peers = static_cast<double>(cluster_.gpus_per_node) / cluster_.nics();
-  return {.latency_us = exchange_latency_us(exchange),
-          .transfer_us = exchange_transfer_us(platform_, exchange, peers),
-          .far = far};
+  return {exchange_time(platform_, exchange, peers), Algorithm::ring, far};
 }
 
 double NcclPrices::oversubscription(const GroupLayout& layout) const {
@@ -78,11 +78,11 @@ NcclPrice NcclPrices::exchanged(const CollectiveRequest& request, double peers) 
   const auto chunk = static_cast<double>(request.largest_chunk);
   const double far_peers = layout.num_nodes > 1 ? layout.size() - layout.rails : 0;
   const NcclExchange exchange{.near_bytes = chunk * (layout.max_per_node - 1),
+                              .own_bytes = chunk,
+                              .near_peers = layout.max_per_node - 1,
                               .far_bytes = chunk * far_peers * oversubscription(layout),
                               .far = layout.num_nodes > 1};
-  return {.latency_us = exchange_latency_us(exchange),
-          .transfer_us = exchange_transfer_us(platform_, exchange, peers),
-          .far = exchange.far};
+  return {exchange_time(platform_, exchange, peers), Algorithm::ring, exchange.far};
 }
 
 NcclPrice NcclPrices::chosen(const CollectiveRequest& request) {
@@ -96,44 +96,42 @@ NcclPrice NcclPrices::chosen(const CollectiveRequest& request) {
     // NCCL's members all have equal chunks; uneven ones are padded.
     bytes = std::max(bytes, request.largest_chunk * layout.size());
   }
-  const NcclTuning& tuning = tuning_of(layout, kind);
-  const NcclOption option = tuning.choice(bytes, allowed(request, tuning));
+  const Tunings& tunings = tunings_of(layout, kind);
+  const NcclOption option = tunings.asked.choice(bytes, allowed(request, tunings.asked));
   const bool tree = is_tree(option.algorithm) && !is_empty(request.kind);
-  return {.latency_us = option.latency_us,
-          .transfer_us = (option.time_us - option.latency_us) * oversubscription(layout),
-          .algorithm = tree ? Algorithm::tree : Algorithm::ring,
-          .far = layout.num_nodes > 1};
+  NcclPrice price{executed(option, tunings, kind, bytes, layout),
+                  tree ? Algorithm::tree : Algorithm::ring, layout.num_nodes > 1};
+  price.transfer_us *= oversubscription(layout);
+  return price;
 }
 
-const NcclTuning& NcclPrices::tuning_of(const GroupLayout& layout, CollectiveKind kind) {
+NcclTime NcclPrices::executed(const NcclOption& option, const Tunings& tunings, CollectiveKind kind,
+                              std::int64_t bytes, const GroupLayout& layout) const {
+  if (layout.num_nodes > 1) return time_between(option, bytes);
+  NcclQuery call;
+  call.kind = kind;
+  call.bytes = bytes;
+  const NcclWay way = way_of(option.algorithm);
+  const NcclOption best =
+      tunings.free.choice(bytes, way == NcclWay::nvls ? is_switched : is_not_switched);
+  return time_inside(platform_, placement_of(layout), call, way, option.time_us / best.time_us);
+}
+
+const NcclPrices::Tunings& NcclPrices::tunings_of(const GroupLayout& layout, CollectiveKind kind) {
   const std::tuple key{layout.size(), layout.num_nodes, layout.rails, layout.nics, kind};
   auto found = tunings_.find(key);
   if (found == tunings_.end()) {
     NcclQuery call;
     call.kind = kind;
-    found = tunings_.emplace(key, NcclTuning(platform_, placement_of(layout), call)).first;
+    const NcclPlacement placement = placement_of(layout);
+    NcclPlatform free = platform_;
+    free.overrides = {};
+    found = tunings_
+                .emplace(key, Tunings{NcclTuning(platform_, placement, call),
+                                      NcclTuning(free, placement, call)})
+                .first;
   }
   return found->second;
-}
-
-// --- Sends and receives ------------------------------------------------------------------------
-
-double exchange_latency_us(const NcclExchange& exchange) {
-  const NcclHop where = exchange.far ? NcclHop::net : NcclHop::nvlink;
-  return nccl_constant(NcclTable::launch) + nccl_constant(NcclTable::point_to_point_hop, at(where));
-}
-
-double exchange_transfer_us(const NcclPlatform& platform, const NcclExchange& exchange,
-                            double peers_per_nic) {
-  double transfer_us = 0.0;
-  if (exchange.near_bytes > 0.0) {
-    transfer_us = exchange.near_bytes / (kBytesPerUs * nvlink_bandwidth(platform));
-  }
-  if (exchange.far_bytes > 0.0) {
-    const double share = nic_bandwidth(platform) / std::max(1.0, peers_per_nic);
-    transfer_us = std::max(transfer_us, exchange.far_bytes / (kBytesPerUs * share));
-  }
-  return transfer_us;
 }
 
 }  // namespace shardsim

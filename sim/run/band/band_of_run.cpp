@@ -133,7 +133,9 @@ MetricBand metric_band(const char* metric, double predicted, const ErrorBand& ba
                        const RunSetting& setting, double held_out_share) {
   return {.metric = metric,
           .low = predicted * band.low,
+          .centre = predicted * band.centre,
           .high = predicted * band.high,
+          .bias = band.bias,
           .runs = static_cast<std::int64_t>(band.rows),
           .tables = static_cast<std::int64_t>(band.tables),
           .device = setting.device,

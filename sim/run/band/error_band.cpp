@@ -1,6 +1,7 @@
 #include "sim/run/band/error_band.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -65,7 +66,11 @@ ErrorBand band_of(const MeasuredRows& rows, const RunSetting& setting, Likeness 
       ratios.push_back({row->ratio(), 1.0 / static_cast<double>(own.size())});
     }
   }
+  for (const WeightedValue& ratio : ratios) {
+    band.bias += (1.0 / ratio.value - 1.0) * ratio.weight / static_cast<double>(by_table.size());
+  }
   band.low = weighted_quantile(ratios, kBandTail);
+  band.centre = weighted_quantile(ratios, 0.5);
   band.high = weighted_quantile(std::move(ratios), 1.0 - kBandTail);
   return band;
 }
@@ -195,6 +200,12 @@ double BandCoverage::mean_share_without() const {
   return tables.empty() ? 0.0 : sum / static_cast<double>(tables.size());
 }
 
+double BandCoverage::mean_of(double Table::*sum) const {
+  double mean = 0.0;
+  for (const Table& table : tables) mean += table.*sum / static_cast<double>(table.rows);
+  return tables.empty() ? 0.0 : mean / static_cast<double>(tables.size());
+}
+
 BandCoverage band_coverage(const std::vector<MeasuredError>& all, const std::string& quantity,
                            const std::string& software) {
   const MeasuredRows rows = comparable_rows(all, quantity, software);
@@ -211,6 +222,9 @@ BandCoverage band_coverage(const std::vector<MeasuredError>& all, const std::str
       ++table.rows;
       table.inside += is_inside(*row, rows, coverage.widening) ? 1 : 0;
       table.inside_without += is_inside(*row, others, widening) ? 1 : 0;
+      const double centre = nearest_band(others, row->setting)->centre;
+      table.centre_error_without += std::abs(centre / row->ratio() - 1.0);
+      table.model_error += std::abs(1.0 / row->ratio() - 1.0);
     }
     coverage.tables.push_back(table);
   }

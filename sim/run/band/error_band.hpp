@@ -26,8 +26,10 @@ inline constexpr double kBandShare = 0.8;
 inline constexpr double kBandTail = 0.1;
 
 struct ErrorBand {
-  double low = 1.0;  ///< Measured / predicted.
+  double low = 1.0;     ///< Measured / predicted.
+  double centre = 1.0;  ///< The median.
   double high = 1.0;
+  double bias = 0.0;  ///< Mean of predicted / measured - 1.
   std::size_t rows = 0;
   std::size_t tables = 0;
   Likeness likeness = Likeness::any;
@@ -46,7 +48,7 @@ using MeasuredRows = std::vector<const MeasuredError*>;
                                            const std::string& software);
 
 /// The band that the nearest rows give, each table with the same weight: from their ratios' 10th
-/// to their 90th percentile. None without rows.
+/// to their 90th percentile, with their median. None without rows.
 [[nodiscard]] std::optional<ErrorBand> nearest_band(const MeasuredRows& rows,
                                                     const RunSetting& setting);
 
@@ -81,6 +83,10 @@ struct BandCoverage {
     std::size_t inside = 0;
     /// With bands and a widening made from all other tables only.
     std::size_t inside_without = 0;
+    /// Sums over rows of |centre x predicted / measured - 1|, with such bands, and of the same
+    /// without a centre.
+    double centre_error_without = 0.0;
+    double model_error = 0.0;
   };
   std::vector<Table> tables;
   double widening = 1.0;  ///< The widening of bands made from all tables.
@@ -90,9 +96,15 @@ struct BandCoverage {
   [[nodiscard]] std::size_t inside_without() const { return sum_of(&Table::inside_without); }
   /// The mean over tables of the share of their rows inside bands made without them.
   [[nodiscard]] double mean_share_without() const;
+  /// The mean over tables of their rows' mean error of such bands' centres, and of the model.
+  [[nodiscard]] double mean_centre_error_without() const {
+    return mean_of(&Table::centre_error_without);
+  }
+  [[nodiscard]] double mean_model_error() const { return mean_of(&Table::model_error); }
 
  private:
   [[nodiscard]] std::size_t sum_of(std::size_t Table::*count) const;
+  [[nodiscard]] double mean_of(double Table::*sum) const;
 };
 
 /// The coverage of the rows of one quantity, with a framework or without one. It has no tables if
