@@ -46,7 +46,7 @@ std::string head(const Result& result, const TextHeadline& headline) {
   for (const std::string& fact :
        {headline.model, headline.system,
         headline.ranks > 0 ? format_count(headline.ranks) + " ranks" : std::string(),
-        headline.layout, headline.precision, headline.batch}) {
+        headline.layout, headline.precision, headline.batch, headline.software}) {
     if (fact.empty()) continue;
     facts += (facts.empty() ? "" : " · ") + plain(fact);
   }

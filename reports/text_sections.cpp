@@ -57,8 +57,9 @@ std::vector<std::string> facts_of(const TextHeadline& headline) {
   const std::string ranks = headline.ranks == 1  ? "1 rank"
                             : headline.ranks > 0 ? format_count(headline.ranks) + " ranks"
                                                  : std::string();
-  std::vector<std::string> facts = {headline.model,  headline.system,    ranks,
-                                    headline.layout, headline.precision, headline.batch};
+  std::vector<std::string> facts = {headline.model,   headline.system,    ranks,
+                                    headline.layout,  headline.precision, headline.batch,
+                                    headline.software};
   std::erase(facts, std::string());
   return facts;
 }
@@ -80,8 +81,7 @@ Lines headline_section(const TextHeadline& headline, const Page& page) {
 Lines figures_section(const Result& result, const Page& page) {
   const auto step = result.number(metric::kStepTimeS);
   const MetricBand* const band = result.band_of(metric::kStepTimeS);
-  const bool is_measured =
-      step && band != nullptr && result.find(metric::kOraclePassed) == nullptr;
+  const bool is_measured = step && band != nullptr && result.find(metric::kOraclePassed) == nullptr;
   std::vector<std::string> parts;
   const auto add = [&](const MetricRow& row, const char* format, auto text) {
     if (const auto value = result.number(row)) {

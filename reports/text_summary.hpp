@@ -25,6 +25,7 @@ struct TextHeadline {
   std::int64_t steps = 0;          ///< Steps of the run.
   double tokens_total = 0;         ///< Tokens of the whole training; 0 if not given.
   std::string mfu_counts;          ///< "3 x forward's matrix products, chosen experts".
+  std::string software;  ///< "priced as torchtitan-2025 (default)"; empty: by ideal kernels.
 };
 
 /// The facts of the run, in the order of pages and without empty parts: model, system, ranks...

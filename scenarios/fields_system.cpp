@@ -160,11 +160,13 @@ std::vector<Field> device_fields() {
 Field software_field() {
   return field("system.software", &Scenario::system, &SystemSpec::software)
       .one_of(none_or(all_software()))
-      .or_else("\"none\"")
+      .derived(
+          "in a plan with kernel_model shapes the first row of scenarios/defaults/software.json "
+          "that holds for the layout, else none")
       .doc(
           "Framework whose kernels run the model, and their host time "
-          "(docs/decisions/0036-software.md). none: each operation is one ideal kernel, and the "
-          "host costs nothing. Others need kernel_model shapes.");
+          "(docs/decisions/0036-software.md, 0089-software-by-layout.md). none: each operation is "
+          "one ideal kernel, and the host costs nothing. Others need kernel_model shapes.");
 }
 
 Field host_field(const char* path, Tracked<double> SystemSpec::*member) {

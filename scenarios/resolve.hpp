@@ -120,6 +120,11 @@ std::string divisors(std::int64_t number, std::int64_t limit);
 
 inline std::string text_of(std::int64_t number) { return std::to_string(number); }
 
+/// The text of defaults/software.json, and the framework that it names for the layout: the first
+/// row's whose conditions hold. A condition lists values of a field, or tells what it is above.
+[[nodiscard]] const char* software_defaults_text();
+[[nodiscard]] std::string default_software(const Scenario& scenario);
+
 /// Fills a value that was not written. A value that was written wrongly stays without one.
 template <typename T>
 void derive(Reading& r, const std::string& path, T& target, const std::type_identity_t<T>& value) {

@@ -88,6 +88,14 @@ void resolve_kernels(Reading& r, SystemSpec& s) {
     r.problem("E0214", "system.kernel_model", "there are no constants of this device's kernels",
               "name a GPU in system.device.kernels, or use kernel_model roofline");
   }
+  // Whose kernels a plan has; numbers are those of one device whatever prices them.
+  if (r.all_good({"system.kernel_model", "system.device.kernels"})) {
+    const bool is_priced =
+        s.kernel_model == "shapes" && r.scenario.execution.tensors == TensorMode::meta;
+    s.software_is_default = is_priced && !r.given("system.software");
+    derive(r, "system.software", s.software,
+           is_priced ? default_software(r.scenario) : std::string("none"));
+  }
   if (!r.good("system.software")) return;
   if (r.good("system.kernel_model") && s.kernel_model != "shapes" && s.software != "none") {
     r.problem("E0221", "system.software", "a roofline has no kernels that software could choose",

@@ -208,6 +208,26 @@ MeasurementTable read_measurement_table(const std::string& path) {
   return parse_measurement_table(read_regular_file(path, kMaxTableBytes), path);
 }
 
+void report_unknown_words(const RowConversion& conversion, const MeasurementTable& table,
+                          ProblemList& problems) {
+  if (conversion.words.empty()) return;
+  const std::size_t column = *conversion.product.front().column;
+  std::map<std::string, std::vector<const MeasurementRow*>> unknown;
+  for (const MeasurementRow& row : table.rows) {
+    const std::string& cell = row.cells[column];
+    if (!cell.empty() && conversion.words.count(cell) == 0) unknown[cell].push_back(&row);
+  }
+  for (const auto& [word, rows] : unknown) {
+    const std::string others =
+        rows.size() == 1 ? "" : fmt::format(", in this row and {} more", rows.size() - 1);
+    problems.add("E0929", rows.front()->places[column], "",
+                 fmt::format("the mapping has no word for \"{}\" in column \"{}\"{}",
+                             printable(word), table.columns[column], others),
+                 "add it to \"words\", if need be with {\"cannot\": \"why\"}; there are " +
+                     known_words(conversion));
+  }
+}
+
 RowValue convert(const RowConversion& conversion, const MeasurementTable& table,
                  const MeasurementRow& row) {
   const RowFactor* empty = empty_factor(conversion.product, row);
@@ -225,11 +245,9 @@ RowValue convert(const RowConversion& conversion, const MeasurementTable& table,
   if (conversion.words.empty()) return {RowValue::Kind::given, cell};
   const auto found = conversion.words.find(cell);
   if (found == conversion.words.end()) {
-    throw_problem("E0929", row.places[column],
-                  fmt::format("the mapping has no word for \"{}\" in column \"{}\"",
-                              printable(cell), table.columns[column]),
-                  "add it to \"words\", if need be with {\"cannot\": \"why\"}; there are " +
-                      known_words(conversion));
+    ProblemList problems;
+    report_unknown_words(conversion, table, problems);
+    problems.throw_if_any();
   }
   return found->second;
 }

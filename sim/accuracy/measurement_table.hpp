@@ -70,6 +70,11 @@ struct RowConversion {
   Span place;  ///< In the mapping.
 };
 
+/// E0929 for each cell's text that `words` do not have, with its first row and how many more have
+/// it.
+void report_unknown_words(const RowConversion& conversion, const MeasurementTable& table,
+                          ProblemList& problems);
+
 /// Throws ScenarioError: E0924 for a cell that must be a number and is none (or a divisor of 0),
 /// E0929 for one that `words` do not have.
 [[nodiscard]] RowValue convert(const RowConversion& conversion, const MeasurementTable& table,

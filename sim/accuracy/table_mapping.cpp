@@ -348,6 +348,10 @@ TableMapping read_table_mapping(const std::string& path) {
     mapping.scenario_text = blanked_around(mapping.text->text, scenario->span);
   }
   problems.throw_if_any();
+  for (const auto& [field, conversion] : mapping.fields) {
+    report_unknown_words(conversion, mapping.table, problems);
+  }
+  problems.throw_if_any();
   return mapping;
 }
 

@@ -77,7 +77,7 @@ struct TableMapping {
 
 /// Reads the mapping and its table in the same folder. Throws ScenarioError with file and line:
 /// E0926 (keys and types), E0927 (a missing column), E0928 (no such scenario field), those of the
-/// table, and those of JSON.
+/// table (E0929: all unknown words at once), and those of JSON.
 [[nodiscard]] TableMapping read_table_mapping(const std::string& path);
 
 }  // namespace shardsim

@@ -61,6 +61,20 @@ Json point_json(const SearchReport& report, const SimulatedPoint& point) {
   return json;
 }
 
+// Bands of metrics, by their names: what the point itself has is the model's.
+void add_bands(Json& json, const Result& measured) {
+  Json bands = Json::object();
+  for (const MetricBand& band : measured.error_bands) {
+    bands[band.metric] = {{"low", band.low},
+                          {"centre", band.centre},
+                          {"high", band.high},
+                          {"runs", band.runs},
+                          {"held_out_share", band.held_out_share}};
+  }
+  json["error_bands"] = bands;
+  if (!measured.no_error_band.empty()) json["no_error_band"] = measured.no_error_band;
+}
+
 Json points_json(const SearchReport& report, const std::vector<SimulatedPoint>& points) {
   Json list = Json::array();
   for (const SimulatedPoint& point : points) list.push_back(point_json(report, point));
@@ -129,6 +143,9 @@ std::string to_json(const SearchReport& report) {
                                       {"is_lower_bound", !report.least_is_simulated}};
   }
   json["ranked"] = points_json(report, report.ranked);
+  for (std::size_t i = 0; i < report.measured.size(); ++i) {
+    add_bands(json["ranked"][i], report.measured.at(i));
+  }
   json["front_within"] = report.front_within;
   json["pareto_front"] = points_json(report, report.front);
   json["why_runner_up"] = report.why_runner_up;

@@ -243,6 +243,9 @@ SearchReport report_of(const SearchBase& base, const SearchRequest& request,
   const std::size_t shown = std::min(report.others.size(), static_cast<std::size_t>(request.top));
   report.ranked.assign(report.others.begin(),
                        report.others.begin() + static_cast<std::ptrdiff_t>(shown));
+  for (const SimulatedPoint& point : report.ranked) {
+    report.measured.push_back(measured_like(compile(scenario_of(base, point.candidate)), point));
+  }
   report.front = pareto_front(outcome.simulated, request.front_within);
   report.front_within = request.front_within;
   report.time_limit_s = request.time_limit_s;
@@ -266,7 +269,7 @@ LayoutPage page_of(const SearchReport& report) {
                            format_count(report.seq_len), format_count(report.global_batch_size));
   page.order = kOrders.at(static_cast<std::size_t>(report.objective));
   page.why = report.why_runner_up.empty() ? "" : "The second: " + report.why_runner_up;
-  page.counts = counts_of(report);
+  page.counts = measured_words(report) + " " + counts_of(report);
   if (report.given) {
     page.counts += fmt::format(" The given layout is {}. {}", words_of(report.given->candidate),
                                given_words(report));

@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "reports/result.hpp"
 #include "sim/search/plan_search.hpp"
 
 // The result of a search as plain values, from which tables, pages and files are made.
 namespace shardsim {
 
+class Experiment;
 struct LayoutPage;
 
 /// One category of the step, for the best layout and for the next one.
@@ -41,7 +43,9 @@ struct SearchReport : SearchCounts {
   std::string mfu_counts;              ///< As TextHeadline has it.
   std::string not_modelled;            ///< The preset says it; may be empty.
   std::vector<SimulatedPoint> ranked;  ///< Best first.
-  std::vector<SimulatedPoint> front;   ///< Throughput against memory; the fastest first.
+  /// Where measured runs like ranked[i] lie: its metrics, error bands or why there are none.
+  std::vector<Result> measured;
+  std::vector<SimulatedPoint> front;  ///< Throughput against memory; the fastest first.
   double front_within = 0;  ///< Times the fastest step: slower layouts are not on the front.
   std::vector<SimulatedPoint> others;  ///< All other simulated layouts that fit, for a scatter.
   std::vector<CategoryDifference> differences;  ///< Between ranked[0] and ranked[1].
@@ -64,6 +68,13 @@ struct SearchReport : SearchCounts {
 /// The given layout's rank among all layouts, and what it loses against the first, in sentences.
 /// REQUIRES: there is one.
 [[nodiscard]] std::string given_words(const SearchReport& report);
+
+/// The point's step time and memory on the device with their error bands, or why there are none.
+[[nodiscard]] Result measured_like(const Experiment& experiment, const SimulatedPoint& point);
+
+/// Steps and memory of the first layout as runs like it were measured, in sentences: the numbers of
+/// a search are the model's own. Empty if nothing fits.
+[[nodiscard]] std::string measured_words(const SearchReport& report);
 
 /// How good the best is if the search was stopped, in one sentence: "stopped after 60 s: best ...".
 [[nodiscard]] std::string stop_words(const SearchReport& report);

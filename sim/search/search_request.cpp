@@ -185,6 +185,12 @@ SearchBase prepare_search(const SearchRequest& request) {
                     "a sequence for every {} GPUs, Llama 3's ratio (--global-batch-size)",
                     *batch, format_count(*batch * scenario.model.seq_len), kGpusPerSequence));
   }
+  // One framework for all layouts, or they would not be compared.
+  if (scenario.system.software_is_default) {
+    base.overrides.push_back("system.software=" + scenario.system.software);
+    base.assumptions.push_back(
+        fmt::format("priced as {} (--set system.software=...)", scenario.system.software));
+  }
   if (*batch < 1) {
     throw UsageError("E1323", fmt::format("a global batch of {} sequences", *batch),
                      "give 1 or more: --global-batch-size 128");

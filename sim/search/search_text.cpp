@@ -292,6 +292,7 @@ std::string to_text(const SearchReport& report, const SearchTextOptions& options
         "it may run out of memory, so it is ranked behind all that leave more",
         report.memory_margin * kPercentOfShare, format_memory(report.memory_capacity_bytes)));
   }
+  text += paragraph(measured_words(report));
   text += runner_up(report) + given(report, table) + front(report, options, table) + "\n" +
           counts(report);
   if (!options.command.empty()) text += "\nnext: " + options.command + "\n";

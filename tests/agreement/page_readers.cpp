@@ -16,6 +16,9 @@ bool is_text(const std::string& metric) {
   return metric == "trace_hash" || metric == "memory.peak_allocation";
 }
 
+// Behind a metric's name: the centre of its error band.
+const std::string kCentre = ".centre";
+
 // A number with its unit, as pages for people have it.
 const std::string kNumber =
     R"(([\d.,]+(?:e[+-]\d+)? ?(?:[pnum]?s|%|[KMGTP]iB|[kMGTP]?B|[kMT])?)(?![\w]))";
@@ -64,15 +67,35 @@ ShownNumbers read_json(const std::string& text) {
     if (value.is_boolean()) numbers.push_back({name, value.get<bool>() ? 1.0 : 0.0, 0});
     if (value.is_number()) numbers.push_back({name, value.get<double>(), 0});
   }
+  const nlohmann::json metrics = result["metrics"];
+  for (const nlohmann::json& band : result.value("error_bands", nlohmann::json::array())) {
+    const auto metric = band["metric"].get<std::string>();
+    for (const char* part : {"centre", "high"}) {
+      numbers.push_back({metric + "." + part, band[part].get<double>(), 0});
+    }
+    if (metric != "step_time_s") continue;
+    // Days and cost are in proportion to the step.
+    for (const char* cost : {"cost.days", "cost.gpu_hours", "cost.usd"}) {
+      if (!metrics.contains(cost)) continue;
+      const double factor = band["centre"].get<double>() / metrics[metric].get<double>();
+      numbers.push_back({cost + kCentre, metrics[cost].get<double>() * factor, 0});
+    }
+  }
   return numbers;
 }
 
-ShownNumbers read_screen(const std::string& text) {
+ShownNumbers read_screen(const std::string& lines) {
+  // Rows that go on below their label.
+  const std::string text = std::regex_replace(lines, std::regex("\n {16}(?=\\S)"), " ");
   const std::string row = R"(\b[^\n]*% +)" + kNumber;
   const std::string bar = "(?:^|\n) +";
   ShownNumbers numbers;
   find(text,
-       {{"step_time_s", "step " + kNumber},
+       {{"step_time_s", "\n  (?:by the model|step) " + kNumber},
+        {"step_time_s.centre", "\n  step about " + kNumber},
+        {"step_time_s.high", "\n  step about [^\n]*% of runs [^\n(]* to " + kNumber},
+        {"memory.device_bytes.max.centre", "on device about " + kNumber},
+        {"memory.device_bytes.max", "on device about [^\n]*; by the model " + kNumber},
         {"mfu", "MFU " + kNumber},
         {"tokens_per_s_per_gpu", kNumber + " tokens/s/GPU"},
         {"model_tflops_per_gpu", kNumber + " TFLOP/s/GPU"},
@@ -94,8 +117,12 @@ ShownNumbers read_screen(const std::string& text) {
         {"comm.bytes_sent.by_axis.pp", R"(sent \([^)]*\bpp )" + kNumber},
         {"goodput.fraction", "goodput +" + kNumber},
         {"cost.days", "tokens: " + kNumber + " days"},
-        {"cost.gpu_hours", "days, " + kNumber + " GPU hours"},
-        {"cost.usd", R"(hours, \$)" + kNumber}},
+        {"cost.days", R"(tokens: about [^\n]*by the model )" + kNumber + R"(\))"},
+        {"cost.days.centre", "tokens: about " + kNumber + " days"},
+        {"cost.gpu_hours", R"(tokens: [\d.,]+ days, )" + kNumber + " GPU hours"},
+        {"cost.gpu_hours.centre", R"(by the model [\d.,]+\), )" + kNumber + " GPU hours"},
+        {"cost.usd", R"(tokens: [\d.,]+ days, [^\n]*hours, \$)" + kNumber},
+        {"cost.usd.centre", R"(tokens: about [^\n]*hours, \$)" + kNumber}},
        numbers);
   return numbers;
 }
@@ -104,7 +131,8 @@ ShownNumbers read_markdown(const std::string& text) {
   const std::string cell = R"( \| )" + kNumber;
   ShownNumbers numbers;
   find(text,
-       {{"step_time_s", R"(\| step)" + cell},
+       {{"step_time_s", R"(\| step \| (?:about [^|\n]*by the model )?)" + kNumber},
+        {"step_time_s.centre", R"(\| step \| about )" + kNumber},
         {"mfu", R"(\| MFU)" + cell},
         {"tokens_per_s", R"(\| tokens/s)" + cell},
         {"tokens_per_s_per_gpu", R"(\| tokens/s/GPU)" + cell},
@@ -119,9 +147,12 @@ ShownNumbers read_markdown(const std::string& text) {
         {"time.bubble_s", R"(\| bubble)" + cell},
         {"time.host_s", R"(\| host)" + cell},
         {"time.hidden_comm_s", "behind computing: " + kNumber},
-        {"cost.days", "tokens: " + kNumber + " days"},
-        {"cost.gpu_hours", "days, " + kNumber + " GPU hours"},
-        {"cost.usd", R"(hours, \$)" + kNumber},
+        {"cost.days", "tokens: (?:about [^\n]*by the model )?" + kNumber},
+        {"cost.days.centre", "tokens: about " + kNumber},
+        {"cost.gpu_hours", R"(tokens: [\d.,]+ days, )" + kNumber},
+        {"cost.gpu_hours.centre", R"(tokens: about [^\n]*\), )" + kNumber},
+        {"cost.usd", R"(tokens: [\d.,]+ days, [^\n]*hours, \$)" + kNumber},
+        {"cost.usd.centre", R"(tokens: about [^\n]*hours, \$)" + kNumber},
         {"comm.bytes_sent.by_axis.dp", R"(\| dp \|[^\n]*\|)" + cell.substr(3) + R"( \|\n)"},
         {"comm.bytes_sent.by_axis.tp", R"(\| tp \|[^\n]*\|)" + cell.substr(3) + R"( \|\n)"},
         {"comm.bytes_sent.by_axis.pp", R"(\| pp \|[^\n]*\|)" + cell.substr(3) + R"( \|\n)"}},
@@ -140,17 +171,30 @@ ShownNumbers read_html(const std::string& text) {
   const auto tile = [](const std::string& name) {
     return "<dt>" + name + "</dt><dd class=\"value\">\\$?" + kNumber;
   };
+  // Without a band the value, with one the end of the note.
+  const auto by_the_model = [](const std::string& name) {
+    return "<dt>" + name +
+           "</dt><dd class=\"value\">(?:about [^<]*</dd><dd class=\"note\">[^<]*by the model )?" +
+           kNumber;
+  };
+  const auto centre = [](const std::string& name) {
+    return "<dt>" + name + "</dt><dd class=\"value\">about \\$?" + kNumber;
+  };
   ShownNumbers numbers;
   find(text,
-       {{"step_time_s", tile("Step time")},
+       {{"step_time_s", by_the_model("Step time")},
+        {"step_time_s.centre", centre("Step time")},
         {"mfu", tile("MFU")},
         {"tokens_per_s_per_gpu", tile("Tokens/s/GPU")},
         {"model_tflops_per_gpu", tile("TFLOP/s/GPU")},
         {"memory.peak_bytes.max", tile("Memory, tensors")},
-        {"memory.device_bytes.max", tile("Memory, on device")},
+        {"memory.device_bytes.max", by_the_model("Memory, on device")},
+        {"memory.device_bytes.max.centre", centre("Memory, on device")},
         {"goodput.fraction", tile("Goodput")},
-        {"cost.days", tile("Time to train")},
-        {"cost.usd", tile("Cost")}},
+        {"cost.days", by_the_model("Time to train")},
+        {"cost.days.centre", centre("Time to train")},
+        {"cost.usd", tile("Cost")},
+        {"cost.usd.centre", centre("Cost")}},
        numbers);
   const std::regex metric(
       R"(<code>([\w.]+)</code></th><td class="[^"]*">[^<]*</td><td class="[^"]*"><code>([^<]+)</code>)");

@@ -12,9 +12,9 @@
 
 #include "tests/hardware/nccl_machines.hpp"
 
-// NCCL's model against published measurements of all_reduce. Of these, only the ramp between nodes
-// is fitted, to the two clusters named xe9680. The bounds are today's errors, so that a change that
-// makes them worse is seen.
+// NCCL's model against published measurements of all_reduce. Only the ramp between nodes is
+// fitted to some of them: to the two clusters named xe9680. The bounds are today's errors, so that
+// a change that makes them worse is seen.
 namespace shardsim {
 namespace {
 

@@ -4,7 +4,10 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "reports/pages.hpp"
 #include "reports/terminal_text.hpp"
+#include "scenarios/load.hpp"
+#include "sim/run/run.hpp"
 #include "sim/search/search_report.hpp"
 
 #include "tests/app/command_fixture.hpp"
@@ -71,6 +74,45 @@ TEST_CASE("a given layout's words have its rank, its need and its loss") {
   CHECK(given_words(report) ==
         "It is not among the layouts that are searched: none of them has pp "
         "3. It was not simulated: no route.");
+}
+
+TEST_CASE("the first layout is told beside measured runs like it") {
+  SearchReport report = small_report();
+  CHECK(measured_words(report).empty());
+  Result first;
+  first.metrics = {{"step_time_s", 2.0}};
+  first.error_bands = {
+      {"step_time_s", 2.25, 3.0, 3.75, -0.2, 54, 3, "h100-sxm", 54, "none", 0, 8, 2048, 0.8125}};
+  report.measured = {first};
+  const std::string words =
+      "All numbers are by the model. Measured runs like #1 take about 3.00 s a step, 80 % of runs "
+      "2.25 to 3.75 s (54 measured on h100-sxm, any framework); by the model 2.00 s (outside that "
+      "range: the bias of such runs is -20 %).";
+  CHECK(measured_words(report) == words);
+  CHECK(page_of(report).counts.starts_with(words + " "));
+  const auto bands = nlohmann::json::parse(to_json(report))["ranked"][0]["error_bands"];
+  CHECK(bands["step_time_s"]["centre"] == 3.0);
+  CHECK(bands["step_time_s"]["high"] == 3.75);
+  report.measured.front().no_error_band = "nobody measured it";
+  CHECK(measured_words(report) ==
+        "All numbers are by the model. Error band: none: nobody measured it.");
+}
+
+TEST_CASE("a point has the bands that a run of its scenario has") {
+  const Scenario scenario = load_scenario("scenarios/quickstart.json");
+  const RunOutcome run = run_scenario(scenario);
+  SimulatedPoint simulated = point(0, *run.result.number(metric::kStepTimeS), 0);
+  simulated.device_bytes =
+      static_cast<std::int64_t>(*run.result.number(metric::kMemoryDeviceBytesMax));
+  const Result measured = measured_like(compile(scenario), simulated);
+  REQUIRE(measured.error_bands.size() == run.result.error_bands.size());
+  REQUIRE_FALSE(measured.error_bands.empty());
+  for (std::size_t i = 0; i < measured.error_bands.size(); ++i) {
+    CHECK(measured.error_bands[i].metric == run.result.error_bands[i].metric);
+    CHECK(measured.error_bands[i].low == run.result.error_bands[i].low);
+    CHECK(measured.error_bands[i].centre == run.result.error_bands[i].centre);
+    CHECK(measured.error_bands[i].high == run.result.error_bands[i].high);
+  }
 }
 
 TEST_CASE("the front leaves out what another beats in both") {

@@ -147,6 +147,13 @@ TEST_CASE("wrong tables end with 2, file and line") {
   OwnTable word;
   word.edit_table(",odd,", ",other,");
   CHECK(contains(shardsim(word.words()).err, "E0929"));
+  word.edit_table("8,1,16,plain", "8,1,16,none");  // All unknown words are told at once.
+  word.edit_table("8,3,16,plain", "8,3,16,none");
+  const std::string unknown = shardsim(word.words()).err;
+  CHECK(contains(unknown, "no word for \"none\" in column \"mode\", in this row and 1 more"));
+  CHECK(contains(unknown, "no word for \"other\" in column \"mode\""));
+  CHECK(contains(unknown, word.table() + ":3:"));
+  CHECK(contains(unknown, word.table() + ":7:"));
   OwnTable confirmed;
   confirmed.edit_table("memory,no", "memory,perhaps");
   CHECK(contains(shardsim(confirmed.words()).err, "E0925"));

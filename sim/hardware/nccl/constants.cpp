@@ -217,11 +217,12 @@ constexpr NcclConstants kTables[] = {
         "fitted by tests/validation/fit_collectives.py to nccl-tests of NCCL 2.27.3 (A100) and "
         "2.29.2: nccl_one_node_aiconfigurator.csv",
         {3, 3, 6}, kInside),
-    table_row(Table::ramp_between, "ramp of an operation between nodes", "us, MB",
-              "ramp, size at its half",
-              "fitted by tests/validation/fit_collectives.py to all_reduce on 2 and 4 nodes of 8 "
-              "H100 with InfiniBand: nccl_allreduce_sweeps.csv",
-              {2, 1, 1}, kRampBetween),
+    table_row(
+        Table::ramp_between, "ramp of an operation between nodes", "us, MB",
+        "ramp, size at its half",
+        "fitted by tests/validation/fit_collectives.py to sums on 2 and 4 nodes of 8 H100 with "
+        "InfiniBand: nccl_allreduce_sweeps.csv",
+        {2, 1, 1}, kRampBetween),
 };
 static_assert(std::size(kTables) == kNcclTables);
 

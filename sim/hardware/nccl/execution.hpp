@@ -19,7 +19,7 @@ namespace shardsim {
 /// In microseconds.
 struct NcclTime {
   double latency_us = 0.0;   ///< Whatever a link's bandwidth has no part in.
-  double transfer_us = 0.0;  ///< Of the bytes.
+  double transfer_us = 0.0;  ///< The bytes on their links.
 };
 
 [[nodiscard]] NcclWay way_of(NcclAlgorithm algorithm);
@@ -34,7 +34,7 @@ struct NcclTime {
 
 // --- Sends and receives ------------------------------------------------------------------------
 
-/// What the busiest rank moves in one direction, and its links. NCCL's cost model lacks these.
+/// The busiest rank moves this in one direction, over its links. NCCL's cost model lacks these.
 struct NcclExchange {
   double near_bytes = 0.0;  ///< Over NVLink, to all peers together.
   double own_bytes = 0.0;   ///< Copied to itself.

@@ -247,7 +247,11 @@ TextHeadline headline_of(const Experiment& experiment) {
           .device_memory_bytes = static_cast<double>(scenario.system.device.memory_bytes),
           .steps = scenario.execution.steps,
           .tokens_total = training.tokens_total,
-          .mfu_counts = mfu_convention(model)};
+          .mfu_counts = mfu_convention(model),
+          .software = scenario.system.software == "none"
+                          ? ""
+                          : fmt::format("priced as {}{}", scenario.system.software,
+                                        scenario.system.software_is_default ? " (default)" : "")};
 }
 
 }  // namespace shardsim

@@ -1,0 +1,43 @@
+#include <fmt/format.h>
+
+#include "reports/verdict_words.hpp"
+#include "sim/experiment/experiment.hpp"
+#include "sim/run/band/error_band.hpp"
+#include "sim/search/search_report.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// " Measured runs like #1 take about 3.00 s a step, 80 % of runs ..."; empty without a band.
+std::string sentence_of(const Result& result, const MetricRow& metric, const char* before,
+                        const char* after) {
+  const MetricBand* const band = result.band_of(metric);
+  if (band == nullptr) return {};
+  return fmt::format(" Measured runs like #1 {} {} {}, {} {} ({}); {}.", before, band_centre(*band),
+                     after, band_held(*band), band_range(*band), band_evidence(*band, result),
+                     by_the_model(*band, result.number(metric).value_or(band->centre)));
+}
+
+}  // namespace
+
+Result measured_like(const Experiment& experiment, const SimulatedPoint& point) {
+  Result result;
+  result.metrics = {{metric::kStepTimeS.name, point.step_time_s},
+                    {metric::kMemoryDeviceBytesMax.name, point.device_bytes},
+                    {metric::kRanks.name, experiment.scenario().system.ranks}};
+  add_error_bands(experiment, result);
+  return result;
+}
+
+std::string measured_words(const SearchReport& report) {
+  if (report.measured.empty()) return {};
+  const Result& first = report.measured.front();
+  const std::string words =
+      sentence_of(first, metric::kStepTimeS, "take", "a step") +
+      sentence_of(first, metric::kMemoryDeviceBytesMax, "have", "on the device");
+  if (!words.empty()) return "All numbers are by the model." + words;
+  return "All numbers are by the model. Error band: none: " + first.no_error_band + ".";
+}
+
+}  // namespace shardsim
