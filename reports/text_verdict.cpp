@@ -187,8 +187,11 @@ Lines error_band_section(const Result& result, const Page& page) {
   const MetricBand* const memory = result.band_of(metric::kMemoryDeviceBytesMax);
   if (memory == nullptr) return {};
   const double simulated = result.number(metric::kMemoryDeviceBytesMax).value_or(memory->centre);
+  // One line: the report and the JSON say which runs they are.
   return page.row(band_held(*memory),
-                  band_words(*memory, result) + "; " + by_the_model(*memory, simulated));
+                  fmt::format("on device {}, {} ({} measured); {}", band_centre(*memory),
+                              band_range(*memory), format_count(memory->runs),
+                              by_the_model(*memory, simulated)));
 }
 
 Lines measured_section(const Result& result, const Page& page) {

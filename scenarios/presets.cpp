@@ -298,8 +298,14 @@ bool names_a_file(const std::string& system) {
 }
 
 Scenario scenario_of_system(const std::string& system, const std::vector<std::string>& overrides) {
-  return names_a_file(system) ? load_scenario(system, overrides)
-                              : scenario_of_preset(system, overrides);
+  const auto loaded = [&](const std::vector<std::string>& all) {
+    return names_a_file(system) ? load_scenario(system, all) : scenario_of_preset(system, all);
+  };
+  Scenario scenario = loaded(overrides);
+  if (!scenario.system.software_is_default) return scenario;
+  std::vector<std::string> all = overrides;  // A machine alone has no framework.
+  all.emplace_back("system.software=none");
+  return loaded(all);
 }
 
 void apply_overrides(JsonValue& document, const std::vector<std::string>& overrides,

@@ -269,7 +269,8 @@ LayoutPage page_of(const SearchReport& report) {
                            format_count(report.seq_len), format_count(report.global_batch_size));
   page.order = kOrders.at(static_cast<std::size_t>(report.objective));
   page.why = report.why_runner_up.empty() ? "" : "The second: " + report.why_runner_up;
-  page.counts = measured_words(report) + " " + counts_of(report);
+  const std::string measured = measured_words(report);
+  page.counts = (measured.empty() ? "" : measured + " ") + counts_of(report);
   if (report.given) {
     page.counts += fmt::format(" The given layout is {}. {}", words_of(report.given->candidate),
                                given_words(report));

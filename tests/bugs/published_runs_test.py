@@ -66,10 +66,11 @@ class PublishedRunsTest(unittest.TestCase):
                              "parallelism.schedule=zb_v")["metrics"]
         self.assertIn(f"it is {before['step_time_s']:.1f} s.", text)
         short, long = "scenarios/llama3-405b-16384xh100.json", "scenarios/llama3-405b-16384xh100-cp16.json"
-        many, cudnn = "parallelism.reductions_in_flight=16", "system.software=megatron-core-2025"
+        many, ideal = "parallelism.reductions_in_flight=16", "system.software=none"
         self.assertIn(f"MFU is {self.mfu(short, many)} and {self.mfu(long, many)} %", text)
-        self.assertIn(f"brings {self.mfu(long)} to {self.mfu(long, cudnn)} %, and both together to "
-                      f"{self.mfu(long, many, cudnn)} %", text)
+        self.assertIn(f"MFU at 128K tokens is {self.mfu(long, ideal)} %, and {self.mfu(long, many, ideal)} % with 16", text)
+        for name in (short, long, "scenarios/llama3-405b-8192xh100.json", "scenarios/deepseek-v3-2048xh800.json"):
+            self.assertEqual(self.run_of(name)["scenario"]["system"]["software"], "megatron-core-2025")
 
 
 if __name__ == "__main__":

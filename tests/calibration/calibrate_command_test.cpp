@@ -107,18 +107,18 @@ TEST_CASE("published tables calibrate to what they did") {
   const Printed a100 = shardsim({"calibrate", kA100, "--system", "dgx-a100"});
   CHECK(a100.exit_code == 0);
   CHECK(
-      contains(a100.out, "  calibrated, all tables together                  1.0857     +14.84\n"));
+      contains(a100.out, "  calibrated, all tables together                  1.2112     +14.12\n"));
   CHECK(contains(
       a100.out,
-      "    all_reduce, 16 ranks on 2 nodes                  23.1        6.5        6.8\n"));
+      "    all_reduce, 16 ranks on 2 nodes                  24.3        6.6        6.8\n"));
   const Printed b200 =
       shardsim({"calibrate", kB200, "--system", "dgx-b200", "--ranks", "16", "--nodes", "2"});
   CHECK(b200.exit_code == 0);
   CHECK(
-      contains(b200.out, "  calibrated, all tables together                  1.2359     +15.42\n"));
+      contains(b200.out, "  calibrated, all tables together                  1.4562     +15.54\n"));
   CHECK(contains(
       b200.out,
-      "    all_reduce, 16 ranks on 2 nodes                  31.6       13.7       14.2\n"));
+      "    all_reduce, 16 ranks on 2 nodes                  30.6        8.7        9.1\n"));
 }
 
 TEST_CASE("what is odd about a table is noted beside it") {

@@ -29,7 +29,7 @@ constexpr const char* kEightRanks = R"({
   "schema_version": 1, "name": "small",
   "model": {"family": "llama", "num_layers": 2, "hidden_size": 32, "ffn_hidden_size": 64,
             "num_attention_heads": 4, "vocab_size": 64, "seq_len": 16},
-  "system": {"preset": "dgx-h100", "nodes": 1},
+  "system": {"preset": "dgx-h100", "nodes": 1, "software": "none"},
   "parallelism": {"tp": 2, "pp": 2, "cp": 2, "sequence_parallel": true},
   "training": {"global_batch_size": 2, "micro_batch_size": 1, "max_grad_norm": 1}
 })";

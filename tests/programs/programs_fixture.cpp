@@ -19,7 +19,7 @@ constexpr const char* kExportedPlan = R"({
   "schema_version": 1, "name": "small plan",
   "model": {"family": "llama", "num_layers": 4, "hidden_size": 256, "ffn_hidden_size": 512,
             "num_attention_heads": 8, "vocab_size": 512, "seq_len": 256},
-  "system": {"preset": "dgx-h100", "nodes": 1},
+  "system": {"preset": "dgx-h100", "nodes": 1, "software": "none"},
   "parallelism": {"tp": 2, "pp": 2, "zero_stage": 1},
   "training": {"global_batch_size": 8, "micro_batch_size": 1},
   "execution": {"tensors": "meta", "steps": 2}

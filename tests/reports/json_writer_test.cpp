@@ -47,7 +47,9 @@ TEST_CASE("the JSON of a plan reads back field by field") {
   const Json& band = json["error_bands"][0];
   REQUIRE(band == Json{{"metric", "step_time_s"},
                        {"low", 2.25},
+                       {"centre", 3.0},
                        {"high", 3.75},
+                       {"bias", -0.05},
                        {"runs", 54},
                        {"tables", 3},
                        {"device", "h100-sxm"},

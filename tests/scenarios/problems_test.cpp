@@ -207,7 +207,7 @@ TEST_CASE("software chooses among kernels, and a roofline has none") {
   CHECK(loaded(valid_text(), {software, kernels}).system.host_us_per_kernel == 46.0);
   CHECK(loaded(valid_text(), {software, kernels, "system.host_us_per_kernel=5"})
             .system.host_us_per_kernel == 5.0);
-  CHECK(loaded(valid_text(), {kernels}).system.host_us_per_kernel == 0.0);
+  CHECK(loaded(valid_text(), {kernels, "system.software=none"}).system.host_us_per_kernel == 0.0);
   CHECK(only_problem_of(valid_text(), {"system.software=megatron"}).pointer == "/system/software");
 }
 

@@ -76,6 +76,9 @@ SmallSpace draw_space(bool has_experts) {
                    .overrides = draw_settings()};
   const double link = *rc::gen::element(0.0, 0.0, 8.0, 1.0);
   if (link > 0.0) space.overrides.push_back(set("system.inter_node.bandwidth_gb_per_s", link));
+  // Small models wait for the host of a framework, of which a bound of tokens knows nothing.
+  const bool has_host = !has_experts && *rc::gen::arbitrary<bool>();
+  space.overrides.push_back(set("system.software", has_host ? "megatron-core-2025" : "none"));
   return space;
 }
 

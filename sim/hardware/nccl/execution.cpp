@@ -61,16 +61,15 @@ NcclTime time_between(const NcclOption& option, std::int64_t bytes) {
 
 NcclTime exchange_time(const NcclPlatform& platform, const NcclExchange& exchange,
                        double peers_per_nic) {
-  constexpr NcclWay kWay = NcclWay::exchange;
   const double links =
-      nvlink_bandwidth(platform) * constant(platform, kWay, NcclInside::efficiency);
+      nvlink_bandwidth(platform) * constant(platform, NcclWay::exchange, NcclInside::efficiency);
   const double near_us = exchange.near_bytes == 0.0
                              ? 0.0
                              : exchange.near_bytes / (kBytesPerUs * links) +
-                                   copy_us(platform, kWay, exchange.own_bytes);
+                                   copy_us(platform, NcclWay::exchange, exchange.own_bytes);
   if (!exchange.far) {
     const double bytes = exchange.near_bytes + exchange.own_bytes;
-    return {.latency_us = latency(platform, kWay, exchange.near_peers, bytes),
+    return {.latency_us = latency(platform, NcclWay::exchange, exchange.near_peers, bytes),
             .transfer_us = near_us};
   }
   const double share = nic_bandwidth(platform) / std::max(1.0, peers_per_nic);
