@@ -82,9 +82,13 @@ std::string figures(const Result& result, const TextHeadline& headline) {
     const auto value = result.number(figure.metric);
     if (!value) continue;
     const MetricBand* const band = result.band_of(figure.metric);
-    text += row_of({figure.label, band == nullptr ? figure.format(*value)
-                                                  : plain(band_centre(*band) + "; " +
-                                                          by_the_model(*band, *value))});
+    if (band == nullptr) {
+      text += row_of({figure.label, figure.format(*value)});
+    } else {
+      text += row_of({figure.label, plain(fmt::format("{}, {} {}", band_centre(*band),
+                                                      band_held(*band), band_range(*band)))});
+      text += row_of({"by the model", plain(simulated_words(*band, *value))});
+    }
     if (&figure.metric == &metric::kMfu && !headline.mfu_counts.empty())
       text += row_of({"MFU counts", plain(headline.mfu_counts)});
   }

@@ -158,10 +158,16 @@ std::string band_centre(const MetricBand& band) {
 }
 
 std::string by_the_model(const MetricBand& band, double simulated) {
-  std::string text = "by the model " + format_metric(band.metric, simulated);
+  return "by the model " + simulated_words(band, simulated);
+}
+
+std::string simulated_words(const MetricBand& band, double simulated) {
+  std::string text = format_metric(band.metric, simulated);
   if (simulated >= band.low && simulated <= band.high) return text;
   return text +
-         fmt::format(" (outside that range: the bias of such runs is {:+.0f} %)", 100 * band.bias);
+         fmt::format(
+             " (outside that range: predictions of such runs are {:.0f} % too {} in the mean)",
+             100 * std::abs(band.bias), band.bias < 0 ? "low" : "high");
 }
 
 std::string band_evidence(const MetricBand& band, const Result& result) {
@@ -186,12 +192,13 @@ Lines error_band_section(const Result& result, const Page& page) {
   }
   const MetricBand* const memory = result.band_of(metric::kMemoryDeviceBytesMax);
   if (memory == nullptr) return {};
-  const double simulated = result.number(metric::kMemoryDeviceBytesMax).value_or(memory->centre);
+  const auto simulated = result.number(metric::kMemoryDeviceBytesMax);
+  if (!simulated) return {};
   // One line: the report and the JSON say which runs they are.
-  return page.row(band_held(*memory),
-                  fmt::format("on device {}, {} ({} measured); {}", band_centre(*memory),
-                              band_range(*memory), format_count(memory->runs),
-                              by_the_model(*memory, simulated)));
+  return page.row(
+      band_held(*memory),
+      fmt::format("on device {}, {} ({} measured); {}", band_centre(*memory), band_range(*memory),
+                  format_count(memory->runs), by_the_model(*memory, *simulated)));
 }
 
 Lines measured_section(const Result& result, const Page& page) {

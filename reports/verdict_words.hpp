@@ -27,8 +27,10 @@ namespace shardsim {
 [[nodiscard]] std::string band_centre(const MetricBand& band);
 
 /// "by the model 2.01 s", what was simulated. Outside the band it is followed by " (outside that
-/// range: the bias of such runs is -12 %)".
+/// range: predictions of such runs are 12 % too low in the mean)".
 [[nodiscard]] std::string by_the_model(const MetricBand& band, double simulated);
+/// The same without "by the model".
+[[nodiscard]] std::string simulated_words(const MetricBand& band, double simulated);
 
 /// "1.92 to 2.55 s", "980 ms to 1.20 s".
 [[nodiscard]] std::string band_range(const MetricBand& band);

@@ -60,15 +60,15 @@ std::vector<Field> override_fields() {
           .foreign({{"NCCL", "NCCL_PROTO"}})
           .doc("The same of its protocols LL, LL128 and Simple, as NCCL_PROTO."),
       bandwidth_factor("system.nccl.intra_node.bandwidth_factor", &N::intra_node)
-          .doc("Measured / NCCL's own bandwidth, of groups of one node and messages within it."),
+          .doc("Measured / priced bandwidth, of groups of one node and messages within it."),
       added_latency("system.nccl.intra_node.added_latency_us", &N::intra_node)
-          .doc("Time of each of their operations beside NCCL's own latency."),
+          .doc("Time of each of their operations beside what it is priced at."),
       source_field("system.nccl.intra_node.source"),
       bandwidth_factor("system.nccl.inter_node.bandwidth_factor", &N::inter_node)
-          .doc("Measured / NCCL's own bandwidth, of groups of several nodes and messages between "
+          .doc("Measured / priced bandwidth, of groups of several nodes and messages between "
                "them."),
       added_latency("system.nccl.inter_node.added_latency_us", &N::inter_node)
-          .doc("Time of each of their operations beside NCCL's own latency."),
+          .doc("Time of each of their operations beside what it is priced at."),
       source_field("system.nccl.inter_node.source"),
       source_field("system.nccl.source"),
   };
@@ -84,7 +84,7 @@ std::vector<Field> network_fields() {
           .derived("nccl where kernel_model is shapes and NCCL's model has constants of the GPU, "
                    "else alpha_beta")
           .doc("How communication is priced. alpha_beta: latency + bytes / bandwidth of the two "
-               "links. nccl: as NCCL's own cost model, with the algorithm and protocol it chooses; "
+               "links. nccl: with the algorithm and protocol that NCCL's cost model chooses; "
                "it has latencies of its own."),
       nccl("system.gpu_generation", &N::gpu_generation)
           .one_of({"by_device_name", "ampere", "hopper", "blackwell"})

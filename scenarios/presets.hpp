@@ -59,6 +59,9 @@ std::string preset_text(const PresetInfo& preset);
 [[nodiscard]] Scenario scenario_of_system(const std::string& system,
                                           const std::vector<std::string>& overrides);
 
+/// The framework that scenarios/defaults/software.json names for layouts that no other row is for.
+[[nodiscard]] std::string software_of_any_layout();
+
 /// E1087: there is no such machine.
 [[nodiscard]] UsageError no_such_machine(const std::string& message, const std::string& fix);
 

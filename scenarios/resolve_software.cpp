@@ -6,6 +6,7 @@
 
 #include "scenarios/field.hpp"
 #include "scenarios/json_value.hpp"
+#include "scenarios/presets.hpp"
 #include "scenarios/resolve.hpp"
 
 namespace shardsim {
@@ -72,11 +73,17 @@ std::vector<DefaultRow> read_rows() {
   return rows;
 }
 
+const std::vector<DefaultRow>& rows() {
+  static const std::vector<DefaultRow> kRows = read_rows();
+  return kRows;
+}
+
 }  // namespace
 
+std::string software_of_any_layout() { return rows().back().software; }
+
 std::string default_software(const Scenario& scenario) {
-  static const std::vector<DefaultRow> kRows = read_rows();
-  const auto found = std::ranges::find_if(kRows, [&](const DefaultRow& row) {
+  const auto found = std::ranges::find_if(rows(), [&](const DefaultRow& row) {
     return std::ranges::all_of(row.conditions,
                                [&](const Condition& each) { return each.holds(scenario); });
   });

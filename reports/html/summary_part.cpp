@@ -33,8 +33,10 @@ std::string step_sentence(const Input& input) {
   if (!step) return {};
   std::string text = "One step takes ";
   if (const MetricBand* const band = input.result.band_of(metric::kStepTimeS)) {
-    text += fmt::format("{} ({}: {}; {})", bold(band_centre(*band)), markup_text(band_held(*band)),
-                        markup_text(band_range(*band)), markup_text(by_the_model(*band, *step)));
+    std::string simulated = by_the_model(*band, *step);
+    simulated.front() = 'B';
+    text += fmt::format("{} ({}: {}). {}", bold(band_centre(*band)), markup_text(band_held(*band)),
+                        markup_text(band_range(*band)), markup_text(simulated));
   } else {
     text += bold(format_seconds(*step));
   }
@@ -171,7 +173,7 @@ std::string cost_tiles(const Input& input) {
     tokens += fmt::format(": {} to {}, by the model {}", format_days(cost.days * band->low / step),
                           format_days(cost.days * band->high / step), format_days(cost.days));
   }
-  const char* const about = factor == 1.0 ? "" : "about ";
+  const char* const about = input.result.band_of(metric::kStepTimeS) == nullptr ? "" : "about ";
   std::string markup = tile("Time to train", about + format_days(cost.days * factor), tokens);
   if (cost.usd > 0) {
     markup += tile("Cost", about + format_usd(cost.usd * factor),

@@ -201,8 +201,8 @@ Verb sweep_verb() {
        .summary = "Run a scenario at many points; resume a stopped sweep",
        .examples =
            {{"shardsim sweep scenarios/quickstart.json --axis training.micro_batch_size=1,2 --axis "
-             "parallelism.zero_stage=1,2,3 --set system.software=megatron-core-2025",
-             "six runs of one framework: what is fastest, and what fits"},
+             "parallelism.zero_stage=1,2,3 --set system.software=none",
+             "six runs with ideal kernels: what is fastest, and what fits"},
             {"shardsim sweep plan.json --shard auto", "this task's share, under Slurm or mpirun"}}},
       add_sweep_options, command_sweep);
 }

@@ -1,3 +1,5 @@
+#include <optional>
+
 #include <fmt/format.h>
 
 #include "reports/verdict_words.hpp"
@@ -13,10 +15,11 @@ namespace {
 std::string sentence_of(const Result& result, const MetricRow& metric, const char* before,
                         const char* after) {
   const MetricBand* const band = result.band_of(metric);
-  if (band == nullptr) return {};
+  const std::optional<double> simulated = result.number(metric);
+  if (band == nullptr || !simulated) return {};
   return fmt::format(" Measured runs like #1 {} {} {}, {} {} ({}); {}.", before, band_centre(*band),
                      after, band_held(*band), band_range(*band), band_evidence(*band, result),
-                     by_the_model(*band, result.number(metric).value_or(band->centre)));
+                     by_the_model(*band, *simulated));
 }
 
 }  // namespace
@@ -35,9 +38,9 @@ std::string measured_words(const SearchReport& report) {
   const Result& first = report.measured.front();
   const std::string words =
       sentence_of(first, metric::kStepTimeS, "take", "a step") +
-      sentence_of(first, metric::kMemoryDeviceBytesMax, "have", "on the device");
+      sentence_of(first, metric::kMemoryDeviceBytesMax, "use", "on the device");
   if (!words.empty()) return "All numbers are by the model." + words;
-  return "All numbers are by the model. Error band: none: " + first.no_error_band + ".";
+  return "All numbers are by the model. There is no error band: " + first.no_error_band + ".";
 }
 
 }  // namespace shardsim

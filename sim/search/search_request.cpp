@@ -166,6 +166,15 @@ SearchBase prepare_search(const SearchRequest& request) {
   reading.emplace_back("training.micro_batch_size=1");
   reading.push_back(fmt::format("training.global_batch_size={}", request.num_gpus));
   base.scenario = read_at_widest_stage(base, reading);
+  // One framework for all layouts, or frameworks would be compared. It trains each of them.
+  if (base.scenario.system.software_is_default) {
+    const std::string software = software_of_any_layout();
+    for (std::vector<std::string>* all : {&base.overrides, &reading}) {
+      all->push_back("system.software=" + software);
+    }
+    base.assumptions.push_back("priced as " + software + " (--set system.software=...)");
+    base.scenario = read_at_widest_stage(base, reading);
+  }
   Scenario& scenario = base.scenario;
   if (scenario.model.family == ModelFamily::mlp) {
     throw UsageError("E1326", "family mlp is for verification: there is nothing to lay out",
@@ -184,12 +193,6 @@ SearchBase prepare_search(const SearchRequest& request) {
         fmt::format("global batch {} sequences = {} tokens: the larger of 1 Mi tokens and "
                     "a sequence for every {} GPUs, Llama 3's ratio (--global-batch-size)",
                     *batch, format_count(*batch * scenario.model.seq_len), kGpusPerSequence));
-  }
-  // One framework for all layouts, or they would not be compared.
-  if (scenario.system.software_is_default) {
-    base.overrides.push_back("system.software=" + scenario.system.software);
-    base.assumptions.push_back(
-        fmt::format("priced as {} (--set system.software=...)", scenario.system.software));
   }
   if (*batch < 1) {
     throw UsageError("E1323", fmt::format("a global batch of {} sequences", *batch),

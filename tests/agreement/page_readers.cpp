@@ -131,7 +131,7 @@ ShownNumbers read_markdown(const std::string& text) {
   const std::string cell = R"( \| )" + kNumber;
   ShownNumbers numbers;
   find(text,
-       {{"step_time_s", R"(\| step \| (?:about [^|\n]*by the model )?)" + kNumber},
+       {{"step_time_s", R"(\| (?:step|by the model) \| )" + kNumber},
         {"step_time_s.centre", R"(\| step \| about )" + kNumber},
         {"mfu", R"(\| MFU)" + cell},
         {"tokens_per_s", R"(\| tokens/s)" + cell},

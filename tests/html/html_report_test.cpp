@@ -92,12 +92,12 @@ TEST_CASE("The page forbids itself to ask for anything, and every script but its
 
 TEST_CASE("The summary says what a step takes, costs and needs") {
   const std::string html = html_of(samples::small_page());
-  CHECK(
-      contains(html,
-               "One step takes <strong>about 3.00 s</strong> (80 % of runs: 2.25 to 3.75 s; by the "
-               "model 2.50 s), "
-               "6,550 tokens per "
-               "second on each of 64 GPUs, <strong>39 %</strong> of what they could compute"));
+  CHECK(contains(
+      html,
+      "One step takes <strong>about 3.00 s</strong> (80 % of runs: 2.25 to 3.75 s). By the "
+      "model 2.50 s, "
+      "6,550 tokens per "
+      "second on each of 64 GPUs, <strong>39 %</strong> of what they could compute"));
   CHECK(contains(
       html,
       "The GPU that ends last computes 83 %, waits for communication 12 % and idles in the "

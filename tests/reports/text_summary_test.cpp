@@ -117,10 +117,10 @@ TEST_CASE("a simulated number outside its band says how far such runs are off") 
   CHECK(says("\n  by the model "));
   CHECK_FALSE(says("outside"));
   time.low = step + 1e-6;
-  CHECK(says("(outside that range: the bias of such runs is -12 %)"));
+  CHECK(says("(outside that range: predictions of such runs are 12 %"));
   time.low = step - 1;
   time.high = step - 1e-6;
-  CHECK(says("(outside that range: the bias of such runs is -12 %)"));
+  CHECK(says("(outside that range: predictions of such runs are 12 %"));
 }
 
 TEST_CASE("what MFU counts is said below it, and not without it") {

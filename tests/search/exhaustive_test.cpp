@@ -36,6 +36,23 @@ TEST_CASE("a search finds what simulating every layout finds") {
   }
 }
 
+// Hosts of a framework take most of such small steps, and bounds count them little.
+TEST_CASE("a search with a framework finds what simulating every layout finds") {
+  for (const char* name : {"layers that pp does not divide", "experts that run again"}) {
+    INFO(name);
+    SmallSpace space = small_space(name);
+    space.name += ", with a framework";
+    space.overrides.front() = "system.software=megatron-core-2025";
+    const Searched pruned = searched(space, /*prunes=*/true);
+    const Searched& all = simulated_in_full(space);
+    const SearchReport found = report_of(pruned);
+    const SearchReport expected = shardsim::report_of(all.base, pruned.request, all.outcome);
+    REQUIRE(!expected.ranked.empty());
+    CHECK(words_of_points(found.ranked) == words_of_points(expected.ranked));
+    CHECK(words_of_points(found.front) == words_of_points(expected.front));
+  }
+}
+
 TEST_CASE("the best of a plan leaves the margin, although faster layouts fit without") {
   const SmallSpace space = small_space("little memory");
   const SearchReport report = report_of(searched(space, /*prunes=*/true));
@@ -60,7 +77,7 @@ TEST_CASE("how many simulate at a time changes nothing") {
 
 TEST_CASE("where nothing fits, the one that needs least is found") {
   SmallSpace space = small_space("little memory");
-  space.overrides = {"system.device.memory_gib=0.01"};
+  space.overrides = {"system.software=none", "system.device.memory_gib=0.01"};
   const Searched& all =
       simulated_in_full(small_space("little memory"));  // As large on any machine.
   const SearchReport found = report_of(searched(space, /*prunes=*/true));

@@ -87,7 +87,7 @@ TEST_CASE("the first layout is told beside measured runs like it") {
   const std::string words =
       "All numbers are by the model. Measured runs like #1 take about 3.00 s a step, 80 % of runs "
       "2.25 to 3.75 s (54 measured on h100-sxm, any framework); by the model 2.00 s (outside that "
-      "range: the bias of such runs is -20 %).";
+      "range: predictions of such runs are 20 % too low in the mean).";
   CHECK(measured_words(report) == words);
   CHECK(page_of(report).counts.starts_with(words + " "));
   const auto bands = nlohmann::json::parse(to_json(report))["ranked"][0]["error_bands"];
@@ -95,7 +95,32 @@ TEST_CASE("the first layout is told beside measured runs like it") {
   CHECK(bands["step_time_s"]["high"] == 3.75);
   report.measured.front().no_error_band = "nobody measured it";
   CHECK(measured_words(report) ==
-        "All numbers are by the model. Error band: none: nobody measured it.");
+        "All numbers are by the model. There is no error band: nobody measured it.");
+}
+
+TEST_CASE("all layouts of a search are priced as one framework, unless another is named") {
+  const auto software_of = [](const std::vector<std::string>& overrides) {
+    SearchRequest request;
+    request.model = "llama3-8b";
+    request.gpu = "h100";
+    request.num_gpus = 16;
+    request.overrides = overrides;
+    const SearchBase base = prepare_search(request);
+    Candidate sharded;
+    sharded.dp_shard = 16;
+    sharded.zero_stage = 3;
+    Candidate split = sharded;
+    split.dp_shard = 2;
+    split.tp = 8;
+    split.zero_stage = 1;
+    const std::string one = scenario_of(base, sharded).system.software;
+    CHECK(scenario_of(base, split).system.software == one);
+    CHECK(base.scenario.system.software == one);
+    return one;
+  };
+  CHECK(software_of({}) == "megatron-core-2025");
+  CHECK(software_of({"system.software=none"}) == "none");
+  CHECK(software_of({"system.software=deepspeed-2024"}) == "deepspeed-2024");
 }
 
 TEST_CASE("a point has the bands that a run of its scenario has") {

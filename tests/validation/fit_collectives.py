@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Fits the constants by which collectives inside one NVLink domain are priced (NcclTable::inside_*
-and between_* of sim/hardware/nccl/constants.cpp), and prints them with their errors:
+"""Fits the constants by which collectives inside one NVLink domain are priced (NcclTable::inside
+and ramp_between of sim/hardware/nccl/constants.cpp), and prints them with their errors:
 
     python3 tests/validation/fit_collectives.py
 

@@ -12,8 +12,9 @@
 //   launch + step x steps + ramp x bytes / (bytes + half) + bytes / (efficiency x bandwidth)
 //          + own x own bytes
 //
-// with constants of the GPU and of the way in which data move. One that NCCL would not have chosen
-// takes longer by as much as the tuner says.
+// with constants of the GPU and of the way in which data move. An option that is not the best of
+// its way takes longer by as much as the tuner says. Ways are measured apart: where NCCL goes over
+// to NVLS too early, a forced ring is faster.
 namespace shardsim {
 
 /// In microseconds.
