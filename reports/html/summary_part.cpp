@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -91,12 +92,23 @@ std::string memory_sentence(const Input& input) {
   return text + " of the " + format_memory(device) + " it has. ";
 }
 
+// The centre of the step's band over what was simulated; days and cost are in proportion to it.
+// Nothing without a band.
+std::optional<double> centre_factor(const Input& input) {
+  const MetricBand* const band = input.result.band_of(metric::kStepTimeS);
+  const auto step = input.result.number(metric::kStepTimeS);
+  if (band == nullptr || !step) return std::nullopt;
+  return band->centre / *step;
+}
+
 std::string cost_sentence(const Input& input) {
   const CostEstimate& cost = input.detail.cost;
   if (!(cost.tokens_total > 0) || !(cost.days > 0)) return {};
-  std::string text = fmt::format("Training on {} tokens takes {}", format_tokens(cost.tokens_total),
-                                 bold(format_days(cost.days)));
-  if (cost.usd > 0) text += " and costs " + bold(format_usd(cost.usd));
+  const std::optional<double> factor = centre_factor(input);
+  std::string text =
+      fmt::format("Training on {} tokens takes {}{}", format_tokens(cost.tokens_total),
+                  factor ? "about " : "", bold(format_days(cost.days * factor.value_or(1.0))));
+  if (cost.usd > 0) text += " and costs " + bold(format_usd(cost.usd * factor.value_or(1.0)));
   text += ", if every step is like this one";
   if (const auto goodput = input.result.number(metric::kGoodputFraction)) {
     text += fmt::format(" and, with failures and checkpoints, {} of the work is kept",
@@ -166,17 +178,18 @@ std::string cost_tiles(const Input& input) {
   const CostEstimate& cost = input.detail.cost;
   if (!(cost.tokens_total > 0) || !(cost.days > 0)) return {};
   std::string tokens = "for " + format_tokens(cost.tokens_total) + " tokens";
-  double factor = 1.0;
-  if (const MetricBand* const band = input.result.band_of(metric::kStepTimeS)) {
-    const double step = input.result.number(metric::kStepTimeS).value_or(band->centre);
-    factor = band->centre / step;
-    tokens += fmt::format(": {} to {}, by the model {}", format_days(cost.days * band->low / step),
-                          format_days(cost.days * band->high / step), format_days(cost.days));
+  const std::optional<double> factor = centre_factor(input);
+  if (factor) {
+    const MetricBand& band = *input.result.band_of(metric::kStepTimeS);
+    const double days = cost.days * *factor / band.centre;  // For a second of the step.
+    tokens += fmt::format(": {} to {}, by the model {}", format_days(days * band.low),
+                          format_days(days * band.high), format_days(cost.days));
   }
-  const char* const about = input.result.band_of(metric::kStepTimeS) == nullptr ? "" : "about ";
-  std::string markup = tile("Time to train", about + format_days(cost.days * factor), tokens);
+  const char* const about = factor ? "about " : "";
+  std::string markup =
+      tile("Time to train", about + format_days(cost.days * factor.value_or(1.0)), tokens);
   if (cost.usd > 0) {
-    markup += tile("Cost", about + format_usd(cost.usd * factor),
+    markup += tile("Cost", about + format_usd(cost.usd * factor.value_or(1.0)),
                    fmt::format("at ${:.2f} a GPU and hour", cost.usd_per_gpu_hour));
   }
   return markup;

@@ -143,6 +143,22 @@ Scenario scenario_of(const SearchBase& base, const Candidate& candidate) {
   return load_scenario_text(base.text, base.file, overrides);
 }
 
+namespace {
+
+// One framework for all layouts, or frameworks would be compared. It trains each of them. Returns
+// what is assumed; nothing where the file or an override names one.
+std::string price_as_one_framework(SearchBase& base, std::vector<std::string> reading) {
+  if (!base.scenario.system.software_is_default) return {};
+  const std::string software = software_of_any_layout();
+  for (std::vector<std::string>* all : {&base.overrides, &reading}) {
+    all->push_back("system.software=" + software);
+  }
+  base.scenario = read_at_widest_stage(base, reading);
+  return "priced as " + software + " (--set system.software=...)";
+}
+
+}  // namespace
+
 SearchBase prepare_search(const SearchRequest& request) {
   SearchBase base;
   std::optional<std::int64_t> batch;
@@ -166,15 +182,7 @@ SearchBase prepare_search(const SearchRequest& request) {
   reading.emplace_back("training.micro_batch_size=1");
   reading.push_back(fmt::format("training.global_batch_size={}", request.num_gpus));
   base.scenario = read_at_widest_stage(base, reading);
-  // One framework for all layouts, or frameworks would be compared. It trains each of them.
-  if (base.scenario.system.software_is_default) {
-    const std::string software = software_of_any_layout();
-    for (std::vector<std::string>* all : {&base.overrides, &reading}) {
-      all->push_back("system.software=" + software);
-    }
-    base.assumptions.push_back("priced as " + software + " (--set system.software=...)");
-    base.scenario = read_at_widest_stage(base, reading);
-  }
+  const std::string priced_as = price_as_one_framework(base, std::move(reading));
   Scenario& scenario = base.scenario;
   if (scenario.model.family == ModelFamily::mlp) {
     throw UsageError("E1326", "family mlp is for verification: there is nothing to lay out",
@@ -186,6 +194,7 @@ SearchBase prepare_search(const SearchRequest& request) {
     };
     if (std::ranges::none_of(base.overrides, gives)) base.assumptions.push_back(assumed.words);
   }
+  if (!priced_as.empty()) base.assumptions.push_back(priced_as);
   if (!batch) {
     batch = std::max({kTokensPerStep / scenario.model.seq_len, request.num_gpus / kGpusPerSequence,
                       std::int64_t{1}});
