@@ -10,6 +10,7 @@
 #include "sim/hardware/nccl/platform.hpp"
 #include "sim/hardware/nccl/prices.hpp"
 #include "sim/hardware/nccl/tuning.hpp"
+#include "sim/hardware/network_model.hpp"
 
 // The machines that NCCL's check values are told for: 8 GPUs and 8 NICs per node.
 namespace shardsim::testing {
@@ -86,10 +87,11 @@ inline Cluster nodes_of(int nodes, const NcclPlatform& platform) {
   return cluster;
 }
 
-/// The price of a collective over `members` in equal chunks. A tree is offered to all_reduce.
-inline NcclPrice nccl_price(const Cluster& cluster, const std::vector<int>& members,
-                            CollectiveKind kind, std::int64_t bytes,
-                            Algorithm algorithm = Algorithm::automatic) {
+/// What `use` returns of a collective over `members` in equal chunks. A tree is offered to
+/// all_reduce.
+template <class Use>
+auto with_request(const Cluster& cluster, const std::vector<int>& members, CollectiveKind kind,
+                  std::int64_t bytes, Algorithm algorithm, const Use& use) {
   const GroupLayout layout(cluster, members);
   const DoubleTree tree(layout);
   CollectiveRequest request;
@@ -99,7 +101,24 @@ inline NcclPrice nccl_price(const Cluster& cluster, const std::vector<int>& memb
   request.algorithm = algorithm;
   request.bytes = bytes;
   request.largest_chunk = bytes / layout.size();
-  return NcclPrices(cluster).collective(request);
+  return use(request);
+}
+
+/// Its price in two parts, without corrections of the platform,
+inline NcclPrice nccl_price(const Cluster& cluster, const std::vector<int>& members,
+                            CollectiveKind kind, std::int64_t bytes) {
+  return with_request(
+      cluster, members, kind, bytes, Algorithm::automatic,
+      [&](const CollectiveRequest& request) { return NcclPrices(cluster).collective(request); });
+}
+/// and as the network model has it.
+inline CollectivePrice network_price(const Cluster& cluster, const std::vector<int>& members,
+                                     CollectiveKind kind, std::int64_t bytes,
+                                     Algorithm algorithm = Algorithm::automatic) {
+  return with_request(cluster, members, kind, bytes, algorithm,
+                      [&](const CollectiveRequest& request) {
+                        return make_network_model(cluster)->collective(request, Time());
+                      });
 }
 
 /// Ranks 0, 1, ...

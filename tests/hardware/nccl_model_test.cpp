@@ -35,21 +35,6 @@ std::vector<int> ranks_of(int count, int stride = 1) {
   return ranks;
 }
 
-// The price of a collective over `members`, with equal chunks; a tree is offered to all_reduce.
-CollectivePrice price(const Cluster& cluster, const std::vector<int>& members, CollectiveKind kind,
-                      std::int64_t bytes, Algorithm algorithm = Algorithm::automatic) {
-  const GroupLayout layout(cluster, members);
-  const DoubleTree tree(layout);
-  CollectiveRequest request;
-  request.kind = kind;
-  request.layout = &layout;
-  request.tree = kind == CollectiveKind::all_reduce ? &tree : nullptr;
-  request.algorithm = algorithm;
-  request.bytes = bytes;
-  request.largest_chunk = bytes / layout.size();
-  return make_network_model(cluster)->collective(request, Time());
-}
-
 }  // namespace
 
 TEST_CASE("a cluster that asks for NCCL's model is priced by it, others are not") {
@@ -62,20 +47,20 @@ TEST_CASE("a cluster that asks for NCCL's model is priced by it, others are not"
   CHECK(option.algorithm == NcclAlgorithm::nvls);
   const Time switched =
       from_us(sum_of(time_inside(dgx_h100(), full_nodes(dgx_h100(), 1), call, NcclWay::nvls, 1.0)));
-  CHECK(price(cluster, ranks_of(8), all_reduce, bytes).duration == switched);
+  CHECK(network_price(cluster, ranks_of(8), all_reduce, bytes).duration == switched);
   cluster.nccl = nullptr;
-  CHECK(price(cluster, ranks_of(8), all_reduce, bytes).duration != switched);
+  CHECK(network_price(cluster, ranks_of(8), all_reduce, bytes).duration != switched);
 }
 
 TEST_CASE("traffic is counted along a tree where NCCL takes one") {
   const auto all_reduce = CollectiveKind::all_reduce;
   const Cluster cluster = h100_nodes(2);
   // Tree LL, then NVLSTree; in one node Ring LL, then NVLS.
-  CHECK(price(cluster, ranks_of(16), all_reduce, 1024).algorithm == Algorithm::tree);
-  CHECK(price(cluster, ranks_of(16), all_reduce, 1 << 30).algorithm == Algorithm::tree);
-  CHECK(price(cluster, ranks_of(8), all_reduce, 1024).algorithm == Algorithm::ring);
-  CHECK(price(cluster, ranks_of(8), all_reduce, 1 << 30).algorithm == Algorithm::ring);
-  CHECK(price(cluster, ranks_of(16), CollectiveKind::all_gather, 1024).algorithm ==
+  CHECK(network_price(cluster, ranks_of(16), all_reduce, 1024).algorithm == Algorithm::tree);
+  CHECK(network_price(cluster, ranks_of(16), all_reduce, 1 << 30).algorithm == Algorithm::tree);
+  CHECK(network_price(cluster, ranks_of(8), all_reduce, 1024).algorithm == Algorithm::ring);
+  CHECK(network_price(cluster, ranks_of(8), all_reduce, 1 << 30).algorithm == Algorithm::ring);
+  CHECK(network_price(cluster, ranks_of(16), CollectiveKind::all_gather, 1024).algorithm ==
         Algorithm::ring);
 }
 
@@ -84,15 +69,15 @@ TEST_CASE("an algorithm that the scenario asks for is the one that is priced") {
   const Cluster cluster = h100_nodes(2);
   const auto filling = [](double bytes) { return 180 * bytes / (bytes + 42e6); };
   // Ring LL 40 us, Tree LL 25.2 us, and the bytes over 20.8 or 19.5 GB/s.
-  CHECK(price(cluster, ranks_of(16), all_reduce, 512, Algorithm::ring).algorithm ==
+  CHECK(network_price(cluster, ranks_of(16), all_reduce, 512, Algorithm::ring).algorithm ==
         Algorithm::ring);
-  CHECK(price(cluster, ranks_of(16), all_reduce, 512, Algorithm::ring).duration ==
+  CHECK(network_price(cluster, ranks_of(16), all_reduce, 512, Algorithm::ring).duration ==
         from_us(40 + filling(512) + 512 / 20'800.0));
-  CHECK(price(cluster, ranks_of(16), all_reduce, 512, Algorithm::tree).duration ==
+  CHECK(network_price(cluster, ranks_of(16), all_reduce, 512, Algorithm::tree).duration ==
         from_us(25.2 + filling(512) + 512 / 19'500.0));
   // NCCL would take NVLSTree for 1 GiB; Tree Simple is 92.4 us and 165.6 GB/s.
   const std::int64_t gib = std::int64_t{1} << 30;
-  CHECK(price(cluster, ranks_of(16), all_reduce, gib, Algorithm::tree).duration ==
+  CHECK(network_price(cluster, ranks_of(16), all_reduce, gib, Algorithm::tree).duration ==
         from_us(92.4 + filling(static_cast<double>(gib)) + static_cast<double>(gib) / 165'600));
 }
 
@@ -100,34 +85,34 @@ TEST_CASE("where a group lies decides its price") {
   const auto gather = CollectiveKind::all_gather;
   const std::int64_t bytes = std::int64_t{1} << 30;
   const Cluster cluster = h100_nodes(8);
-  const Time inside = price(cluster, ranks_of(8), gather, bytes).duration;
-  const Time across = price(cluster, ranks_of(8, 8), gather, bytes).duration;
+  const Time inside = network_price(cluster, ranks_of(8), gather, bytes).duration;
+  const Time across = network_price(cluster, ranks_of(8, 8), gather, bytes).duration;
   CHECK(inside.picoseconds() * 7 < across.picoseconds());  // NVLink against one NIC
   Cluster shared = cluster;
   shared.nics_per_node = 4;
   NcclPlatform platform = dgx_h100();
   platform.nics_per_node = 4;
   shared.nccl = std::make_shared<const NcclPlatform>(platform);
-  CHECK(price(shared, ranks_of(8, 8), gather, bytes).duration == across);
-  CHECK(price(shared, ranks_of(64), gather, bytes).duration >
-        price(cluster, ranks_of(64), gather, bytes).duration);
+  CHECK(network_price(shared, ranks_of(8, 8), gather, bytes).duration == across);
+  CHECK(network_price(shared, ranks_of(64), gather, bytes).duration >
+        network_price(cluster, ranks_of(64), gather, bytes).duration);
 }
 
 TEST_CASE("between pods the bytes take as much longer as there is less bandwidth") {
   Cluster cluster = h100_nodes(4);
   const auto gather = CollectiveKind::all_gather;
   const std::int64_t bytes = std::int64_t{1} << 32;
-  const Time plain = price(cluster, ranks_of(32), gather, bytes).duration;
+  const Time plain = network_price(cluster, ranks_of(32), gather, bytes).duration;
   const Time message = make_network_model(cluster)->transfer(0, 31, 48'000'000, Time());
   CHECK(message == from_us(1019));
   cluster.nodes_per_pod = 2;
-  CHECK(price(cluster, ranks_of(32), gather, bytes).duration == plain);
+  CHECK(network_price(cluster, ranks_of(32), gather, bytes).duration == plain);
   cluster.oversubscription = 7;
-  const Time slow = price(cluster, ranks_of(32), gather, bytes).duration;
+  const Time slow = network_price(cluster, ranks_of(32), gather, bytes).duration;
   CHECK(slow.picoseconds() > 6 * plain.picoseconds());
   CHECK(slow.picoseconds() < 7 * plain.picoseconds());  // The latency stays.
-  CHECK(price(cluster, ranks_of(16), gather, bytes).duration ==
-        price(h100_nodes(4), ranks_of(16), gather, bytes).duration);
+  CHECK(network_price(cluster, ranks_of(16), gather, bytes).duration ==
+        network_price(h100_nodes(4), ranks_of(16), gather, bytes).duration);
   const auto network = make_network_model(cluster);
   CHECK(network->transfer(0, 31, 48'000'000, Time()) == from_us(7019));
   CHECK(network->transfer(0, 15, 48'000'000, Time()) == message);
@@ -139,8 +124,10 @@ TEST_CASE("messages and exchanges are priced by their links") {
   CHECK(network->transfer(3, 3, 1000, Time()) == Time());
   // 6 MB to each of 8 far members at 48 GB/s; the root's 8 far members get 6 MB each.
   const std::int64_t bytes = 16 * 6'000'000;
-  CHECK(price(cluster, ranks_of(16), CollectiveKind::all_to_all, bytes).duration == from_us(1019));
-  CHECK(price(cluster, ranks_of(16), CollectiveKind::scatter, bytes).duration == from_us(1019));
+  CHECK(network_price(cluster, ranks_of(16), CollectiveKind::all_to_all, bytes).duration ==
+        from_us(1019));
+  CHECK(network_price(cluster, ranks_of(16), CollectiveKind::scatter, bytes).duration ==
+        from_us(1019));
 }
 
 TEST_CASE("every collective of every group has a price that grows with its bytes") {
@@ -159,9 +146,9 @@ TEST_CASE("every collective of every group has a price that grows with its bytes
     const auto kind = static_cast<CollectiveKind>(*rc::gen::inRange(0, 10));
     const auto size = static_cast<std::int64_t>(members.size());
     const std::int64_t bytes = size * *rc::gen::inRange<std::int64_t>(0, 1 << 20);
-    const Time small = price(cluster, members, kind, bytes).duration;
+    const Time small = network_price(cluster, members, kind, bytes).duration;
     // A tree's correction falls by half over seven doublings, never by as much as the bytes grow.
-    const Time large = price(cluster, members, kind, 2 * bytes).duration;
+    const Time large = network_price(cluster, members, kind, 2 * bytes).duration;
     RC_ASSERT((small > Time()) == (size > 1));
     RC_ASSERT(large >= small);
   });

@@ -1,5 +1,4 @@
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -44,20 +43,10 @@ NcclPlatform h100_with(const std::string& algorithms, const std::string& protoco
   return platform;
 }
 
+// By all ranks.
 CollectivePrice price(const Cluster& cluster, Kind kind, std::int64_t bytes,
                       Algorithm algorithm = Algorithm::automatic) {
-  std::vector<int> members(static_cast<std::size_t>(cluster.num_ranks()));
-  std::iota(members.begin(), members.end(), 0);
-  const GroupLayout layout(cluster, members);
-  const DoubleTree tree(layout);
-  CollectiveRequest request;
-  request.kind = kind;
-  request.layout = &layout;
-  request.tree = kind == Kind::all_reduce ? &tree : nullptr;
-  request.algorithm = algorithm;
-  request.bytes = bytes;
-  request.largest_chunk = bytes / layout.size();
-  return make_network_model(cluster)->collective(request, Time());
+  return network_price(cluster, all_from_zero(cluster.num_ranks()), kind, bytes, algorithm);
 }
 
 }  // namespace

@@ -15,6 +15,15 @@ SearchReport report_of(const Searched& found) {
   return shardsim::report_of(found.base, found.request, found.outcome);
 }
 
+// Compares what is shown of a search and of the simulation of all layouts.
+void compare_with_all(const Searched& pruned, const Searched& all) {
+  const SearchReport found = report_of(pruned);
+  const SearchReport expected = shardsim::report_of(all.base, pruned.request, all.outcome);
+  REQUIRE(!expected.ranked.empty());
+  CHECK(words_of_points(found.ranked) == words_of_points(expected.ranked));
+  CHECK(words_of_points(found.front) == words_of_points(expected.front));
+}
+
 }  // namespace
 
 TEST_CASE("a search finds what simulating every layout finds") {
@@ -23,11 +32,8 @@ TEST_CASE("a search finds what simulating every layout finds") {
       INFO(space.name);
       const Searched pruned = searched(space, /*prunes=*/true, 2, objective);
       const Searched& all = simulated_in_full(space);
+      compare_with_all(pruned, all);
       const SearchReport found = report_of(pruned);
-      const SearchReport expected = shardsim::report_of(all.base, pruned.request, all.outcome);
-      REQUIRE(!expected.ranked.empty());
-      CHECK(words_of_points(found.ranked) == words_of_points(expected.ranked));
-      CHECK(words_of_points(found.front) == words_of_points(expected.front));
       // All of it would be no search.
       CHECK(pruned.outcome.simulated.size() < all.outcome.simulated.size());
       CHECK(found.num_simulated + found.num_slower + found.num_too_large + found.num_refused ==
@@ -43,13 +49,7 @@ TEST_CASE("a search with a framework finds what simulating every layout finds") 
     SmallSpace space = small_space(name);
     space.name += ", with a framework";
     space.overrides.front() = "system.software=megatron-core-2025";
-    const Searched pruned = searched(space, /*prunes=*/true);
-    const Searched& all = simulated_in_full(space);
-    const SearchReport found = report_of(pruned);
-    const SearchReport expected = shardsim::report_of(all.base, pruned.request, all.outcome);
-    REQUIRE(!expected.ranked.empty());
-    CHECK(words_of_points(found.ranked) == words_of_points(expected.ranked));
-    CHECK(words_of_points(found.front) == words_of_points(expected.front));
+    compare_with_all(searched(space, /*prunes=*/true), simulated_in_full(space));
   }
 }
 
