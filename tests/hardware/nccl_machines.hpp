@@ -87,8 +87,8 @@ inline Cluster nodes_of(int nodes, const NcclPlatform& platform) {
   return cluster;
 }
 
-/// What `use` returns of a collective over `members` in equal chunks. A tree is offered to
-/// all_reduce.
+/// Asks `use` of a collective over `members` in equal chunks, and returns the answer. A tree is
+/// offered to all_reduce.
 template <class Use>
 auto with_request(const Cluster& cluster, const std::vector<int>& members, CollectiveKind kind,
                   std::int64_t bytes, Algorithm algorithm, const Use& use) {
