@@ -55,8 +55,9 @@ class NetworkModel {
 [[nodiscard]] std::unique_ptr<NetworkModel> make_alpha_beta_model(const Cluster& cluster);
 
 /// NCCL (sim/hardware/nccl/): the algorithm and protocol that its own cost model would choose for a
-/// group that lies so on the nodes, and how long that takes. Operations do not disturb each other. Traffic is counted
-/// as a ring's where NCCL takes Ring, NVLS or PAT, and as a tree's where it takes Tree or NVLSTree.
+/// group that lies so on the nodes, and how long that takes. Operations do not disturb each other.
+/// Traffic is counted as a ring's where NCCL takes Ring, NVLS or PAT, and as a tree's where it
+/// takes Tree or NVLSTree.
 ///   all_to_all        exchange_time()
 ///   gather, scatter   the same at the root, with a NIC of its own
 ///   barrier           an all_reduce of 4 bytes

@@ -58,9 +58,9 @@ TEST_CASE("a plan has the widened band of the nearest rows about its time and de
   REQUIRE(result.error_bands.size() == 2);
   const MetricBand& time = result.error_bands[0];
   CHECK(time.metric == "step_time_s");
-  CHECK(time.low == 0.5);    // 2 s x 1 / 4
-  CHECK(time.high == 32.0);  // 2 s x 4 x 4
-  CHECK(time.centre == Approx(5.0));  // Half of the weight is at 1, half at 4.
+  CHECK(time.low == 0.5);              // 2 s x 1 / 4
+  CHECK(time.high == 32.0);            // 2 s x 4 x 4
+  CHECK(time.centre == Approx(5.0));   // Half of the weight is at 1, half at 4.
   CHECK(time.bias == Approx(-0.375));  // The mean of 0 and 1 / 4 - 1.
   CHECK(time.runs == 40);
   CHECK(time.tables == 2);
@@ -166,8 +166,7 @@ TEST_CASE("what no measured run sets has no band, and its default has one") {
   // Without a framework nothing is spent on the host.
   CHECK(contains(reason({"system.host_us_per_kernel=46"}), "system.host_us_per_kernel"));
   CHECK(contains(reason({"system.host_us_per_call=40"}), "system.host_us_per_call"));
-  CHECK(reason({"system.software=none", "system.host_us_per_kernel=0",
-                "system.host_us_per_call=0"})
+  CHECK(reason({"system.software=none", "system.host_us_per_kernel=0", "system.host_us_per_call=0"})
             .empty());
 }
 
