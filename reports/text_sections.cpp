@@ -212,21 +212,21 @@ std::string describe_cost(const Result& result, const TextHeadline& headline) {
   const auto days = result.number(metric::kCostDays);
   const auto hours = result.number(metric::kCostGpuHours);
   if (!days || !hours) return {};
-  // All are in proportion to the step.
-  const auto step = result.number(metric::kStepTimeS);
-  const MetricBand* const band = step ? result.band_of(metric::kStepTimeS) : nullptr;
-  const double factor = band == nullptr ? 1.0 : band->centre / *step;
+  const std::optional<double> factor = centre_factor(result);
   std::string text = format_amount(headline.tokens_total, Digits::given) + " tokens: ";
-  if (band == nullptr) {
+  if (!factor) {
     text += format_number(*days) + " days";
   } else {
-    text += fmt::format("about {} days ({} to {}, by the model {})", format_number(*days * factor),
-                        format_number(*days * band->low / *step),
-                        format_number(*days * band->high / *step), format_number(*days));
+    const MetricBand& band = *result.band_of(metric::kStepTimeS);
+    const double step = result.number(metric::kStepTimeS).value();
+    text += fmt::format("about {} days ({} to {}, by the model {})", format_number(*days * *factor),
+                        format_number(*days * band.low / step),
+                        format_number(*days * band.high / step), format_number(*days));
   }
-  text += fmt::format(", {} GPU hours", format_amount(*hours * factor, Digits::three));
+  text +=
+      fmt::format(", {} GPU hours", format_amount(*hours * factor.value_or(1.0), Digits::three));
   if (const auto usd = result.number(metric::kCostUsd)) {
-    text += ", $" + format_amount(*usd * factor, Digits::three);
+    text += ", $" + format_amount(*usd * factor.value_or(1.0), Digits::three);
   }
   return text;
 }

@@ -92,19 +92,10 @@ std::string memory_sentence(const Input& input) {
   return text + " of the " + format_memory(device) + " it has. ";
 }
 
-// The centre of the step's band over what was simulated; days and cost are in proportion to it.
-// Nothing without a band.
-std::optional<double> centre_factor(const Input& input) {
-  const MetricBand* const band = input.result.band_of(metric::kStepTimeS);
-  const auto step = input.result.number(metric::kStepTimeS);
-  if (band == nullptr || !step) return std::nullopt;
-  return band->centre / *step;
-}
-
 std::string cost_sentence(const Input& input) {
   const CostEstimate& cost = input.detail.cost;
   if (!(cost.tokens_total > 0) || !(cost.days > 0)) return {};
-  const std::optional<double> factor = centre_factor(input);
+  const std::optional<double> factor = centre_factor(input.result);
   std::string text =
       fmt::format("Training on {} tokens takes {}{}", format_tokens(cost.tokens_total),
                   factor ? "about " : "", bold(format_days(cost.days * factor.value_or(1.0))));
@@ -178,12 +169,12 @@ std::string cost_tiles(const Input& input) {
   const CostEstimate& cost = input.detail.cost;
   if (!(cost.tokens_total > 0) || !(cost.days > 0)) return {};
   std::string tokens = "for " + format_tokens(cost.tokens_total) + " tokens";
-  const std::optional<double> factor = centre_factor(input);
+  const std::optional<double> factor = centre_factor(input.result);
   if (factor) {
     const MetricBand& band = *input.result.band_of(metric::kStepTimeS);
-    const double days = cost.days * *factor / band.centre;  // For a second of the step.
-    tokens += fmt::format(": {} to {}, by the model {}", format_days(days * band.low),
-                          format_days(days * band.high), format_days(cost.days));
+    const double step = input.result.number(metric::kStepTimeS).value();
+    tokens += fmt::format(": {} to {}, by the model {}", format_days(cost.days * band.low / step),
+                          format_days(cost.days * band.high / step), format_days(cost.days));
   }
   const char* const about = factor ? "about " : "";
   std::string markup =

@@ -92,8 +92,7 @@ std::vector<double> factors_outside(const MeasuredRows& rows, const std::string&
   return factors;
 }
 
-bool is_inside(const MeasuredError& row, const MeasuredRows& rows, double widening) {
-  const ErrorBand band = widened(*nearest_band(rows, row.setting), widening);
+bool is_inside(const MeasuredError& row, const ErrorBand& band) {
   return band.low <= row.ratio() && row.ratio() <= band.high;
 }
 
@@ -220,10 +219,11 @@ BandCoverage band_coverage(const std::vector<MeasuredError>& all, const std::str
     for (const MeasuredError* row : rows) {
       if (row->table != name) continue;
       ++table.rows;
-      table.inside += is_inside(*row, rows, coverage.widening) ? 1 : 0;
-      table.inside_without += is_inside(*row, others, widening) ? 1 : 0;
-      const double centre = nearest_band(others, row->setting)->centre;
-      table.centre_error_without += std::abs(centre / row->ratio() - 1.0);
+      const ErrorBand with = *nearest_band(rows, row->setting);
+      const ErrorBand without = *nearest_band(others, row->setting);
+      table.inside += is_inside(*row, widened(with, coverage.widening)) ? 1 : 0;
+      table.inside_without += is_inside(*row, widened(without, widening)) ? 1 : 0;
+      table.centre_error_without += std::abs(without.centre / row->ratio() - 1.0);
       table.model_error += std::abs(1.0 / row->ratio() - 1.0);
     }
     coverage.tables.push_back(table);
