@@ -58,7 +58,9 @@ const std::vector<PriceColumn>& price_columns() {
       {DType::fp8_e4m3, {"fp8_share"}},
       {DType::fp8_e4m3, {"fp8_block_share"}},
       {DType::fp4_e2m1, {"fp4_share"}},
-      {DType::bf16, {"attention_forward_rate", "attention_backward_rate"}},
+      {DType::bf16,
+       {"flash2_forward_rate", "flash2_backward_rate", "cudnn_forward_rate",
+        "cudnn_backward_rate"}},
       {DType::bf16, {"amax_share", "quantize_share"}},
       {DType::bf16, {"permutation_share", "cross_entropy_share"}}};
   return kColumns;
@@ -105,6 +107,7 @@ std::string price_cell(const SystemSpec& system, const PriceColumn& column) {
   for (const NamedConstant& constant : constants_of(*kernels)) {
     if (std::ranges::find(column.constants, constant.name) == column.constants.end()) continue;
     if (column.dtype != DType::bf16 && constant.number.value == 0.0) return "none";
+    if (constant.library && constant.number.value == 0.0) continue;
     const std::string origin = origin_of(constant.number.source, system.device);
     if (std::ranges::find(origins, origin) == origins.end()) origins.push_back(origin);
   }

@@ -29,7 +29,10 @@ Assumptions costs(const Experiment& experiment) {
        "less than their bytes; other operations take their bytes; each takes one launch",
        "docs/decisions/0032-kernel-cost.md"}};
   const std::string& name = experiment.scenario().system.device.kernels;
-  for (const NamedConstant& constant : constants_of(*experiment.cluster().device.kernels)) {
+  const Device& device = experiment.cluster().device;
+  const AttentionLibrary attention = attention_library_of(device.software, *device.kernels);
+  for (const NamedConstant& constant : constants_of(*device.kernels)) {
+    if (constant.library.value_or(attention) != attention) continue;
     assumptions.push_back({fmt::format("system.device.kernels {}: {} = {}", name, constant.name,
                                        constant.number.value),
                            constant.number.source});
@@ -38,7 +41,7 @@ Assumptions costs(const Experiment& experiment) {
 }
 
 // The differences of a framework's kernels from one ideal kernel per operation.
-Assumptions kernels_of(const Software& software, const std::string& architecture) {
+Assumptions kernels_of(const Software& software) {
   Assumptions assumptions;
   const auto add = [&](const std::string& text, const char* source) {
     assumptions.push_back({fmt::format("system.software {}: {}", software.name, text), source});
@@ -57,9 +60,11 @@ Assumptions kernels_of(const Software& software, const std::string& architecture
                     software.dropout_passes.forward, software.dropout_passes.backward),
         software.source);
   } else {
-    const SourcedNumber& share = attention_share_of(software, architecture);
-    add(fmt::format("attention runs at {} times the measured kernel's rate", share.value),
-        share.source);
+    add(fmt::format("attention is {}'s where the GPU has rows of it", name_of(software.attention)),
+        software.source);
+    add(fmt::format("attention runs at {} times the measured kernel's rate",
+                    software.attention_share.value),
+        software.attention_share.source);
   }
   const FrameworkMemory& memory = software.memory;
   add(fmt::format("bytes kept per score {} (with dropout {}), per element with dropout in a block "
@@ -104,7 +109,7 @@ void add_software(const Experiment& experiment, Assumptions& assumptions) {
         {"Every operation is one kernel that moves its bytes once, whatever framework runs it",
          "modelling choice: system.software none"});
   } else {
-    append_assumptions(assumptions, kernels_of(*software, system.device.architecture));
+    append_assumptions(assumptions, kernels_of(*software));
     if (software->host_waits_for_transfers) {
       assumptions.push_back(
           {"The host waits for every transfer between two ranks", software->source});

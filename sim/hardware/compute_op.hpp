@@ -36,8 +36,10 @@ enum class KernelFamily : std::uint8_t {
   amax,          ///< The largest absolute value of a tensor, for its scale;
   amax_of_norm,  ///< of a norm's output, which its kernel may find as it writes.
   quantize,      ///< Rounded to 8 or 4 bits, with scales.
+  delta_rule,    ///< Chunks of a gated delta rule, and what lies between them.
+  delta_rule_backward,
 };
-inline constexpr std::size_t kKernelFamilies = 22;
+inline constexpr std::size_t kKernelFamilies = 24;
 
 /// Sizes that decide how well kernels fill a device. Zeros for families that have none.
 /// matrix_product, weight_gradient: `batch` products (m, k) (k, n).

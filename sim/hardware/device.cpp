@@ -61,9 +61,11 @@ double attention_seconds(const Device& device, double peak, const ComputeOp& op,
   const double copies = memory_seconds(device, (use.traffic - 1.0) * static_cast<double>(op.bytes));
   const Software* software = device.software;
   if (software == nullptr || !software->stores_scores()) {
-    const double share =
-        software == nullptr ? 1.0 : attention_share_of(*software, device.architecture).value;
-    return fused_attention_seconds(device, peak * share, op.shape, op.flops, op.bytes) + copies;
+    const double share = software == nullptr ? 1.0 : software->attention_share.value;
+    const AttentionKernels& kernels =
+        device.kernels->attention_of(attention_library_of(software, *device.kernels));
+    return fused_attention_seconds(device, kernels, peak * share, op.shape, op.flops, op.bytes) +
+           copies;
   }
   ScorePasses passes = software->score_passes;
   if (device.attention_drops) {
@@ -73,11 +75,20 @@ double attention_seconds(const Device& device, double peak, const ComputeOp& op,
   return unfused_attention_seconds(device, peak, size_of(op.dtype), op.shape, passes) + copies;
 }
 
+// Small products of one chunk after another: the bytes between them bind.
+double delta_rule_seconds(const Device& device, double peak, const ComputeOp& op) {
+  const double bandwidth = device.memory_bytes_per_s * device.kernels->delta_rule_share.value;
+  return std::max(static_cast<double>(op.flops) / peak, static_cast<double>(op.bytes) / bandwidth);
+}
+
 // Seconds of an operation on tensor cores.
 double arithmetic_seconds(const Device& device, const Tracked<double>& peak, const ComputeOp& op,
                           const KernelUse& use) {
   if (device.kernels == nullptr) return roofline_seconds(device, peak, op);
-  const auto rate = [&] { return peak * share_of(*device.kernels, op) * device.clock_share; };
+  const double sustained = device.kernels->sustained_share.value;
+  const auto rate = [&] {
+    return peak * share_of(*device.kernels, op) * device.clock_share * sustained;
+  };
   switch (op.shape.family) {
     case KernelFamily::matrix_product:
       return matrix_product_seconds(device, rate(), operand_bytes(op.dtype), op.shape, op.bytes);
@@ -85,7 +96,10 @@ double arithmetic_seconds(const Device& device, const Tracked<double>& peak, con
       return weight_gradient_seconds(device, rate(), op, use);
     case KernelFamily::attention_forward:
     case KernelFamily::attention_backward:
-      return attention_seconds(device, peak * device.clock_share, op, use);
+      return attention_seconds(device, peak * device.clock_share * sustained, op, use);
+    case KernelFamily::delta_rule:
+    case KernelFamily::delta_rule_backward:
+      return delta_rule_seconds(device, rate(), op);
     default:  // Only flops and bytes are known.
       return roofline_seconds(device, peak, op);
   }

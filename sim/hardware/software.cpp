@@ -25,8 +25,17 @@ constexpr KernelUses with(KernelUses uses, std::initializer_list<FamilyUse> chan
 // operation does. Ours are 4 for a norm and 6 for its backward, 6 for SwiGLU and 10 for its
 // backward, 2 for the forward of cross entropy and 4 for its backward.
 
+// flash-linear-attention, fla/ops/gated_delta_rule/chunk.py: sums of gates, k k^T, its inverse, W
+// and U, states, output, and norms of q and k; in backward W and U, states, three kernels of
+// gradients, those of W and U, two sums, sums of gates, and two norms.
+constexpr KernelUse kDeltaRule{8.0, 1.0};
+constexpr KernelUse kDeltaRuleBackward{11.0, 1.0};
+
 // Optimizers update very many tensors in one kernel.
-constexpr KernelUses kPlain = with(one_kernel_each(), {{F::optimizer_step, {0.0, 1.0}}});
+constexpr KernelUses kPlain =
+    with(one_kernel_each(), {{F::optimizer_step, {0.0, 1.0}},
+                             {F::delta_rule, kDeltaRule},
+                             {F::delta_rule_backward, kDeltaRuleBackward}});
 
 // mpu/cross_entropy.py: to fp32 (6 bytes), maximum (4), less the maximum (8), exp (8), sum (4),
 // divided (8); in backward times the gradient (8), to 16 bits (6).
@@ -169,13 +178,6 @@ constexpr FrameworkMemory kFusedLossMemory{
 constexpr const char* kFlashAttention1 =
     "FlashAttention against FlashAttention-2, forward and backward: mean of 18 pairs of rows in "
     "attention_kernel_throughput.csv, transcribed and not confirmed";
-constexpr SourcedNumber kCudnn9 = {
-    1.53,
-    "cuDNN 9, which TransformerEngine prefers on Hopper (1.8, pytorch/attention.py), against "
-    "FlashAttention-2 on an H100: mean of 33 confirmed pairs of rows, forward, with heads of 64 "
-    "(1.27), 128 (1.63) and 256 (1.69), in Dao-AILab/flash-attention at 7ef24848 "
-    "(flash3_fp16_fwd.png); backward 1.52 in 12 pairs, not confirmed; other GPUs of Hopper as the "
-    "H100"};
 constexpr const char* kHostFit =
     "fit_software.py on every second of the 720 rows of vtrain_single_node_iteration_time.csv "
     "(VIA-Research/vTrain at f8dda84)";
@@ -243,7 +245,7 @@ constexpr std::array<Software, 10> kSoftware = {{
      .uses = kMegatronCore,
      .memory = kMegatronCoreMemory,
      .product_library = ProductLibrary::transformer_engine,
-     .attention_share_on_hopper = kCudnn9,
+     .attention = AttentionLibrary::cudnn,
      .host_us_per_kernel = kHostAssumed,
      .host_us_per_call = kHostAssumed},
     {.name = "megatron-core-2025",
@@ -256,7 +258,7 @@ constexpr std::array<Software, 10> kSoftware = {{
      .uses = kMegatronCore2025,
      .memory = kMegatronCore2025Memory,
      .product_library = ProductLibrary::transformer_engine,
-     .attention_share_on_hopper = kCudnn9,
+     .attention = AttentionLibrary::cudnn,
      .host_us_per_kernel = kHostAssumed,
      .host_us_per_call = kHostAssumed},
     {.name = "megatron-core-unfused-2023",
@@ -287,7 +289,7 @@ constexpr std::array<Software, 10> kSoftware = {{
                "one kernel of Inductor for each norm, activation and loss",
      .uses = kTorchtitan2025,
      .memory = kFusedLossMemory,
-     .attention_share_on_hopper = kCudnn9,
+     .attention = AttentionLibrary::cudnn,
      .host_us_per_kernel = kHostAssumed,
      .host_us_per_call = kHostAssumed},
 }};
@@ -315,14 +317,14 @@ constexpr std::array<const char*, kKernelFamilies> kFamilyNames = {
     "amax",
     "amax_of_norm",
     "quantize",
+    "delta_rule",
+    "delta_rule_backward",
 };
 
 }  // namespace
 
-const SourcedNumber& attention_share_of(const Software& software, std::string_view architecture) {
-  const SourcedNumber& on_hopper = software.attention_share_on_hopper;
-  const bool differs = on_hopper.value > 0.0 && architecture == "hopper";
-  return differs ? on_hopper : software.attention_share;
+AttentionLibrary attention_library_of(const Software* software, const KernelConstants& kernels) {
+  return kernels.library_for(software == nullptr ? AttentionLibrary::cudnn : software->attention);
 }
 
 std::string_view name_of(KernelFamily family) {

@@ -7,6 +7,7 @@
 
 #include "sim/hardware/compute_op.hpp"
 #include "sim/hardware/framework_memory.hpp"
+#include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/sourced_number.hpp"
 
 // The operations of a model in a training framework of some year: their kernels, the kernels'
@@ -76,11 +77,10 @@ struct Software {
   SourcedBytes cuda_context = kCudaContextBytes;
   ProductLibrary product_library = ProductLibrary::pytorch;
 
-  /// Rate of attention that stores no scores, over that of the kernel from which the GPU's
-  /// constants are.
+  /// The library of attention that stores no scores, where a GPU has it, and its rate over that of
+  /// the release that was measured.
+  AttentionLibrary attention = AttentionLibrary::flash2;
   SourcedNumber attention_share{1.0, "the kernel that was measured"};
-  /// The same on Hopper, whose constants are FlashAttention-2's; 0: it is the same.
-  SourcedNumber attention_share_on_hopper{0.0, "as on other GPUs"};
   /// Whether the host, on a wait for a transfer between two ranks, waits until the device has done
   /// all before.
   bool host_waits_for_transfers = false;
@@ -95,9 +95,9 @@ struct Software {
   [[nodiscard]] bool stores_scores() const { return score_passes.forward > 0.0; }
 };
 
-/// The share on an architecture (sim/hardware/architecture.hpp).
-[[nodiscard]] const SourcedNumber& attention_share_of(const Software& software,
-                                                      std::string_view architecture);
+/// The library whose attention `software` runs on a GPU. Ideal kernels, for null, are cuDNN's.
+[[nodiscard]] AttentionLibrary attention_library_of(const Software* software,
+                                                    const KernelConstants& kernels);
 
 /// "cross_entropy_backward".
 [[nodiscard]] std::string_view name_of(KernelFamily family);

@@ -46,8 +46,8 @@ std::int64_t delta_bytes_between(const DeltaRuleShape& shape, DType dtype) {
 }
 
 // `times`: how often the products of forward are done. `again`: whether W, U and S are, once more.
-ComputeOp delta_rule_op(const char* name, const DeltaRuleShape& shape, std::int64_t times,
-                        bool again, DType dtype, std::int64_t bytes) {
+ComputeOp delta_rule_op(const char* name, KernelFamily family, const DeltaRuleShape& shape,
+                        std::int64_t times, bool again, DType dtype, std::int64_t bytes) {
   const SequenceChunks chunks = shape.chunks();
   const std::int64_t keys = shape.key_size;
   const std::int64_t values = shape.value_size;
@@ -57,7 +57,7 @@ ComputeOp delta_rule_op(const char* name, const DeltaRuleShape& shape, std::int6
   const std::int64_t flops = checked_sum({checked_product({heads, chunks.squares(), per_pair}),
                                           checked_product({heads, shape.seq_len, per_token}),
                                           checked_product({heads, times, chunks.cubes()}) / 3});
-  return {name, ComputeKind::matmul, dtype, flops, bytes};
+  return {name, ComputeKind::matmul, dtype, flops, bytes, {family}};
 }
 
 // A head's place in a chunk.
@@ -193,7 +193,8 @@ DeltaRuleOutput delta_rule_forward(Runtime& runtime, const DeltaRuleShape& shape
   const std::int64_t bytes = bytes_of_delta_columns(input) + bytes_of_delta_vectors(input) +
                              out.o.num_bytes() + out.sums.num_bytes() + out.inverse.num_bytes() +
                              2 * between;
-  const ComputeOp op = delta_rule_op("delta_rule", shape, 1, false, dtype, bytes);
+  const ComputeOp op =
+      delta_rule_op("delta_rule", KernelFamily::delta_rule, shape, 1, false, dtype, bytes);
   runtime.compute(op, [&] {
     for_each_delta_head(shape, [&](std::int64_t sample, std::int64_t head) {
       RowMatrix state = RowMatrix::Zero(shape.key_size, shape.value_size);
@@ -227,7 +228,8 @@ void delta_rule_backward(Runtime& runtime, const DeltaRuleShape& shape, const De
                              forward.sums.num_bytes() + forward.inverse.num_bytes() +
                              d_o.num_bytes() + bytes_of_delta_columns(gradient) +
                              2 * bytes_of_delta_vectors(gradient) + 2 * between;
-  const ComputeOp op = delta_rule_op("delta_rule_backward", shape, 2, true, dtype, bytes);
+  const ComputeOp op = delta_rule_op("delta_rule_backward", KernelFamily::delta_rule_backward,
+                                     shape, 2, true, dtype, bytes);
   runtime.compute(op, [&] {
     const RowMatrix none = RowMatrix::Zero(shape.rows(), shape.k_row());
     const std::vector<double> zeros(to_size(shape.value_heads));

@@ -25,8 +25,10 @@ KernelConstants plain_constants() {
   constants.multiprocessors.value = 4;
   constants.matmul_rate.value = 1;
   constants.unaligned_share.value = 0.5;
-  constants.attention_forward_rate.value = 1;
-  constants.attention_backward_rate.value = 0.5;
+  constants.sustained_share.value = 1;
+  AttentionKernels& attention = constants.attention.at(0);
+  attention.forward.rate.value = 1;
+  attention.backward.rate.value = 0.5;
   constants.permutation_share.value = 0.25;
   constants.cross_entropy_share.value = 0.5;
   return constants;
@@ -69,9 +71,8 @@ TEST_CASE("every constant of every GPU has a source and a value that can be") {
       CHECK(constant.number.value >= 0.0);
     }
     for (const SourcedNumber& share :
-         {constants.matmul_rate, constants.unaligned_share, constants.attention_forward_rate,
-          constants.attention_backward_rate, constants.permutation_share,
-          constants.cross_entropy_share}) {
+         {constants.matmul_rate, constants.unaligned_share, constants.sustained_share,
+          constants.permutation_share, constants.cross_entropy_share}) {
       CHECK(share.value > 0.0);
       CHECK(share.value <= 1.0);
     }
@@ -152,11 +153,12 @@ TEST_CASE("fused attention is bound by its work, its longest block or its traffi
   CHECK(device.price(attention(KernelFamily::attention_backward, 5 * square)) == ns(80000));
   // Half of the square, and half of the blocks on its diagonal: 5/8.
   CHECK(device.price(attention(KernelFamily::attention_forward, square)) == ns(10000));
-  constants.attention_forward_tail.value = 0.5;  // A block has 2 products of 128 x 512 x 128.
+  AttentionPass& pass = constants.attention.at(0).forward;
+  pass.tail.value = 0.5;  // A block has 2 products of 128 x 512 x 128.
   CHECK(device.price(attention(KernelFamily::attention_forward, square)) == ns(11000));
-  constants.attention_head_halving.value = 128.0;
+  pass.head_halving.value = 128.0;
   CHECK(device.price(attention(KernelFamily::attention_forward, square)) == ns(22000));
-  constants.attention_keys_halving.value = 512.0;
+  pass.keys_halving.value = 512.0;
   CHECK(device.price(attention(KernelFamily::attention_forward, square)) == ns(44000));
   device.memory_bytes_per_s = 1e4;
   CHECK(device.price(attention(KernelFamily::attention_forward, square)) == ns(100000));

@@ -26,10 +26,14 @@ const KernelConstants& ideal_kernels() {
     ideal.multiprocessors.value = 1;
     ideal.matmul_rate.value = 1;
     ideal.unaligned_share.value = 1;
-    ideal.attention_forward_rate.value = 1;
-    ideal.attention_backward_rate.value = 1;
+    ideal.sustained_share.value = 1;
+    for (AttentionKernels& library : ideal.attention) {
+      library.forward.rate.value = 1;
+      library.backward.rate.value = 1;
+    }
     ideal.cross_entropy_share.value = 0.5;
     ideal.amax_share.value = 0.5;
+    ideal.delta_rule_share.value = 0.5;
     return ideal;
   }();
   return constants;
@@ -77,14 +81,6 @@ TEST_CASE("every software has a source for each constant, and counts that can be
     CHECK(std::strlen(software.cuda_context.source) > 20);
     CHECK(software.cuda_context.bytes > 0);
     CHECK(software.attention_share.value <= 1.0);
-    // The constants of Hopper are those of an older kernel.
-    for (const Architecture& architecture : all_architectures()) {
-      const SourcedNumber& share = attention_share_of(software, architecture.name);
-      CHECK(std::strlen(share.source) > 20);
-      const bool is_newer = software.attention_share_on_hopper.value > 0.0 &&
-                            architecture.name == std::string_view("hopper");
-      CHECK((share.value > 1.0) == is_newer);
-    }
     // Software that stores scores keeps them, and the other way round.
     CHECK(software.stores_scores() == (software.memory.score_bytes > 0.0));
   }
@@ -162,21 +158,48 @@ TEST_CASE("stored scores are read and written, more often with dropout") {
   CHECK(device.price(op) == ns((products + 3 * pass + 4'000) * 1e-3 + 4));
 }
 
-TEST_CASE("fused attention of another year reaches its share of the rate") {
+TEST_CASE("fused attention is that of the software's library, at the share of its year") {
   Software older = with(KernelFamily::attention_forward, {1.0, 1.0});
   const KernelShape shape{KernelFamily::attention_forward, 128, 128, 64, 4};
   const std::int64_t flops = 2LL * 2 * 128 * 128 * 64 * 4;
   const ComputeOp op{"attention", ComputeKind::matmul, DType::bf16, flops, 1, shape};
   const auto peak = static_cast<double>(flops) * 1e9;  // A nanosecond.
-  CHECK(device_of(&older, peak).price(op) == ns(1 + 1));
-  older.attention_share = {0.5, "this test"};
-  older.attention_share_on_hopper = {0.25, "this test"};
   Device device = device_of(&older, peak);
+  CHECK(device.price(op) == ns(1 + 1));
+  older.attention_share = {0.5, "this test"};
   CHECK(device.price(op) == ns(2 + 1));
-  device.architecture = "blackwell";
+  KernelConstants two = ideal_kernels();
+  two.attention.at(2).forward.rate.value = 0.25;  // cuDNN's.
+  device.kernels = &two;
   CHECK(device.price(op) == ns(2 + 1));
-  device.architecture = "hopper";
+  older.attention = AttentionLibrary::cudnn;
+  CHECK(device.price(op) == ns(8 + 1));
+  device.software = nullptr;
   CHECK(device.price(op) == ns(4 + 1));
+  two.sustained_share.value = 0.5;
+  CHECK(device.price(op) == ns(8 + 1));
+}
+
+TEST_CASE("a gated delta rule is bound by its bytes or its products, and is several kernels") {
+  const Software* const eager = find_software("deepspeed-2024");
+  const auto op = [](KernelFamily family, std::int64_t flops) {
+    return ComputeOp{"delta_rule", ComputeKind::matmul, DType::bf16, flops, 3000, {family}};
+  };
+  CHECK(device_of(nullptr).price(op(KernelFamily::delta_rule, 1)) == ns(6 + 1));
+  CHECK(device_of(eager).price(op(KernelFamily::delta_rule, 1)) == ns(6 + 8));
+  CHECK(device_of(eager).price(op(KernelFamily::delta_rule_backward, 1)) == ns(6 + 11));
+  CHECK(device_of(eager, 1e12).price(op(KernelFamily::delta_rule, 9000)) == ns(9 + 8));
+}
+
+TEST_CASE("where a GPU has no rows of a library, another's take its place") {
+  KernelConstants none = ideal_kernels();
+  const auto wanted = [&](AttentionLibrary library) { return none.library_for(library); };
+  CHECK(wanted(AttentionLibrary::flash3) == AttentionLibrary::flash3);
+  none.attention.at(1).forward.rate.value = 0.0;
+  CHECK(wanted(AttentionLibrary::flash3) == AttentionLibrary::cudnn);
+  CHECK(wanted(AttentionLibrary::flash2) == AttentionLibrary::flash2);
+  none.attention.at(2).forward.rate.value = 0.0;
+  CHECK(wanted(AttentionLibrary::cudnn) == AttentionLibrary::flash2);
 }
 
 TEST_CASE("the host spends its time on each kernel") {

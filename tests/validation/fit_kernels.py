@@ -26,9 +26,13 @@ DEVICES = {
     "a100-sxm": dict(sms=108, peak=312e12, bandwidth=2039e9, memory=0.752),
     "h100-sxm": dict(sms=132, peak=989e12, bandwidth=3350e9, memory=0.752),
     "b200-sxm": dict(sms=148, peak=2250e12, bandwidth=8000e9, memory=0.666),
+    "gb200": dict(sms=152, peak=2500e12, bandwidth=8000e9, memory=0.666),
 }
 GPU_NAMES = {"A100-PCIe-80GB": "a100-pcie", "A100-80GB-SXM": "a100-sxm", "H100-80GB-SXM": "h100-sxm",
-             "B200-SXM": "b200-sxm", "B200": "b200-sxm"}
+             "B200-SXM": "b200-sxm", "B200": "b200-sxm", "H100": "h100-sxm"}
+PRODUCTS = ("matmul_rate", "tile_halving", "tile_overhead", "epilogue_exposed")
+# Of one direction of a library's attention.
+ATTENTION = ("rate", "tail", "head_halving", "keys_halving")
 
 
 def table(name):
@@ -100,7 +104,7 @@ class Attention:
     """One measured pass of fused attention over whole samples; `phases` of "fwd", "bwd"."""
 
     def __init__(self, row):
-        self.device = GPU_NAMES[row["gpu"]]
+        self.gpu = row["gpu"]
         self.phases = row["phase"].split("+")
         self.seq = int(row["seq_len"])
         self.heads = int(row["batch"]) * int(row["heads"])
@@ -116,28 +120,37 @@ class Attention:
 
     def phase(self, device, c, phase):
         d = DEVICES[device]
-        count, name = (2, "attention_forward_rate") if phase == "fwd" else (5, "attention_backward_rate")
+        count = 2 if phase == "fwd" else 5
         row_flops = 2.0 * count * self.heads * self.size
         flops = row_flops * self.seq * self.seq * (0.5 if self.causal else 1.0)
         if self.causal:  # Blocks that the mask cuts are computed whole.
             flops += row_flops * self.seq * (ATTENTION_BLOCK / 2)
-        rate = d["peak"] * c[name] / d["sms"]
-        rate *= self.size / (self.size + c["attention_head_halving"])
-        rate *= self.seq / (self.seq + c["attention_keys_halving"])
+        rate = d["peak"] * c[phase, "rate"] / d["sms"]
+        rate *= self.size / (self.size + c[phase, "head_halving"])
+        rate *= self.seq / (self.seq + c[phase, "keys_halving"])
         longest = 2.0 * count * self.size * min(ATTENTION_BLOCK, self.seq) * self.seq
-        tail = c["attention_forward_tail" if phase == "fwd" else "attention_backward_tail"]
-        return max(longest, flops / d["sms"] + tail * longest) / rate
+        return max(longest, flops / d["sms"] + c[phase, "tail"] * longest) / rate
 
 
-def attentions(device, implementation, confirmed):
+def attentions(device, implementation, confirmed, name="attention_kernel_throughput.csv", phases=("fwd", "bwd", "fwd+bwd")):
+    """Rows but those in fp8. `confirmed` is "yes" or "no"; None: both."""
     rows = []
-    for row in table("attention_kernel_throughput.csv"):
-        if GPU_NAMES.get(row["gpu"]) != device or row["confirmed"] != confirmed:
+    for row in table(name):
+        if GPU_NAMES.get(row["gpu"]) != device or row["confirmed"] not in (confirmed or ("yes", "no")):
             continue
         if not row["implementation"].startswith(implementation) or "looks too low" in row["note"]:
             continue
-        rows.append(Attention(row))
+        if row["phase"] in phases and not row["dtype"].startswith("fp8"):
+            rows.append(Attention(row))
     return rows
+
+
+MORE = "attention_kernel_throughput_more.csv"
+
+
+def charted(device, implementation, phase):
+    """Rows of the charts of FlashAttention-3, whose GPU is named whole."""
+    return [row for row in attentions(device, implementation, None, MORE, (phase,)) if row.gpu != "H100"]
 
 
 def mean_error(rows, device, c):
@@ -147,6 +160,13 @@ def mean_error(rows, device, c):
 def error_of(sources, device, c):
     """Every source counts as much, however many rows it has."""
     return sum(mean_error(rows, device, c) for rows in sources) / len(sources)
+
+
+class Tied(str):
+    """A constant of attention that both directions share."""
+
+    def names(self):
+        return [("fwd", str(self)), ("bwd", str(self))]
 
 
 def fitted(rows, device, start, free, others=()):
@@ -159,7 +179,8 @@ def fitted(rows, device, start, free, others=()):
         for name in free:
             for factor in (1.0 + steps[name], 1.0 / (1.0 + steps[name])):
                 most = 1.0 if name == "matmul_rate" else math.inf
-                tried = dict(found, **{name: min(most, found[name] * factor)})
+                names = name.names() if isinstance(name, Tied) else [name]
+                tried = {**found, **{each: min(most, found[each] * factor) for each in names}}
                 error = error_of(sources, device, tried)
                 if error < best:
                     best, found = error, tried
@@ -209,16 +230,78 @@ def unaligned_share():
     return odd[0] / (sum(even) / len(even))
 
 
+def both(names):
+    return [(phase, name) for name in names for phase in ("fwd", "bwd")]
+
+
+def best_fit(rows, start, phase):
+    """The best of fits from a few places: tail and halvings nearly take each other's place."""
+    fits = []
+    for tail in (0.1, 0.5, 2.0):
+        for head in (20.0, 60.0):
+            for keys in (100.0, 300.0):
+                there = {(phase, "tail"): tail, (phase, "head_halving"): head, (phase, "keys_halving"): keys}
+                fits.append(fitted(rows, "h100-sxm", {**start, **there}, [(phase, name) for name in ATTENTION]))
+    return min(fits, key=lambda c: mean_error(rows, "h100-sxm", c))
+
+
+def hopper_attention(start):
+    """Each library's own, forward from the labels of a chart, backward from a transcription."""
+    libraries = {}
+    for library, implementation in (("flash2", "FlashAttention-2"), ("flash3", "FlashAttention-3"), ("cudnn", "cuDNN 9")):
+        found = dict(start)
+        for phase in ("fwd", "bwd"):
+            rows = charted("h100-sxm", implementation, phase)
+            found = best_fit(split(rows)[0], found, phase)
+            report(f"{MORE}, {implementation}, {phase}", rows, "h100-sxm", found)
+        libraries[library] = found
+    unseen = [row for row in attentions("h100-sxm", "FlashAttention-3", "yes", MORE) if row.gpu == "H100"]
+    print(f"  not fitted: FlashAttention-3 of tritonbench, {len(unseen)} rows "
+          f"{mean_error(unseen, 'h100-sxm', libraries['flash3']):6.2%}")
+    unseen = attentions("h100-sxm", "FlashAttention-2", "no")
+    print(f"  not fitted: FlashAttention-2's own chart, {len(unseen)} rows "
+          f"{mean_error(unseen, 'h100-sxm', libraries['flash2']):6.2%}")
+    return libraries
+
+
+class DeltaRule:
+    """One measured forward of a gated delta rule. Bytes are those of strategies/model/delta_rule.cpp: input, output,
+    and W, U, N and the states of chunks, written and read."""
+
+    CHUNK = 64
+    LAUNCHES = 8 * 3e-6  # As sim/hardware/software.cpp counts kernels, and system presets their launch.
+
+    def __init__(self, row):
+        batch, seq, keys, key, values, value = (int(row[name]) for name in (
+            "batch", "seq_len", "k_heads", "k_head_dim", "v_heads", "v_head_dim"))
+        tokens = batch * seq
+        columns = 2 * tokens * (2 * keys * key + 2 * values * value + 2 * values)
+        kept = tokens * values * (4 + 2 * self.CHUNK)
+        between = 2 * values * (tokens * (key + 2 * value) + batch * ceil_div(seq, self.CHUNK) * key * value)
+        self.bytes = columns + 8 * values + kept + 2 * between
+        self.time = float(row["time_us"]) * 1e-6
+
+    def predicted(self, device, c):
+        return self.LAUNCHES + self.bytes / (DEVICES[device]["bandwidth"] * c["delta_rule_share"])
+
+
+def delta_rules():
+    for gpu, device in (("H100-80GB-SXM", "h100-sxm"), ("B200-SXM", "b200-sxm"), ("GB200", "gb200")):
+        rows = [DeltaRule(row) for row in table("delta_rule_aiconfigurator.csv") if row["gpu"] == gpu]
+        c = fitted(split(rows)[0], device, {"delta_rule_share": 0.4}, ("delta_rule_share",))
+        report("delta_rule_aiconfigurator.csv", rows, device, c)
+        print(f"  {c}")
+
+
 def main():
-    start = dict(matmul_rate=0.8, tile_halving=4.0, tile_overhead=2.5e-6, epilogue_exposed=0.4,
-                 attention_forward_rate=0.7, attention_backward_rate=0.6,
-                 attention_forward_tail=0.5, attention_backward_tail=0.5,
-                 attention_head_halving=25.0, attention_keys_halving=100.0)
-    shape_constants = ("matmul_rate", "tile_halving", "tile_overhead", "epilogue_exposed")
+    start = dict(matmul_rate=0.8, tile_halving=4.0, tile_overhead=2.5e-6, epilogue_exposed=0.4)
+    for phase, rate in (("fwd", 0.7), ("bwd", 0.6)):
+        start.update({(phase, "rate"): rate, (phase, "tail"): 0.5, (phase, "head_halving"): 25.0,
+                      (phase, "keys_halving"): 100.0})
     constants = {}
 
     pcie = products("a100-pcie")
-    constants["a100-pcie"] = fitted(split(pcie)[0], "a100-pcie", start, shape_constants)
+    constants["a100-pcie"] = fitted(split(pcie)[0], "a100-pcie", start, PRODUCTS)
     report("gemm_achieved_by_shape.csv", pcie, "a100-pcie", constants["a100-pcie"])
 
     # Three sources that differ by 1.5 (docs/decisions/0086-products-of-three-sources.md).
@@ -226,55 +309,58 @@ def main():
     for name in ("gemm_aiconfigurator.csv", "gemm_xla_grid.csv"):
         b200[name] = timed_products(name, "b200-sxm")
     first, *others = (split(rows)[0] for rows in b200.values())
-    constants["b200-sxm"] = fitted(first, "b200-sxm", start, shape_constants, others)
+    constants["b200-sxm"] = fitted(first, "b200-sxm", start, PRODUCTS, others)
     for name, rows in b200.items():
         report(name, rows, "b200-sxm", constants["b200-sxm"])
+
+    h100 = timed_products("gemm_aiconfigurator.csv", "h100-sxm")
+    constants["h100-sxm"] = fitted(split(h100)[0], "h100-sxm", start, PRODUCTS)
+    report("gemm_aiconfigurator.csv", h100, "h100-sxm", constants["h100-sxm"])
+    unseen = [row for row in timed_products("gemm_xla_grid.csv", "h100-sxm") if row.time > 50e-6]
+    print(f"  not fitted: gemm_xla_grid.csv, {len(unseen)} rows from 50 us on "
+          f"{mean_error(unseen, 'h100-sxm', constants['h100-sxm']):6.2%}")
 
     m, n, k, time = best_row("NVIDIA A100 PCIe")
     found = Product("a100-pcie", m, n, k, 1, 2, time).predicted("a100-pcie", constants["a100-pcie"]) / time
     print(f"the best of a search over shapes is {found:.4f} times as fast as predicted (A100 PCIe)")
-    for device, accelerator in (("a100-sxm", "NVIDIA A100 SXM"), ("h100-sxm", "NVIDIA H100 SXM")):
-        constants[device] = dict(constants["a100-pcie"])
-        constants[device]["matmul_rate"] = rate_from_best(device, accelerator, found, constants[device])
+    constants["a100-sxm"] = dict(constants["a100-pcie"])
+    constants["a100-sxm"]["matmul_rate"] = rate_from_best("a100-sxm", "NVIDIA A100 SXM", found, constants["a100-sxm"])
+    # Rows of the H100 are bursts, those of the A100 are not.
+    for row in table("sustained_matmul_tflops.csv"):
+        device = GPU_NAMES[row["gpu"]]
+        m, n, k = (int(row[name]) for name in ("m", "n", "k"))
+        burst = Product(device, m, n, k, 1, 2, 1.0).predicted(device, constants[device])
+        print(f"sustained_share {device} {float(row['sustained_tflops']) * 1e12 * burst / (2.0 * m * n * k):.4g}")
 
     # Only the transcribed rows vary head size and length on one implementation.
     transcribed = attentions("a100-sxm", "FlashAttention-2", "no")
-    trend = fitted(transcribed, "a100-sxm", start,
-                   ("attention_forward_rate", "attention_backward_rate", "attention_forward_tail",
-                    "attention_backward_tail", "attention_head_halving", "attention_keys_halving"))
-    for c in constants.values():
-        for name in ("attention_head_halving", "attention_keys_halving"):
-            c[name] = trend[name]
-    rates = ("attention_forward_rate", "attention_backward_rate", "attention_forward_tail",
-             "attention_backward_tail")
-    for device in ("a100-pcie", "b200-sxm"):
+    rates = both(("rate", "tail"))
+    # Both directions with the same halvings: most rows are of both together.
+    trend = fitted(transcribed, "a100-sxm", start, [*rates, Tied("head_halving"), Tied("keys_halving")])
+    trend = {**start, **{name: trend[name] for name in both(("head_halving", "keys_halving"))}}
+    attention = {}
+    for device, library in (("a100-pcie", "flash2"), ("b200-sxm", "cudnn")):
         rows = attentions(device, "vendor fused", "yes")
-        constants[device] = fitted(split(rows)[0], device, constants[device], rates)
-        report("attention_kernel_throughput.csv (confirmed)", rows, device, constants[device])
+        attention[device, library] = fitted(split(rows)[0], device, trend, rates)
+        report("attention_kernel_throughput.csv (confirmed)", rows, device, attention[device, library])
     ratio = constants["a100-sxm"]["matmul_rate"] / constants["a100-pcie"]["matmul_rate"]
-    for name in rates[:2]:
-        constants["a100-sxm"][name] = float(f"{constants['a100-pcie'][name] * ratio:.4g}")
-    for name in rates[2:]:
-        constants["a100-sxm"][name] = constants["a100-pcie"][name]
-    report("attention_kernel_throughput.csv (unconfirmed, rates not fit)", transcribed, "a100-sxm",
-           constants["a100-sxm"])
+    sxm = attention["a100-sxm", "flash2"] = dict(attention["a100-pcie", "flash2"])
+    for phase in ("fwd", "bwd"):
+        sxm[phase, "rate"] = float(f"{sxm[phase, 'rate'] * ratio:.4g}")
+    report("attention_kernel_throughput.csv (unconfirmed, rates not fit)", transcribed, "a100-sxm", sxm)
+    for library, c in hopper_attention(start).items():
+        attention["h100-sxm", library] = c
+    # Not tuned for it, it has the shape that it has on an H100.
+    rows = attentions("b200-sxm", "FlashAttention-2", "yes", MORE)
+    attention["b200-sxm", "flash2"] = fitted(split(rows)[0], "b200-sxm", attention["h100-sxm", "flash2"], both(("rate",)))
+    report(f"{MORE}, FlashAttention-2", rows, "b200-sxm", attention["b200-sxm", "flash2"])
 
-    # The H100 has only the transcribed rows, of both passes together: one scale for both rates.
-    rows = attentions("h100-sxm", "FlashAttention-2", "no")
-    base = dict(constants["a100-sxm"], matmul_rate=constants["h100-sxm"]["matmul_rate"])
-    scale = min((0.40 + 0.002 * i for i in range(350)),
-                key=lambda s: mean_error(split(rows)[0], "h100-sxm", scaled(base, s)))
-    constants["h100-sxm"] = scaled(base, scale)
-    report("attention_kernel_throughput.csv (unconfirmed)", rows, "h100-sxm", constants["h100-sxm"])
-
+    delta_rules()
     print(f"unaligned_share {unaligned_share():.4g}")
     for device, c in constants.items():
-        print(device, c)
-
-
-def scaled(c, scale):
-    changed = {name: float(f"{c[name] * scale:.4g}") for name in ("attention_forward_rate", "attention_backward_rate")}
-    return dict(c, **changed)
+        print(device, {name: c[name] for name in PRODUCTS})
+    for (device, library), c in attention.items():
+        print(device, library, {f"{phase} {name}": c[phase, name] for phase, name in both(ATTENTION)})
 
 
 if __name__ == "__main__":

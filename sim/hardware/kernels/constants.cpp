@@ -5,27 +5,64 @@
 
 namespace shardsim {
 
+namespace {
+
+constexpr std::array<std::string_view, kAttentionLibraries> kLibraryNames = {"flash2", "flash3",
+                                                                             "cudnn"};
+// In the order of AttentionLibrary, AttentionKernels and AttentionPass.
+constexpr std::array<const char*, 8 * kAttentionLibraries> kAttentionNames = {
+    "flash2_forward_rate",          "flash2_forward_tail",          "flash2_forward_head_halving",
+    "flash2_forward_keys_halving",  "flash2_backward_rate",         "flash2_backward_tail",
+    "flash2_backward_head_halving", "flash2_backward_keys_halving", "flash3_forward_rate",
+    "flash3_forward_tail",          "flash3_forward_head_halving",  "flash3_forward_keys_halving",
+    "flash3_backward_rate",         "flash3_backward_tail",         "flash3_backward_head_halving",
+    "flash3_backward_keys_halving", "cudnn_forward_rate",           "cudnn_forward_tail",
+    "cudnn_forward_head_halving",   "cudnn_forward_keys_halving",   "cudnn_backward_rate",
+    "cudnn_backward_tail",          "cudnn_backward_head_halving",  "cudnn_backward_keys_halving"};
+
+}  // namespace
+
 std::array<NamedConstant, kKernelConstants> constants_of(const KernelConstants& of) {
-  return {{{"multiprocessors", of.multiprocessors},
-           {"matmul_rate", of.matmul_rate},
-           {"tile_halving", of.tile_halving},
-           {"tile_overhead_s", of.tile_overhead_s},
-           {"epilogue_exposed", of.epilogue_exposed},
-           {"unaligned_share", of.unaligned_share},
-           {"attention_forward_rate", of.attention_forward_rate},
-           {"attention_backward_rate", of.attention_backward_rate},
-           {"attention_head_halving", of.attention_head_halving},
-           {"attention_keys_halving", of.attention_keys_halving},
-           {"attention_forward_tail", of.attention_forward_tail},
-           {"attention_backward_tail", of.attention_backward_tail},
-           {"fp8_share", of.fp8_share},
-           {"fp8_block_share", of.fp8_block_share},
-           {"fp4_share", of.fp4_share},
-           {"permutation_share", of.permutation_share},
-           {"cross_entropy_share", of.cross_entropy_share},
-           {"amax_share", of.amax_share},
-           {"quantize_share", of.quantize_share},
-           {"beside_communication", of.beside_communication}}};
+  std::array<NamedConstant, kKernelConstants> constants = {
+      {{"multiprocessors", of.multiprocessors},
+       {"matmul_rate", of.matmul_rate},
+       {"tile_halving", of.tile_halving},
+       {"tile_overhead_s", of.tile_overhead_s},
+       {"epilogue_exposed", of.epilogue_exposed},
+       {"unaligned_share", of.unaligned_share},
+       {"sustained_share", of.sustained_share},
+       {"fp8_share", of.fp8_share},
+       {"fp8_block_share", of.fp8_block_share},
+       {"fp4_share", of.fp4_share},
+       {"permutation_share", of.permutation_share},
+       {"cross_entropy_share", of.cross_entropy_share},
+       {"amax_share", of.amax_share},
+       {"quantize_share", of.quantize_share},
+       {"delta_rule_share", of.delta_rule_share},
+       {"beside_communication", of.beside_communication}}};
+  std::size_t place = kKernelConstants - kAttentionNames.size();
+  const char* const* name = kAttentionNames.data();
+  for (std::size_t library = 0; library < kAttentionLibraries; ++library) {
+    const AttentionKernels& kernels = of.attention.at(library);
+    for (const AttentionPass* pass : {&kernels.forward, &kernels.backward}) {
+      for (const SourcedNumber& number :
+           {pass->rate, pass->tail, pass->head_halving, pass->keys_halving}) {
+        constants.at(place++) = {*name++, number, static_cast<AttentionLibrary>(library)};
+      }
+    }
+  }
+  return constants;
+}
+
+std::string_view name_of(AttentionLibrary library) {
+  return kLibraryNames.at(static_cast<std::size_t>(library));
+}
+
+AttentionLibrary KernelConstants::library_for(AttentionLibrary wanted) const {
+  const auto has = [&](AttentionLibrary one) { return attention_of(one).forward.rate.value > 0.0; };
+  if (has(wanted)) return wanted;
+  if (has(AttentionLibrary::cudnn)) return AttentionLibrary::cudnn;
+  return has(AttentionLibrary::flash3) ? AttentionLibrary::flash3 : AttentionLibrary::flash2;
 }
 
 std::span<const KernelConstants> all_kernel_constants() { return kKernelTable; }

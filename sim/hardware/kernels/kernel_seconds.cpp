@@ -126,9 +126,9 @@ double matrix_product_seconds(const Device& device, double peak_flops_per_s, dou
   return std::max(best, bound);
 }
 
-double fused_attention_seconds(const Device& device, double peak_flops_per_s,
-                               const KernelShape& shape, std::int64_t flops, std::int64_t bytes) {
-  const KernelConstants& constants = *device.kernels;
+double fused_attention_seconds(const Device& device, const AttentionKernels& kernels,
+                               double peak_flops_per_s, const KernelShape& shape,
+                               std::int64_t flops, std::int64_t bytes) {
   const double bound = to_double(bytes) / (device.memory_bytes_per_s * device.memory_efficiency);
   if (shape.m == 0 || shape.n == 0 || shape.k == 0 || shape.batch == 0) return bound;
   const bool is_forward = shape.family == KernelFamily::attention_forward;
@@ -140,15 +140,13 @@ double fused_attention_seconds(const Device& device, double peak_flops_per_s,
   if (work < square) {
     work = std::min(square, work + of_row * to_double(shape.m) * (kBlock / 2.0));
   }
-  const double sms = constants.multiprocessors.value;
-  double rate = peak_flops_per_s / sms *
-                (is_forward ? constants.attention_forward_rate.value
-                            : constants.attention_backward_rate.value);
-  rate *= half_at(to_double(shape.k), constants.attention_head_halving.value);
-  rate *= half_at(to_double(shape.n), constants.attention_keys_halving.value);
+  const AttentionPass& pass = is_forward ? kernels.forward : kernels.backward;
+  const double sms = device.kernels->multiprocessors.value;
+  double rate = peak_flops_per_s / sms * pass.rate.value;
+  rate *= half_at(to_double(shape.k), pass.head_halving.value);
+  rate *= half_at(to_double(shape.n), pass.keys_halving.value);
   const double longest = of_pair * to_double(std::min(kBlock, shape.m)) * to_double(shape.n);
-  const double tail =
-      is_forward ? constants.attention_forward_tail.value : constants.attention_backward_tail.value;
+  const double tail = pass.tail.value;
   return std::max(std::max(longest, work / sms + tail * longest) / rate, bound);
 }
 

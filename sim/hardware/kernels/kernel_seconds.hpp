@@ -5,6 +5,7 @@
 
 #include "sim/hardware/compute_op.hpp"
 #include "sim/hardware/device.hpp"
+#include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/software.hpp"
 
 // Prices of the kernels that depend on shapes, with the constants of device.kernels.
@@ -26,10 +27,10 @@ namespace shardsim {
 
 /// Seconds of fused attention without its launch: forward is two products, backward five. A mask
 /// shows in `flops`, which are fewer than those of the whole square; the blocks that it cuts are
-/// computed whole. REQUIRES: device.kernels, peak_flops_per_s > 0.
-[[nodiscard]] double fused_attention_seconds(const Device& device, double peak_flops_per_s,
-                                             const KernelShape& shape, std::int64_t flops,
-                                             std::int64_t bytes);
+/// computed whole. `kernels`: of device.kernels. REQUIRES: device.kernels, peak_flops_per_s > 0.
+[[nodiscard]] double fused_attention_seconds(const Device& device, const AttentionKernels& kernels,
+                                             double peak_flops_per_s, const KernelShape& shape,
+                                             std::int64_t flops, std::int64_t bytes);
 
 /// Seconds of attention that stores its scores, without launches: products of the whole square,
 /// whatever the mask, and passes over it. `family` says which direction.

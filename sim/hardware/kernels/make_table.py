@@ -8,19 +8,24 @@ EVERY_GPU, or of its `neighbour`, and then says `neighbour_source`."""
 import json
 import sys
 
-# In the order of KernelConstants (sim/hardware/kernels/kernel_constants.hpp).
+# In the order of KernelConstants (sim/hardware/kernels/kernel_constants.hpp), but those of attention, which follow
+# unaligned_share there.
 NAMES = ("multiprocessors", "matmul_rate", "tile_halving", "tile_overhead_s", "epilogue_exposed", "unaligned_share",
-         "attention_forward_rate", "attention_backward_rate", "attention_head_halving", "attention_keys_halving",
-         "attention_forward_tail", "attention_backward_tail", "fp8_share", "fp8_block_share", "fp4_share",
-         "permutation_share", "cross_entropy_share", "amax_share", "quantize_share", "beside_communication")
+         "sustained_share", "fp8_share", "fp8_block_share", "fp4_share", "permutation_share", "cross_entropy_share",
+         "amax_share", "quantize_share", "delta_rule_share", "beside_communication")
+LIBRARIES = ("flash2", "flash3", "cudnn")  # In the order of AttentionLibrary.
+OF_LIBRARY = tuple(f"{way}_{what}" for way in ("forward", "backward")
+                   for what in ("rate", "tail", "head_halving", "keys_halving"))
+ATTENTION = tuple(f"{library}_{name}" for library in LIBRARIES for name in OF_LIBRARY)
+NO_ROWS = "no rows of this library on this GPU: another library's constants take its place"
 
 
 def own_constants(path, document):
     """Constants that the file itself has: {name: (value, source)}."""
     found = {}
     for name, (value, source) in document["constants"].items():
-        if name not in NAMES:
-            sys.exit(f"{path}: \"{name}\" is no constant of kernels; there are {', '.join(NAMES)}")
+        if name not in NAMES + ATTENTION:
+            sys.exit(f"{path}: \"{name}\" is no constant of kernels; there are {', '.join(NAMES + ATTENTION)}")
         if source not in document["sources"]:
             sys.exit(f"{path}: the source \"{source}\" of {name} is not among \"sources\"")
         found[name] = (float(value), document["sources"][source])
@@ -41,10 +46,30 @@ def resolved(gpus, every, name):
             if constant not in every:
                 constants[constant] = (value, document["neighbour_source"])
     constants.update(own_constants(path, document))
-    missing = [constant for constant in NAMES if constant not in constants]
+    for library in LIBRARIES:
+        names = [f"{library}_{name}" for name in OF_LIBRARY]
+        if not any(name in constants for name in names):
+            constants.update((name, (0.0, NO_ROWS)) for name in names)
+    missing = [constant for constant in NAMES + ATTENTION if constant not in constants]
     if missing:
         sys.exit(f"{path}: {', '.join(missing)} missing: measure them, or name a \"neighbour\"")
     return constants
+
+
+def written(constant):
+    value, source = constant
+    return f"{{{value!r}, {json.dumps(source)}}}"
+
+
+def attention_table(constants):
+    """The initializer of KernelConstants::attention."""
+    libraries = []
+    for library in LIBRARIES:
+        numbers = [written(constants[f"{library}_{name}"]) for name in OF_LIBRARY]
+        half = len(numbers) // 2
+        libraries.append(f"{{.forward = {{{', '.join(numbers[:half])}}}, "
+                         f".backward = {{{', '.join(numbers[half:])}}}}}")
+    return "{{" + ",\n       ".join(libraries) + "}}"
 
 
 def main():
@@ -58,8 +83,9 @@ def main():
     rows, capabilities = [], []
     for name in sorted(gpus):
         constants = resolved(gpus, every, name)
-        fields = "".join(f",\n     .{constant} = {{{constants[constant][0]!r}, {json.dumps(constants[constant][1])}}}"
-                         for constant in NAMES)
+        fields = "".join(f",\n     .{constant} = {written(constants[constant])}" for constant in NAMES[:6])
+        fields += f",\n     .attention = {attention_table(constants)}"
+        fields += "".join(f",\n     .{constant} = {written(constants[constant])}" for constant in NAMES[6:])
         rows.append(f"    {{.name = {json.dumps(name)}{fields}}},\n")
         capabilities.append(f"    {float(gpus[name][1]['compute_capability'])!r},  // {name}\n")
     with open(output, "w", encoding="utf-8") as file:
