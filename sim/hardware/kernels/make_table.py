@@ -64,12 +64,15 @@ def main():
         capabilities.append(f"    {float(gpus[name][1]['compute_capability'])!r},  // {name}\n")
     with open(output, "w", encoding="utf-8") as file:
         file.write("#pragma once\n\n#include <array>\n\n"
-                   "#include \"sim/hardware/kernels/kernel_constants.hpp\"\n\n"
+                   "#include \"sim/hardware/kernels/kernel_constants.hpp\"\n"
+                   "#include \"sim/hardware/kernels/replaced_constants.hpp\"\n\n"
                    "// Written by sim/hardware/kernels/make_table.py.\nnamespace shardsim {\n\n"
                    f"inline constexpr std::array<KernelConstants, {len(rows)}> kKernelTable = {{{{\n")
         file.writelines(rows)
         file.write(f"}}}};\n\ninline constexpr std::array<double, {len(rows)}> kCapabilityTable = {{{{\n")
         file.writelines(capabilities)
+        file.write(f"}}}};\n\ninline constexpr std::array<KernelConstantMember, {len(NAMES)}> kConstantMembers = {{{{\n")
+        file.writelines(f"    {{{json.dumps(name)}, &KernelConstants::{name}}},\n" for name in NAMES)
         file.write("}};\n\n}  // namespace shardsim\n")
 
 

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/hardware/device.hpp"
+#include "sim/hardware/kernels/kernel_constants.hpp"
+
+#include "scenarios/machine_spec.hpp"
+#include "sim/accuracy/kernel_measurement.hpp"
+
+// Fits constants of kernels to measured times, by the mean of |predicted / measured - 1|. Every
+// fifth row of each file, operation and precision is held out. Operations that share constants are
+// one stage, which is fitted after those that its prices rest on. A constant is fitted if the rows
+// of its stage tell it apart from the others; it is not if another one could do its work.
+namespace shardsim {
+
+/// The first rows of which one is held out: with fewer a stage is not fitted. A constant needs
+/// kRowsOfConstant of the rows that are fitted to.
+inline constexpr std::size_t kLeastKernelRows = 10;
+inline constexpr std::size_t kHeldOutOf = 5;
+inline constexpr std::size_t kRowsOfConstant = 4;
+/// The part of a constant's effect which no other constant could have, as the root of the mean
+/// square of (change of the time / change of the constant): with less, the constant is not told.
+inline constexpr double kLeastOwnEffect = 0.02;
+
+/// Means of |predicted / measured - 1|. `held_out`: of rows that the fit did not see.
+struct KernelErrors {
+  KernelOperation operation{};
+  KernelPrecision precision;
+  std::size_t rows = 0;
+  std::size_t held_out_rows = 0;
+  double before = 0.0;  ///< Of the rows that are fitted to,
+  double after = 0.0;
+  double held_out_before = 0.0;  ///< and of the others.
+  double held_out_after = 0.0;
+};
+
+struct FittedKernelConstant {
+  std::string name;
+  double before = 0.0;
+  double after = 0.0;
+};
+
+/// Operations with constants in common.
+struct KernelStage {
+  std::string_view words;  ///< "products in 16 bits"
+  std::size_t rows = 0;
+  std::size_t fitted_rows = 0;
+  std::vector<std::size_t> sources;             ///< Files that the rows are of.
+  std::vector<FittedKernelConstant> constants;  ///< None: there are too few rows.
+  std::vector<std::string> untold;              ///< Constants that these rows do not tell.
+};
+
+struct KernelFit {
+  std::vector<KernelStage> stages;   ///< Those with rows.
+  std::vector<KernelErrors> errors;  ///< By operation and precision.
+  KernelConstants constants;         ///< With the fitted ones.
+};
+
+/// The device with these constants, which outlive it, as kernels are measured: without launches,
+/// and without software that makes several kernels of an operation.
+[[nodiscard]] Device measured_device(const Device& device, const KernelConstants& constants);
+
+/// REQUIRES: device.kernels. Throws UsageError: E0962 if no stage has enough rows, E0963 for
+/// products that the device's constants say it has not.
+[[nodiscard]] KernelFit fit_kernels(const Device& device,
+                                    const std::vector<KernelMeasurement>& measured);
+
+/// All there is to print. The objects that it refers to outlive it.
+struct KernelCalibration {
+  const std::string& machine;
+  const DeviceSpec& device;  ///< Before the fit, with constants that it replaces already.
+  const std::vector<std::string>& files;
+  const std::vector<KernelTable>& tables;
+  const std::vector<KernelTrace>& traces;
+  const KernelFit& fit;
+  std::string out;  ///< The file that kernel_overlay_text() goes to; empty: none.
+};
+
+/// Measurements, coverage of traces, constants, errors with and without them, and how to use them.
+[[nodiscard]] std::string kernel_calibration_text(const KernelCalibration& report);
+
+/// The value of system.device.kernel_constants, with comments that say where it comes from.
+[[nodiscard]] std::string kernel_overlay_text(const KernelCalibration& report);
+
+}  // namespace shardsim

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""tests/hardware/measure_products.py without a GPU: the products of a scenario, measured by a stand-in for the CUDA
+runtime and cuBLASLt that ends at any wrong argument, and read by `shardsim calibrate kernels`.
+
+usage: measure_products_test.py SHARDSIM COMPILER..."""
+
+import csv
+import io
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import measure_products
+
+HERE = pathlib.Path(__file__).resolve().parent
+SCENARIOS = HERE.parents[1] / "scenarios"
+
+
+class MeasureProductsTest(unittest.TestCase):
+    shardsim = ""
+    compiler = []
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.library = pathlib.Path(cls.folder.name) / "libstandin.so"
+        subprocess.run([*cls.compiler, "-std=c++20", "-O1", "-shared", "-fPIC", "-w", HERE / "stand_in_cublaslt.cpp", "-o",
+                        cls.library], check=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def measured(self, scenario, *flags, fails="", library=None):
+        library = library or self.library
+        done = subprocess.run([sys.executable, "-B", HERE / "measure_products.py", self.shardsim, scenario, "--cublaslt",
+                               library, "--cudart", library, *flags], capture_output=True, text=True, check=False,
+                              env={"STAND_IN_FAILS": fails, "PATH": "/usr/bin:/bin"})
+        return done.returncode, done.stdout, done.stderr
+
+    def rows(self, scenario, *flags):
+        code, out, err = self.measured(scenario, *flags)
+        self.assertEqual(code, 0, err)
+        return list(csv.DictReader(io.StringIO(out)))
+
+    def test_each_product_of_a_plan_is_measured_once(self):
+        rows = self.rows(SCENARIOS / "quickstart.json")
+        sizes = [tuple(row[name] for name in measure_products.COLUMNS[:-1]) for row in rows]
+        self.assertEqual(len(sizes), len(set(sizes)))
+        # Queries, keys and values of Llama 3 8B for one sequence of 8192 tokens.
+        self.assertIn(("matmul", "bf16", "8192", "6144", "4096", "1", "bf16", ""), sizes)
+        self.assertTrue(any(row["accumulate"] == "yes" for row in rows))
+        for row in rows:
+            us = 2 * int(row["m"]) * int(row["n"]) * int(row["k"]) * int(row["batch"]) / 1e6
+            us *= 2 if row["accumulate"] else 1
+            self.assertAlmostEqual(float(row["microseconds"]) / us, 1, delta=1e-3)
+
+    def test_the_table_is_one_that_calibrate_reads(self):
+        table = pathlib.Path(self.folder.name) / "products.csv"
+        code, _, err = self.measured(SCENARIOS / "quickstart.json", table)
+        self.assertEqual(code, 0, err)
+        done = subprocess.run([self.shardsim, "calibrate", "kernels", table, "--system", "dgx-h100"], capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("matmul, bf16", done.stdout)
+
+    def test_precisions_without_a_call_are_told(self):
+        code, out, err = self.measured(SCENARIOS / "quickstart.json", "--set", "training.precision=fp8", "--set",
+                                       "training.fp8_recipe=blockwise")
+        self.assertEqual(code, 0, err)
+        self.assertIn("note: fp8_e4m3 with scales of blocks: not measured here", err)
+        self.assertNotIn("fp8", out)
+        rows = self.rows(SCENARIOS / "quickstart.json", "--set", "training.precision=fp8")
+        self.assertIn("fp8", [row["dtype"] for row in rows])
+
+    def test_what_is_missing_is_a_skip(self):
+        code, out, err = self.measured(SCENARIOS / "quickstart.json", fails="devices")
+        self.assertEqual((code, out, err), (77, "", "skipped: GPUs: cudaGetDeviceCount says 0, 0 of them\n"))
+        code, out, err = self.measured(SCENARIOS / "quickstart.json", library="/no/such.so")
+        self.assertEqual((code, out, err), (77, "", "skipped: CUDA runtime: none of /no/such.so can be loaded\n"))
+
+    def test_a_call_that_fails_is_named(self):
+        for name in ("cublasLtMatmul", "cudaMalloc", "cublasLtCreate", "cublasLtMatrixLayoutCreate"):
+            code, out, err = self.measured(SCENARIOS / "quickstart.json", fails=name)
+            self.assertEqual((code, out), (1, ""), err)
+            self.assertIn(f"error: {name} says ", err)
+        code, _, err = self.measured(SCENARIOS / "quickstart.json", fails="cublasLtMatmulAlgoGetHeuristic")
+        self.assertEqual((code, err.strip().splitlines()[-1]),
+                         (1, "error: cublasLtMatmulAlgoGetHeuristic finds no algorithm"))
+        code, _, err = self.measured("no.json")
+        self.assertEqual(code, 1)
+        self.assertIn("error: shardsim export program: error[E0001]", err)
+
+
+if __name__ == "__main__":
+    MeasureProductsTest.shardsim = str(pathlib.Path(sys.argv[1]).resolve())
+    MeasureProductsTest.compiler = sys.argv[2:]
+    unittest.main(argv=sys.argv[:1])
