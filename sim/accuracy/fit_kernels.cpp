@@ -235,9 +235,16 @@ class ConstantSearch {
     return false;
   }
 
-  // To the digits that are written.
+  // To the digits that are written. Factors never lead to 0: what is nearly that, is.
   void round_found() {
+    constexpr double kNearlyNothing = 1e-4;
     for (const std::string& name : names_) {
+      const ConstantLimits limits = limits_of_constant(name);
+      const bool is_nothing = constant_of(found_, name) < kNearlyNothing * limits.first_step;
+      if (is_nothing && limits.allow(0.0)) {
+        set_constant(found_, name, 0.0);
+        continue;
+      }
       const std::string written = fmt::format("{:.4g}", constant_of(found_, name));
       set_constant(found_, name, parse_number<double>(written).value_or(0.0));
     }

@@ -24,7 +24,7 @@ inline constexpr std::size_t kHeldOutOf = 5;
 inline constexpr std::size_t kRowsOfConstant = 4;
 /// The part of a constant's effect which no other constant could have, as the root of the mean
 /// square of (change of the time / change of the constant): with less, the constant is not told.
-inline constexpr double kLeastOwnEffect = 0.02;
+inline constexpr double kLeastOwnEffect = 0.005;
 
 /// Means of |predicted / measured - 1|. `held_out`: of rows that the fit did not see.
 struct KernelErrors {
@@ -69,18 +69,20 @@ struct KernelFit {
 [[nodiscard]] KernelFit fit_kernels(const Device& device,
                                     const std::vector<KernelMeasurement>& measured);
 
-/// All there is to print. The objects that it refers to outlive it.
+/// All there is to print of a fit. The objects that it refers to outlive it.
 struct KernelCalibration {
   const std::string& machine;
   const DeviceSpec& device;  ///< Before the fit, with constants that it replaces already.
   const std::vector<std::string>& files;
-  const std::vector<KernelTable>& tables;
-  const std::vector<KernelTrace>& traces;
   const KernelFit& fit;
   std::string out;  ///< The file that kernel_overlay_text() goes to; empty: none.
 };
 
-/// Measurements, coverage of traces, constants, errors with and without them, and how to use them.
+/// What was read: rows of tables, and coverage of traces.
+[[nodiscard]] std::string kernel_measurements_text(const std::vector<KernelTable>& tables,
+                                                   const std::vector<KernelTrace>& traces);
+
+/// Constants, errors with and without them, and how to use them.
 [[nodiscard]] std::string kernel_calibration_text(const KernelCalibration& report);
 
 /// The value of system.device.kernel_constants, with comments that say where it comes from.

@@ -37,9 +37,9 @@ std::string source_of(const KernelCalibration& report, const KernelStage& stage)
 
 // --- Measurements ------------------------------------------------------------------------------
 
-std::string tables_of_kernels(const KernelCalibration& report) {
+std::string tables_of_kernels(const std::vector<KernelTable>& tables) {
   std::string text;
-  for (const KernelTable& table : report.tables) {
+  for (const KernelTable& table : tables) {
     text += fmt::format("  {}: {} rows", printable(table.file, 200), table.rows.size());
     if (table.num_left_out > 0) text += fmt::format(", {} left out", table.num_left_out);
     text += "\n";
@@ -56,8 +56,8 @@ std::string trace_text(const KernelTrace& trace) {
   std::string text =
       fmt::format("  {}: {} kernels of {:.4g} ms, {:.4g} ms without communication\n",
                   printable(trace.file, 200), trace.kernels, 1e3 * trace.seconds, 1e3 * computing);
-  text +=
-      fmt::format("    coverage {:.1f} % of the time that computes\n", kErrorPercent * trace.coverage());
+  text += fmt::format("    coverage {:.1f} % of the time that computes\n",
+                      kErrorPercent * trace.coverage());
   for (std::size_t i = 0; i < kKernelOperations; ++i) {
     if (trace.matched.at(i) == 0.0) continue;
     text += fmt::format("      {}  {}\n", percent_of(trace.matched.at(i), computing),
@@ -93,15 +93,14 @@ std::string errors_text(const KernelFit& fit) {
     text += fmt::format("{:<34}{:>6}{:>7.1f}{:>7.1f}    {:>6}{:>7.1f}{:>7.1f}\n",
                         fmt::format("  {}, {}", name_of(each.operation), name_of(each.precision)),
                         each.rows - each.held_out_rows, kErrorPercent * each.before,
-                        kErrorPercent * each.after, each.held_out_rows, kErrorPercent * each.held_out_before,
-                        kErrorPercent * each.held_out_after);
+                        kErrorPercent * each.after, each.held_out_rows,
+                        kErrorPercent * each.held_out_before, kErrorPercent * each.held_out_after);
   }
   return text;
 }
 
 std::string constants_text(const KernelCalibration& report) {
-  std::string text = fmt::format("\n{:<34}{:>20}{:>14}\n", "Constants",
-                                 "as " + report.device.kernels, "calibrated");
+  std::string text = fmt::format("\n{:<34}{:>20}{:>14}\n", "Constants", "before", "calibrated");
   for (const KernelStage& stage : report.fit.stages) {
     if (stage.constants.empty()) {
       text += fmt::format("  {}: {} rows; {} are needed, and nothing is fitted\n", stage.words,
@@ -157,12 +156,16 @@ std::string list_text(const KernelCalibration& report, const std::string& indent
 
 }  // namespace
 
+std::string kernel_measurements_text(const std::vector<KernelTable>& tables,
+                                     const std::vector<KernelTrace>& traces) {
+  std::string text = "Measurements\n" + tables_of_kernels(tables);
+  for (const KernelTrace& trace : traces) text += trace_text(trace);
+  return text;
+}
+
 std::string kernel_calibration_text(const KernelCalibration& report) {
-  std::string text =
-      fmt::format("Calibration of kernels of {}, from the constants of {}\n\nMeasurements\n",
-                  printable(report.machine, 200), report.device.kernels);
-  text += tables_of_kernels(report);
-  for (const KernelTrace& trace : report.traces) text += trace_text(trace);
+  std::string text = fmt::format("\nCalibration of kernels of {}, from the constants of {}\n",
+                                 printable(report.machine, 200), report.device.kernels);
   text += constants_text(report) + errors_text(report.fit);
   text += fmt::format(
       "\nHeld out: every fifth row of each file, operation and precision; no constant has seen "
@@ -185,8 +188,8 @@ std::string kernel_overlay_text(const KernelCalibration& report) {
       report.device.kernels);
   for (const KernelErrors& each : report.fit.errors) {
     text += fmt::format("//   {} in {}: {:.1f} %, {:.1f} %, {:.1f} %\n", name_of(each.operation),
-                        name_of(each.precision), kErrorPercent * each.before, kErrorPercent * each.after,
-                        kErrorPercent * each.held_out_after);
+                        name_of(each.precision), kErrorPercent * each.before,
+                        kErrorPercent * each.after, kErrorPercent * each.held_out_after);
   }
   return text + list_text(report, "");
 }

@@ -37,6 +37,7 @@ struct TracedOp {
 struct TracedLaunch {
   std::pair<std::string, std::string> thread;
   double at_us = 0.0;
+  bool is_graph = false;
 };
 
 struct TracedKernel {
@@ -101,7 +102,9 @@ void take_event(const TraceJson& event, TracedRun& run) {
         {text_in(event, "name"), thread_of(event), begin_us, begin_us + duration_us, arguments});
   } else if (category == "cuda_runtime" || category == "cuda_driver") {
     const auto correlation = whole_in(arguments, "correlation");
-    if (correlation && begin_us >= 0.0) run.launches[*correlation] = {thread_of(event), begin_us};
+    if (!correlation || begin_us < 0.0) return;
+    const bool is_graph = text_in(event, "name").find("GraphLaunch") != std::string::npos;
+    run.launches[*correlation] = {thread_of(event), begin_us, is_graph};
   }
 }
 
@@ -262,7 +265,10 @@ class TraceMatcher {
         if (match.why.empty()) return add(place, match, seconds);
         return leave(kernel.name, match.why, seconds);
       }
-      why = fmt::format("{}, launched by no operation whose inputs are known here", why);
+      const bool is_in_graph = kernel.correlation && run_.launches.contains(*kernel.correlation) &&
+                               run_.launches.at(*kernel.correlation).is_graph;
+      why += is_in_graph ? " in a CUDA graph, whose operations a trace does not have"
+                         : ", launched by no operation whose inputs are known here";
     }
     leave(kernel.name, why, seconds);
   }

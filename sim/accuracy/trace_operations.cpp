@@ -19,11 +19,12 @@ struct RoleRow {
 // Names as NVIDIA's libraries, FlashAttention, Triton and PyTorch give them. Attention stands
 // before products, since its kernels are written with CUTLASS too; so do the casts and copies whose
 // names have a "gemm" in a template.
-constexpr std::array<RoleRow, 33> kRoles = {{
+constexpr std::array<RoleRow, 34> kRoles = {{
     {"nccl", KernelRole::communication},
     {"nvshmem", KernelRole::communication},
     {"deep_ep::", KernelRole::communication},
     {"at::native::", KernelRole::bytes},
+    {"fbgemm_gpu::", KernelRole::bytes},
     {"multi_tensor_apply", KernelRole::bytes},
     {"flash_fwd", KernelRole::attention},
     {"flash_bwd", KernelRole::attention},

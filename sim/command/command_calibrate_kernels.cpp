@@ -140,14 +140,14 @@ int calibrate_kernels(const CalibrateArguments& arguments, const Console& consol
                      "name the nearest GPU that has some: --set system.device.kernels=h100-sxm");
   }
   const ReadKernels read = read_kernels(arguments, console);
+  // Coverage is worth knowing where there is too little to fit to, too.
+  console.out << kernel_measurements_text(read.tables, read.traces);
   const KernelFit fit = fit_kernels(cluster.device, read.rows);
   const KernelCalibration report{.machine = cluster.name,
-                            .device = given.system.device,
-                            .files = read.files,
-                            .tables = read.tables,
-                            .traces = read.traces,
-                            .fit = fit,
-                            .out = arguments.out};
+                                 .device = given.system.device,
+                                 .files = read.files,
+                                 .fit = fit,
+                                 .out = arguments.out};
   console.out << kernel_calibration_text(report);
   if (!arguments.out.empty()) write_text(arguments.out, kernel_overlay_text(report), console.err);
   return 0;

@@ -183,8 +183,8 @@ def row_of(operation):
     # What is beside the operands are results: written, and read where they are added to what is there.
     moved = operation["bytes"] - batch * (m * k + k * n) * BITS[dtype] // 8
     each = moved // (m * n * batch) if min(m, n, k, batch) > 0 else 0
-    accumulates = operation["family"] == "weight_gradient"
-    out = {(2, False): "bf16", (4, False): "fp32", (4, True): "bf16", (8, True): "fp32"}.get((each, accumulates))
+    # Gradients of a branch's input are added to those of another, too.
+    out, accumulates = {2: ("bf16", False), 4: ("bf16", True), 8: ("fp32", True)}.get(each, (None, False))
     if out is None:
         return f"{m} x {n} x {k} x {batch} with {each} bytes of a result: not measured here"
     if out == "bf16" and dtype == "fp16":
@@ -225,7 +225,7 @@ def main(words):
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--cublaslt")
     parser.add_argument("--cudart")
-    arguments = parser.parse_args(words)
+    arguments = parser.parse_intermixed_args(words)
     try:
         gpu = Gpu(arguments.cublaslt, arguments.cudart)
         rows, notes = products_of(arguments.shardsim, arguments.scenario, arguments.set)

@@ -49,9 +49,11 @@ class MeasureProductsTest(unittest.TestCase):
         rows = self.rows(SCENARIOS / "quickstart.json")
         sizes = [tuple(row[name] for name in measure_products.COLUMNS[:-1]) for row in rows]
         self.assertEqual(len(sizes), len(set(sizes)))
-        # Queries, keys and values of Llama 3 8B for one sequence of 8192 tokens.
-        self.assertIn(("matmul", "bf16", "8192", "6144", "4096", "1", "bf16", ""), sizes)
-        self.assertTrue(any(row["accumulate"] == "yes" for row in rows))
+        # Of Llama 3 8B, for one sequence of 8192 tokens: its keys, and the gradients of their weights and input.
+        self.assertIn(("matmul", "bf16", "8192", "1024", "4096", "1", "bf16", ""), sizes)
+        self.assertIn(("matmul", "bf16", "1024", "4096", "8192", "1", "bf16", "yes"), sizes)
+        self.assertIn(("matmul", "bf16", "8192", "4096", "1024", "1", "bf16", "yes"), sizes)
+        self.assertEqual(len(sizes), 13)
         for row in rows:
             us = 2 * int(row["m"]) * int(row["n"]) * int(row["k"]) * int(row["batch"]) / 1e6
             us *= 2 if row["accumulate"] else 1
@@ -65,6 +67,17 @@ class MeasureProductsTest(unittest.TestCase):
                               text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("matmul, bf16", done.stdout)
+
+    def test_results_are_told_by_the_bytes_beside_the_operands(self):
+        def row(each, dtype="bf16", family="weight_gradient"):
+            operands = 2 * (64 * 16 + 16 * 32) * (2 if dtype == "bf16" else 1)
+            return measure_products.row_of(dict(family=family, dtype=dtype, shape=[64, 32, 16, 2],
+                                                bytes=operands + 2 * 64 * 32 * each))
+        self.assertEqual([(row(each)["out_dtype"], row(each)["accumulate"]) for each in (2, 4, 8)],
+                         [("bf16", False), ("bf16", True), ("fp32", True)])
+        self.assertEqual(row(2, "fp8_e4m3")["dtype"], "fp8")
+        self.assertEqual(row(6), "64 x 32 x 16 x 2 with 6 bytes of a result: not measured here")
+        self.assertIsNone(row(2, family="norm"))
 
     def test_precisions_without_a_call_are_told(self):
         code, out, err = self.measured(SCENARIOS / "quickstart.json", "--set", "training.precision=fp8", "--set",
