@@ -32,9 +32,9 @@ struct KernelErrors {
   KernelPrecision precision;
   std::size_t rows = 0;
   std::size_t held_out_rows = 0;
-  double before = 0.0;  ///< Of the rows that are fitted to,
+  double before = 0.0;  ///< For rows that are fitted to,
   double after = 0.0;
-  double held_out_before = 0.0;  ///< and of the others.
+  double held_out_before = 0.0;  ///< and for the others.
   double held_out_after = 0.0;
 };
 
@@ -64,6 +64,20 @@ struct KernelFit {
 /// and without software that makes several kernels of an operation.
 [[nodiscard]] Device measured_device(const Device& device, const KernelConstants& constants);
 
+using KernelRows = std::vector<const KernelMeasurement*>;
+/// Mean of |predicted / measured - 1|; 0 without rows.
+[[nodiscard]] double mean_kernel_error(const Device& device, const KernelConstants& constants,
+                                       const KernelRows& rows);
+/// Those of `names` that the rows tell apart, the one with the largest effect first.
+[[nodiscard]] std::vector<std::string> told_constants(const Device& device,
+                                                      const KernelConstants& constants,
+                                                      std::vector<std::string> names,
+                                                      const KernelRows& rows);
+/// `start` with other values of `names`, which lower the mean error, to four digits.
+[[nodiscard]] KernelConstants search_constants(const Device& device, const KernelConstants& start,
+                                               const std::vector<std::string>& names,
+                                               const KernelRows& rows);
+
 /// REQUIRES: device.kernels. Throws UsageError: E0962 if no stage has enough rows, E0963 for
 /// products that the device's constants say it has not.
 [[nodiscard]] KernelFit fit_kernels(const Device& device,
@@ -78,7 +92,7 @@ struct KernelCalibration {
   std::string out;  ///< The file that kernel_overlay_text() goes to; empty: none.
 };
 
-/// What was read: rows of tables, and coverage of traces.
+/// The rows of tables that were read, and coverage of traces.
 [[nodiscard]] std::string kernel_measurements_text(const std::vector<KernelTable>& tables,
                                                    const std::vector<KernelTrace>& traces);
 

@@ -108,8 +108,9 @@ std::string constants_text(const KernelCalibration& report) {
       continue;
     }
     for (const FittedKernelConstant& constant : stage.constants) {
-      text += fmt::format("  {:<32}{:>20.4g}{:>14.4g}\n", constant.name, constant.before,
-                          constant.after);
+      const bool is_most = constant.after == limits_of_constant(constant.name).most;
+      text += fmt::format("  {:<32}{:>20.4g}{:>14.4g}{}\n", constant.name, constant.before,
+                          constant.after, is_most ? ", the most that it may be" : "");
     }
     if (stage.untold.empty()) continue;
     text += fmt::format("  rows of {} do not tell, and leave as they were:\n    {}\n", stage.words,

@@ -57,7 +57,7 @@ struct MeasuredProduct {
   std::int64_t n = 0;
   std::int64_t k = 0;
   std::int64_t batch = 1;
-  std::int64_t result_bytes = 2;  ///< Of an element,
+  std::int64_t result_bytes = 2;  ///< Bytes of an element,
   bool accumulates = false;       ///< which is read, too.
 };
 [[nodiscard]] ComputeOp work_of(const MeasuredProduct& product, const KernelPrecision& precision);
@@ -80,7 +80,7 @@ struct MeasuredAttention {
 
 // --- Tables ------------------------------------------------------------------------------------
 
-/// "batch=groups": where the reader looks for "batch". Of a value: what it is in every row.
+/// "batch=groups": where the reader looks for "batch", or its value in every row.
 struct ColumnChoice {
   std::string name;
   std::string value;
@@ -120,13 +120,13 @@ struct UnmatchedKernels {
   double seconds = 0.0;
 };
 
-/// What a trace's kernels became.
+/// The kernels of a trace, as measurements and as what is left.
 struct KernelTrace {
   std::string file;
   std::vector<KernelMeasurement> rows;
   std::vector<std::string> notes;
   std::int64_t kernels = 0;
-  double seconds = 0.0;                             ///< Of all kernels,
+  double seconds = 0.0;                             ///< The time of all kernels,
   double communication_seconds = 0.0;               ///< of NCCL's, which are none of ours,
   std::array<double, kKernelOperations> matched{};  ///< and of each operation.
   std::vector<UnmatchedKernels> unmatched;          ///< The longest first.

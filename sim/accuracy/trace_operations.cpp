@@ -42,7 +42,7 @@ constexpr std::array<RoleRow, 34> kRoles = {{
     {"cutlass", KernelRole::product},
     {"xmma", KernelRole::product},
     {"elementwise", KernelRole::bytes},
-    {"reduce", KernelRole::bytes},
+    {"reduce_", KernelRole::bytes},
     {"softmax", KernelRole::bytes},
     {"norm", KernelRole::bytes},
     {"Norm", KernelRole::bytes},

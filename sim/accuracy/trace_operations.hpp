@@ -31,7 +31,7 @@ struct TraceInputs {
   bool are_recorded = false;
   std::vector<std::vector<std::int64_t>> dims;  ///< Empty of what is no tensor; 0: no size.
   std::vector<std::string> types;
-  std::vector<std::string> values;  ///< Of what is no tensor.
+  std::vector<std::string> values;  ///< Values of inputs that are no tensors.
 };
 
 struct TracedMatch {

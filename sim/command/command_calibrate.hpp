@@ -16,10 +16,10 @@ struct CalibrateArguments {
   std::string system = "dgx-h100";
   std::vector<std::string> overrides;  ///< Overrides of the system's scenario, as --set.
   std::string out;                     ///< The file for what is fitted; empty: none.
-  // Of nccl-tests.
+  // For outputs of nccl-tests.
   TestedLayoutOptions layout;
   std::string fit = "both";  ///< Or "bandwidth", "latency".
-  // Of kernels: "NAME=VALUE" each.
+  // For kernels: "NAME=VALUE" each.
   std::vector<std::string> columns;
   std::vector<std::string> values;
   std::vector<std::string> where;

@@ -49,7 +49,7 @@ TEST_CASE("rows become the operations that they are, whatever the order of colum
   CHECK(product.shape == KernelShape{KernelFamily::matrix_product, 64, 32, 16, 1});
   CHECK(product.flops == 2 * 64 * 32 * 16);
   CHECK(product.bytes == 2 * (64 * 16 + 16 * 32 + 64 * 32));
-  CHECK(table.rows[0].seconds == 10e-6);
+  CHECK(table.rows[0].seconds == 10 * 1e-6);
   const ComputeOp& added = table.rows[1].work;
   CHECK(added.dtype == DType::fp8_e4m3);
   CHECK(added.shape.has_block_scales);
