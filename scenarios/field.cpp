@@ -58,6 +58,8 @@ std::vector<Section> all_sections() {
   };
   table.insert(table.begin() + 2, layer_sections().front());
   for (Section& section : fault_sections()) table.push_back(std::move(section));
+  const auto nccl = std::ranges::find(table, "system.nccl", &Section::path);
+  table.insert(nccl, kernel_constant_section());
   table.push_back(expect_section());
   table.push_back(
       {"output", "Files to write. Paths are relative and may not leave the output folder."});

@@ -153,6 +153,7 @@ std::vector<Field> prediction_fields();
 std::vector<Field> expert_fields();
 std::vector<Section> layer_sections();
 std::vector<Field> system_fields();
+Section kernel_constant_section();
 std::vector<Field> network_fields();
 std::vector<Field> parallelism_fields();
 std::vector<Field> data_parallel_fields();

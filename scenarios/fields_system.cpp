@@ -70,6 +70,10 @@ std::vector<std::string> none_or(std::span<const Named> all) {
   return names_of(all, {"none"});
 }
 
+constexpr auto kKernelConstantList = [](auto& s) -> auto& {
+  return s.system.device.kernel_constants;
+};
+
 std::vector<Field> power_fields() {
   using D = DeviceSpec;
   return {
@@ -89,6 +93,32 @@ std::vector<Field> power_fields() {
           .doc("Limit of each device's power, at most power_w. Products and attention then run at "
                "a lower clock, by the cube root of the share (docs/decisions/"
                "0087-power-and-graphs.md); memory does not. 0: none.")};
+}
+
+std::vector<std::string> names_of_constants() {
+  std::vector<std::string> names;
+  for (const NamedConstant& constant : constants_of(all_kernel_constants().front())) {
+    names.emplace_back(constant.name);
+  }
+  return names;
+}
+
+std::vector<Field> kernel_constant_fields() {
+  using C = KernelConstantSpec;
+  return {
+      item_field("system.device.kernel_constants[].name", kKernelConstantList, &C::name)
+          .one_of(names_of_constants())
+          .required()
+          .doc("The constant, as `--assumptions` lists those of a GPU."),
+      item_field("system.device.kernel_constants[].value", kKernelConstantList, &C::value)
+          .range(0, 1e6)
+          .required()
+          .doc("Its value. Shares and rates are at most 1, but for those of products in fewer "
+               "bits, which are over those in 16."),
+      item_field("system.device.kernel_constants[].source", kKernelConstantList, &C::source)
+          .required()
+          .doc("Where the value comes from: results list it."),
+  };
 }
 
 std::vector<Field> device_fields() {
@@ -282,8 +312,20 @@ std::vector<Field> system_fields() {
       latency("system.inter_node.latency_us", &S::inter_node),
       source_field("system.inter_node.source"),
   };
-  return joined(
-      {nodes, device_fields(), power_fields(), price_fields(), {source_field("system.source")}});
+  return joined({nodes,
+                 device_fields(),
+                 kernel_constant_fields(),
+                 power_fields(),
+                 price_fields(),
+                 {source_field("system.source")}});
+}
+
+Section kernel_constant_section() {
+  return list_section("system.device.kernel_constants",
+                      "Measured constants of kernels in place of those of the GPU that `kernels` "
+                      "names (`shardsim calibrate kernels`).",
+                      kKernelConstantList, "a constant of kernels",
+                      R"({"name": "matmul_rate", "value": 0.8, "source": "our GPUs"})");
 }
 
 }  // namespace shardsim

@@ -36,6 +36,13 @@ struct PeakTflops {
   }
 };
 
+/// A constant of kernels in place of that of the GPU which `kernels` names.
+struct KernelConstantSpec {
+  std::string name;  // of constants_of()
+  double value = 0;
+  std::string source;
+};
+
 struct DeviceSpec {
   std::string name;
   std::string architecture;  // one of all_architectures()
@@ -49,7 +56,8 @@ struct DeviceSpec {
   Tracked<double> power_limit_w = 0;      // 0: none but that
   // Between device and host memory, per direction; 0: no link.
   Tracked<double> host_bandwidth_gb_per_s = 0;
-  std::string kernels = "none";  // whose kernels' constants: one of all_kernel_constants()
+  std::string kernels = "none";  // whose kernels' constants: one of all_kernel_constants(),
+  std::vector<KernelConstantSpec> kernel_constants;  // but for these
 };
 
 /// Measured corrections of NCCL's own constants on one tier.

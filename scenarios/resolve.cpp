@@ -103,6 +103,7 @@ std::string divisors(std::int64_t number, std::int64_t limit) {
 void resolve(Reading& r) {
   resolve_model(r);
   resolve_system(r);
+  resolve_kernel_constants(r);
   resolve_power(r);
   resolve_network(r);
   resolve_layout(r);

@@ -35,6 +35,8 @@ void resolve_linear_layout(Reading& r);
 /// Reports that a family needs a field of "model" which is not given.
 void need(Reading& r, const std::string& path, const std::string& family);
 void resolve_system(Reading& r);
+/// Replaced constants of kernels are there once, and act. REQUIRES: resolve_system().
+void resolve_kernel_constants(Reading& r);
 /// NCCL's cost model, where it is asked for, knows the machine. REQUIRES: resolve_system().
 void resolve_network(Reading& r);
 /// World size = dp_replicate x dp_shard x tp x pp x cp. REQUIRES: resolve_system().

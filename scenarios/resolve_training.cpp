@@ -1,8 +1,11 @@
+#include <memory>
+
 #include "sim/hardware/kernels/kernel_constants.hpp"
 
 #include "strategies/gradient_sync/compressors.hpp"
 #include "strategies/optimizer/rules.hpp"
 
+#include "scenarios/kernels_of.hpp"
 #include "scenarios/resolve.hpp"
 
 namespace shardsim {
@@ -38,7 +41,7 @@ bool lacks_peak(const Reading& r, DType precision) {
 
 // Whether the kernels of the device say that it has no such products.
 bool lacks_kernels(const SystemSpec& system, DType products) {
-  const KernelConstants* const kernels = find_kernel_constants(system.device.kernels);
+  const std::shared_ptr<const KernelConstants> kernels = kernels_of(system.device);
   if (system.kernel_model != "shapes" || kernels == nullptr) return false;
   if (products == DType::fp4_e2m1) return kernels->fp4_share.value == 0.0;
   return products == DType::fp8_e4m3 && kernels->fp8_share.value == 0.0;

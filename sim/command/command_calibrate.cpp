@@ -1,3 +1,5 @@
+#include "sim/command/command_calibrate.hpp"
+
 #include <algorithm>
 #include <ostream>
 #include <string>
@@ -23,15 +25,6 @@
 namespace shardsim {
 
 namespace {
-
-struct CalibrateArguments {
-  std::vector<std::string> files;  // "-": standard input.
-  std::string system = "dgx-h100";
-  std::vector<std::string> overrides;  // Overrides of the system's scenario, as --set.
-  TestedLayoutOptions layout;
-  std::string fit = "both";  // Or "bandwidth", "latency".
-  std::string out;           // The file for the overrides; empty: none.
-};
 
 // The machine of a table.
 Cluster cluster_of_table(const CalibrateArguments& arguments, const TestedLayout& layout) {
@@ -77,16 +70,6 @@ PricedTable priced(const CalibrateArguments& arguments, NcclTestsTable table) {
   return result;
 }
 
-void check_paths(const CalibrateArguments& arguments, const std::vector<FileRead>& given) {
-  if (arguments.out.empty()) return;
-  std::vector<PathInUse> read =
-      paths_read(given, names_a_file(arguments.system) ? arguments.system : "");
-  for (const std::string& path : arguments.files) {
-    read.push_back({"a table that is read", path == "-" ? "/dev/stdin" : path});
-  }
-  require_outputs(read, {{"--out", arguments.out}});
-}
-
 FittedCorrection given_of(const NcclCorrection& correction) {
   return {.bandwidth_factor = correction.bandwidth_factor,
           .added_latency_us = correction.added_latency_us};
@@ -97,7 +80,9 @@ FittedParts parts_of(const std::string& fit) {
 }
 
 void add_calibrate_options(CLI::App& verb, CalibrateArguments& arguments) {
-  verb.add_option("file", arguments.files, "Outputs of nccl-tests; -: standard input");
+  verb.add_option("file", arguments.files,
+                  "Outputs of nccl-tests, or the word kernels and then tables (CSV) or traces "
+                  "(PyTorch's profiler) of kernels; -: standard input");
   verb.add_option("--system", arguments.system,
                   "Machine of the measurements: a preset (dgx-h100) or a scenario's file");
   verb.add_option("--set", arguments.overrides,
@@ -114,13 +99,37 @@ void add_calibrate_options(CLI::App& verb, CalibrateArguments& arguments) {
       "Operation, if the output does not name it: " + one_of_list(tested_operation_names()));
   verb.add_option("--fit", arguments.fit, "What to fit: both, bandwidth or latency")
       ->check(CLI::IsMember({"both", "bandwidth", "latency"}));
-  verb.add_option("--out", arguments.out, "Write the overrides, a JSON object with comments");
+  verb.add_option("--column", arguments.columns,
+                  "With kernels, where a table has another name for a column: batch=groups; "
+                  "repeatable")
+      ->allow_extra_args(false);
+  verb.add_option("--value", arguments.values,
+                  "With kernels, what a table does not say: dtype=bf16; repeatable")
+      ->allow_extra_args(false);
+  verb.add_option("--where", arguments.where,
+                  "With kernels, rows that count: a column and its cell, gpu=B200; repeatable")
+      ->allow_extra_args(false);
+  verb.add_option("--out", arguments.out, "Write what is fitted, as JSON with comments");
+}
+
+void refuse_kernel_options(const CalibrateArguments& arguments) {
+  const char* const given = !arguments.columns.empty()  ? "--column"
+                            : !arguments.values.empty() ? "--value"
+                            : !arguments.where.empty()  ? "--where"
+                                                        : nullptr;
+  if (given == nullptr) return;
+  throw UsageError("E0940", fmt::format("{} is for tables of kernels", given),
+                   "write the word kernels before the files, or leave it out");
 }
 
 // `shardsim calibrate FILE...`: fits system.nccl to measurements of nccl-tests. It prints the
 // system's error with and without the fit, and writes the fit with all else that system.nccl has.
 // Returns 0. Throws Error: E0940 to E0951, and E0901 for a file that cannot be written.
 int command_calibrate(const CalibrateArguments& arguments, const Console& console) {
+  if (!arguments.files.empty() && arguments.files.front() == "kernels") {
+    return calibrate_kernels(arguments, console);
+  }
+  refuse_kernel_options(arguments);
   if (arguments.files.empty()) {
     throw UsageError(
         "E0940", "no output of nccl-tests is given",
@@ -128,7 +137,7 @@ int command_calibrate(const CalibrateArguments& arguments, const Console& consol
         "2 -g 8 | shardsim calibrate -");
   }
   const Scenario given = scenario_of_system(arguments.system, arguments.overrides);
-  check_paths(arguments, given.files);
+  check_calibrate_paths(arguments, given.files);
   std::vector<PricedTable> tables;
   for (const std::string& path : arguments.files) {
     for (NcclTestsTable& table : read_nccl_tests(path, console.in)) {
@@ -155,13 +164,26 @@ int command_calibrate(const CalibrateArguments& arguments, const Console& consol
 
 }  // namespace
 
+void check_calibrate_paths(const CalibrateArguments& arguments,
+                           const std::vector<FileRead>& given) {
+  if (arguments.out.empty()) return;
+  std::vector<PathInUse> read =
+      paths_read(given, names_a_file(arguments.system) ? arguments.system : "");
+  for (const std::string& path : arguments.files) {
+    read.push_back({"a table that is read", path == "-" ? "/dev/stdin" : path});
+  }
+  require_outputs(read, {{"--out", arguments.out}});
+}
+
 Verb calibrate_verb() {
   return with_arguments<CalibrateArguments>(
       {.name = "calibrate",
-       .summary = "Fit NCCL's prices to measurements of nccl-tests",
+       .summary = "Fit prices to measurements: NCCL's, or those of kernels",
        .group = VerbGroup::measure,
        .examples = {{"shardsim calibrate one-node.txt two-nodes.txt --system dgx-h100",
-                     "prices of the machine that printed these tables"}}},
+                     "prices of the machine that printed these tables"},
+                    {"shardsim calibrate kernels products.csv trace.json --system dgx-b200",
+                     "constants of its kernels"}}},
       add_calibrate_options, command_calibrate);
 }
 

@@ -2,10 +2,13 @@
 
 #include <cmath>
 #include <cstdint>
+#include <memory>
 
 #include <nlohmann/json.hpp>
 
 #include "sim/hardware/kernels/kernel_constants.hpp"
+
+#include "scenarios/kernels_of.hpp"
 
 namespace shardsim {
 
@@ -16,7 +19,7 @@ std::string gpu_facts_json(const SystemSpec& system) {
                                   {"compute_capability", nullptr},
                                   {"multiprocessors", nullptr},
                                   {"gpus_per_node", system.gpus_per_node}};
-  if (const KernelConstants* kernels = find_kernel_constants(device.kernels)) {
+  if (const std::shared_ptr<const KernelConstants> kernels = kernels_of(device)) {
     constexpr double kMinors = 10.0;
     const auto capability = std::llround(kMinors * compute_capability_of(kernels->name).value);
     facts["compute_capability"] = {capability / 10, capability % 10};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 
 #include "reports/terminal_text.hpp"
 #include "reports/units.hpp"
+#include "scenarios/kernels_of.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/presets.hpp"
 #include "sim/command/preset_page.hpp"
@@ -94,6 +96,7 @@ std::string gpu_in(std::string_view text) {
 std::string origin_of(std::string_view source, const DeviceSpec& device) {
   if (source.rfind("neighbour: ", 0) == 0) return fmt::format("as {}", gpu_in(source));
   if (source.rfind("assumed: ", 0) == 0) return "assumed";
+  if (source.rfind(kReplacedSource, 0) == 0) return "calibrated";
   const std::string gpu = gpu_of_kernels(device.kernels);
   if (device.name.find(gpu) == std::string::npos) return fmt::format("as {}", gpu);
   return source.rfind("best shape", 0) == 0 ? "best shape" : "measured";
@@ -101,7 +104,7 @@ std::string origin_of(std::string_view source, const DeviceSpec& device) {
 
 std::string price_cell(const SystemSpec& system, const PriceColumn& column) {
   if (system.device.peak_tflops.of(column.dtype) == 0.0) return "none";
-  const KernelConstants* const kernels = find_kernel_constants(system.device.kernels);
+  const std::shared_ptr<const KernelConstants> kernels = kernels_of(system.device);
   if (kernels == nullptr || system.kernel_model == "roofline") return "data sheet";
   std::vector<std::string> origins;
   for (const NamedConstant& constant : constants_of(*kernels)) {

@@ -116,7 +116,7 @@ template <class Arguments, class AddOptions, class Run>
 [[nodiscard]] Verb collective_verb();
 /// `shardsim doctor`: lists the parts of this machine that real backends need.
 [[nodiscard]] Verb doctor_verb();
-/// `shardsim calibrate FILE...`: fits system.nccl to measurements of nccl-tests.
+/// `shardsim calibrate FILE...`: fits system.nccl to nccl-tests, or constants of kernels.
 [[nodiscard]] Verb calibrate_verb();
 /// `shardsim validate [TABLE...]`: compares predictions with published measurements.
 [[nodiscard]] Verb validate_verb();

@@ -9,6 +9,7 @@
 #include "sim/hardware/power.hpp"
 #include "sim/hardware/software.hpp"
 
+#include "scenarios/kernels_of.hpp"
 #include "scenarios/nccl_platform.hpp"
 #include "scenarios/stage_places.hpp"
 
@@ -303,7 +304,8 @@ Cluster cluster_of(const SystemSpec& system) {
   device.clock_share = clock_share_of(system.device);
   device.host_bytes_per_s = system.device.host_bandwidth_gb_per_s.times(kGiga);
   if (system.kernel_model == "shapes") {
-    device.kernels = find_kernel_constants(system.device.kernels);
+    device.own_kernels = kernels_of(system.device);
+    device.kernels = device.own_kernels.get();
     if (system.overlap_slows_computing) {
       device.slowdown_beside_collectives = device.kernels->beside_communication.value;
     }

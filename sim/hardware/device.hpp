@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "sim/kernel/rank_clock.hpp"
@@ -38,9 +39,11 @@ struct Device {
   Tracked<double> host_bytes_per_s = 0.0;
   /// Time on the compute stream that no arithmetic fills, per operation.
   Tracked<double> launch_s = 0.0;
-  /// The measured constants of its kernels (find_kernel_constants), of static storage; null: a
+  /// The measured constants of its kernels (find_kernel_constants), which outlive it; null: a
   /// roofline. With them, matmul_efficiency prices only products of unknown shape.
   const KernelConstants* kernels = nullptr;
+  /// Keeps constants of which a scenario has replaced some (replaced_constants).
+  std::shared_ptr<const KernelConstants> own_kernels;
   /// Its memory that libraries keep for themselves.
   Workspaces workspaces;
   /// The software on it (find_software), of static storage; null: every operation is one kernel.

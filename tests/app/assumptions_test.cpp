@@ -197,4 +197,17 @@ TEST_CASE("a result lists the constants of kernels that it used, and no others")
   CHECK(*shapes.number("step_time_s") > *roofline.number("step_time_s"));
 }
 
+TEST_CASE("a constant that a scenario replaces is listed with the scenario's source, and acts") {
+  const auto planned = [](const std::vector<std::string>& flags) {
+    return run_scenario(load_scenario("scenarios/gpt2-xl-zero2-32xa100.json", flags)).result;
+  };
+  const Result own = planned({R"(system.device.kernel_constants=[{"name": "matmul_rate",
+      "value": 0.25, "source": "our GPUs, in June"}])"});
+  CHECK(std::ranges::count_if(own.assumptions, [](const Assumption& assumption) {
+          return assumption.text == "system.device.kernels a100-sxm: matmul_rate = 0.25" &&
+                 assumption.source == "system.device.kernel_constants: our GPUs, in June";
+        }) == 1);
+  CHECK(*own.number("step_time_s") > 1.5 * *planned({}).number("step_time_s"));
+}
+
 }  // namespace shardsim::test

@@ -149,6 +149,8 @@ TEST_CASE("what no measured run sets has no band, and its default has one") {
     CHECK(contains(reason({software, field + "=" + value}), field));
     CHECK(reason({software, field + "=" + by_default}).empty());
   };
+  none_for("system.device.kernel_constants",
+           R"([{"name": "matmul_rate", "value": 0.5, "source": "our GPUs"}])", "[]");
   none_for("system.nccl.algorithms", "ring", "");
   none_for("system.nccl.protocols", "simple", "");
   for (const char* tier : {"intra_node", "inter_node"}) {

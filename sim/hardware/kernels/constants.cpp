@@ -20,37 +20,53 @@ constexpr std::array<const char*, 8 * kAttentionLibraries> kAttentionNames = {
     "cudnn_forward_head_halving",   "cudnn_forward_keys_halving",   "cudnn_backward_rate",
     "cudnn_backward_tail",          "cudnn_backward_head_halving",  "cudnn_backward_keys_halving"};
 
-}  // namespace
-
-std::array<NamedConstant, kKernelConstants> constants_of(const KernelConstants& of) {
-  std::array<NamedConstant, kKernelConstants> constants = {
-      {{"multiprocessors", of.multiprocessors},
-       {"matmul_rate", of.matmul_rate},
-       {"tile_halving", of.tile_halving},
-       {"tile_overhead_s", of.tile_overhead_s},
-       {"epilogue_exposed", of.epilogue_exposed},
-       {"unaligned_share", of.unaligned_share},
-       {"sustained_share", of.sustained_share},
-       {"fp8_share", of.fp8_share},
-       {"fp8_block_share", of.fp8_block_share},
-       {"fp4_share", of.fp4_share},
-       {"permutation_share", of.permutation_share},
-       {"cross_entropy_share", of.cross_entropy_share},
-       {"amax_share", of.amax_share},
-       {"quantize_share", of.quantize_share},
-       {"delta_rule_share", of.delta_rule_share},
-       {"beside_communication", of.beside_communication}}};
-  std::size_t place = kKernelConstants - kAttentionNames.size();
+// All constants, with their names: visit(name, number, library).
+template <class Constants, class Visit>
+void for_each_constant(Constants& of, const Visit& visit) {
+  const std::optional<AttentionLibrary> none;
+  visit("multiprocessors", of.multiprocessors, none);
+  visit("matmul_rate", of.matmul_rate, none);
+  visit("tile_halving", of.tile_halving, none);
+  visit("tile_overhead_s", of.tile_overhead_s, none);
+  visit("epilogue_exposed", of.epilogue_exposed, none);
+  visit("unaligned_share", of.unaligned_share, none);
+  visit("sustained_share", of.sustained_share, none);
+  visit("fp8_share", of.fp8_share, none);
+  visit("fp8_block_share", of.fp8_block_share, none);
+  visit("fp4_share", of.fp4_share, none);
+  visit("permutation_share", of.permutation_share, none);
+  visit("cross_entropy_share", of.cross_entropy_share, none);
+  visit("amax_share", of.amax_share, none);
+  visit("quantize_share", of.quantize_share, none);
+  visit("delta_rule_share", of.delta_rule_share, none);
+  visit("beside_communication", of.beside_communication, none);
   const char* const* name = kAttentionNames.data();
   for (std::size_t library = 0; library < kAttentionLibraries; ++library) {
-    const AttentionKernels& kernels = of.attention.at(library);
-    for (const AttentionPass* pass : {&kernels.forward, &kernels.backward}) {
-      for (const SourcedNumber& number :
-           {pass->rate, pass->tail, pass->head_halving, pass->keys_halving}) {
-        constants.at(place++) = {*name++, number, static_cast<AttentionLibrary>(library)};
+    auto& kernels = of.attention.at(library);
+    for (auto* pass : {&kernels.forward, &kernels.backward}) {
+      for (auto* number : {&pass->rate, &pass->tail, &pass->head_halving, &pass->keys_halving}) {
+        visit(*name++, *number, std::optional(static_cast<AttentionLibrary>(library)));
       }
     }
   }
+}
+
+}  // namespace
+
+SourcedNumber* find_constant(KernelConstants& in, std::string_view name) {
+  SourcedNumber* found = nullptr;
+  for_each_constant(in, [&](const char* each, SourcedNumber& number, auto /*library*/) {
+    if (each == name) found = &number;
+  });
+  return found;
+}
+
+std::array<NamedConstant, kKernelConstants> constants_of(const KernelConstants& of) {
+  std::array<NamedConstant, kKernelConstants> constants{};
+  std::size_t place = 0;
+  for_each_constant(of, [&](const char* name, const SourcedNumber& number, auto library) {
+    constants.at(place++) = {name, number, library};
+  });
   return constants;
 }
 

@@ -90,6 +90,9 @@ struct NamedConstant {
 inline constexpr std::size_t kKernelConstants = 40;
 [[nodiscard]] std::array<NamedConstant, kKernelConstants> constants_of(const KernelConstants& of);
 
+/// Null if there is none of that name.
+[[nodiscard]] SourcedNumber* find_constant(KernelConstants& in, std::string_view name);
+
 /// All constants, in the order of their names.
 [[nodiscard]] std::span<const KernelConstants> all_kernel_constants();
 /// "flash2".

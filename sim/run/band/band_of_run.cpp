@@ -64,6 +64,9 @@ std::string system_reason(const SystemSpec& system, const Software* software) {
   if (system.device.power_limit_w.peek() > 0.0) {
     return std::string(kNotPredicted) + "system.device.power_limit_w";
   }
+  if (!system.device.kernel_constants.empty()) {
+    return std::string(kNotPredicted) + "system.device.kernel_constants";
+  }
   if (system.cuda_graphs != "none") return std::string(kNotPredicted) + "system.cuda_graphs";
   if (system.kernel_model != "shapes") {
     return kNotPredicted + ("system.kernel_model " + system.kernel_model);
