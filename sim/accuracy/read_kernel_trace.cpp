@@ -334,11 +334,11 @@ void add_rows(const std::vector<TracedCall>& calls, KernelTrace& trace) {
     if (!are_many) {
       for (const TracedCall* call : members) add(*call, call->seconds);
     }
-    trace.notes.push_back(fmt::format(
-        "{} in {}: {} calls of {} shapes; {}", name_of(key.first), key.second, members.size(),
-        shapes.size(),
-        are_many ? "a row is a shape, with the median of its calls"
-                 : "a row is a call, so that held-out rows tell nothing of other shapes"));
+    trace.notes.push_back(
+        fmt::format("{} in {}: {} calls of {} shape{}; {}", name_of(key.first), key.second,
+                    members.size(), shapes.size(), shapes.size() == 1 ? "" : "s",
+                    are_many ? "a row is a shape, with the median of its calls"
+                             : "a row is a call, and rows held out tell nothing of others"));
   }
 }
 
