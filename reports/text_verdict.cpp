@@ -46,14 +46,6 @@ std::string too_few_text(const MetricBand& band) {
   return band.too_few.empty() ? "" : ", too few " + band.too_few;
 }
 
-// ", 16 with megatron-core-2023"; a property of all runs needs no number.
-std::string with_software_text(const MetricBand& band) {
-  if (band.software == "none") return ", any framework";
-  const std::int64_t runs = band.runs_with_software;
-  if (runs == band.runs) return " with " + band.software;
-  return fmt::format(", {} with {}", runs == 0 ? "none" : format_count(runs), band.software);
-}
-
 // Tells the range of the runs' GPU counts if the plan has more or fewer ranks than all runs.
 std::string scale_text(const MetricBand& band, double ranks) {
   if (ranks > static_cast<double>(band.most_ranks)) {
@@ -176,7 +168,7 @@ std::string simulated_words(const MetricBand& band, double simulated) {
 std::string band_evidence(const MetricBand& band, const Result& result) {
   const double ranks = result.number(metric::kRanks).value_or(static_cast<double>(band.most_ranks));
   return fmt::format("{} measured of {}", format_count(band.runs), band.group) +
-         too_few_text(band) + with_software_text(band) + scale_text(band, ranks);
+         too_few_text(band) + scale_text(band, ranks);
 }
 
 std::string band_words(const MetricBand& band, const Result& result) {

@@ -41,11 +41,11 @@ namespace shardsim {
 [[nodiscard]] std::string band_range(const MetricBand& band);
 
 /// The runs behind the band, what keeps them from being more like this one, and their GPU counts if
-/// this run's lies outside them: "54 measured of dense models, too few on blackwell, 51 with
-/// megatron-core-2023, up to 512 GPUs".
+/// this run's lies outside them: "54 measured of dense models, too few on blackwell, up to 512
+/// GPUs".
 [[nodiscard]] std::string band_evidence(const MetricBand& band, const Result& result);
 
-/// "step about 2.2 s, 1.92 to 2.55 s (54 measured of dense models on hopper, any framework)".
+/// "step about 2.2 s, 1.92 to 2.55 s (54 measured of dense models on hopper)".
 [[nodiscard]] std::string band_words(const MetricBand& band, const Result& result);
 
 /// "80 % of runs": the held-out runs that lie within such bands, not the runs that the bands are

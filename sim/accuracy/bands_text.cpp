@@ -20,9 +20,11 @@ constexpr LeftOut kLeftOut = {
 std::string total_text(const QuantityInfo& info, const BandCoverage& coverage) {
   return fmt::format(
       "  {:<12}{} of {} rows inside; without the row's own table: {}, in the mean of {} tables "
-      "{:.0f} %, outside {} {:.0f} %; mean error of centres {:.1f} %, of the model {:.1f} %\n",
+      "{:.0f} %, of rows {:.0f} %, outside {} {:.0f} %; mean error of centres {:.1f} %, of the model {:.1f} %\n",
       info.title, coverage.inside(), coverage.rows(), coverage.inside_without(),
-      coverage.tables.size(), 100.0 * coverage.mean_share_without(), coverage.largest().name,
+      coverage.tables.size(), 100.0 * coverage.mean_share_without(),
+      100.0 * static_cast<double>(coverage.inside_without()) / static_cast<double>(coverage.rows()),
+      coverage.largest().name,
       100.0 * coverage.share_but_largest(), 100.0 * coverage.mean_centre_error_without(),
       100.0 * coverage.mean_model_error());
 }
@@ -32,12 +34,16 @@ std::string band_of_group(const GroupCoverage& group) {
   return group.band_group == group.group ? "its own" : group.band_group;
 }
 
+// Held out are shares inside bands that were made without the row's table: the mean of tables, and
+// that of rows.
 std::string groups_text(const BandCoverage& coverage) {
-  std::string text = fmt::format("    {:<34}{:>5}{:>8}{:>10}{:>8}{:>8}{:>9}   {}\n", "", "rows",
+  std::size_t width = 0;
+  for (const GroupCoverage& group : coverage.groups) width = std::max(width, group.group.size());
+  std::string text = fmt::format("    {:<{}}{:>6}{:>8}{:>10}{:>8}{:>7}{:>9}   {}\n", "", width, "rows",
                                  "tables", "held out", "rows", "width", "bias", "band");
   for (const GroupCoverage& group : coverage.groups) {
     text += fmt::format(
-        "    {:<34}{:>5}{:>8}{:>8.0f} %{:>6.0f} %{:>8.2f}{:>+7.1f} %   {}\n", group.group,
+        "    {:<{}}{:>6}{:>8}{:>8.0f} %{:>6.0f} %{:>7.2f}{:>+7.1f} %   {}\n", group.group, width,
         group.rows, group.tables, 100.0 * group.mean_share_without,
         100.0 * static_cast<double>(group.inside_without) / static_cast<double>(group.rows),
         group.width, 100.0 * group.bias, band_of_group(group));

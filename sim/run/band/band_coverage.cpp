@@ -87,12 +87,15 @@ GroupCoverage group_coverage(const std::vector<const BandedRow*>& rows, std::siz
 
 std::vector<GroupCoverage> groups_of(const std::vector<BandedRow>& banded) {
   std::vector<GroupCoverage> groups;
+  std::set<std::string> known;  // Without a framework, groups of two levels are the same.
   for (std::size_t level = 0; level < kGroupLevels.size(); ++level) {
     std::map<std::string, std::vector<const BandedRow*>> members;
     for (const BandedRow& each : banded) {
       members[group_name(each.row->setting, level)].push_back(&each);
     }
-    for (const auto& [name, rows] : members) groups.push_back(group_coverage(rows, level));
+    for (const auto& [name, rows] : members) {
+      if (known.insert(name).second) groups.push_back(group_coverage(rows, level));
+    }
   }
   return groups;
 }

@@ -134,7 +134,8 @@ MetricBand metric_band(const char* metric, double predicted, const ErrorBand& ba
           .bias = band.bias,
           .runs = static_cast<std::int64_t>(band.rows),
           .tables = static_cast<std::int64_t>(band.tables),
-          .group = group_name(setting, band.level),
+          .group = group_name(setting, band.level) +
+                   (has_framework(setting) ? "" : ", predicted without a framework"),
           .too_few = dropped_words(setting, band.level),
           .device = setting.device,
           .runs_on_device = static_cast<std::int64_t>(band.rows_on_device),

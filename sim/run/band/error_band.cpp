@@ -80,6 +80,12 @@ double sort_values(std::vector<WeightedValue>& values) {
   return whole;
 }
 
+Interval all_but_tails(std::vector<WeightedValue> values) {
+  const double whole = sort_values(values);
+  return {quantile_of_sorted(values, whole, kFewTablesTail),
+          quantile_of_sorted(values, whole, 1.0 - kFewTablesTail)};
+}
+
 }  // namespace
 
 std::optional<ErrorBand> group_band(const MeasuredRows& rows, const RunSetting& setting) {
@@ -94,15 +100,17 @@ std::optional<ErrorBand> group_band(const MeasuredRows& rows, const RunSetting& 
     band.bias += (1.0 / ratio.value - 1.0) * ratio.weight / static_cast<double>(band.tables);
   }
   band.centre = centre_of(like);
-  const Interval interval = narrowest_interval(ratios, mass_of(band.tables));
+  const Interval interval = tables_of(rows).size() < kManyTables
+                                ? all_but_tails(ratios)
+                                : narrowest_interval(ratios, share_of_group(band.tables));
   band.low = std::min(interval.low, band.centre);
   band.high = std::max(interval.high, band.centre);
   return band;
 }
 
-double mass_of(std::size_t tables) {
+double share_of_group(std::size_t tables) {
   const auto count = static_cast<double>(tables);
-  return std::min(kMostMass, kBandShare * (count + 1.0) / count);
+  return std::min(kMostOfGroup, kBandShare * (count + 1.0) / count);
 }
 
 double centre_of(const MeasuredRows& rows) {

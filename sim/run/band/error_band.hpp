@@ -16,9 +16,12 @@ namespace shardsim {
 
 /// The share of measurements that a band should hold.
 inline constexpr double kBandShare = 0.8;
-/// No band is made to hold more of the rows that it is made from than this: few tables would ask for
-/// all of them, and the worst row would then make the band.
-inline constexpr double kMostMass = 0.95;
+/// A group's band holds at most this share of the group's own weight.
+inline constexpr double kMostOfGroup = 0.875;
+/// With fewer tables of a quantity no interval can promise kBandShare of one more: bands then leave
+/// out this share of the weight at either end.
+inline constexpr std::size_t kManyTables = 8;
+inline constexpr double kFewTablesTail = 0.03;
 
 /// Ratios are measured / predicted.
 struct ErrorBand {
@@ -38,14 +41,14 @@ struct ErrorBand {
   [[nodiscard]] double width() const { return high / low; }
 };
 
-/// The band of the smallest group of a run that has enough rows. None without rows.
+/// The band of the smallest group of a run that has enough of `rows`, which are all of a quantity.
+/// None without rows.
 [[nodiscard]] std::optional<ErrorBand> group_band(const MeasuredRows& rows,
                                                   const RunSetting& setting);
 
-/// The share of the weight of so many tables that a band holds, so that it holds kBandShare of them
-/// and of one more that may be anywhere: kBandShare x (tables + 1) / tables, at most kMostMass.
-/// REQUIRES: tables > 0.
-[[nodiscard]] double mass_of(std::size_t tables);
+/// The share of the weight of so many tables that holds kBandShare of them and of one more, which
+/// may be anywhere: kBandShare x (tables + 1) / tables, at most kMostOfGroup. REQUIRES: tables > 0.
+[[nodiscard]] double share_of_group(std::size_t tables);
 
 /// The median ratio, each table with the same weight, moved toward the model's 1 as if one more
 /// table were there. 1 if centres of the other tables are farther from a table's rows, in the mean

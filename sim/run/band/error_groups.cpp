@@ -20,7 +20,8 @@ std::string_view generation_of(const RunSetting& setting) {
 
 bool shares(const RunSetting& a, const RunSetting& b, const GroupLevel& level) {
   return (!level.experts || a.has_experts == b.has_experts) &&
-         (!level.generation || generation_of(a) == generation_of(b));
+         (!level.generation || generation_of(a) == generation_of(b)) &&
+         (!level.software || a.software == b.software);
 }
 
 std::string generation_words(const RunSetting& setting) {
@@ -78,14 +79,18 @@ std::size_t level_of(const MeasuredRows& rows, const RunSetting& setting) {
 std::string group_name(const RunSetting& setting, std::size_t level) {
   const GroupLevel& shared = kGroupLevels.at(level);
   if (!shared.experts) return "all models";
-  const std::string name = setting.has_experts ? "models with experts" : "dense models";
-  return shared.generation ? name + " " + generation_words(setting) : name;
+  std::string name = setting.has_experts ? "models with experts" : "dense models";
+  if (shared.generation) name += " " + generation_words(setting);
+  if (shared.software && setting.software != "none") name += " under " + setting.software;
+  return name;
 }
 
 std::string dropped_words(const RunSetting& setting, std::size_t level) {
   if (level == 0) return {};
+  const GroupLevel& shared = kGroupLevels.at(level);
   const GroupLevel& smaller = kGroupLevels.at(level - 1);
-  if (smaller.generation && !kGroupLevels.at(level).generation) return generation_words(setting);
+  if (smaller.software && !shared.software) return "under " + setting.software;
+  if (smaller.generation && !shared.generation) return generation_words(setting);
   return setting.has_experts ? "with experts" : "without experts";
 }
 

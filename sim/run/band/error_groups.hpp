@@ -15,10 +15,14 @@ namespace shardsim {
 struct GroupLevel {
   bool experts = false;     ///< All with experts (Mixture of Experts), or all without.
   bool generation = false;  ///< GPUs of one generation.
+  bool software = false;    ///< One framework.
 };
 /// From the smallest groups to the one of all runs. Each level shares one property less.
-inline constexpr std::array<GroupLevel, 3> kGroupLevels{
-    {{.experts = true, .generation = true}, {.experts = true}, {}}};
+inline constexpr std::array<GroupLevel, 4> kGroupLevels{
+    {{.experts = true, .generation = true, .software = true},
+     {.experts = true, .generation = true},
+     {.experts = true},
+     {}}};
 
 /// A group with fewer rows or fewer tables takes the band of the next larger one.
 inline constexpr std::size_t kEnoughRows = 9;
@@ -45,10 +49,11 @@ using MeasuredRows = std::vector<const MeasuredError*>;
 /// The first level at which a run has enough rows, else the last.
 [[nodiscard]] std::size_t level_of(const MeasuredRows& rows, const RunSetting& setting);
 
-/// "dense models on ampere", "models with experts", "all models".
+/// "dense models on ampere under megatron-lm-2021", "models with experts", "all models".
 [[nodiscard]] std::string group_name(const RunSetting& setting, std::size_t level);
 
 /// What runs of the next smaller group share besides: "on ampere". Empty for the first level.
+/// Without a framework that is never the software.
 [[nodiscard]] std::string dropped_words(const RunSetting& setting, std::size_t level);
 
 }  // namespace shardsim
