@@ -161,8 +161,7 @@ std::string simulated_words(const MetricBand& band, double simulated) {
   std::string text = format_metric(band.metric, simulated);
   if (simulated >= band.low && simulated <= band.high) return text;
   return text +
-         fmt::format(
-             " (outside that range: this group's bias is {:+.0f} %)", 100 * band.bias);
+         fmt::format(" (outside that range: this group's bias is {:+.0f} %)", 100 * band.bias);
 }
 
 std::string band_evidence(const MetricBand& band, const Result& result) {
@@ -191,11 +190,10 @@ Lines error_band_section(const Result& result, const Page& page) {
   const auto simulated = result.number(metric::kMemoryDeviceBytesMax);
   if (!simulated) return {};
   // One line: the report and the JSON say which runs they are.
-  return page.row(
-      band_held(*memory),
-      fmt::format("on device {}, {} ({} measured{}); {}", band_centre(*memory), band_range(*memory),
-                  format_count(memory->runs), too_few_text(*memory),
-                  by_the_model(*memory, *simulated)));
+  return page.row(band_held(*memory),
+                  fmt::format("on device {}, {} ({} measured{}); {}", band_centre(*memory),
+                              band_range(*memory), format_count(memory->runs),
+                              too_few_text(*memory), by_the_model(*memory, *simulated)));
 }
 
 Lines measured_section(const Result& result, const Page& page) {

@@ -20,13 +20,13 @@ constexpr LeftOut kLeftOut = {
 std::string total_text(const QuantityInfo& info, const BandCoverage& coverage) {
   return fmt::format(
       "  {:<12}{} of {} rows inside; without the row's own table: {}, in the mean of {} tables "
-      "{:.0f} %, of rows {:.0f} %, outside {} {:.0f} %; mean error of centres {:.1f} %, of the model {:.1f} %\n",
+      "{:.0f} %, of rows {:.0f} %, outside {} {:.0f} %; mean error of centres {:.1f} %, of the "
+      "model {:.1f} %\n",
       info.title, coverage.inside(), coverage.rows(), coverage.inside_without(),
       coverage.tables.size(), 100.0 * coverage.mean_share_without(),
       100.0 * static_cast<double>(coverage.inside_without()) / static_cast<double>(coverage.rows()),
-      coverage.largest().name,
-      100.0 * coverage.share_but_largest(), 100.0 * coverage.mean_centre_error_without(),
-      100.0 * coverage.mean_model_error());
+      coverage.largest().name, 100.0 * coverage.share_but_largest(),
+      100.0 * coverage.mean_centre_error_without(), 100.0 * coverage.mean_model_error());
 }
 
 std::string band_of_group(const GroupCoverage& group) {
@@ -39,8 +39,8 @@ std::string band_of_group(const GroupCoverage& group) {
 std::string groups_text(const BandCoverage& coverage) {
   std::size_t width = 0;
   for (const GroupCoverage& group : coverage.groups) width = std::max(width, group.group.size());
-  std::string text = fmt::format("    {:<{}}{:>6}{:>8}{:>10}{:>8}{:>7}{:>9}   {}\n", "", width, "rows",
-                                 "tables", "held out", "rows", "width", "bias", "band");
+  std::string text = fmt::format("    {:<{}}{:>6}{:>8}{:>10}{:>8}{:>7}{:>9}   {}\n", "", width,
+                                 "rows", "tables", "held out", "rows", "width", "bias", "band");
   for (const GroupCoverage& group : coverage.groups) {
     text += fmt::format(
         "    {:<{}}{:>6}{:>8}{:>8.0f} %{:>6.0f} %{:>7.2f}{:>+7.1f} %   {}\n", group.group, width,
@@ -56,10 +56,11 @@ std::string outside_text(const BandCoverage& coverage) {
   std::string text;
   for (const GroupCoverage& group : coverage.groups) {
     if (group.outside == 0 || group.outside < group.rows) continue;
-    text += fmt::format("{}{} ({:+.0f} %)", text.empty() ? "" : ", ", group.group,
-                        100.0 * group.bias);
+    text +=
+        fmt::format("{}{} ({:+.0f} %)", text.empty() ? "" : ", ", group.group, 100.0 * group.bias);
   }
-  return "    the model's number lies outside the band of: " + (text.empty() ? "none" : text) + "\n";
+  return "    the model's number lies outside the band of: " + (text.empty() ? "none" : text) +
+         "\n";
 }
 
 }  // namespace
@@ -81,9 +82,8 @@ std::string bands_text(const std::vector<MeasuredError>& errors) {
                         is_without ? ", predicted without a framework" : "", lines);
   }
   if (text.empty()) return text;
-  return text +
-         fmt::format("  made anew without a table: {}\n  not made anew: {}\n", kLeftOut.made_anew,
-                     kLeftOut.kept);
+  return text + fmt::format("  made anew without a table: {}\n  not made anew: {}\n",
+                            kLeftOut.made_anew, kLeftOut.kept);
 }
 
 }  // namespace shardsim

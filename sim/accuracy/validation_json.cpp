@@ -144,14 +144,14 @@ std::string validation_json(const std::vector<ValidatedTable>& tables) {
     list.push_back(table_of(tables, which));
   }
   const std::vector<MeasuredError> errors = measured_errors_of(tables);
-  const Json root{{"schema_version", 1},
-                  {"shardsim_version", std::string(version())},
-                  {"overall", figures_json(tables, true, true)},
-                  {"error_bands", coverages_of(errors, "any framework")},
-                  {"error_bands_without_framework", coverages_of(errors, "none")},
-                  {"left_out",
-                   {{"made_anew", left_out_words().made_anew}, {"kept", left_out_words().kept}}},
-                  {"tables", list}};
+  const Json root{
+      {"schema_version", 1},
+      {"shardsim_version", std::string(version())},
+      {"overall", figures_json(tables, true, true)},
+      {"error_bands", coverages_of(errors, "any framework")},
+      {"error_bands_without_framework", coverages_of(errors, "none")},
+      {"left_out", {{"made_anew", left_out_words().made_anew}, {"kept", left_out_words().kept}}},
+      {"tables", list}};
   return root.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 

@@ -36,7 +36,8 @@ Json side_object(const RunSide& side) {
   if (side.band) object["step_time_band_s"] = {side.band->low_s, side.band->high_s};
   if (!side.bands.empty()) {
     object["error_bands"] = Json::array();
-    for (const MetricBand& band : side.bands) object["error_bands"].push_back(band_object(side, band));
+    for (const MetricBand& band : side.bands)
+      object["error_bands"].push_back(band_object(side, band));
   }
   object["notes"] = side.notes;
   return object;

@@ -10,8 +10,9 @@
 
 // One finished point, and the line that keeps it. A line is flat JSON: DuckDB and pandas read a
 // file of them as a table. Its keys, in this order:
-//   point, key, status, code, message, the paths of all axes, all metrics (null: none), and the error
-//   bands of two metrics: METRIC.band_low, _centre, _high, _group and _held_out_share (null: none).
+//   point, key, status, code, message, the paths of all axes, all metrics (null: none), and the
+//   error bands of two metrics: METRIC.band_low, _centre, _high, _group and _held_out_share (null:
+//   none).
 namespace shardsim {
 
 enum class PointStatus { ok, invalid, out_of_memory, failed };

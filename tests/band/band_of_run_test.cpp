@@ -27,8 +27,8 @@ void add_rows(MeasuredErrors& known, const char* quantity, const char* table, co
   }
 }
 
-// Two tables give 1 and 4 for times: they have no common centre, and a band of 1 to 4. For memory both
-// give 2, and without a framework both give 8.
+// Two tables give 1 and 4 for times: they have no common centre, and a band of 1 to 4. For memory
+// both give 2, and without a framework both give 8.
 MeasuredErrors few_errors() {
   MeasuredErrors known;
   add_rows(known, "step_time_s", "a", "megatron-core-2023", 1.0);

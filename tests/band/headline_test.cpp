@@ -106,8 +106,10 @@ TEST_CASE("diff shows each side's centre, its range and the model's number") {
 TEST_CASE("a sweep tells the ranges of its points' groups, and keeps both numbers in its rows") {
   const TemporaryFolder folder;
   const std::vector<std::string> words = {
-      "sweep", "scenarios/quickstart.json", "--axis",
-      "system.software=torchtitan-2025,megatron-core-2023", "--out", folder / "a", "--jobs", "1"};
+      "sweep",  "scenarios/quickstart.json",
+      "--axis", "system.software=torchtitan-2025,megatron-core-2023",
+      "--out",  folder / "a",
+      "--jobs", "1"};
   const std::string page = words_of(shardsim(words).out);
   std::vector<std::string> more = words;
   more.insert(more.end(), {"--format", "ndjson"});
@@ -116,9 +118,9 @@ TEST_CASE("a sweep tells the ranges of its points' groups, and keeps both number
   for (std::string line; std::getline(lines, line); ++rows) {
     const nlohmann::json row = nlohmann::json::parse(line);
     const Result result =
-        run_scenario(load_scenario("scenarios/quickstart.json",
-                                   {"system.software=" +
-                                    row.at("system.software").get<std::string>()}))
+        run_scenario(
+            load_scenario("scenarios/quickstart.json",
+                          {"system.software=" + row.at("system.software").get<std::string>()}))
             .result;
     REQUIRE(result.error_bands.size() == 2);
     for (const MetricBand& band : result.error_bands) {

@@ -78,11 +78,13 @@ TEST_CASE("an error band says what of its runs is like the plan, and where the s
   };
   MetricBand& time = sample.result.error_bands.front();
   CHECK(line("step") ==
-        "  step about 3.00 s, 80 % of runs 2.25 to 3.75 s (54 measured of dense models on hopper, too");
+        "  step about 3.00 s, 80 % of runs 2.25 to 3.75 s (54 measured of dense models on hopper, "
+        "too few");
   time.too_few.clear();
   time.low = 0.98;
-  CHECK(line("step") ==
-        "  step about 3.00 s, 80 % of runs 980 ms to 3.75 s (54 measured of dense models on hopper)");
+  CHECK(
+      line("step") ==
+      "  step about 3.00 s, 80 % of runs 980 ms to 3.75 s (54 measured of dense models on hopper)");
   time.group = "all models";
   time.most_ranks = 63;
   const std::string start =

@@ -81,9 +81,8 @@ TEST_CASE("the first layout is told beside measured runs like it") {
   CHECK(measured_words(report).empty());
   Result first;
   first.metrics = {{"step_time_s", 2.0}};
-  first.error_bands = {
-      {"step_time_s", 2.25, 3.0, 3.75, -0.2, 54, 3, "all models", "", "h100-sxm", 54, "none", 0, 8,
-       2048, 0.8125}};
+  first.error_bands = {{"step_time_s", 2.25, 3.0, 3.75, -0.2, 54, 3, "all models", "", "h100-sxm",
+                        54, "none", 0, 8, 2048, 0.8125}};
   report.measured = {first};
   const std::string words =
       "All numbers are by the model. Measured runs like #1 take about 3.00 s a step, 80 % of runs "

@@ -22,8 +22,8 @@ struct BandedRow {
   [[nodiscard]] bool is_inside_without() const { return without.holds(row->ratio()); }
 };
 
-// Bands of one set of rows, one for each smallest group. What a band says of a run's own device and
-// software is that of the group's first run, and nobody asks for it here.
+// Bands of one set of rows, one for each smallest group. Counts of a run's own device and software
+// are those of the group's first run; nobody asks for them here.
 class BandsOfGroups {
  public:
   explicit BandsOfGroups(const MeasuredRows& rows) : rows_(rows) {}

@@ -19,7 +19,7 @@ struct GroupCoverage {
   std::size_t inside_without = 0;   ///< Rows inside bands that were made without their table.
   double mean_share_without = 0.0;  ///< The mean of the tables' shares of such rows.
   double width = 1.0;               ///< High / low: the median of the rows' bands.
-  double bias = 0.0;  ///< Mean of predicted / measured - 1, each table with the same weight.
+  double bias = 0.0;        ///< Mean of predicted / measured - 1, each table with the same weight.
   std::size_t outside = 0;  ///< Rows whose own band does not hold the model's number.
 };
 

@@ -159,9 +159,8 @@ void add_bands(const RunSetting& setting, const BandBases& bases, Result& result
     const std::optional<double> predicted = result.number(kBanded.at(i).metric);
     const std::optional<ErrorBand> band = group_band(basis.rows, setting);
     if (!predicted || !band || !basis.held_out_share) continue;
-    result.error_bands.push_back(metric_band(kBanded.at(i).metric, *predicted,
-                                             *band, setting,
-                                             *basis.held_out_share));
+    result.error_bands.push_back(
+        metric_band(kBanded.at(i).metric, *predicted, *band, setting, *basis.held_out_share));
   }
   if (result.error_bands.empty()) result.no_error_band = "the program was built without errors";
 }

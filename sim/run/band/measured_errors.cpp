@@ -67,7 +67,8 @@ void read_group(const JsonValue& group, std::vector<MeasuredError>& errors) {
   }
   const JsonValue* lists = group.find("errors");
   if (lists == nullptr || !lists->is_object() || group.object().size() != 6) {
-    fail_band(group.span, "a group has quantity, table, device, software, model and \"errors\": {}");
+    fail_band(group.span,
+              "a group has quantity, table, device, software, model and \"errors\": {}");
   }
   for (const JsonMember& list : lists->object()) {
     error.setting.ranks = ranks_of(list);

@@ -48,8 +48,8 @@ struct MeasuredErrors {
                                                    const std::string& software);
 
 /// The held-out shares come first, computed from the errors as they are written. Errors of equal
-/// quantity, table, device, software, kind of model and ranks become one sorted list, to 1e-4. The same errors in
-/// any order give the same bytes.
+/// quantity, table, device, software, kind of model and ranks become one sorted list, to 1e-4. The
+/// same errors in any order give the same bytes.
 [[nodiscard]] std::string measured_errors_text(const std::vector<MeasuredError>& errors);
 
 /// Throws ScenarioError with file and line: E0932 (keys and types), and those of JSON.
