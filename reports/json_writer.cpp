@@ -76,6 +76,8 @@ Json band_object(const MetricBand& band) {
               {"bias", band.bias},
               {"runs", band.runs},
               {"tables", band.tables},
+              {"group", band.group},
+              {"too_few", band.too_few},
               {"device", band.device},
               {"runs_on_device", band.runs_on_device},
               {"software", band.software},

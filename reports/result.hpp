@@ -71,6 +71,8 @@ struct MetricBand {
   double bias = 0.0;        ///< Mean of predicted / measured - 1 of those runs.
   std::int64_t runs = 0;    ///< Measured runs behind the band,
   std::int64_t tables = 0;  ///< and the published tables that list them.
+  std::string group;        ///< Their group: "dense models on ampere".
+  std::string too_few;      ///< "on blackwell": too few are so, too. Empty: enough are.
   std::string device;       ///< This run's, as system.device.kernels has it;
   std::int64_t runs_on_device = 0;
   std::string software;  ///< this run's framework, or "none",

@@ -41,20 +41,9 @@ std::string shown_by_oracle(const Result& result) {
                   : "OK: trains the same model as one device";
 }
 
-// ", 16 on h100-sxm"; a property of all runs needs no number.
-std::string part_text(std::int64_t part, std::int64_t whole, const std::string& words) {
-  if (part == whole) return " " + words;
-  return ", " + (part == 0 ? "none" : format_count(part)) + " " + words;
-}
-
-std::string runs_text(const MetricBand& band) {
-  const bool has_framework = band.software != "none";
-  const bool is_foreign = band.runs_on_device == 0 && band.runs_with_software == 0;
-  std::string text = format_count(band.runs) + " measured";
-  text += part_text(band.runs_on_device, band.runs, "on " + band.device);
-  if (!has_framework) return text + ", any framework";
-  if (is_foreign) return text + " or " + band.software;
-  return text + part_text(band.runs_with_software, band.runs, "with " + band.software);
+// ", too few on blackwell": why the runs are not more like the plan.
+std::string too_few_text(const MetricBand& band) {
+  return band.too_few.empty() ? "" : ", too few " + band.too_few;
 }
 
 // Tells the range of the runs' GPU counts if the plan has more or fewer ranks than all runs.
@@ -172,14 +161,13 @@ std::string simulated_words(const MetricBand& band, double simulated) {
   std::string text = format_metric(band.metric, simulated);
   if (simulated >= band.low && simulated <= band.high) return text;
   return text +
-         fmt::format(
-             " (outside that range: predictions of such runs are {:.0f} % too {} in the mean)",
-             100 * std::abs(band.bias), band.bias < 0 ? "low" : "high");
+         fmt::format(" (outside that range: this group's bias is {:+.0f} %)", 100 * band.bias);
 }
 
 std::string band_evidence(const MetricBand& band, const Result& result) {
   const double ranks = result.number(metric::kRanks).value_or(static_cast<double>(band.most_ranks));
-  return runs_text(band) + scale_text(band, ranks);
+  return fmt::format("{} measured of {}", format_count(band.runs), band.group) +
+         too_few_text(band) + scale_text(band, ranks);
 }
 
 std::string band_words(const MetricBand& band, const Result& result) {
@@ -202,10 +190,10 @@ Lines error_band_section(const Result& result, const Page& page) {
   const auto simulated = result.number(metric::kMemoryDeviceBytesMax);
   if (!simulated) return {};
   // One line: the report and the JSON say which runs they are.
-  return page.row(
-      band_held(*memory),
-      fmt::format("on device {}, {} ({} measured); {}", band_centre(*memory), band_range(*memory),
-                  format_count(memory->runs), by_the_model(*memory, *simulated)));
+  return page.row(band_held(*memory),
+                  fmt::format("on device {}, {} ({} measured{}); {}", band_centre(*memory),
+                              band_range(*memory), format_count(memory->runs),
+                              too_few_text(*memory), by_the_model(*memory, *simulated)));
 }
 
 Lines measured_section(const Result& result, const Page& page) {

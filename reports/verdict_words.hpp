@@ -28,7 +28,7 @@ namespace shardsim {
 [[nodiscard]] std::string band_centre(const MetricBand& band);
 
 /// "by the model 2.01 s", what was simulated. Outside the band it is followed by " (outside that
-/// range: predictions of such runs are 12 % too low in the mean)".
+/// range: this group's bias is -12 %)".
 [[nodiscard]] std::string by_the_model(const MetricBand& band, double simulated);
 /// The same without "by the model".
 [[nodiscard]] std::string simulated_words(const MetricBand& band, double simulated);
@@ -40,11 +40,12 @@ namespace shardsim {
 /// "1.92 to 2.55 s", "980 ms to 1.20 s".
 [[nodiscard]] std::string band_range(const MetricBand& band);
 
-/// The runs behind the band, and their GPU counts if this run's lies outside them:
-/// "54 measured, 51 on h100-sxm, any framework, up to 512 GPUs".
+/// The runs behind the band, what keeps them from being more like this one, and their GPU counts if
+/// this run's lies outside them: "54 measured of dense models, too few on blackwell, up to 512
+/// GPUs".
 [[nodiscard]] std::string band_evidence(const MetricBand& band, const Result& result);
 
-/// "step about 2.2 s, 1.92 to 2.55 s (54 measured, 51 on h100-sxm, any framework)".
+/// "step about 2.2 s, 1.92 to 2.55 s (54 measured of dense models on hopper)".
 [[nodiscard]] std::string band_words(const MetricBand& band, const Result& result);
 
 /// "80 % of runs": the held-out runs that lie within such bands, not the runs that the bands are

@@ -354,7 +354,8 @@ std::vector<MeasuredError> measured_errors_of(const std::vector<ValidatedTable>&
         const ValidatedRow& row = table.rows[index];
         if (!row.tensors_fit || !row.has_band) continue;
         add_error(table, i, row.setting, row.quantities.at(i), told, errors);
-        const RunSetting without{row.setting.device, "none", row.setting.ranks};
+        RunSetting without = row.setting;
+        without.software = "none";
         add_error(table, i, without, row.without_framework.at(i), told, errors);
       }
     }

@@ -4,7 +4,7 @@
 
 #include "sim/accuracy/one_constant.hpp"
 #include "sim/accuracy/validated_table.hpp"
-#include "sim/run/band/error_band.hpp"
+#include "sim/run/band/band_coverage.hpp"
 
 namespace shardsim {
 
@@ -57,6 +57,18 @@ Json row_of(const ValidatedRow& row) {
   return object;
 }
 
+Json group_of(const GroupCoverage& group) {
+  return {{"group", group.group},
+          {"band_of", group.band_group},
+          {"rows", group.rows},
+          {"tables", group.tables},
+          {"inside_without_own_table", group.inside_without},
+          {"mean_share_without_own_table", group.mean_share_without},
+          {"width", group.width},
+          {"bias", group.bias},
+          {"rows_whose_band_leaves_the_model_out", group.outside}};
+}
+
 Json coverage_of(const BandCoverage& coverage) {
   Json tables = Json::object();
   for (const BandCoverage::Table& table : coverage.tables) {
@@ -66,13 +78,17 @@ Json coverage_of(const BandCoverage& coverage) {
                           {"mean_error_of_centre_without_own_table",
                            table.centre_error_without / static_cast<double>(table.rows)}};
   }
+  Json groups = Json::array();
+  for (const GroupCoverage& group : coverage.groups) groups.push_back(group_of(group));
   return {{"rows", coverage.rows()},
           {"inside", coverage.inside()},
           {"inside_without_own_table", coverage.inside_without()},
           {"mean_share_without_own_table", coverage.mean_share_without()},
           {"mean_error_of_centre_without_own_table", coverage.mean_centre_error_without()},
           {"mean_error_of_model", coverage.mean_model_error()},
-          {"widened_by", coverage.widening - 1.0},
+          {"share_without_own_table_but_largest", coverage.share_but_largest()},
+          {"largest_table", coverage.largest().name},
+          {"groups", groups},
           {"tables", tables}};
 }
 
@@ -128,12 +144,14 @@ std::string validation_json(const std::vector<ValidatedTable>& tables) {
     list.push_back(table_of(tables, which));
   }
   const std::vector<MeasuredError> errors = measured_errors_of(tables);
-  const Json root{{"schema_version", 1},
-                  {"shardsim_version", std::string(version())},
-                  {"overall", figures_json(tables, true, true)},
-                  {"error_bands", coverages_of(errors, "any framework")},
-                  {"error_bands_without_framework", coverages_of(errors, "none")},
-                  {"tables", list}};
+  const Json root{
+      {"schema_version", 1},
+      {"shardsim_version", std::string(version())},
+      {"overall", figures_json(tables, true, true)},
+      {"error_bands", coverages_of(errors, "any framework")},
+      {"error_bands_without_framework", coverages_of(errors, "none")},
+      {"left_out", {{"made_anew", left_out_words().made_anew}, {"kept", left_out_words().kept}}},
+      {"tables", list}};
   return root.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 

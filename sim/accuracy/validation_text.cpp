@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "scenarios/source_text.hpp"
+#include "sim/accuracy/bands_text.hpp"
 #include "sim/accuracy/one_constant.hpp"
 #include "sim/accuracy/validated_table.hpp"
-#include "sim/run/band/error_band.hpp"
 
 namespace shardsim {
 
@@ -108,35 +108,6 @@ std::string table_text(std::span<const ValidatedTable> tables, std::size_t which
   return text + "\n";
 }
 
-// "error bands (8 of 10), step time: ..."; nothing for fewer than two tables.
-std::string coverage_text(const std::vector<MeasuredError>& errors, std::size_t quantity,
-                          const char* software) {
-  const QuantityInfo& info = kQuantities.at(quantity);
-  const BandCoverage coverage = band_coverage(errors, std::string(info.key), software);
-  if (coverage.tables.empty()) return {};
-  return fmt::format(
-      "  {:<20}{:>5} of {} rows inside; without the row's own table: {}, in the mean of {} tables "
-      "{:.0f} % (widened by {:.1f} %); mean error of centres {:.1f} %, of the model {:.1f} %\n",
-      info.title, coverage.inside(), coverage.rows(), coverage.inside_without(),
-      coverage.tables.size(), kPercent * coverage.mean_share_without(),
-      kPercent * (coverage.widening - 1.0), kPercent * coverage.mean_centre_error_without(),
-      kPercent * coverage.mean_model_error());
-}
-
-std::string coverages_text(const std::vector<ValidatedTable>& tables) {
-  const std::vector<MeasuredError> errors = measured_errors_of(tables);
-  std::string text;
-  for (const char* software : {"any framework", "none"}) {
-    std::string lines;
-    for (std::size_t i = 0; i < kNumQuantities; ++i) lines += coverage_text(errors, i, software);
-    if (lines.empty()) continue;
-    const bool is_without = std::string_view(software) == "none";
-    text += fmt::format("error bands (8 of 10){}\n{}",
-                        is_without ? ", predicted without a framework" : "", lines);
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string runs_text(const std::vector<int>& numbers) {
@@ -171,7 +142,7 @@ std::string validation_text(const std::vector<ValidatedTable>& tables) {
                          figures->worst_table + " " + figures->worst_row);
   }
   text += fmt::format("  {} of {} rows are not represented; each is listed above\n", refused, all);
-  text += coverages_text(tables);
+  text += bands_text(measured_errors_of(tables));
   text +=
       "errors are predicted / measured - 1; bias is their mean, above 0 where too slow or too "
       "large\none constant: FLOPs at that share of the peak, and (p - 1) / (v m) more for a "

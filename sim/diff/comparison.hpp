@@ -114,6 +114,9 @@ void add_axes(RunSide& side, const std::vector<AxisComm>& axes);
 /// The result of the comparison, in one sentence.
 [[nodiscard]] std::string sentence_of(const RunComparison& comparison);
 
+/// Where measured runs like each side lie, beside the model's numbers; empty if no side has a band.
+[[nodiscard]] std::string sides_bands_text(const RunComparison& comparison);
+
 /// Tables of at most 100 columns, and the sentence at the end.
 [[nodiscard]] std::string diff_text(const RunComparison& comparison);
 /// One object; times in picoseconds and sizes in bytes, so that readers can add them up.

@@ -17,11 +17,28 @@ constexpr std::array kKindNames = {"simulated", "measured", "megatron_log", "pro
 // By BandVerdict.
 constexpr std::array kVerdictNames = {"no_band", "distinguishable", "within_band", "unlike"};
 
+Json band_object(const RunSide& side, const MetricBand& band) {
+  const std::optional<double> simulated = side.metric(band.metric);
+  return {{"metric", band.metric},
+          {"low", band.low},
+          {"centre", band.centre},
+          {"high", band.high},
+          {"by_the_model", simulated ? Json(*simulated) : Json(nullptr)},
+          {"bias", band.bias},
+          {"group", band.group},
+          {"held_out_share", band.held_out_share}};
+}
+
 Json side_object(const RunSide& side) {
   Json object = {{"file", side.file},
                  {"kind", kKindNames.at(static_cast<std::size_t>(side.kind))},
                  {"what", side.what}};
   if (side.band) object["step_time_band_s"] = {side.band->low_s, side.band->high_s};
+  if (!side.bands.empty()) {
+    object["error_bands"] = Json::array();
+    for (const MetricBand& band : side.bands)
+      object["error_bands"].push_back(band_object(side, band));
+  }
   object["notes"] = side.notes;
   return object;
 }

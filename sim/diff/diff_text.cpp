@@ -184,7 +184,8 @@ std::string diff_text(const RunComparison& comparison) {
   const Format memory = [](double bytes) {
     return bytes < 0.0 ? "-" + format_memory(-bytes) : format_memory(bytes);
   };
-  std::string text = side_text('A', comparison.a) + side_text('B', comparison.b) + "\n";
+  std::string text = side_text('A', comparison.a) + side_text('B', comparison.b) + "\n" +
+                     sides_bands_text(comparison);
   text += fmt::format("{:<20} {:>12} {:>12} {:>13}\n", "", "A", "B", "difference");
   text += table_text(comparison.time, time) + outcomes_text(comparison.outcomes);
   if (comparison.memory) text += "\n" + table_text(*comparison.memory, memory);

@@ -73,6 +73,19 @@ void take_parts(RunSide& side) {
   }
 }
 
+// Results of earlier versions name no group and have no bias.
+MetricBand band_of(const Json& band) {
+  return {.metric = band.at("metric"),
+          .low = band.at("low"),
+          .centre = band.value("centre", band.at("low").get<double>()),
+          .high = band.at("high"),
+          .bias = band.value("bias", 0.0),
+          .runs = band.value("runs", std::int64_t{0}),
+          .group = band.value("group", ""),
+          .too_few = band.value("too_few", ""),
+          .held_out_share = band.value("held_out_share", 0.0)};
+}
+
 void take_step(RunSide& side) {
   const auto step = side.metric(metric::kStepTimeS.name);
   if (step && std::isfinite(*step)) {
@@ -176,6 +189,7 @@ RunSide side_of_result(const std::string& json, const std::string& file, bool me
                                  row.at("source").get<std::string>() + ")");
     }
     for (const Json& band : result.value("error_bands", Json::array())) {
+      side.bands.push_back(band_of(band));
       if (band.at("metric") != metric::kStepTimeS.name) continue;
       side.band = StepBand{band.at("low"), band.at("high")};
     }

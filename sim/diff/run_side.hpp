@@ -41,6 +41,7 @@ struct RunSide {
   std::vector<Part> traffic;  ///< By axis, all ranks together.
   std::map<std::string, double> metrics;
   std::optional<StepBand> band;
+  std::vector<MetricBand> bands;              ///< Around the step and the memory on the device.
   std::map<std::string, std::string> fields;  ///< Fields of the resolved scenario, by path.
   std::vector<std::string> assumptions;
   std::vector<std::string> notes;

@@ -14,10 +14,39 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kSweepFormat = "shardsim-sweep";
-constexpr int kFormatVersion = 1;
+constexpr int kFormatVersion = 2;
 constexpr std::array<std::string_view, 4> kStatusNames = {"ok", "invalid", "out_of_memory",
                                                           "failed"};
 constexpr std::array<const char*, 5> kFixedColumns = {"point", "key", "status", "code", "message"};
+
+// The metrics that have bands, as long as the run has them, and what a line keeps of each band.
+const std::array<std::string, 2> kBandedMetrics = {metric::kStepTimeS.name,
+                                                   metric::kMemoryDeviceBytesMax.name};
+constexpr std::array<const char*, 5> kBandKeys = {".band_low", ".band_centre", ".band_high",
+                                                  ".band_group", ".band_held_out_share"};
+
+std::array<Json, kBandKeys.size()> band_values(const MetricBand& band) {
+  return {band.low, band.centre, band.high, band.group, band.held_out_share};
+}
+
+void add_band(Json& line, const PointRow& row, const std::string& name) {
+  const auto band = std::ranges::find(row.bands, name, &MetricBand::metric);
+  for (std::size_t i = 0; i < kBandKeys.size(); ++i) {
+    line[name + kBandKeys.at(i)] =
+        band == row.bands.end() ? Json(nullptr) : band_values(*band).at(i);
+  }
+}
+
+void read_band(const Json& line, const std::string& name, PointRow& row) {
+  const auto at = [&](std::size_t i) -> const Json& { return line.at(name + kBandKeys.at(i)); };
+  if (at(0).is_null()) return;
+  row.bands.push_back({.metric = name,
+                       .low = at(0),
+                       .centre = at(1),
+                       .high = at(2),
+                       .group = at(3),
+                       .held_out_share = at(4)});
+}
 
 std::string dumped(const Json& line) {
   return line.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
@@ -66,6 +95,7 @@ std::string line_of(const PointRow& row, const std::vector<std::string>& columns
   line["message"] = row.message;
   for (std::size_t i = 0; i < columns.size(); ++i) line[columns[i]] = Json::parse(row.values[i]);
   for (const std::string& name : metric_names()) line[name] = metric_value(row.metrics, name);
+  for (const std::string& name : kBandedMetrics) add_band(line, row, name);
   return dumped(line) + "\n";
 }
 
@@ -111,6 +141,9 @@ std::string csv_header(const std::vector<std::string>& columns) {
   std::vector<std::string> names(kFixedColumns.begin(), kFixedColumns.end());
   names.insert(names.end(), columns.begin(), columns.end());
   names.insert(names.end(), metric_names().begin(), metric_names().end());
+  for (const std::string& name : kBandedMetrics) {
+    for (const char* key : kBandKeys) names.push_back(name + key);
+  }
   std::string row;
   for (const std::string& name : names) row += (row.empty() ? "" : ",") + csv_cell(name);
   return row + "\n";
@@ -128,6 +161,7 @@ PointRow row_of(std::string_view text, const std::vector<std::string>& columns) 
   for (const std::string& name : metric_names()) {
     if (!line.at(name).is_null()) row.metrics.push_back({name, metric_of(line.at(name))});
   }
+  for (const std::string& name : kBandedMetrics) read_band(line, name, row);
   return row;
 }
 

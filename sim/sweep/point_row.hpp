@@ -10,7 +10,9 @@
 
 // One finished point, and the line that keeps it. A line is flat JSON: DuckDB and pandas read a
 // file of them as a table. Its keys, in this order:
-//   point, key, status, code, message, the paths of all axes, and all metrics (null: none).
+//   point, key, status, code, message, the paths of all axes, all metrics (null: none), and the
+//   error bands of two metrics: METRIC.band_low, _centre, _high, _group and _held_out_share (null:
+//   none).
 namespace shardsim {
 
 enum class PointStatus { ok, invalid, out_of_memory, failed };
@@ -30,6 +32,7 @@ struct PointRow {
   std::string message;
   std::vector<std::string> values;  ///< By column, as JSON texts.
   std::vector<Metric> metrics;
+  std::vector<MetricBand> bands;  ///< As far as a line has them.
 };
 
 /// The first line of a part file, which is repeated if it changes.

@@ -160,6 +160,7 @@ SweepFindings find_best(const PointIndex& index, const std::vector<std::string>&
       point.scores.push_back(*score);
     }
     findings.scored.push_back(std::move(point));
+    add_bands(findings, row);
   });
   return findings;
 }
@@ -195,14 +196,14 @@ std::string summary_text(const SweepFindings& findings, const std::vector<std::s
     text += table_of(findings.scored, ordered_by(findings.scored, objectives, i), kShownBest,
                      columns, objectives);
   }
-  if (objectives.size() < 2) return text;
+  if (objectives.size() < 2) return text + bands_text(findings);
   const std::vector<std::size_t> front = pareto_front(findings.scored, objectives);
   text += fmt::format("\nPareto front: {} of {} points\n", front.size(), findings.scored.size());
   text += table_of(findings.scored, front, kShownFront, columns, objectives);
   if (front.size() > kShownFront) {
     text += fmt::format("  and {} more\n", front.size() - kShownFront);
   }
-  return text;
+  return text + bands_text(findings);
 }
 
 }  // namespace shardsim

@@ -20,6 +20,18 @@ struct ScoredPoint {
   std::vector<double> scores;       ///< By objective.
 };
 
+/// The error bands of one metric that points have from one group of measured runs, in shares of
+/// what the model says.
+struct SweepBand {
+  std::string metric;
+  std::string group;
+  std::string held;  ///< "80 % of runs".
+  double low = 0.0;
+  double centre = 0.0;
+  double high = 0.0;
+  std::size_t points = 0;
+};
+
 /// Points that ended with one code.
 struct ReasonCount {
   std::size_t count = 0;
@@ -31,6 +43,7 @@ struct SweepFindings {
   std::array<std::size_t, 4> counts{};                          ///< By PointStatus.
   std::array<std::map<std::string, ReasonCount>, 4> reasons{};  ///< Then by code; none of ok.
   std::vector<ScoredPoint> scored;  ///< Those with all objectives' metrics, ascending.
+  std::vector<SweepBand> bands;     ///< Those of the scored points; empty if none has one.
 };
 
 /// The objectives of the sweep, by default throughput and memory.
@@ -45,7 +58,13 @@ struct SweepFindings {
 [[nodiscard]] std::vector<std::size_t> pareto_front(const std::vector<ScoredPoint>& scored,
                                                     const std::vector<SweepObjective>& objectives);
 
-/// Tables of at most 100 columns.
+/// Counts a point's bands.
+void add_bands(SweepFindings& findings, const PointRow& row);
+
+/// Where measured runs like the points lie, a line for each group: tables have the model's numbers.
+[[nodiscard]] std::string bands_text(const SweepFindings& findings);
+
+/// Tables of at most 100 columns, and the lines of bands.
 [[nodiscard]] std::string summary_text(const SweepFindings& findings,
                                        const std::vector<std::string>& columns,
                                        const std::vector<SweepObjective>& objectives);

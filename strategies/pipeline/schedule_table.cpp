@@ -51,6 +51,7 @@ constexpr std::array kSchedules = {
         .whole_rounds = true,
         .overlaps = true,
         .is_for_experts = true,
+        .was_measured = true,
         .megatron = "combined 1F1B",
         .actions_of_rank = combined},
     ScheduleRow{.name = "looped_bfs",

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <rapidcheck.h>
 
 #include "sim/kernel/error.hpp"
@@ -15,6 +17,7 @@
 #include "scenarios/load.hpp"
 #include "sim/run/run.hpp"
 
+#include "tests/app/command_fixture.hpp"
 #include "tests/property/check_property.hpp"
 #include "tests/sample.hpp"
 
@@ -23,12 +26,14 @@ namespace shardsim::test {
 namespace {
 
 // With single spaces, however the page breaks its lines.
-std::string words_of_page(const Result& result) {
-  std::istringstream page(to_text(result, {}, {}));
+std::string words_of(const std::string& text) {
+  std::istringstream page(text);
   std::string words;
   for (std::string word; page >> word;) words += word + " ";
   return words;
 }
+
+std::string words_of_page(const Result& result) { return words_of(to_text(result, {}, {})); }
 
 int count_of(const std::string& text, const std::string& part) {
   int count = 0;
@@ -77,6 +82,62 @@ TEST_CASE("the headline of each shipped plan lies within its band") {
     if (!result.error_bands.empty()) ++banded;
   }
   CHECK(banded >= 4);
+}
+
+TEST_CASE("diff shows each side's centre, its range and the model's number") {
+  const std::string plan = "scenarios/quickstart.json";
+  const std::vector<std::string> words = {"diff", plan, plan, "--set",
+                                          "system.software=megatron-core-2023"};
+  const std::string page = words_of(shardsim(words).out);
+  const auto sides = {std::vector<std::string>{},
+                      std::vector<std::string>{"system.software=megatron-core-2023"}};
+  for (const std::vector<std::string>& overrides : sides) {
+    const Result result = run_scenario(load_scenario(plan, overrides)).result;
+    REQUIRE(result.error_bands.size() == 2);
+    for (const MetricBand& band : result.error_bands) {
+      const double simulated = result.number(band.metric).value();
+      CHECK(page.find(band_centre(band) + ", " + band_held(band) + " " + band_range(band) + " (" +
+                      band.group + "); " + by_the_model(band, simulated)) != std::string::npos);
+    }
+  }
+  CHECK(page.find("bands of different groups") != std::string::npos);
+}
+
+TEST_CASE("a sweep tells the ranges of its points' groups, and keeps both numbers in its rows") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> words = {
+      "sweep",  "scenarios/quickstart.json",
+      "--axis", "system.software=torchtitan-2025,megatron-core-2023",
+      "--out",  folder / "a",
+      "--jobs", "1"};
+  const std::string page = words_of(shardsim(words).out);
+  std::vector<std::string> more = words;
+  more.insert(more.end(), {"--format", "ndjson"});
+  std::istringstream lines(shardsim(more).out);
+  int rows = 0;
+  for (std::string line; std::getline(lines, line); ++rows) {
+    const nlohmann::json row = nlohmann::json::parse(line);
+    const Result result =
+        run_scenario(
+            load_scenario("scenarios/quickstart.json",
+                          {"system.software=" + row.at("system.software").get<std::string>()}))
+            .result;
+    REQUIRE(result.error_bands.size() == 2);
+    for (const MetricBand& band : result.error_bands) {
+      const double simulated = result.number(band.metric).value();
+      CHECK(row.at(band.metric) == simulated);
+      CHECK(row.at(band.metric + ".band_low") == band.low);
+      CHECK(row.at(band.metric + ".band_centre") == band.centre);
+      CHECK(row.at(band.metric + ".band_high") == band.high);
+      CHECK(row.at(band.metric + ".band_group") == band.group);
+      CHECK(page.find(fmt::format("about {:.2f} times as much, {} {:.2f} to {:.2f} times:",
+                                  band.centre / simulated, band_held(band), band.low / simulated,
+                                  band.high / simulated)) != std::string::npos);
+      CHECK(page.find("(" + band.group + ")") != std::string::npos);
+    }
+  }
+  CHECK(rows == 2);
+  CHECK(page.find("another order") != std::string::npos);
 }
 
 TEST_CASE("property: the headline of any plan lies within its band") {

@@ -24,7 +24,8 @@ std::string code_of(const std::string& text) {
 }
 
 constexpr const char* kGroup =
-    R"([{"quantity": "step_time_s", "table": "t", "device": "d", "software": "s", "errors": )";
+    R"([{"quantity": "step_time_s", "table": "t", "device": "d", "software": "s", "model": "dense", )"
+    R"("errors": )";
 
 }  // namespace
 
@@ -36,7 +37,7 @@ TEST_CASE("errors are grouped, sorted and rounded, and the order they come in do
   const std::string text = measured_errors_text(errors);
   CHECK(contains(text, R"([
   {"quantity": "step_time_s", "table": "one", "device": "a100",
-   "software": "megatron", "errors": {
+   "software": "megatron", "model": "dense", "errors": {
     "8": [-0.5000, 0.0000, 0.1234],
     "16": [0.2500]
   }}
@@ -56,6 +57,21 @@ TEST_CASE("errors are grouped, sorted and rounded, and the order they come in do
   CHECK(measured_errors_text(read) == text);
 }
 
+TEST_CASE("rows with experts are apart from rows without") {
+  RunSetting experts = kEight;
+  experts.has_experts = true;
+  const std::string text = measured_errors_text(
+      {{"step_time_s", "one", experts, 0.25}, {"step_time_s", "one", kEight, 0.5}});
+  CHECK(contains(text, R"("model": "dense", "errors": {
+    "8": [0.5000])"));
+  CHECK(contains(text, R"("model": "experts", "errors": {
+    "8": [0.2500])"));
+  const std::vector<MeasuredError> read = parse_measured_errors(text, "errors.json").errors;
+  REQUIRE(read.size() == 2);
+  CHECK_FALSE(read[0].setting.has_experts);
+  CHECK(read[1].setting.has_experts);
+}
+
 TEST_CASE("long lists are broken into lines") {
   const std::vector<MeasuredError> many(100, {"step_time_s", "one", kEight, 0.25});
   const std::string text = measured_errors_text(many);
@@ -65,11 +81,11 @@ TEST_CASE("long lists are broken into lines") {
 
 TEST_CASE(
     "the share that bands hold of tables they do not know is computed as errors are written") {
-  // The times of each table are a factor of 4 from the other's: neither holds any. Both hold all of
-  // the peaks.
+  // Times of the one are twice, of the other a quarter of what was predicted: neither holds any of
+  // the other's. Both hold all of the peaks.
   std::vector<MeasuredError> errors;
   for (int i = 0; i < 20; ++i) {
-    errors.push_back({"step_time_s", "a", kEight, 0.0});
+    errors.push_back({"step_time_s", "a", kEight, -0.5});
     errors.push_back({"step_time_s", "b", kEight, 3.0});
     errors.push_back({"peak_memory_bytes", "a", {"a100", "none", 8}, 0.25});
     errors.push_back({"peak_memory_bytes", "b", {"a100", "none", 8}, 0.25});
@@ -92,6 +108,9 @@ TEST_CASE("a file that holds something else is told with its line") {
   CHECK(code_of("{}") == "E0932");
   CHECK(code_of("[1]") == "E0932");
   CHECK(code_of(R"([{"quantity": "step_time_s"}])") == "E0932");
+  std::string sparse = std::string(kGroup) + R"({"8": [0.5]}}])";
+  sparse.replace(sparse.find("dense"), 5, "sparse");
+  CHECK(code_of(sparse) == "E0932");
   CHECK(code_of(std::string(kGroup) + "[]}]") == "E0932");
   const std::string share = R"([{"quantity": "q", "software": "any", "held_out_share": )";
   CHECK(code_of(share + "0.5}]").empty());

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/run/band/error_band.hpp"
+#include "sim/run/band/error_groups.hpp"
 
 namespace shardsim::test {
 

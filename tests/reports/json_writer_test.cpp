@@ -52,6 +52,8 @@ TEST_CASE("the JSON of a plan reads back field by field") {
                        {"bias", -0.05},
                        {"runs", 54},
                        {"tables", 3},
+                       {"group", "dense models on hopper"},
+                       {"too_few", "under torchtitan-2024"},
                        {"device", "h100-sxm"},
                        {"runs_on_device", 51},
                        {"software", "torchtitan-2024"},

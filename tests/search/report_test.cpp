@@ -81,13 +81,13 @@ TEST_CASE("the first layout is told beside measured runs like it") {
   CHECK(measured_words(report).empty());
   Result first;
   first.metrics = {{"step_time_s", 2.0}};
-  first.error_bands = {
-      {"step_time_s", 2.25, 3.0, 3.75, -0.2, 54, 3, "h100-sxm", 54, "none", 0, 8, 2048, 0.8125}};
+  first.error_bands = {{"step_time_s", 2.25, 3.0, 3.75, -0.2, 54, 3, "all models", "", "h100-sxm",
+                        54, "none", 0, 8, 2048, 0.8125}};
   report.measured = {first};
   const std::string words =
       "All numbers are by the model. Measured runs like #1 take about 3.00 s a step, 80 % of runs "
-      "2.25 to 3.75 s (54 measured on h100-sxm, any framework); by the model 2.00 s (outside that "
-      "range: predictions of such runs are 20 % too low in the mean).";
+      "2.25 to 3.75 s (54 measured of all models); by the model 2.00 s (outside that "
+      "range: this group's bias is -20 %).";
   CHECK(measured_words(report) == words);
   CHECK(page_of(report).counts.starts_with(words + " "));
   const auto bands = nlohmann::json::parse(to_json(report))["ranked"][0]["error_bands"];

@@ -52,18 +52,43 @@ def one_constant(report):
     return lines
 
 
+BANDS = (("error_bands", "with a framework"), ("error_bands_without_framework", "without one"))
+
+
 def bands(report):
-    lines = ["| bands | quantity | rows | tables | inside, without their table | mean of tables | error of centres | of the model |",
-             "|---|---|---:|---:|---:|---:|---:|---:|"]
-    for key, name in (("error_bands", "with a framework"), ("error_bands_without_framework", "without one")):
+    lines = ["| bands | quantity | rows | tables | inside, without their table | of rows | but the largest table's | mean of tables "
+             "| error of centres | of the model |",
+             "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
+    for key, name in BANDS:
         for quantity, words in QUANTITIES.items():
             found = report[key].get(quantity)
             if found is None:
                 continue
             lines.append(f"| {name} | {words} | {found['rows']} | {len(found['tables'])} "
-                         f"| {found['inside_without_own_table']} | {percent(found['mean_share_without_own_table'])} "
+                         f"| {found['inside_without_own_table']} | {percent(found['inside_without_own_table'] / found['rows'])} "
+                         f"| {percent(found['share_without_own_table_but_largest'])} "
+                         f"| {percent(found['mean_share_without_own_table'])} "
                          f"| {percent(found['mean_error_of_centre_without_own_table'])} "
                          f"| {percent(found['mean_error_of_model'])} |")
+    return lines
+
+
+def band_of(group):
+    if not group["band_of"]:
+        return "of its parts"
+    return "its own" if group["band_of"] == group["group"] else group["band_of"]
+
+
+def groups(report):
+    lines = ["| bands | quantity | group | rows | tables | mean of tables | of rows | width | bias | band |",
+             "|---|---|---|---:|---:|---:|---:|---:|---:|---|"]
+    for key, name in BANDS:
+        for quantity, words in QUANTITIES.items():
+            for group in report[key].get(quantity, {"groups": []})["groups"]:
+                lines.append(f"| {name} | {words} | {group['group']} | {group['rows']} | {group['tables']} "
+                             f"| {percent(group['mean_share_without_own_table'])} "
+                             f"| {percent(group['inside_without_own_table'] / group['rows'])} "
+                             f"| {group['width']:.2f} | {percent(group['bias'], '+')} | {band_of(group)} |")
     return lines
 
 
@@ -73,7 +98,7 @@ def main():
     report = json.load(sys.stdin)
     with open(sys.argv[1], encoding="utf-8") as file:
         page = file.read()
-    for name, make in (("errors", errors), ("one constant", one_constant), ("bands", bands)):
+    for name, make in (("errors", errors), ("one constant", one_constant), ("bands", bands), ("groups", groups)):
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
         if page.count(begin) != 1 or page.count(end) != 1:
             sys.exit(f"{sys.argv[1]} has no comments {begin.strip()} and {end.strip()}")

@@ -1,3 +1,4 @@
+#include <array>
 #include <initializer_list>
 #include <utility>
 
@@ -14,8 +15,6 @@ namespace {
 
 constexpr const char* kNotPredicted = "no measured run is predicted with ";
 constexpr const char* kNotMeasured = "no measured run has ";
-// A band needs two tables (kEnoughTables).
-constexpr const char* kOneTable = "only one table has measured runs with ";
 
 // A field that all measured runs leave as it is, and whether this one does not.
 using FieldChange = std::pair<const char*, bool>;
@@ -104,20 +103,17 @@ constexpr std::array<BandedMetric, kNumBanded> kBanded{
     {{"step_time_s", metric::kStepTimeS.name},
      {"peak_memory_bytes", metric::kMemoryDeviceBytesMax.name}}};
 
-// The basis of the bands around one metric: the rows predicted like the run, their bands' widening,
-// and the share of rows from unseen tables that the bands then hold.
+// The basis of the bands around one metric: the rows predicted like the run, and the share of rows
+// from unseen tables that such bands hold.
 struct BandBasis {
   MeasuredRows rows;
-  double widening = 1.0;
   std::optional<double> held_out_share;  // None for fewer than two tables.
 };
 using BandBases = std::array<BandBasis, kNumBanded>;
 
 BandBasis basis_of(const MeasuredErrors& known, const char* quantity, const char* software) {
-  BandBasis basis{comparable_rows(known.errors, quantity, software)};
-  basis.widening = widening_of(basis.rows);
-  basis.held_out_share = held_out_share(known, quantity, software);
-  return basis;
+  return {comparable_rows(known.errors, quantity, software),
+          held_out_share(known, quantity, software)};
 }
 
 // The result points into `known`.
@@ -141,6 +137,9 @@ MetricBand metric_band(const char* metric, double predicted, const ErrorBand& ba
           .bias = band.bias,
           .runs = static_cast<std::int64_t>(band.rows),
           .tables = static_cast<std::int64_t>(band.tables),
+          .group = group_name(setting, band.level) +
+                   (has_framework(setting) ? "" : ", predicted without a framework"),
+          .too_few = dropped_words(setting, band.level),
           .device = setting.device,
           .runs_on_device = static_cast<std::int64_t>(band.rows_on_device),
           .software = setting.software,
@@ -161,11 +160,10 @@ void add_bands(const RunSetting& setting, const BandBases& bases, Result& result
   for (std::size_t i = 0; i < kNumBanded; ++i) {
     const BandBasis& basis = bases.at(i);
     const std::optional<double> predicted = result.number(kBanded.at(i).metric);
-    const std::optional<ErrorBand> band = nearest_band(basis.rows, setting);
+    const std::optional<ErrorBand> band = group_band(basis.rows, setting);
     if (!predicted || !band || !basis.held_out_share) continue;
-    result.error_bands.push_back(metric_band(kBanded.at(i).metric, *predicted,
-                                             widened(*band, basis.widening), setting,
-                                             *basis.held_out_share));
+    result.error_bands.push_back(
+        metric_band(kBanded.at(i).metric, *predicted, *band, setting, *basis.held_out_share));
   }
   if (result.error_bands.empty()) result.no_error_band = "the program was built without errors";
 }
@@ -181,24 +179,24 @@ std::string why_no_band(const Experiment& experiment) {
   const std::string system = system_reason(scenario.system, experiment.software());
   if (!system.empty()) return system;
   if (scenario.model.family == ModelFamily::mlp) return "no measured run has model.family mlp";
-  if (scenario.model.num_experts > 0) return std::string(kOneTable) + "experts";
   const std::string parallelism = parallelism_reason(scenario.parallelism);
   if (!parallelism.empty()) return parallelism;
   const TrainingSpec& training = scenario.training;
   if (training.dtype() != DType::bf16 && training.dtype() != DType::fp16) {
     return std::string(kNotMeasured) + "training.precision " + to_string(training.precision);
   }
-  if (training.has_low_products() && training.fp8_recipe != "delayed") {
-    const bool is_measured = training.fp8_recipe != "blockwise";
-    return (is_measured ? kOneTable : kNotMeasured) +
-           ("training.fp8_recipe " + training.fp8_recipe);
+  if (training.has_low_products() && training.fp8_recipe == "blockwise") {
+    return std::string(kNotMeasured) + "training.fp8_recipe blockwise";
   }
   return {};
 }
 
 RunSetting run_setting_of(const Experiment& experiment) {
   const Scenario& scenario = experiment.scenario();
-  return {scenario.system.device.kernels, scenario.system.software, scenario.system.ranks};
+  return {.device = scenario.system.device.kernels,
+          .software = scenario.system.software,
+          .ranks = scenario.system.ranks,
+          .has_experts = scenario.model.num_experts > 0};
 }
 
 void add_error_bands(const Experiment& experiment, const MeasuredErrors& known, Result& result) {

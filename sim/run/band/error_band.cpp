@@ -3,156 +3,58 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <utility>
 
 namespace shardsim {
 
 namespace {
 
-bool is_like(const RunSetting& a, const RunSetting& b, Likeness likeness) {
-  const bool device = a.device == b.device;
-  const bool software = a.software == b.software;
-  switch (likeness) {
-    case Likeness::device_and_software:
-      return device && software;
-    case Likeness::device_or_software:
-      return device || software;
-    case Likeness::any:
-      return true;
-  }
-  return true;
-}
+// Quantiles from which an interval may begin: so many parts of the weight that it leaves out.
+constexpr int kPlaces = 20;
 
-MeasuredRows rows_like(const MeasuredRows& rows, const RunSetting& setting, Likeness likeness) {
-  MeasuredRows found;
-  for (const MeasuredError* row : rows) {
-    if (is_like(row->setting, setting, likeness)) found.push_back(row);
-  }
-  return found;
-}
-
-// The factor between the ranks of a row and those of the run, at least 1.
-double distance_of(const MeasuredError& row, const RunSetting& setting) {
-  const double ratio = static_cast<double>(row.setting.ranks) / static_cast<double>(setting.ranks);
-  return std::max(ratio, 1.0 / ratio);
-}
-
-// Keeps one table's rows with the nearest ranks, and all that are as near as the last of them.
-void keep_nearest(MeasuredRows& rows, const RunSetting& setting) {
-  if (rows.size() <= kEnoughRows) return;
-  std::ranges::stable_sort(rows, {},
-                           [&](const MeasuredError* row) { return distance_of(*row, setting); });
-  const double last = distance_of(*rows[kEnoughRows - 1], setting);
-  while (distance_of(*rows.back(), setting) > last) rows.pop_back();
-}
-
-ErrorBand band_of(const MeasuredRows& rows, const RunSetting& setting, Likeness likeness) {
-  std::map<std::string, MeasuredRows> by_table;
-  for (const MeasuredError* row : rows) by_table[row->table].push_back(row);
-  ErrorBand band;
-  band.likeness = likeness;
-  band.tables = by_table.size();
+// The ratios, with the same weight for each table.
+std::vector<WeightedValue> weighted_ratios(const MeasuredRows& rows) {
+  std::map<std::string, std::size_t> counts;
+  for (const MeasuredError* row : rows) ++counts[row->table];
   std::vector<WeightedValue> ratios;
-  for (auto& [table, own] : by_table) {
-    keep_nearest(own, setting);
-    band.rows += own.size();
-    for (const MeasuredError* row : own) {
-      const std::int64_t ranks = row->setting.ranks;
-      band.least_ranks = ratios.empty() ? ranks : std::min(band.least_ranks, ranks);
-      band.most_ranks = std::max(band.most_ranks, ranks);
-      band.rows_on_device += row->setting.device == setting.device ? 1 : 0;
-      band.rows_with_software += row->setting.software == setting.software ? 1 : 0;
-      ratios.push_back({row->ratio(), 1.0 / static_cast<double>(own.size())});
-    }
+  ratios.reserve(rows.size());
+  for (const MeasuredError* row : rows) {
+    ratios.push_back({row->ratio(), 1.0 / static_cast<double>(counts.at(row->table))});
   }
-  for (const WeightedValue& ratio : ratios) {
-    band.bias += (1.0 / ratio.value - 1.0) * ratio.weight / static_cast<double>(by_table.size());
-  }
-  band.low = weighted_quantile(ratios, kBandTail);
-  band.centre = weighted_quantile(ratios, 0.5);
-  band.high = weighted_quantile(std::move(ratios), 1.0 - kBandTail);
-  return band;
+  return ratios;
 }
 
-// The factor by which each row of a table is outside of the bands that all others give; below 1
-// inside.
-std::vector<double> factors_outside(const MeasuredRows& rows, const std::string& table) {
-  const MeasuredRows others = without_table(rows, table);
-  std::map<std::pair<std::pair<std::string, std::string>, std::int64_t>, ErrorBand> bands;
-  std::vector<double> factors;
+// As if one more table stood at the model's 1.
+double shrunk_median(const MeasuredRows& rows) {
+  const auto tables = static_cast<double>(tables_of(rows).size());
+  const double median = weighted_quantile(weighted_ratios(rows), 0.5);
+  return 1.0 + (median - 1.0) * tables / (tables + 1.0);
+}
+
+double mean_error(const MeasuredRows& rows, const std::string& table, double centre) {
+  double sum = 0.0;
+  double count = 0.0;
   for (const MeasuredError* row : rows) {
     if (row->table != table) continue;
-    const RunSetting& setting = row->setting;
-    const auto [band, is_new] =
-        bands.try_emplace({{setting.device, setting.software}, setting.ranks});
-    if (is_new) band->second = *nearest_band(others, setting);
-    factors.push_back(std::max(band->second.low / row->ratio(), row->ratio() / band->second.high));
+    sum += std::abs(centre / row->ratio() - 1.0);
+    count += 1.0;
   }
-  return factors;
+  return sum / count;
 }
 
-bool is_inside(const MeasuredError& row, const ErrorBand& band) {
-  return band.low <= row.ratio() && row.ratio() <= band.high;
-}
-
-}  // namespace
-
-MeasuredRows comparable_rows(const std::vector<MeasuredError>& all, const std::string& quantity,
-                             const std::string& software) {
-  const auto has_framework = [](const std::string& name) { return name != "none"; };
-  MeasuredRows rows;
-  for (const MeasuredError& row : all) {
-    if (row.quantity == quantity &&
-        has_framework(row.setting.software) == has_framework(software)) {
-      rows.push_back(&row);
-    }
+void count_rows(const MeasuredRows& rows, const RunSetting& setting, ErrorBand& band) {
+  band.rows = rows.size();
+  band.least_ranks = rows.front()->setting.ranks;
+  for (const MeasuredError* row : rows) {
+    band.least_ranks = std::min(band.least_ranks, row->setting.ranks);
+    band.most_ranks = std::max(band.most_ranks, row->setting.ranks);
+    band.rows_on_device += row->setting.device == setting.device ? 1 : 0;
+    band.rows_with_software += row->setting.software == setting.software ? 1 : 0;
   }
-  return rows;
 }
 
-std::optional<ErrorBand> nearest_band(const MeasuredRows& rows, const RunSetting& setting) {
-  if (rows.empty()) return std::nullopt;
-  for (const Likeness likeness : {Likeness::device_and_software, Likeness::device_or_software}) {
-    const MeasuredRows like = rows_like(rows, setting, likeness);
-    if (like.size() >= kEnoughRows && tables_of(like).size() >= kEnoughTables) {
-      return band_of(like, setting, likeness);
-    }
-  }
-  return band_of(rows, setting, Likeness::any);
-}
-
-double widening_of(const MeasuredRows& rows) {
-  const std::vector<std::string> tables = tables_of(rows);
-  if (tables.size() < 2) return 1.0;
-  std::vector<WeightedValue> factors;
-  for (const std::string& table : tables) {
-    const std::vector<double> own = factors_outside(rows, table);
-    for (const double factor : own)
-      factors.push_back({factor, 1.0 / static_cast<double>(own.size())});
-  }
-  std::ranges::sort(factors, {}, &WeightedValue::value);
-  // Weights are rounded; a row is worth far more.
-  const double wanted = kBandShare * static_cast<double>(tables.size()) - 1e-9;
-  double held = 0.0;
-  for (const WeightedValue& factor : factors) {
-    held += factor.weight;
-    if (held >= wanted) return std::max(1.0, factor.value);
-  }
-  return std::max(1.0, factors.back().value);
-}
-
-ErrorBand widened(ErrorBand band, double factor) {
-  band.low /= factor;
-  band.high *= factor;
-  return band;
-}
-
-double weighted_quantile(std::vector<WeightedValue> values, double share) {
-  std::ranges::sort(values, {},
-                    [](const WeightedValue& each) { return std::pair(each.value, each.weight); });
-  double whole = 0.0;
-  for (const WeightedValue& value : values) whole += value.weight;
+// The quantile of sorted values; `whole` is the sum of their weights.
+double quantile_of_sorted(const std::vector<WeightedValue>& values, double whole, double share) {
   const double wanted = share * whole;
   double below = 0.0;
   double place = 0.0;  // That of the value before.
@@ -169,66 +71,77 @@ double weighted_quantile(std::vector<WeightedValue> values, double share) {
   return values.back().value;
 }
 
-MeasuredRows without_table(const MeasuredRows& rows, const std::string& table) {
-  MeasuredRows others;
-  for (const MeasuredError* row : rows) {
-    if (row->table != table) others.push_back(row);
+// Sorts, and returns the sum of the weights.
+double sort_values(std::vector<WeightedValue>& values) {
+  std::ranges::sort(values, {},
+                    [](const WeightedValue& each) { return std::pair(each.value, each.weight); });
+  double whole = 0.0;
+  for (const WeightedValue& value : values) whole += value.weight;
+  return whole;
+}
+
+Interval all_but_tails(std::vector<WeightedValue> values) {
+  const double whole = sort_values(values);
+  return {quantile_of_sorted(values, whole, kFewTablesTail),
+          quantile_of_sorted(values, whole, 1.0 - kFewTablesTail)};
+}
+
+}  // namespace
+
+std::optional<ErrorBand> group_band(const MeasuredRows& rows, const RunSetting& setting) {
+  if (rows.empty()) return std::nullopt;
+  ErrorBand band;
+  band.level = level_of(rows, setting);
+  const MeasuredRows like = rows_like(rows, setting, band.level);
+  band.tables = tables_of(like).size();
+  count_rows(like, setting, band);
+  const std::vector<WeightedValue> ratios = weighted_ratios(like);
+  for (const WeightedValue& ratio : ratios) {
+    band.bias += (1.0 / ratio.value - 1.0) * ratio.weight / static_cast<double>(band.tables);
   }
-  return others;
+  band.centre = centre_of(like);
+  const Interval interval = tables_of(rows).size() < kManyTables
+                                ? all_but_tails(ratios)
+                                : narrowest_interval(ratios, share_of_group(band.tables));
+  band.low = std::min(interval.low, band.centre);
+  band.high = std::max(interval.high, band.centre);
+  return band;
 }
 
-std::vector<std::string> tables_of(const MeasuredRows& rows) {
-  std::set<std::string> names;
-  for (const MeasuredError* row : rows) names.insert(row->table);
-  return {names.begin(), names.end()};
+double share_of_group(std::size_t tables) {
+  const auto count = static_cast<double>(tables);
+  return std::min(kMostOfGroup, kBandShare * (count + 1.0) / count);
 }
 
-// --- Coverage ----------------------------------------------------------------------------------
-
-std::size_t BandCoverage::sum_of(std::size_t Table::*count) const {
-  std::size_t sum = 0;
-  for (const Table& table : tables) sum += table.*count;
-  return sum;
-}
-
-double BandCoverage::mean_share_without() const {
-  double sum = 0.0;
-  for (const Table& table : tables) {
-    sum += static_cast<double>(table.inside_without) / static_cast<double>(table.rows);
+double centre_of(const MeasuredRows& rows) {
+  const std::vector<std::string> tables = tables_of(rows);
+  if (tables.size() < 2) return 1.0;
+  double of_centres = 0.0;
+  double of_model = 0.0;
+  for (const std::string& table : tables) {
+    of_centres += mean_error(rows, table, shrunk_median(without_table(rows, table)));
+    of_model += mean_error(rows, table, 1.0);
   }
-  return tables.empty() ? 0.0 : sum / static_cast<double>(tables.size());
+  return of_centres < of_model ? shrunk_median(rows) : 1.0;
 }
 
-double BandCoverage::mean_of(double Table::*sum) const {
-  double mean = 0.0;
-  for (const Table& table : tables) mean += table.*sum / static_cast<double>(table.rows);
-  return tables.empty() ? 0.0 : mean / static_cast<double>(tables.size());
+double weighted_quantile(std::vector<WeightedValue> values, double share) {
+  const double whole = sort_values(values);
+  return quantile_of_sorted(values, whole, share);
 }
 
-BandCoverage band_coverage(const std::vector<MeasuredError>& all, const std::string& quantity,
-                           const std::string& software) {
-  const MeasuredRows rows = comparable_rows(all, quantity, software);
-  const std::vector<std::string> names = tables_of(rows);
-  BandCoverage coverage;
-  if (names.size() < 2) return coverage;
-  coverage.widening = widening_of(rows);
-  for (const std::string& name : names) {
-    const MeasuredRows others = without_table(rows, name);
-    const double widening = widening_of(others);
-    BandCoverage::Table table{name};
-    for (const MeasuredError* row : rows) {
-      if (row->table != name) continue;
-      ++table.rows;
-      const ErrorBand with = *nearest_band(rows, row->setting);
-      const ErrorBand without = *nearest_band(others, row->setting);
-      table.inside += is_inside(*row, widened(with, coverage.widening)) ? 1 : 0;
-      table.inside_without += is_inside(*row, widened(without, widening)) ? 1 : 0;
-      table.centre_error_without += std::abs(without.centre / row->ratio() - 1.0);
-      table.model_error += std::abs(1.0 / row->ratio() - 1.0);
+Interval narrowest_interval(std::vector<WeightedValue> values, double share) {
+  const double whole = sort_values(values);
+  std::optional<Interval> narrowest;
+  for (int place = 0; place <= kPlaces; ++place) {
+    const double from = (1.0 - share) * place / kPlaces;
+    const Interval interval{quantile_of_sorted(values, whole, from),
+                            quantile_of_sorted(values, whole, from + share)};
+    if (!narrowest || interval.high / interval.low < narrowest->high / narrowest->low) {
+      narrowest = interval;
     }
-    coverage.tables.push_back(table);
   }
-  return coverage;
+  return *narrowest;
 }
 
 }  // namespace shardsim

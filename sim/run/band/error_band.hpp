@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -8,57 +7,53 @@
 
 #include "reports/result.hpp"
 #include "sim/experiment/experiment.hpp"
+#include "sim/run/band/error_groups.hpp"
 #include "sim/run/band/measured_errors.hpp"
 
 // The place of measurements around a prediction, derived from the measured runs that are most like
 // it (docs/decisions/0038-error-band.md).
 namespace shardsim {
 
-/// Rows of the first of these kinds that has enough of them are taken.
-enum class Likeness { device_and_software, device_or_software, any };
-
-/// A kind suffices from this many rows and this many tables on. From each table, this many rows
-/// with the nearest ranks are taken, and all that are as near as the last of them.
-inline constexpr std::size_t kEnoughRows = 20;
-inline constexpr std::size_t kEnoughTables = 2;
-/// The share of measurements that a band should hold. The rest is split between below and above.
+/// The share of measurements that a band should hold.
 inline constexpr double kBandShare = 0.8;
-inline constexpr double kBandTail = 0.1;
+/// A group's band holds at most this share of the group's own weight.
+inline constexpr double kMostOfGroup = 0.875;
+/// With fewer tables of a quantity no interval can promise kBandShare of one more: bands then leave
+/// out this share of the weight at either end.
+inline constexpr std::size_t kManyTables = 8;
+inline constexpr double kFewTablesTail = 0.03;
 
+/// Ratios are measured / predicted.
 struct ErrorBand {
-  double low = 1.0;     ///< Measured / predicted.
-  double centre = 1.0;  ///< The median.
+  double low = 1.0;
+  double centre = 1.0;  ///< 1 where tables left out are nearer to the model than to a centre.
   double high = 1.0;
-  double bias = 0.0;  ///< Mean of predicted / measured - 1.
+  double bias = 0.0;  ///< Mean of predicted / measured - 1, each table with the same weight.
   std::size_t rows = 0;
   std::size_t tables = 0;
-  Likeness likeness = Likeness::any;
+  std::size_t level = 0;  ///< The group's level in kGroupLevels.
   std::size_t rows_on_device = 0;
   std::size_t rows_with_software = 0;
   std::int64_t least_ranks = 0;
   std::int64_t most_ranks = 0;
+
+  [[nodiscard]] bool holds(double ratio) const { return low <= ratio && ratio <= high; }
+  [[nodiscard]] double width() const { return high / low; }
 };
 
-using MeasuredRows = std::vector<const MeasuredError*>;
+/// The band of the smallest group of a run that has enough of `rows`, which are all of a quantity.
+/// None without rows.
+[[nodiscard]] std::optional<ErrorBand> group_band(const MeasuredRows& rows,
+                                                  const RunSetting& setting);
 
-/// The rows of one quantity that were predicted as a run with this software is: under a framework,
-/// or without one. They point into `all`.
-[[nodiscard]] MeasuredRows comparable_rows(const std::vector<MeasuredError>& all,
-                                           const std::string& quantity,
-                                           const std::string& software);
+/// The share of the weight of so many tables that holds kBandShare of them and of one more, which
+/// may be anywhere: kBandShare x (tables + 1) / tables, at most kMostOfGroup. REQUIRES: tables > 0.
+[[nodiscard]] double share_of_group(std::size_t tables);
 
-/// The band that the nearest rows give, each table with the same weight: from their ratios' 10th
-/// to their 90th percentile, with their median. None without rows.
-[[nodiscard]] std::optional<ErrorBand> nearest_band(const MeasuredRows& rows,
-                                                    const RunSetting& setting);
-
-/// The smallest factor, at least 1, that widens bands at both ends so that they hold 8 of 10 rows.
-/// The rows are those of a table that the bands were not made from, in the mean of all tables. 1
-/// for fewer than two tables.
-[[nodiscard]] double widening_of(const MeasuredRows& rows);
-
-/// `band` with its low end divided, and its high end multiplied, by `factor`.
-[[nodiscard]] ErrorBand widened(ErrorBand band, double factor);
+/// The median ratio, each table with the same weight, moved toward the model's 1 as if one more
+/// table were there. 1 if centres of the other tables are farther from a table's rows, in the mean
+/// of tables, than the model is; 1 for one table. REQUIRES: !rows.empty().
+[[nodiscard]] double centre_of(const MeasuredRows& rows);
 
 struct WeightedValue {
   double value = 0.0;
@@ -69,48 +64,13 @@ struct WeightedValue {
 /// !values.empty(), weights above 0.
 [[nodiscard]] double weighted_quantile(std::vector<WeightedValue> values, double share);
 
-/// The rows of all tables but one.
-[[nodiscard]] MeasuredRows without_table(const MeasuredRows& rows, const std::string& table);
-
-/// The tables' names, each once, sorted.
-[[nodiscard]] std::vector<std::string> tables_of(const MeasuredRows& rows);
-
-/// The number of measurements inside the bands around their predictions.
-struct BandCoverage {
-  struct Table {
-    std::string name;
-    std::size_t rows = 0;
-    std::size_t inside = 0;
-    /// With bands and a widening made from all other tables only.
-    std::size_t inside_without = 0;
-    /// Sums over rows of |centre x predicted / measured - 1|, with such bands, and of the same
-    /// without a centre.
-    double centre_error_without = 0.0;
-    double model_error = 0.0;
-  };
-  std::vector<Table> tables;
-  double widening = 1.0;  ///< The widening of bands made from all tables.
-
-  [[nodiscard]] std::size_t rows() const { return sum_of(&Table::rows); }
-  [[nodiscard]] std::size_t inside() const { return sum_of(&Table::inside); }
-  [[nodiscard]] std::size_t inside_without() const { return sum_of(&Table::inside_without); }
-  /// The mean over tables of the share of their rows inside bands made without them.
-  [[nodiscard]] double mean_share_without() const;
-  /// The mean over tables of their rows' mean error of such bands' centres, and of the model.
-  [[nodiscard]] double mean_centre_error_without() const {
-    return mean_of(&Table::centre_error_without);
-  }
-  [[nodiscard]] double mean_model_error() const { return mean_of(&Table::model_error); }
-
- private:
-  [[nodiscard]] std::size_t sum_of(std::size_t Table::*count) const;
-  [[nodiscard]] double mean_of(double Table::*sum) const;
+struct Interval {
+  double low = 1.0;
+  double high = 1.0;
 };
-
-/// The coverage of the rows of one quantity, with a framework or without one. It has no tables if
-/// there are fewer than two.
-[[nodiscard]] BandCoverage band_coverage(const std::vector<MeasuredError>& all,
-                                         const std::string& quantity, const std::string& software);
+/// The interval between two quantiles, `share` of the weight apart, whose ends have the smallest
+/// ratio. REQUIRES: as weighted_quantile, values above 0.
+[[nodiscard]] Interval narrowest_interval(std::vector<WeightedValue> values, double share);
 
 // --- Bands of a run ----------------------------------------------------------------------------
 

@@ -12,13 +12,15 @@
 
 #include "scenarios/json_value.hpp"
 #include "scenarios/scenario_error.hpp"
-#include "sim/run/band/error_band.hpp"
+#include "sim/run/band/band_coverage.hpp"
 
 namespace shardsim {
 
 namespace {
 
 constexpr std::size_t kLineWidth = 100;
+constexpr const char* kDenseModel = "dense";
+constexpr const char* kExpertModel = "experts";
 
 constexpr const char* kBandFileHead =
     "// Predicted / measured - 1 of every published measurement in the headline of `shardsim\n"
@@ -58,9 +60,15 @@ void read_group(const JsonValue& group, std::vector<MeasuredError>& errors) {
   error.table = text_of(group, "table");
   error.setting.device = text_of(group, "device");
   error.setting.software = text_of(group, "software");
+  const std::string model = text_of(group, "model");
+  error.setting.has_experts = model == kExpertModel;
+  if (model != kExpertModel && model != kDenseModel) {
+    fail_band(group.span, "\"model\" is \"dense\" or \"experts\"");
+  }
   const JsonValue* lists = group.find("errors");
-  if (lists == nullptr || !lists->is_object() || group.object().size() != 5) {
-    fail_band(group.span, "a group has quantity, table, device, software and \"errors\": {}");
+  if (lists == nullptr || !lists->is_object() || group.object().size() != 6) {
+    fail_band(group.span,
+              "a group has quantity, table, device, software, model and \"errors\": {}");
   }
   for (const JsonMember& list : lists->object()) {
     error.setting.ranks = ranks_of(list);
@@ -97,15 +105,15 @@ std::string list_text(std::int64_t ranks, std::vector<double> errors) {
   return text + line;
 }
 
-using Group = std::tuple<std::string, std::string, std::string, std::string>;
+using Group = std::tuple<std::string, std::string, std::string, std::string, bool>;
 
 std::string group_text(const Group& group,
                        const std::map<std::int64_t, std::vector<double>>& lists) {
-  const auto& [quantity, table, device, software] = group;
+  const auto& [quantity, table, device, software, has_experts] = group;
   std::string text = fmt::format(
       "  {{\"quantity\": \"{}\", \"table\": \"{}\", \"device\": \"{}\",\n   \"software\": \"{}\", "
-      "\"errors\": {{\n",
-      quantity, table, device, software);
+      "\"model\": \"{}\", \"errors\": {{\n",
+      quantity, table, device, software, has_experts ? kExpertModel : kDenseModel);
   for (auto list = lists.begin(); list != lists.end(); ++list) {
     text += list_text(list->first, list->second) + (std::next(list) == lists.end() ? "\n" : ",\n");
   }
@@ -147,8 +155,9 @@ std::string measured_errors_text(const std::vector<MeasuredError>& errors) {
     const RunSetting& setting = error.setting;
     error.error = std::round(error.error * 1e4) / 1e4;
     if (error.error == 0.0) error.error = 0.0;  // Without a minus.
-    groups[{error.quantity, error.table, setting.device, setting.software}][setting.ranks]
-        .push_back(error.error);
+    groups[{error.quantity, error.table, setting.device, setting.software, setting.has_experts}]
+          [setting.ranks]
+              .push_back(error.error);
   }
   std::string text = std::string(kBandFileHead) + "[\n" + shares_text(rounded);
   for (auto group = groups.begin(); group != groups.end(); ++group) {

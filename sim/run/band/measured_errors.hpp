@@ -15,6 +15,7 @@ struct RunSetting {
   std::string device;    ///< The device of the kernels: system.device.kernels.
   std::string software;  ///< system.software; "none": predicted without a framework.
   std::int64_t ranks = 0;
+  bool has_experts = false;  ///< Mixture of Experts; else every layer is dense.
 };
 
 /// How far one prediction was from one published measurement.
@@ -28,8 +29,8 @@ struct MeasuredError {
   [[nodiscard]] double ratio() const { return 1.0 / (1.0 + error); }
 };
 
-/// The share of measurements that bands hold in a table unseen by them and their widening: the mean
-/// over tables (mean_share_without() of band_coverage). Stored because it takes long.
+/// The share of measurements that bands hold in a table that they were made without: the mean over
+/// tables (mean_share_without() of band_coverage). Stored because it takes long.
 struct HeldOutShare {
   std::string quantity;
   bool has_framework = false;
@@ -47,8 +48,8 @@ struct MeasuredErrors {
                                                    const std::string& software);
 
 /// The held-out shares come first, computed from the errors as they are written. Errors of equal
-/// quantity, table, device, software and ranks become one sorted list, to 1e-4. The same errors in
-/// any order give the same bytes.
+/// quantity, table, device, software, kind of model and ranks become one sorted list, to 1e-4. The
+/// same errors in any order give the same bytes.
 [[nodiscard]] std::string measured_errors_text(const std::vector<MeasuredError>& errors);
 
 /// Throws ScenarioError with file and line: E0932 (keys and types), and those of JSON.
