@@ -6,14 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/missing_field.hpp"
 #include "scenarios/scenario_error.hpp"
 #include "scenarios/source_text.hpp"
 
 namespace shardsim {
 
 namespace {
-
-constexpr const char* kMissingField = "E0103";
 
 // "model.num_layers" for "/model/num_layers".
 std::string field_path(const std::string& pointer) {
@@ -42,7 +41,7 @@ std::vector<std::string> missing_fields(const Error& error) {
   if (scenario == nullptr || scenario->num_dropped() > 0) return {};
   std::vector<std::string> fields;
   for (const Problem& problem : scenario->problems()) {
-    if (problem.code != kMissingField) return {};
+    if (problem.code != kMissingFieldCode) return {};
     fields.push_back(field_path(problem.pointer));
   }
   return fields;

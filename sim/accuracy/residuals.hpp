@@ -56,7 +56,7 @@ struct ErrorGrowth {
 inline constexpr std::size_t kLeastLocatedRows = 5;
 inline constexpr double kLeastLocatedError = 0.10;
 
-/// Of the traits that vary in the table, those that explain most come first. Empty for fewer than
+/// The traits that vary in the table, those that explain most first. Empty for fewer than
 /// kLeastLocatedRows rows, and for a mean absolute error of at most kLeastLocatedError.
 [[nodiscard]] std::vector<ErrorGrowth> located_residuals(const ValidatedTable& table);
 

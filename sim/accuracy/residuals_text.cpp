@@ -25,7 +25,7 @@ std::string wrapped(const std::string& line) {
 std::string all_tables_text(std::span<const ValidatedTable> tables, std::size_t trait) {
   std::string line;
   for (const TraitGroup& group : trait_groups(tables, trait)) {
-    line += fmt::format("{}{} {:.1f} % ({:+.1f}, {} row{})", line.empty() ? "" : "; ",
+    line += fmt::format("{}{}: {:.1f} % ({:+.1f}, {} row{})", line.empty() ? "" : "; ",
                         printable(group.value), kHundred * group.mean_absolute,
                         kHundred * group.bias, group.rows, group.rows == 1 ? "" : "s");
   }
@@ -35,7 +35,7 @@ std::string all_tables_text(std::span<const ValidatedTable> tables, std::size_t 
 std::string growth_text(const ErrorGrowth& growth) {
   std::string line;
   for (const TraitGroup& group : growth.groups) {
-    line += fmt::format("{}{} {:+.1f} ({})", line.empty() ? "" : "; ", printable(group.value),
+    line += fmt::format("{}{}: {:+.1f} ({})", line.empty() ? "" : "; ", printable(group.value),
                         kHundred * group.bias, group.rows);
   }
   return wrapped(fmt::format("    {}, explains {:.0f} %, spread {:.1f} %: {}",

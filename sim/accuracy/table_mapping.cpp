@@ -123,7 +123,7 @@ class TableMappingReader {
     return found;
   }
 
-  // What would make a refused row a scenario; empty if nothing is named.
+  // The cause of a refusal that the table could remove; empty if none is named.
   std::string needs(const JsonValue& refusal) {
     return refusal.find("needs") == nullptr ? std::string() : text(refusal, "needs");
   }

@@ -138,14 +138,14 @@ TEST_CASE("text and page show the largest residuals and what errors vary with") 
   tables[0].rows[3].parts = StepParts{7.0, 3.0, 1.5, 0.5};
   tables[0].rows[3].line = 5;
   const std::string text = residuals_text(tables);
-  CHECK(contains(text, "by framework: a 30.0 % (+0.0, 5 rows)\n"));
+  CHECK(contains(text, "by framework: a: 30.0 % (+0.0, 5 rows)\n"));
   CHECK(contains(text,
                  "  traced     5   +50.0 %     8.000    12.000    -4.000         7.000"
                  "         3.000         1.500         0.500\n"));
   CHECK(contains(text,
                  "  traced (5 rows, mean |error| 30.0 %)\n"
-                 "    tp, explains 80 %, spread 75.0 %: 1 -37.5 (2); 2 +37.5 (2); 4 +0.0 "
-                 "(1)\n"));
+                 "    tp, explains 80 %, spread 75.0 %: 1: -37.5 (2); 2: +37.5 (2); 4: "
+                 "+0.0 (1)\n"));
   CHECK_FALSE(contains(text, "GPUs, explains"));
   const std::string page = residuals_html(tables);
   CHECK(contains(page, "<td>12.000</td><td>-4.000</td><td>7.000</td><td>3.000</td>"));
@@ -164,7 +164,7 @@ TEST_CASE("rows of validate have the parts and traits of their scenario") {
   CHECK(sum == Approx(row.at("step_time_s").at("predicted").get<double>()).epsilon(1e-12));
   CHECK(row.at("parts").at("compute_s").get<double>() > 0.0);
   CHECK(row.at("traits") == nlohmann::json::parse(R"({"framework": "megatron-core-2025",
-      "machine": "NVIDIA DGX A100", "precision": "fp32", "gpus": 8.0, "tp": 1.0, "pp": 1.0,
+      "machine": "NVIDIA DGX A100", "precision": "bf16", "gpus": 8.0, "tp": 1.0, "pp": 1.0,
       "micro_batch_size": 1.0, "tokens_per_gpu": 256.0, "sequence_length": 128.0, "layers": 4.0,
       "hidden_size": 256.0})"));
   const auto& largest = report.at("largest_residuals");
