@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "scenarios/missing_field.hpp"
 #include "scenarios/suggest.hpp"
 
 namespace shardsim {
@@ -143,7 +144,7 @@ class DocumentReader {
       if (!field.is_required || parent_path(field.path) != inside) continue;
       const std::string key = last_key(field.path);
       if (states.count(key) > 0) continue;
-      reading_->problems.add("E0103", {item.span.source, item.span.offset, 1}, pointer,
+      reading_->problems.add(kMissingFieldCode, {item.span.source, item.span.offset, 1}, pointer,
                              items.name + " without \"" + key + "\"", "such as " + items.example);
     }
   }
@@ -176,7 +177,7 @@ void report_missing(Reading& reading, const Field& field, std::set<std::string>&
   }
   Fix fix;
   if (missing == "schema_version") fix = fix_of_version(reading.where(missing));
-  reading.problems.add("E0103", reading.where(missing), pointer_of(missing),
+  reading.problems.add(kMissingFieldCode, reading.where(missing), pointer_of(missing),
                        home.empty() ? key + " is missing" : key + " is missing in \"" + home + "\"",
                        help, "", std::move(fix));
 }

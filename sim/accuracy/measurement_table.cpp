@@ -234,8 +234,8 @@ RowValue convert(const RowConversion& conversion, const MeasurementTable& table,
   if (empty == nullptr) empty = empty_factor(conversion.over, row);
   if (empty != nullptr) {
     if (conversion.empty) return *conversion.empty;
-    return {RowValue::Kind::refused,
-            fmt::format("column \"{}\" is empty", table.columns[*empty->column])};
+    const std::string& column = table.columns[*empty->column];
+    return {RowValue::Kind::refused, fmt::format("column \"{}\" is empty", column), column};
   }
   if (conversion.is_product) {
     return {RowValue::Kind::given, number_text_of(product_of(conversion, table, row))};

@@ -49,6 +49,9 @@ struct RowValue {
   };
   Kind kind = Kind::left_out;
   std::string text;
+  /// If it is refused: what the table would have to say for the row to be represented. Empty: more
+  /// columns do not help.
+  std::string needs = {};
 };
 
 /// A column of the table, or a number.

@@ -123,12 +123,17 @@ class TableMappingReader {
     return found;
   }
 
-  // A value of a field, null (left out) or {"cannot": "why"}.
+  // The cause of a refusal that the table could remove; empty if none is named.
+  std::string needs(const JsonValue& refusal) {
+    return refusal.find("needs") == nullptr ? std::string() : text(refusal, "needs");
+  }
+
+  // A value of a field, null (left out) or {"cannot": "why"}, perhaps with what it "needs".
   RowValue literal(const JsonValue& value) {
     if (std::holds_alternative<std::nullptr_t>(value.data)) return {};
     if (value.is_object()) {
-      if (!has_keys(value, {"cannot"})) return {};
-      return {RowValue::Kind::refused, text(value, "cannot")};
+      if (!has_keys(value, {"cannot", "needs"})) return {};
+      return {RowValue::Kind::refused, text(value, "cannot"), needs(value)};
     }
     return {RowValue::Kind::given, written(value)};
   }
@@ -263,7 +268,7 @@ class TableMappingReader {
       return;
     }
     for (const JsonValue& value : rows->array()) {
-      if (has_keys(value, {"where", "set", "cannot", "apart"})) read_exception(value);
+      if (has_keys(value, {"where", "set", "cannot", "needs", "apart"})) read_exception(value);
     }
   }
 
@@ -304,6 +309,10 @@ class TableMappingReader {
     }
     if (const JsonValue* set = value.find("set")) read_set(*set, exception);
     if (value.find("cannot") != nullptr) exception.cannot = text(value, "cannot");
+    exception.needs = needs(value);
+    if (exception.cannot.empty() && !exception.needs.empty()) {
+      problem("E0926", value.find("needs")->span, "\"needs\" stands beside \"cannot\"");
+    }
     if (value.find("apart") != nullptr) exception.apart = text(value, "apart");
     mapping_->exceptions.push_back(std::move(exception));
   }
@@ -350,6 +359,9 @@ TableMapping read_table_mapping(const std::string& path) {
   problems.throw_if_any();
   for (const auto& [field, conversion] : mapping.fields) {
     report_unknown_words(conversion, mapping.table, problems);
+  }
+  for (const std::optional<RowConversion>& conversion : mapping.measured) {
+    if (conversion) report_unknown_words(*conversion, mapping.table, problems);
   }
   problems.throw_if_any();
   return mapping;

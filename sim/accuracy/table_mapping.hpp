@@ -50,6 +50,7 @@ struct RowException {
   std::vector<std::pair<std::size_t, std::string>> where;  ///< Column and cell.
   std::vector<std::pair<std::string, RowValue>> set;       ///< Fields, after those of all rows.
   std::string cannot;  ///< Why such rows cannot be represented; empty if they can.
+  std::string needs;   ///< As RowValue::needs.
   std::string apart;   ///< Why they are not in the headline; empty if they are.
 };
 

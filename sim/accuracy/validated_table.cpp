@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <numeric>
 #include <set>
 #include <sstream>
 #include <tuple>
@@ -15,6 +14,7 @@
 
 #include "scenarios/load.hpp"
 #include "scenarios/scenario_error.hpp"
+#include "sim/accuracy/missing_columns.hpp"
 #include "sim/run/band/error_band.hpp"
 #include "sim/run/run.hpp"
 
@@ -22,35 +22,23 @@ namespace shardsim {
 
 namespace {
 
-double mean_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-// Ranks from 1; equal values share the mean of the places they take.
-std::vector<double> ranks_of(const std::vector<double>& values) {
-  std::vector<std::size_t> order(values.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return values[i]; });
-  std::vector<double> ranks(values.size());
-  for (std::size_t first = 0; first < order.size();) {
-    std::size_t end = first;
-    while (end < order.size() && values[order[end]] == values[order[first]]) ++end;
-    const double shared = static_cast<double>(first + 1 + end) / 2.0;
-    for (; first < end; ++first) ranks[order[first]] = shared;
-  }
-  return ranks;
-}
-
 bool holds(const RowException& exception, const MeasurementRow& row) {
   return std::all_of(exception.where.begin(), exception.where.end(),
                      [&](const auto& cell) { return row.cells[cell.first] == cell.second; });
 }
 
+void refuse(RowScenario& scenario, const std::string& needs) {
+  if (needs.empty()) scenario.has_obstacle = true;
+  const bool is_new = std::ranges::find(scenario.needs, needs) == scenario.needs.end();
+  if (!needs.empty() && is_new) scenario.needs.push_back(needs);
+}
+
 void add(RowScenario& scenario, const std::string& field, const RowValue& value) {
   if (value.kind == RowValue::Kind::given) {
     scenario.overrides.push_back(field + "=" + value.text);
-  } else if (value.kind == RowValue::Kind::refused && scenario.refused.empty()) {
-    scenario.refused = value.text;
+  } else if (value.kind == RowValue::Kind::refused) {
+    if (scenario.refused.empty()) scenario.refused = value.text;
+    refuse(scenario, value.needs);
   }
 }
 
@@ -126,6 +114,7 @@ void predict(const TableMapping& mapping, const std::vector<std::string>& overri
     scenario.execution.fold = "auto";  // The same metrics, sooner.
     const Experiment experiment = compile(std::move(scenario));
     row.setting = run_setting_of(experiment);
+    row.traits = row_traits_of(experiment);
     row.has_band = why_no_band(experiment).empty();
     RunHooks hooks;
     hooks.on_progress = on_progress;
@@ -138,6 +127,7 @@ void predict(const TableMapping& mapping, const std::vector<std::string>& overri
       return;
     }
     row.at_peak = time_at_peak(experiment, result);
+    row.parts = step_parts_of(result);
     for (std::size_t i = 0; i < kNumQuantities; ++i) {
       const std::optional<double> predicted = result.number(mapping.metrics.at(i));
       if (measured.at(i) && predicted) {
@@ -146,6 +136,7 @@ void predict(const TableMapping& mapping, const std::vector<std::string>& overri
     }
   } catch (const Error& error) {
     row.refused = reason_of(error);
+    row.needs = missing_fields(error);
   }
 }
 
@@ -168,7 +159,7 @@ ValidatedRow validate_row(const TableMapping& mapping, const MeasurementRow& cel
     row.groups.push_back(mapping.table.columns[column] + " " + cells.cells[column]);
   }
   row.source = cells.cells[mapping.source];
-  const RowScenario scenario = row_scenario_of(mapping, cells);
+  RowScenario scenario = row_scenario_of(mapping, cells);
   row.apart = scenario.apart;
   row.refused = scenario.refused;
   Measured measured;
@@ -177,7 +168,9 @@ ValidatedRow validate_row(const TableMapping& mapping, const MeasurementRow& cel
     measured.at(i) = measurement_of(mapping, cells, i);
     any |= measured.at(i).has_value();
   }
+  if (!any) refuse(scenario, "a measurement");
   if (!any && row.refused.empty()) row.refused = "nothing of it was measured";
+  if (!scenario.has_obstacle) row.needs = scenario.needs;
   if (row.refused.empty()) predict(mapping, scenario.overrides, measured, on_progress, row);
   if (row.refused.empty() && twice) {
     predict_without_framework(mapping, scenario.overrides, measured, on_progress, row);
@@ -201,56 +194,6 @@ void add_error(const ValidatedTable& table, std::size_t quantity, const RunSetti
 
 }  // namespace
 
-double quantile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  const double place = share * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  if (below + 1 >= values.size()) return values.back();
-  return values[below] + (place - static_cast<double>(below)) * (values[below + 1] - values[below]);
-}
-
-std::optional<double> rank_correlation(const std::vector<PredictedAndMeasured>& rows) {
-  std::vector<double> predicted;
-  std::vector<double> measured;
-  for (const PredictedAndMeasured& row : rows) {
-    predicted.push_back(row.predicted);
-    measured.push_back(row.measured);
-  }
-  if (rows.size() < 2) return std::nullopt;
-  const std::vector<double> x = ranks_of(predicted);
-  const std::vector<double> y = ranks_of(measured);
-  const double mean = static_cast<double>(rows.size() + 1) / 2.0;
-  double xx = 0.0;
-  double yy = 0.0;
-  double xy = 0.0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    xx += (x[i] - mean) * (x[i] - mean);
-    yy += (y[i] - mean) * (y[i] - mean);
-    xy += (x[i] - mean) * (y[i] - mean);
-  }
-  if (xx == 0.0 || yy == 0.0) return std::nullopt;
-  return xy / std::sqrt(xx * yy);
-}
-
-ErrorStatistics error_statistics(const std::vector<PredictedAndMeasured>& rows) {
-  std::vector<double> errors;
-  std::vector<double> absolute;
-  for (const PredictedAndMeasured& row : rows) {
-    errors.push_back(row.error());
-    absolute.push_back(std::abs(errors.back()));
-  }
-  ErrorStatistics statistics;
-  statistics.rows = rows.size();
-  statistics.mean_absolute = mean_of(absolute);
-  statistics.median_absolute = quantile(absolute, 0.5);
-  statistics.percentile_90_absolute = quantile(absolute, 0.9);
-  statistics.bias = mean_of(errors);
-  statistics.worst = static_cast<std::size_t>(std::max_element(absolute.begin(), absolute.end()) -
-                                              absolute.begin());
-  statistics.rank_correlation = rank_correlation(rows);
-  return statistics;
-}
-
 RowScenario row_scenario_of(const TableMapping& mapping, const MeasurementRow& row) {
   RowScenario scenario;
   if (!is_confirmed(mapping, row)) {
@@ -264,7 +207,10 @@ RowScenario row_scenario_of(const TableMapping& mapping, const MeasurementRow& r
   for (const RowException& exception : mapping.exceptions) {
     if (!holds(exception, row)) continue;
     for (const auto& [field, value] : exception.set) add(scenario, field, value);
-    if (!exception.cannot.empty()) scenario.refused = exception.cannot;
+    if (!exception.cannot.empty()) {
+      scenario.refused = exception.cannot;
+      refuse(scenario, exception.needs);
+    }
     if (!exception.apart.empty()) scenario.apart = exception.apart;
   }
   return scenario;

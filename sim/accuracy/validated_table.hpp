@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/accuracy/row_traits.hpp"
 #include "sim/accuracy/table_mapping.hpp"
 #include "sim/run/band/measured_errors.hpp"
 
@@ -58,12 +59,17 @@ struct ValidatedRow {
   std::vector<std::string> groups;
   std::string source;   ///< The source of the measurement.
   std::string refused;  ///< Why it cannot be represented; empty if it can.
-  std::string apart;    ///< Why it is not in the headline; empty if it is.
-  bool fits = true;     ///< Whether the device is predicted to hold it: the verdict of a plan.
+  /// If it is refused: what the table would have to say of it, each once. Empty if it is refused
+  /// for another reason, too.
+  std::vector<std::string> needs;
+  std::string apart;  ///< Why it is not in the headline; empty if it is.
+  bool fits = true;   ///< Whether the device is predicted to hold it: the verdict of a plan.
   /// Whether the tensors alone fit. The measured plan ran, so any other excess is an error of the
   /// prediction, which error bands must show.
   bool tensors_fit = true;
   RunSetting setting;                 ///< Its scenario's setting; empty if it was refused.
+  RowTraits traits;                   ///< Likewise.
+  std::optional<StepParts> parts;     ///< None if it was refused.
   std::optional<TimeAtPeak> at_peak;  ///< None if the device has no known architecture.
   /// Whether a plan like it has a band (why_no_band): if not, no band is made of its errors.
   bool has_band = true;
@@ -87,6 +93,8 @@ struct ValidatedTable {
 struct RowScenario {
   std::vector<std::string> overrides;  ///< "a.b=value"; the later of two for one field counts.
   std::string refused;
+  std::vector<std::string> needs;  ///< As ValidatedRow::needs.
+  bool has_obstacle = false;       ///< Whether a reason of `refused` is not among the needs.
   std::string apart;
 };
 [[nodiscard]] RowScenario row_scenario_of(const TableMapping& mapping, const MeasurementRow& row);

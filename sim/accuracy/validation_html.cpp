@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "sim/accuracy/missing_columns.hpp"
 #include "sim/accuracy/one_constant.hpp"
+#include "sim/accuracy/residuals.hpp"
 #include "sim/accuracy/validated_table.hpp"
 
 namespace shardsim {
@@ -273,13 +275,15 @@ std::string section_of(std::span<const ValidatedTable> tables, std::size_t which
   for (const RefusedRows& rows : refused) {
     html += fmt::format("<li>lines {}: {}</li>\n", runs_text(rows.lines), html_text(rows.reason));
   }
-  return html + "</ul>\n";
+  html += "</ul>\n";
+  const std::string unlocked = missing_columns_text(table);
+  return unlocked.empty() ? html : html + "<pre>" + html_text(unlocked) + "</pre>\n";
 }
 
 }  // namespace
 
 std::string validation_html(const std::vector<ValidatedTable>& tables) {
-  std::string html = kPageHead + summary(tables);
+  std::string html = kPageHead + summary(tables) + residuals_html(tables);
   for (std::size_t which = 0; which < tables.size(); ++which) html += section_of(tables, which);
   return html + "</body></html>\n";
 }

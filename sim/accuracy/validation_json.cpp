@@ -2,7 +2,9 @@
 
 #include "sim/kernel/version.hpp"
 
+#include "sim/accuracy/missing_columns.hpp"
 #include "sim/accuracy/one_constant.hpp"
+#include "sim/accuracy/residuals.hpp"
 #include "sim/accuracy/validated_table.hpp"
 #include "sim/run/band/band_coverage.hpp"
 
@@ -33,23 +35,102 @@ Json figures_json(std::span<const ValidatedTable> tables, bool headline, bool na
   return object;
 }
 
+Json parts_json(const StepParts& parts) {
+  Json object = Json::object();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    object[std::string(kStepParts.at(i).key)] = parts.at(i);
+  }
+  return object;
+}
+
+Json traits_json(const RowTraits& traits) {
+  Json object = Json::object();
+  for (std::size_t i = 0; i < traits.size(); ++i) {
+    const TraitValue& value = traits.at(i);
+    object[std::string(kTraits.at(i).key)] = value.number ? Json(*value.number) : Json(value.text);
+  }
+  return object;
+}
+
+Json groups_json(const std::vector<TraitGroup>& groups) {
+  Json list = Json::array();
+  for (const TraitGroup& group : groups) {
+    list.push_back({{"value", group.value},
+                    {"rows", group.rows},
+                    {"mean_absolute_error", group.mean_absolute},
+                    {"bias", group.bias}});
+  }
+  return list;
+}
+
+// Step times of all tables by the traits that all have.
+Json by_traits_json(std::span<const ValidatedTable> tables) {
+  Json object = Json::object();
+  for (std::size_t trait = 0; trait < kTraits.size(); ++trait) {
+    if (!kTraits.at(trait).is_of_all) continue;
+    object[std::string(kTraits.at(trait).key)] = groups_json(trait_groups(tables, trait));
+  }
+  return object;
+}
+
+Json located_json(const ValidatedTable& table) {
+  Json list = Json::array();
+  for (const ErrorGrowth& growth : located_residuals(table)) {
+    list.push_back({{"by", kTraits.at(growth.trait).key},
+                    {"explained", growth.explained ? Json(*growth.explained) : Json(nullptr)},
+                    {"spread", growth.spread},
+                    {"groups", groups_json(growth.groups)}});
+  }
+  return list;
+}
+
+Json largest_json(std::span<const ValidatedTable> tables) {
+  Json list = Json::array();
+  for (const Residual& each : largest_residuals(tables)) {
+    const ValidatedTable& table = tables[each.table];
+    const ValidatedRow& row = table.rows[each.row];
+    const PredictedAndMeasured& pair = *row.quantities.at(kStepTime);
+    list.push_back({{"table", table.name},
+                    {"line", row.line},
+                    {"label", row.label},
+                    {"predicted", pair.predicted},
+                    {"measured", pair.measured},
+                    {"missing", pair.measured - pair.predicted},
+                    {"error", pair.error()},
+                    {"parts", row.parts ? parts_json(*row.parts) : Json(nullptr)}});
+  }
+  return list;
+}
+
+Json would_unlock_json(const ValidatedTable& table) {
+  Json list = Json::array();
+  for (const MissingColumns& missing : missing_columns(table)) {
+    list.push_back(
+        {{"needs", missing.needs}, {"rows", missing.lines.size()}, {"lines", missing.lines}});
+  }
+  return list;
+}
+
 Json row_of(const ValidatedRow& row) {
   Json object{{"line", row.line}, {"label", row.label}, {"source", row.source}};
   if (!row.apart.empty()) object["apart"] = row.apart;
   if (!row.refused.empty()) {
     object["not_represented"] = row.refused;
+    if (!row.needs.empty()) object["needs"] = row.needs;
     return object;
   }
   object["fits"] = row.fits;
   object["device"] = row.setting.device;
   object["software"] = row.setting.software;
   object["ranks"] = row.setting.ranks;
+  object["traits"] = traits_json(row.traits);
   for (std::size_t i = 0; i < kNumQuantities; ++i) {
     const std::optional<PredictedAndMeasured>& pair = row.quantities.at(i);
     if (!pair) continue;
     object[std::string(kQuantities.at(i).key)] = {
         {"predicted", pair->predicted}, {"measured", pair->measured}, {"error", pair->error()}};
   }
+  if (row.parts) object["parts"] = parts_json(*row.parts);
   if (row.at_peak) {
     object["at_peak"] = {{"seconds", row.at_peak->seconds},
                          {"generation", row.at_peak->generation}};
@@ -133,6 +214,8 @@ Json table_of(std::span<const ValidatedTable> tables, std::size_t which) {
           {"apart", figures_json({&table, 1}, false, false)},
           {"one_constant", one_constant_json(tables, which)},
           {"groups", groups},
+          {"varies_with", located_json(table)},
+          {"would_unlock", would_unlock_json(table)},
           {"rows", rows}};
 }
 
@@ -148,6 +231,8 @@ std::string validation_json(const std::vector<ValidatedTable>& tables) {
       {"schema_version", 1},
       {"shardsim_version", std::string(version())},
       {"overall", figures_json(tables, true, true)},
+      {"by", by_traits_json(tables)},
+      {"largest_residuals", largest_json(tables)},
       {"error_bands", coverages_of(errors, "any framework")},
       {"error_bands_without_framework", coverages_of(errors, "none")},
       {"left_out", {{"made_anew", left_out_words().made_anew}, {"kept", left_out_words().kept}}},

@@ -4,7 +4,9 @@
 
 #include "scenarios/source_text.hpp"
 #include "sim/accuracy/bands_text.hpp"
+#include "sim/accuracy/missing_columns.hpp"
 #include "sim/accuracy/one_constant.hpp"
+#include "sim/accuracy/residuals.hpp"
 #include "sim/accuracy/validated_table.hpp"
 
 namespace shardsim {
@@ -105,7 +107,7 @@ std::string table_text(std::span<const ValidatedTable> tables, std::size_t which
                         refused.lines.size() == 1 ? "line" : "lines", runs_text(refused.lines),
                         refused.reason);
   }
-  return text + "\n";
+  return text + missing_columns_text(table) + "\n";
 }
 
 }  // namespace
@@ -142,7 +144,7 @@ std::string validation_text(const std::vector<ValidatedTable>& tables) {
                          figures->worst_table + " " + figures->worst_row);
   }
   text += fmt::format("  {} of {} rows are not represented; each is listed above\n", refused, all);
-  text += bands_text(measured_errors_of(tables));
+  text += residuals_text(tables) + bands_text(measured_errors_of(tables));
   text +=
       "errors are predicted / measured - 1; bias is their mean, above 0 where too slow or too "
       "large\none constant: FLOPs at that share of the peak, and (p - 1) / (v m) more for a "

@@ -1,13 +1,20 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/guide/accuracy.md anew, from the report of `shardsim validate --json`:
+"""Writes the tables of docs/guide/accuracy.md and its plot (accuracy.svg beside it) anew, from the report of
+`shardsim validate --json`:
 
-    build/sim/command/shardsim validate --json | python3 tests/validation/accuracy_tables.py docs/guide/accuracy.md
+    build/sim/command/shardsim validate --json | python3 -B tests/validation/accuracy_tables.py docs/guide/accuracy.md
 
-Each table stands between its own pair of comments, `<!-- name -->` and `<!-- end of name -->`."""
+--check fails if a table or the plot is another, --shardsim EXE runs it instead of reading its report. Each table stands
+between its own pair of comments, `<!-- name -->` and `<!-- end of name -->`. The table of parts is part_errors.py's."""
 
+import argparse
 import json
+import pathlib
 import re
+import subprocess
 import sys
+
+import accuracy_plot
 
 QUANTITIES = {"step_time_s": "step time", "peak_memory_bytes": "peak memory"}
 
@@ -92,20 +99,85 @@ def groups(report):
     return lines
 
 
+SHOWN_TRAITS = 3
+TRAITS = {"framework": "framework", "machine": "machine", "precision": "precision", "gpus": "GPUs", "tp": "tp", "pp": "pp",
+          "micro_batch_size": "microbatch", "tokens_per_gpu": "tokens per GPU", "sequence_length": "sequence length",
+          "layers": "layers", "hidden_size": "hidden size"}
+
+
+def by_trait(report):
+    lines = ["| rows by | step time: mean abs. error (bias in percent, rows) |", "|---|---|"]
+    for trait, groups in report["by"].items():
+        cells = [f"{group['value']}: {percent(group['mean_absolute_error'])} ({100 * group['bias']:+.1f}, {group['rows']})"
+                 for group in groups]
+        lines.append(f"| {TRAITS[trait]} | {'; '.join(cells)} |")
+    return lines
+
+
+def largest(report):
+    parts = ("compute_s", "exposed_comm_s", "host_s", "bubble_s")
+    lines = ["| table | line | error | measured | predicted | missing | compute | exposed comm. | host | bubble |",
+             "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]
+    for row in report["largest_residuals"]:
+        seconds = [row["measured"], row["predicted"], row["missing"], *(row["parts"][part] for part in parts)]
+        lines.append(f"| `{row['table']}` | {row['line']} | {percent(row['error'], '+')} | "
+                     + " | ".join(f"{value:.2f}" for value in seconds) + " |")
+    return lines
+
+
+def varies_with(report):
+    """The traits that explain most, none that explains nothing."""
+    lines = ["| table | errors vary with | share | bias in percent (rows) |", "|---|---|---:|---|"]
+    for table in report["tables"]:
+        for found in table["varies_with"][:SHOWN_TRAITS]:
+            if (found["explained"] or 0.0) <= 0.0:
+                continue
+            cells = [f"{group['value']}: {100 * group['bias']:+.1f} ({group['rows']})" for group in found["groups"]]
+            lines.append(f"| `{table['name']}` | {TRAITS[found['by']]} | {100 * found['explained']:.0f} % "
+                         f"| {'; '.join(cells)} |")
+    return lines
+
+
+MAKERS = {"errors": errors, "by": by_trait, "largest": largest, "varies": varies_with, "one constant": one_constant,
+          "bands": bands, "groups": groups}
+
+
+def with_table(page, name, lines):
+    """`page` with other lines between the comments of a table."""
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
+    if page.count(begin) != 1 or page.count(end) != 1:
+        sys.exit(f"the page has no comments {begin.strip()} and {end.strip()}")
+    before, rest = page.split(begin)
+    return before + begin + "\n" + "\n".join(lines) + "\n\n" + end + rest.split(end)[1]
+
+
+def report_of(shardsim):
+    if shardsim is None:
+        return json.load(sys.stdin)
+    done = subprocess.run([shardsim, "validate", "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True)
+    return json.loads(done.stdout)
+
+
+def write_or_check(path, now, is_check):
+    """Exits if the file is to be checked and is another."""
+    if is_check and path.read_text(encoding="utf-8") != now:
+        sys.exit(f"{path} is not today's: tests/validation/accuracy_tables.py and part_errors.py write it anew")
+    if not is_check:
+        path.write_text(now, encoding="utf-8")
+
+
 def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    report = json.load(sys.stdin)
-    with open(sys.argv[1], encoding="utf-8") as file:
-        page = file.read()
-    for name, make in (("errors", errors), ("one constant", one_constant), ("bands", bands), ("groups", groups)):
-        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
-        if page.count(begin) != 1 or page.count(end) != 1:
-            sys.exit(f"{sys.argv[1]} has no comments {begin.strip()} and {end.strip()}")
-        before, rest = page.split(begin)
-        page = before + begin + "\n" + "\n".join(make(report)) + "\n\n" + end + rest.split(end)[1]
-    with open(sys.argv[1], "w", encoding="utf-8") as file:
-        file.write(page)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("page", type=pathlib.Path)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--shardsim")
+    arguments = parser.parse_args()
+    report = report_of(arguments.shardsim)
+    page = arguments.page.read_text(encoding="utf-8")
+    for name, make in MAKERS.items():
+        page = with_table(page, name, make(report))
+    write_or_check(arguments.page, page, arguments.check)
+    write_or_check(arguments.page.with_suffix(".svg"), accuracy_plot.plot(report), arguments.check)
 
 
 if __name__ == "__main__":

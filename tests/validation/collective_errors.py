@@ -2,10 +2,10 @@
 """Errors of collectives on one node, as parts of a step: prices of `shardsim collective` against
 nccl-tests' times in a table that nothing was fitted to. Prints the table of docs/guide/accuracy.md.
 
-usage: collective_errors.py SHARDSIM [--check PAGE]
+usage: collective_errors.py SHARDSIM [--by-ranks] [--check PAGE]
 
---check fails if the page has another table. Errors are predicted / measured - 1, and each cell is
-their mean absolute value and, behind it, their bias.
+--check fails if the page has another table, --by-ranks has a row for each number of ranks. Errors are
+predicted / measured - 1, and each cell is their mean absolute value and, behind it, their bias.
 """
 
 import argparse
@@ -60,15 +60,31 @@ def cell(errors):
     return f"{mean:.0f} % ({bias:+.0f})"
 
 
-def error_table(shardsim):
-    lines = ["| GPU | operation | ranks | " + " | ".join(name for name, _, _ in BANDS) + " |",
-             "|---|---|---:|" + "---:|" * len(BANDS)]
+def errors_by_group(shardsim):
+    """{(GPU, operation, ranks): {bytes: error}}"""
+    errors = {}
     for (gpu, operation, ranks), measured in sorted(measured_times().items()):
         predicted = predicted_times(shardsim, gpu, operation, ranks, measured)
-        errors = {size: predicted[size] / time - 1 for size, time in measured.items()}
-        cells = [cell([error for size, error in errors.items() if low <= size and (high is None or size < high)])
-                 for _, low, high in BANDS]
-        lines.append(f"| {gpu} | {operation} | {ranks} | " + " | ".join(cells) + " |")
+        errors[gpu, operation, ranks] = {size: predicted[size] / time - 1 for size, time in measured.items()}
+    return errors
+
+
+def band_of(size):
+    return next(name for name, low, high in BANDS if low <= size and (high is None or size < high))
+
+
+def error_table(shardsim, by_ranks):
+    """2, 4 and 8 ranks together, unless `by_ranks`."""
+    ranks_head, ranks_rule = (" ranks |", "---:|") if by_ranks else ("", "")
+    lines = [f"| GPU | operation |{ranks_head} " + " | ".join(name for name, _, _ in BANDS) + " |",
+             f"|---|---|{ranks_rule}" + "---:|" * len(BANDS)]
+    groups = collections.defaultdict(lambda: collections.defaultdict(list))
+    for (gpu, operation, ranks), errors in errors_by_group(shardsim).items():
+        group = groups[(gpu, operation, str(ranks)) if by_ranks else (gpu, operation)]
+        for size, error in errors.items():
+            group[band_of(size)].append(error)
+    for names, errors in groups.items():
+        lines.append("| " + " | ".join([*names, *(cell(errors[name]) for name, _, _ in BANDS)]) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -76,8 +92,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("shardsim")
     parser.add_argument("--check", type=pathlib.Path)
+    parser.add_argument("--by-ranks", action="store_true")
     arguments = parser.parse_args()
-    table = error_table(arguments.shardsim)
+    table = error_table(arguments.shardsim, arguments.by_ranks)
     if arguments.check is None:
         print(table, end="")
     elif table not in arguments.check.read_text(encoding="utf-8"):
