@@ -102,6 +102,7 @@ TEST_CASE("constants that nothing would read are refused, but for those of a pre
 
 TEST_CASE("a GPU has products in fewer bits where a scenario gives their share") {
   const std::vector<std::string> fp4 = {kGpu, "training.precision=nvfp4",
+                                        "system.device.peak_tflops.bf16=1000",
                                         "system.device.peak_tflops.fp4=9000"};
   const auto has_products = [&](const char* value) {
     std::vector<std::string> flags = fp4;
