@@ -82,14 +82,16 @@ gemm_xla_grid.csv                                          b200-sxm   fitted  29
 the best of a search over shapes is 1.0765 times as fast as predicted (A100 PCIe)
 attention_kernel_throughput.csv (unconfirmed, rates not fit) a100-sxm   fitted   52 rows  5.92%   held out   13 rows  5.66%
 attention_kernel_throughput.csv (flash3)                   h100-sxm   fitted   20 rows  5.91%   held out    4 rows  2.59%
-attention_kernel_throughput.csv (cudnn)                    h100-sxm   fitted   20 rows  4.91%   held out    4 rows  1.25%
+attention_kernel_throughput_more.csv, cuDNN 9, fwd         h100-sxm   fitted   20 rows  4.91%   held out    4 rows  1.25%
+delta_rule_aiconfigurator.csv                              b200-sxm   fitted   36 rows 12.42%   held out    9 rows  9.59%
 """
 
     def test_kernels_have_the_errors_that_the_fit_prints(self):
         found = part_errors.kernel_errors(self.PRINTED)
         self.assertEqual(dict(found), {("products", "b200-sxm"): ["20.8 % (gemm_xla_grid)"],
                                        ("attention", "a100-sxm"): ["5.7 % (unconfirmed, rates not fit)"],
-                                       ("attention", "h100-sxm"): ["2.6 % (flash3)", "1.2 % (cudnn)"]})
+                                       ("attention", "h100-sxm"): ["2.6 % (flash3)", "1.2 % (cuDNN 9, fwd)"],
+                                       ("delta rule", "b200-sxm"): ["9.6 % (delta_rule_aiconfigurator)"]})
         with self.assertRaises(SystemExit):
             part_errors.kernel_errors("nothing\n")
 
@@ -97,8 +99,8 @@ attention_kernel_throughput.csv (cudnn)                    h100-sxm   fitted   2
         whole = part_errors.whole_errors(REPORT)
         self.assertEqual(whole, {"h100-sxm": "63.3 % (-30.0, 3 rows)"})
         lines = part_errors.part_table(whole, part_errors.kernel_errors(self.PRINTED), {"b200-sxm": "1 %, 2 %, 3 %"})
-        self.assertEqual(lines[2:], ["| b200-sxm | - | 20.8 % (gemm_xla_grid) | - | 1 %, 2 %, 3 % |",
-                                     "| h100-sxm | 63.3 % (-30.0, 3 rows) | - | 2.6 % (flash3); 1.2 % (cudnn) | - |"])
+        self.assertEqual(lines[2:], ["| b200-sxm | - | 20.8 % (gemm_xla_grid) | - | 9.6 % (delta_rule_aiconfigurator) | 1 %, 2 %, 3 % |",
+                                     "| h100-sxm | 63.3 % (-30.0, 3 rows) | - | 2.6 % (flash3); 1.2 % (cuDNN 9, fwd) | - | - |"])
 
     def test_sizes_belong_to_one_range(self):
         mib = 1 << 20

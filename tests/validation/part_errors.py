@@ -22,7 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 # "gemm.csv (confirmed)   a100-sxm   fitted  52 rows  5.92%   held out   13 rows  5.66%"
 FIT_LINE = re.compile(r"(?P<what>\S.*?) +(?P<device>\S+) +fitted +(?P<fitted>\d+) rows +\S+ +held out +(?P<held>\d+) rows +"
                       r"(?P<error>[\d.]+)%")
-KINDS = (("products", "gemm"), ("attention", "attention"))
+KINDS = (("products", "gemm"), ("attention", "attention"), ("delta rule", "delta_rule"))
 
 
 def kernel_errors(printed):
@@ -34,9 +34,9 @@ def kernel_errors(printed):
             continue
         kinds = [kind for kind, word in KINDS if word in match["what"]]
         if not kinds:
-            sys.exit(f"neither a product nor attention: {line}")
-        file, _, label = match["what"].partition(" (")
-        name = label.rstrip(")") or file.removesuffix(".csv")
+            sys.exit(f"none of {', '.join(kind for kind, _ in KINDS)}: {line}")
+        file, _, label = match["what"].partition(".csv")
+        name = label.strip(" ,()") or file
         found[kinds[0], match["device"]].append(f"{float(match['error']):.1f} % ({name})")
     if not found:
         sys.exit("fit_kernels.py prints no errors that this script understands")
@@ -67,7 +67,8 @@ def collective_cells(shardsim):
 def part_table(whole, kernels, collectives):
     """The lines of the table: every device that has two of the columns or more."""
     bands = ", ".join(name for name, _, _ in collective_errors.BANDS)
-    lines = [f"| GPU | whole steps (bias, rows) | products | attention | collectives of a node: {bands} |", "|---|---|---|---|---|"]
+    lines = [f"| GPU | whole steps (bias, rows) | {' | '.join(kind for kind, _ in KINDS)} | collectives of a node: {bands} |",
+             "|---|---|" + "---|" * len(KINDS) + "---|"]
     for device in sorted({*whole, *collectives, *(device for _, device in kernels)}):
         cells = [whole.get(device, "-"), *("; ".join(kernels.get((kind, device), [])) or "-" for kind, _ in KINDS),
                  collectives.get(device, "-")]
