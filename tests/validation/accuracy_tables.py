@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Writes the tables of docs/guide/accuracy.md anew, from the report of `shardsim validate --json`:
 
-    build/sim/command/shardsim validate --json | python3 tests/validation/accuracy_tables.py docs/guide/accuracy.md
+    build/sim/command/shardsim validate --json --check-band sim/run/band/measured_errors.json |
+        python3 tests/validation/accuracy_tables.py docs/guide/accuracy.md
+
+The option makes it predict without a framework, too.
 
 Each table stands between its own pair of comments, `<!-- name -->` and `<!-- end of name -->`."""
 
