@@ -69,6 +69,8 @@ void add_bands(Json& json, const Result& measured) {
                           {"centre", band.centre},
                           {"high", band.high},
                           {"runs", band.runs},
+                          {"group", band.group},
+                          {"too_few", band.too_few},
                           {"held_out_share", band.held_out_share}};
   }
   json["error_bands"] = bands;

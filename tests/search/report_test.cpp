@@ -93,6 +93,7 @@ TEST_CASE("the first layout is told beside measured runs like it") {
   const auto bands = nlohmann::json::parse(to_json(report))["ranked"][0]["error_bands"];
   CHECK(bands["step_time_s"]["centre"] == 3.0);
   CHECK(bands["step_time_s"]["high"] == 3.75);
+  CHECK(bands["step_time_s"]["group"] == "all models");
   report.measured.front().no_error_band = "nobody measured it";
   CHECK(measured_words(report) ==
         "All numbers are by the model. There is no error band: nobody measured it.");

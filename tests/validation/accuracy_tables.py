@@ -2,7 +2,10 @@
 """Writes the tables of docs/guide/accuracy.md and its plot (accuracy.svg beside it) anew, from the report of
 `shardsim validate --json`:
 
-    build/sim/command/shardsim validate --json | python3 -B tests/validation/accuracy_tables.py docs/guide/accuracy.md
+    build/sim/command/shardsim validate --json --write-band sim/run/band/measured_errors.json |
+        python3 -B tests/validation/accuracy_tables.py docs/guide/accuracy.md
+
+The option makes it predict without a framework, too.
 
 --check fails if a table or the plot is another, --shardsim EXE runs it instead of reading its report. Each table stands
 between its own pair of comments, `<!-- name -->` and `<!-- end of name -->`. The table of parts is part_errors.py's."""
@@ -13,6 +16,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 import accuracy_plot
 
@@ -154,7 +158,9 @@ def with_table(page, name, lines):
 def report_of(shardsim):
     if shardsim is None:
         return json.load(sys.stdin)
-    done = subprocess.run([shardsim, "validate", "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True)
+    with tempfile.TemporaryDirectory() as folder:
+        command = [shardsim, "validate", "--json", "--write-band", str(pathlib.Path(folder, "errors.json"))]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)
 
 
