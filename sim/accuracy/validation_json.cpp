@@ -2,6 +2,7 @@
 
 #include "sim/kernel/version.hpp"
 
+#include "sim/accuracy/bands_text.hpp"
 #include "sim/accuracy/missing_columns.hpp"
 #include "sim/accuracy/one_constant.hpp"
 #include "sim/accuracy/residuals.hpp"
