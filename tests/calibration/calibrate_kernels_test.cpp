@@ -222,6 +222,19 @@ TEST_CASE("a stage with too few rows is left, and nothing to fit to is refused")
                     "in 5 is held out");
 }
 
+TEST_CASE("rows that are bound by their bytes tell no constant") {
+  Device device = b200();
+  device.memory_bytes_per_s = 1e9;
+  std::vector<KernelMeasurement> rows;
+  for (std::int64_t n = 1; n <= 12; ++n) {
+    const ComputeOp work = work_of(MeasuredProduct{.m = 16384, .n = 4096 * n, .k = 8}, {});
+    rows.push_back(
+        {.work = work, .seconds = measured_device(device, *device.kernels).price(work).seconds()});
+  }
+  CHECK_THROWS_WITH(fit_kernels(device, rows),
+                    "the times of these rows depend on no constant: their bytes bound them");
+}
+
 TEST_CASE("products that the constants do not have are refused") {
   const Device device = b200();
   CHECK_THROWS_WITH(fit_kernels(device, planted(device, h100_with_fp4())),
