@@ -110,7 +110,8 @@ KernelStage fit_stage(const Device& device, const StageRow& row, const KernelRow
   const SplitRows split = split_rows(rows);
   stage.fitted_rows = split.fitted.size();
   require_products(constants, row);
-  if (rows.size() < kLeastKernelRows || split.held_out.empty()) return stage;
+  stage.has_enough = rows.size() >= kLeastKernelRows && !split.held_out.empty();
+  if (!stage.has_enough) return stage;
   const KernelConstants before = constants;
   const std::vector<std::string> all = constants_of_stage(row, constants);
   std::vector<std::string> names = told_constants(device, before, all, split.fitted);
@@ -160,7 +161,6 @@ std::vector<KernelErrors> errors_of(const Device& device, const KernelConstants&
 
 KernelFit fit_kernels(const Device& device, const std::vector<KernelMeasurement>& measured) {
   KernelFit fit{.constants = *device.kernels};
-  bool has_enough = false;
   for (const StageRow& row : kStages) {
     KernelRows rows;
     for (const KernelMeasurement& each : measured) {
@@ -168,9 +168,8 @@ KernelFit fit_kernels(const Device& device, const std::vector<KernelMeasurement>
     }
     if (rows.empty()) continue;
     fit.stages.push_back(fit_stage(device, row, rows, fit.constants));
-    has_enough = has_enough || !fit.stages.back().constants.empty();
   }
-  if (!has_enough) {
+  if (std::ranges::none_of(fit.stages, &KernelStage::has_enough)) {
     std::string counts;
     for (const KernelStage& stage : fit.stages) {
       counts += fmt::format("{}{} of {}", counts.empty() ? "" : ", ", stage.rows, stage.words);
@@ -181,6 +180,11 @@ KernelFit fit_kernels(const Device& device, const std::vector<KernelMeasurement>
                     "in {} is held out",
                     counts.empty() ? "none" : counts, kLeastKernelRows, kHeldOutOf),
         "measure more shapes of one kind of operation");
+  }
+  if (std::ranges::all_of(fit.stages, [](const KernelStage& s) { return s.constants.empty(); })) {
+    throw UsageError("E0965",
+                     "the times of these rows depend on no constant: their bytes bound them",
+                     "measure larger sizes, or set system.device.memory_efficiency");
   }
   fit.errors = errors_of(device, *device.kernels, fit.constants, measured);
   return fit;

@@ -49,8 +49,9 @@ struct KernelStage {
   std::string_view words;  ///< "products in 16 bits"
   std::size_t rows = 0;
   std::size_t fitted_rows = 0;
+  bool has_enough = false;                      ///< Rows to be fitted to.
   std::vector<std::size_t> sources;             ///< Files that the rows are of.
-  std::vector<FittedKernelConstant> constants;  ///< None: there are too few rows.
+  std::vector<FittedKernelConstant> constants;  ///< None are fitted where rows do not tell any.
   std::vector<std::string> untold;              ///< Constants that these rows do not tell.
 };
 
@@ -88,8 +89,8 @@ using KernelRows = std::vector<const KernelMeasurement*>;
                                                const std::vector<std::string>& names,
                                                const KernelRows& rows);
 
-/// REQUIRES: device.kernels. Throws UsageError: E0962 if no stage has enough rows, E0963 for
-/// products that the device's constants say it has not.
+/// REQUIRES: device.kernels. Throws UsageError: E0962 if no stage has enough rows, E0965 if the
+/// rows tell no constant, E0963 for products that the device's constants say it has not.
 [[nodiscard]] KernelFit fit_kernels(const Device& device,
                                     const std::vector<KernelMeasurement>& measured);
 

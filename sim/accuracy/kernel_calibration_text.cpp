@@ -102,7 +102,7 @@ std::string errors_text(const KernelFit& fit) {
 std::string constants_text(const KernelCalibration& report) {
   std::string text = fmt::format("\n{:<34}{:>20}{:>14}\n", "Constants", "before", "calibrated");
   for (const KernelStage& stage : report.fit.stages) {
-    if (stage.constants.empty()) {
+    if (!stage.has_enough) {
       text += fmt::format("  {}: {} rows; {} are needed, and nothing is fitted\n", stage.words,
                           stage.rows, kLeastKernelRows);
       continue;

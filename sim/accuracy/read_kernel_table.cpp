@@ -86,8 +86,8 @@ class KernelTableReader {
     for (const MeasurementRow& row : table_.rows) {
       if (!counts(row)) {
         ++result.num_left_out;
-      } else if (std::optional<KernelMeasurement> measured = measurement(row)) {
-        result.rows.push_back(std::move(*measured));
+      } else if (const std::optional<KernelMeasurement> measured = measurement(row)) {
+        result.rows.push_back(*measured);
       }
     }
     problems_.throw_if_any();

@@ -126,7 +126,7 @@ void refuse_kernel_options(const CalibrateArguments& arguments) {
 // system's error with and without the fit, and writes the fit with all else that system.nccl has.
 // Returns 0. Throws Error: E0940 to E0951, and E0901 for a file that cannot be written.
 int command_calibrate(const CalibrateArguments& arguments, const Console& console) {
-  if (!arguments.files.empty() && arguments.files.front() == "kernels") {
+  if (!arguments.files.empty() && arguments.files.front() == kKernelsWord) {
     return calibrate_kernels(arguments, console);
   }
   refuse_kernel_options(arguments);
@@ -170,6 +170,7 @@ void check_calibrate_paths(const CalibrateArguments& arguments,
   std::vector<PathInUse> read =
       paths_read(given, names_a_file(arguments.system) ? arguments.system : "");
   for (const std::string& path : arguments.files) {
+    if (path == kKernelsWord) continue;
     read.push_back({"a table that is read", path == "-" ? "/dev/stdin" : path});
   }
   require_outputs(read, {{"--out", arguments.out}});

@@ -10,6 +10,9 @@ namespace shardsim {
 
 struct Console;
 
+/// The first word, where files are of kernels.
+inline constexpr const char* kKernelsWord = "kernels";
+
 /// The words of `shardsim calibrate`.
 struct CalibrateArguments {
   std::vector<std::string> files;  ///< "-": standard input; first "kernels": tables and traces.
@@ -31,7 +34,7 @@ void check_calibrate_paths(const CalibrateArguments& arguments, const std::vecto
 
 /// `shardsim calibrate kernels FILE...`: fits constants of kernels to tables and traces. It prints
 /// the error with and without the fit, and writes the list system.device.kernel_constants. Returns
-/// 0. Throws Error: E0921 to E0923, E0957 to E0964, and E0901 for a file that cannot be
+/// 0. Throws Error: E0921 to E0923, E0957 to E0965, and E0901 for a file that cannot be
 /// written.
 int calibrate_kernels(const CalibrateArguments& arguments, const Console& console);
 

@@ -179,10 +179,10 @@ TEST_CASE("constants that the rows do not tell stay as they were") {
   for (const KernelMeasurement& row : planted(device, truth)) {
     const KernelShape& shape = row.work.shape;
     if (shape.family == KernelFamily::attention_forward && shape.k == 128 && shape.n == 8192) {
-      for (int call = 0; call < 4; ++call) rows.push_back(row);
+      for (int call = 0; call < 12; ++call) rows.push_back(row);
     }
   }
-  REQUIRE(rows.size() == 12);
+  REQUIRE(rows.size() == 36);
   const KernelFit fit = fit_kernels(device, rows);
   REQUIRE(fit.stages.size() == 1);
   // Another number of heads tells the tail; one size and one length tell nothing of either.
@@ -221,6 +221,19 @@ TEST_CASE("a stage with too few rows is left, and nothing to fit to is refused")
   CHECK_THROWS_WITH(fit_kernels(device, rows),
                     "there are too few rows to fit to: 9 of quantize; 10 are needed, of which one "
                     "in 5 is held out");
+}
+
+TEST_CASE("rows that are bound by their bytes tell no constant") {
+  Device device = b200();
+  device.memory_bytes_per_s = 1e9;
+  std::vector<KernelMeasurement> rows;
+  for (std::int64_t n = 1; n <= 12; ++n) {
+    const ComputeOp work = work_of(MeasuredProduct{.m = 16384, .n = 4096 * n, .k = 8}, {});
+    rows.push_back(
+        {.work = work, .seconds = measured_device(device, *device.kernels).price(work).seconds()});
+  }
+  CHECK_THROWS_WITH(fit_kernels(device, rows),
+                    "the times of these rows depend on no constant: their bytes bound them");
 }
 
 TEST_CASE("products that the constants do not have are refused") {

@@ -58,7 +58,7 @@ struct AtTheEnd {
     std::_Exit(99);
   }
 };
-const AtTheEnd g_at_the_end;
+const AtTheEnd kAtTheEnd;
 
 [[noreturn]] void wrong(const std::string& reason) {
   std::fprintf(stderr, "stand-in: %s\n", reason.c_str());
@@ -125,6 +125,7 @@ int destroy(void* object) {
 
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming): the names are those of NVIDIA.
 extern "C" {
 
 int cudaGetDeviceCount(int* count) {
@@ -134,7 +135,7 @@ int cudaGetDeviceCount(int* count) {
 
 int cudaMalloc(void** made, std::size_t size) {
   if (fails("cudaMalloc")) return 2;
-  *made = reinterpret_cast<void*>(g_next);
+  *made = reinterpret_cast<void*>(g_next);  // NOLINT(performance-no-int-to-ptr): no memory.
   g_memory[g_next] = size;
   g_next += size + (1U << 20);
   g_next -= g_next % 256;
@@ -261,3 +262,4 @@ int cublasLtMatmulDescDestroy(void* object) { return destroy<StandInDesc>(object
 int cublasLtMatrixLayoutDestroy(void* object) { return destroy<StandInLayout>(object); }
 int cublasLtMatmulPreferenceDestroy(void* object) { return destroy<StandInPreference>(object); }
 }
+// NOLINTEND(readability-identifier-naming)
