@@ -50,7 +50,7 @@ std::string sides_bands_text(const RunComparison& comparison) {
   if (has_two_groups(comparison)) {
     text += "A and B have bands of different groups of runs: compare their ranges, too.\n";
   }
-  return "measured runs like these; all numbers below are by the model\n" + text + "\n";
+  return "measured runs like these; the tables below are by the model\n" + text + "\n";
 }
 
 }  // namespace shardsim

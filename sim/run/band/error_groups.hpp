@@ -52,8 +52,8 @@ using MeasuredRows = std::vector<const MeasuredError*>;
 /// "dense models on ampere under megatron-lm-2021", "models with experts", "all models".
 [[nodiscard]] std::string group_name(const RunSetting& setting, std::size_t level);
 
-/// The property that runs of the next smaller group share besides: "on ampere". Empty for the first level.
-/// Without a framework that is never the software.
+/// The property that runs of the next smaller group share besides: "on ampere". Empty for the first
+/// level. Without a framework that is never the software.
 [[nodiscard]] std::string dropped_words(const RunSetting& setting, std::size_t level);
 
 }  // namespace shardsim
