@@ -44,7 +44,10 @@ TEST_CASE("needs that most rows have come first, and rows without any do not cou
 TEST_CASE("a user's table says which cells would unlock its rows, and which rows none would") {
   OwnTable own;
   CHECK(unlocks(own).empty());  // One row does not fit together, and one is not built.
-  own.edit_table("8,2,16,plain,10", "8,,16,plain,10");
+  own.edit_mapping(R"("training.global_batch_size": {"column": "batch"},)",
+                   R"("training.global_batch_size": {"column": "batch"},
+                      "training.tokens_total": {"product": ["tp", "batch", 1000000]},)");
+  own.edit_table("8,2,16,plain,10", "8,,16,plain,10");  // Needed twice, told once.
   own.edit_table("8,2,16,plain,,4", "8,,,plain,,");
   own.edit_table("8,2,16,odd,", "8,,16,odd,");
   const nlohmann::json found = unlocks(own);
