@@ -50,9 +50,10 @@ std::vector<std::string> missing_fields(const Error& error) {
 std::string missing_columns_text(const ValidatedTable& table) {
   std::string text;
   for (const MissingColumns& missing : missing_columns(table)) {
-    text += fmt::format("  would unlock {} row{}: {}\n", missing.lines.size(),
-                        missing.lines.size() == 1 ? "" : "s",
-                        printable(fmt::format("{}", fmt::join(missing.needs, ", ")), 200));
+    text += fmt::format("  {}{} would unlock {} row{}\n",
+                        printable(fmt::format("{}", fmt::join(missing.needs, ", ")), 200),
+                        missing.needs.size() == 1 ? "" : " together", missing.lines.size(),
+                        missing.lines.size() == 1 ? "" : "s");
   }
   return text;
 }

@@ -24,7 +24,7 @@ struct MissingColumns {
 /// none. "model.num_layers".
 [[nodiscard]] std::vector<std::string> missing_fields(const Error& error);
 
-/// Lines such as "  would unlock 4 rows: heads"; nothing if no column would.
+/// Lines such as "  heads would unlock 4 rows"; nothing if no column would.
 [[nodiscard]] std::string missing_columns_text(const ValidatedTable& table);
 
 }  // namespace shardsim

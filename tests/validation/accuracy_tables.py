@@ -103,7 +103,7 @@ def groups(report):
     return lines
 
 
-SHOWN_TRAITS = 3
+SHOWN_TRAITS = 2
 TRAITS = {"framework": "framework", "machine": "machine", "precision": "precision", "gpus": "GPUs", "tp": "tp", "pp": "pp",
           "micro_batch_size": "microbatch", "tokens_per_gpu": "tokens per GPU", "sequence_length": "sequence length",
           "layers": "layers", "hidden_size": "hidden size"}

@@ -37,14 +37,17 @@ TEST_CASE("needs that most rows have come first, and rows without any do not cou
   CHECK(found[0].needs == Strings{"pp"});
   CHECK(found[0].lines == std::vector<int>{3, 5});
   CHECK(found[1].lines == std::vector<int>{2});
-  CHECK(missing_columns_text(table) == "  would unlock 2 rows: pp\n  would unlock 1 row: tp\n");
+  CHECK(missing_columns_text(table) == "  pp would unlock 2 rows\n  tp would unlock 1 row\n");
   CHECK(missing_columns_text({}).empty());
 }
 
 TEST_CASE("a user's table says which cells would unlock its rows, and which rows none would") {
   OwnTable own;
   CHECK(unlocks(own).empty());  // One row does not fit together, and one is not built.
-  own.edit_table("8,2,16,plain,10", "8,,16,plain,10");
+  own.edit_mapping(R"("training.global_batch_size": {"column": "batch"},)",
+                   R"("training.global_batch_size": {"column": "batch"},
+                      "training.tokens_total": {"product": ["tp", "batch", 1000000]},)");
+  own.edit_table("8,2,16,plain,10", "8,,16,plain,10");  // Needed twice, told once.
   own.edit_table("8,2,16,plain,,4", "8,,,plain,,");
   own.edit_table("8,2,16,odd,", "8,,16,odd,");
   const nlohmann::json found = unlocks(own);
@@ -55,9 +58,9 @@ TEST_CASE("a user's table says which cells would unlock its rows, and which rows
   CHECK(found[1].at("needs") == Strings{"tp", "batch", "a measurement"});
   CHECK(found[1].at("lines") == std::vector<int>{4});
   const Printed text = shardsim(own.words());
-  CHECK(contains(text.out, "  would unlock 1 row: tp, batch, a measurement\n"));
+  CHECK(contains(text.out, "  tp, batch, a measurement together would unlock 1 row\n"));
   CHECK(shardsim(own.words({"--html", own.path("page.html")})).exit_code == 0);
-  CHECK(contains(content_of(own.path("page.html")), "<pre>  would unlock 1 row: tp\n"));
+  CHECK(contains(content_of(own.path("page.html")), "<pre>  tp would unlock 1 row\n"));
 }
 
 TEST_CASE("a mapping names what a refused word needs") {
