@@ -9,6 +9,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "sim/hardware/kernels/replaced_constants.hpp"
+#include "sim/hardware/software.hpp"
 
 #include "sim/accuracy/kernel_calibration.hpp"
 
@@ -58,7 +59,9 @@ constexpr std::array<StageRow, 9> kStages = {{
 
 std::vector<std::string> constants_of_stage(const StageRow& stage, const KernelConstants& all) {
   std::vector<std::string> names;
+  const AttentionLibrary attention = attention_library_of(nullptr, all);
   for (const NamedConstant& constant : constants_of(all)) {
+    if (constant.library.value_or(attention) != attention) continue;  // Prices nothing here.
     const std::string_view name = constant.name;
     if (std::ranges::any_of(stage.constants, [&](std::string_view beginning) {
           return !beginning.empty() && name.starts_with(beginning);

@@ -155,7 +155,7 @@ TEST_CASE("the page of prices says what comes from measurements, and what from e
   CHECK(page.exit_code == 0);
   require_approved_file("docs/guide/prices.md", page.out);
   CHECK(contains(page.out, "| dgx-h200 | as H100 |"));
-  CHECK(contains(page.out, "| hgx-h800 | as H100, as A100 PCIe | as H100 | as H100 | none |"));
+  CHECK(contains(page.out, "| hgx-h800 | as H100 | as H100 | as H100 | none |"));
   CHECK(contains(page.out, "| tpu-v5p | data sheet |"));
   CHECK(contains(page.out, "| dgx-b200 | measured | measured | measured | measured |"));
   CHECK(shardsim({"presets", "--prices", "gpt2"}).exit_code == 2);

@@ -143,16 +143,11 @@ TEST_CASE("a neighbour's constants are calibrated to half their error on rows he
 TEST_CASE("planted constants of another GPU are found again") {
   const Device device = b200();
   KernelConstants truth = *device.kernels;
-  const std::vector<std::pair<const char*, double>> other = {{"matmul_rate", 0.71},
-                                                             {"tile_halving", 15.0},
-                                                             {"tile_overhead_s", 2e-6},
-                                                             {"unaligned_share", 0.5},
-                                                             {"fp8_share", 1.05},
-                                                             {"fp4_share", 0.7},
-                                                             {"cudnn_forward_rate", 0.7},
-                                                             {"cudnn_backward_rate", 0.6},
-                                                             {"permutation_share", 0.31},
-                                                             {"quantize_share", 0.44}};
+  const std::vector<std::pair<const char*, double>> other = {
+      {"matmul_rate", 0.71},       {"tile_halving", 15.0},       {"tile_overhead_s", 2e-6},
+      {"unaligned_share", 0.5},    {"fp8_share", 1.05},          {"fp4_share", 0.7},
+      {"cudnn_forward_rate", 0.7}, {"cudnn_backward_rate", 0.6}, {"permutation_share", 0.31},
+      {"quantize_share", 0.44}};
   for (const auto& [name, value] : other) set_constant(truth, name, value);
   KernelConstants start = *device.kernels;
   set_constant(start, "fp4_share", 0.5);
@@ -228,9 +223,8 @@ TEST_CASE("rows that are bound by their bytes tell no constant") {
   device.memory_bytes_per_s = 1e9;
   std::vector<KernelMeasurement> rows;
   for (std::int64_t n = 1; n <= 12; ++n) {
-    const ComputeOp work = work_of(MeasuredProduct{.m = 16384, .n = 4096 * n, .k = 8}, {});
-    rows.push_back(
-        {.work = work, .seconds = measured_device(device, *device.kernels).price(work).seconds()});
+    rows.push_back({.work = work_of(MeasuredProduct{.m = 16384, .n = 4096 * n, .k = 8}, {})});
+    rows.back().seconds = MeasuredPrices(device, *device.kernels).seconds(rows.back());
   }
   CHECK_THROWS_WITH(fit_kernels(device, rows),
                     "the times of these rows depend on no constant: their bytes bound them");

@@ -225,9 +225,11 @@ class FileTest(SweepTest):
         self.run_to_end("sweep", file, "--out", "out", "-q")
         schema = json.loads((ROOT / "reports/schema/result.schema.json").read_text())
         metrics = list(schema["properties"]["metrics"]["properties"])
+        bands = [f"{metric}.band_{what}" for metric in ("step_time_s", "memory.device_bytes.max")
+                 for what in ("low", "centre", "high", "group", "held_out_share")]
         for line in self.merged("out").splitlines():
             self.assertEqual(list(json.loads(line)),
-                             ["point", "key", "status", "code", "message", *self.AXES, *metrics])
+                             ["point", "key", "status", "code", "message", *self.AXES, *metrics, *bands])
 
     def test_skipped_points_are_kept_but_not_merged(self):
         file = self.write_scenario(self.AXES, skip=["invalid"])

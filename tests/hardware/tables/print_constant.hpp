@@ -46,9 +46,9 @@ constexpr auto members_of(const Aggregate& of) {
   else if constexpr (kCount == 14) {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = of;
     return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n);
-  } else if constexpr (kCount == 21) {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u] = of;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u);
+  } else if constexpr (kCount == 18) {
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r] = of;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r);
   } else {
     static_assert(kCount == 1, "write a line for aggregates of so many members");
   }
