@@ -50,7 +50,7 @@ struct KernelMeasurement {
   ComputeOp work{};
   double seconds = 0.0;
   std::size_t source = 0;  ///< Number of its file among those given.
-  /// Of a kernel alone, for milliseconds; not of a run, whose clocks are lower.
+  /// The kernel ran alone, for milliseconds; not in a run, whose clocks are lower.
   bool is_burst = false;
 };
 

@@ -5,9 +5,8 @@
 
 #include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/kernels/kernel_seconds.hpp"
-#include "sim/hardware/software.hpp"
 
-#include "tests/hardware/measured_table.hpp"
+#include "tests/hardware/residuals_fixture.hpp"
 
 // How far the prices are from what was measured, table by table and device by device. The bounds
 // are today's errors, rounded up: they may only get smaller. tests/validation/fit_kernels.py prints
@@ -16,48 +15,6 @@ using namespace shardsim;
 using namespace shardsim::testing;
 
 namespace {
-
-double number(const MeasuredRow& row, const std::string& column) {
-  return std::stod(row.at(column));
-}
-std::int64_t integer(const MeasuredRow& row, const std::string& column) {
-  return std::stoll(row.at(column));
-}
-
-Device device_with(const char* kernels, double peak, double bandwidth, double share) {
-  Device device;
-  device.memory_bytes_per_s = bandwidth;
-  device.memory_efficiency = share;
-  device.peak_flops_per_s.at(static_cast<std::size_t>(DType::bf16)) = peak;
-  device.kernels = find_kernel_constants(kernels);
-  REQUIRE(device.kernels != nullptr);
-  return device;
-}
-
-// Datasheets; the share of the bandwidth is that of the system presets.
-Device a100_pcie() { return device_with("a100-pcie", 312e12, 1935e9, 0.752); }
-Device a100_sxm() { return device_with("a100-sxm", 312e12, 2039e9, 0.752); }
-Device h100_sxm() { return device_with("h100-sxm", 989e12, 3350e9, 0.752); }
-Device b200_sxm() { return device_with("b200-sxm", 2250e12, 8000e9, 0.666); }
-
-// Mean absolute relative errors of times, of rows that were fitted on and of every fifth, which was
-// not.
-class SplitErrors {
- public:
-  void add(double predicted, double measured) {
-    const std::size_t part = count_++ % 5 == 4 ? 1 : 0;
-    sum_.at(part) += std::abs(predicted / measured - 1.0);
-    rows_.at(part) += 1.0;
-  }
-  [[nodiscard]] double fitted() const { return sum_[0] / rows_[0]; }
-  [[nodiscard]] double held_out() const { return sum_[1] / rows_[1]; }
-  [[nodiscard]] int count() const { return count_; }
-
- private:
-  int count_ = 0;
-  std::array<double, 2> sum_{};
-  std::array<double, 2> rows_{};
-};
 
 SplitErrors product_errors(const Device& device, const std::string& gpu) {
   SplitErrors errors;
@@ -220,36 +177,6 @@ double expert_layer_error(const Device& device, const std::string& gpu) {
   return sum / rows;
 }
 
-// A forward of a gated delta rule, whose bytes are as strategies/model/delta_rule.cpp counts them.
-SplitErrors delta_rule_errors(Device device, const std::string& gpu) {
-  constexpr std::int64_t kChunk = 64;
-  device.launch_s = 3e-6;
-  device.software = find_software("megatron-core-2025");
-  SplitErrors errors;
-  for (const MeasuredRow& row : measured_table("delta_rule_aiconfigurator.csv")) {
-    if (row.at("gpu") != gpu) continue;
-    const std::int64_t samples = integer(row, "batch");
-    const std::int64_t tokens = samples * integer(row, "seq_len");
-    const std::int64_t heads = integer(row, "v_heads");
-    const std::int64_t key = integer(row, "k_head_dim");
-    const std::int64_t value = integer(row, "v_head_dim");
-    const std::int64_t columns =
-        4 * tokens * (integer(row, "k_heads") * key + heads * value + heads) + 8 * heads;
-    const std::int64_t kept = tokens * heads * (4 + 2 * kChunk);
-    const std::int64_t chunks = samples * ((integer(row, "seq_len") + kChunk - 1) / kChunk);
-    const std::int64_t between = 2 * heads * (tokens * (key + 2 * value) + chunks * key * value);
-    const std::int64_t flops = tokens * heads * (kChunk * (6 * key + 4 * value) + 6 * key * value);
-    const Time time = device.price({"",
-                                    ComputeKind::matmul,
-                                    DType::bf16,
-                                    flops,
-                                    columns + kept + 2 * between,
-                                    {KernelFamily::delta_rule}});
-    errors.add(time.seconds(), number(row, "time_us") * 1e-6);
-  }
-  return errors;
-}
-
 }  // namespace
 
 TEST_CASE("matrix products on an A100 are as far from their measured times as they were") {
@@ -288,27 +215,6 @@ TEST_CASE("matrix products on an H100 are as far from the times of two sources a
   CHECK(other.count() == 46);
   CHECK(other.fitted() < 0.0592);
   CHECK(other.held_out() < 0.0587);
-}
-
-// What a device charges. The H100's share is that of its row; the A100's row was not fitted.
-TEST_CASE("large products of long runs reach their measured rates") {
-  const auto rate_of = [](const std::string& gpu) {
-    return gpu == "H100-80GB-SXM" ? h100_sxm() : a100_sxm();
-  };
-  int rows = 0;
-  for (const MeasuredRow& row : measured_table("sustained_matmul_tflops.csv")) {
-    INFO(row.at("gpu"));
-    const KernelShape shape{KernelFamily::matrix_product, integer(row, "m"), integer(row, "n"),
-                            integer(row, "k"), 1};
-    const std::int64_t flops = 2 * shape.m * shape.n * shape.k;
-    const std::int64_t bytes = 2 * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n);
-    const Time time =
-        rate_of(row.at("gpu")).price({"", ComputeKind::matmul, DType::bf16, flops, bytes, shape});
-    const double tflops = static_cast<double>(flops) / time.seconds() * 1e-12;
-    CHECK(std::abs(tflops / number(row, "sustained_tflops") - 1.0) < 0.005);
-    ++rows;
-  }
-  CHECK(rows == 2);
 }
 
 TEST_CASE("fused attention is as far from its measured times as it was") {
@@ -379,26 +285,6 @@ TEST_CASE("fused attention is as far from rows that give no rates as it was") {
   CHECK(newer.count() == 18);
   CHECK(newer.fitted() < 0.0982);
   CHECK(newer.held_out() < 0.0943);
-}
-
-// One constant for each GPU; before there was none, and prices were a third to a half of the times.
-TEST_CASE("a gated delta rule is as far from its measured times as it was") {
-  struct Case {
-    Device device;
-    const char* gpu;
-    double fitted;
-    double held_out;
-  };
-  for (const Case& of :
-       {Case{h100_sxm(), "H100-80GB-SXM", 0.1221, 0.1117},
-        Case{b200_sxm(), "B200-SXM", 0.1243, 0.0960},
-        Case{device_with("gb200", 2500e12, 8000e9, 0.666), "GB200", 0.1685, 0.1458}}) {
-    INFO(of.gpu);
-    const SplitErrors errors = delta_rule_errors(of.device, of.gpu);
-    CHECK(errors.count() == 45);
-    CHECK(errors.fitted() < of.fitted);
-    CHECK(errors.held_out() < of.held_out);
-  }
 }
 
 // Nothing is fitted on these rows.
