@@ -9,7 +9,6 @@
 #include "sim/kernel/error.hpp"
 
 #include "sim/hardware/kernels/replaced_constants.hpp"
-#include "sim/hardware/software.hpp"
 
 #include "sim/accuracy/kernel_calibration.hpp"
 
@@ -57,11 +56,19 @@ constexpr std::array<StageRow, 9> kStages = {{
     {"quantize", {"quantize_"}, is_of<KernelOperation::quantize>},
 }};
 
-std::vector<std::string> constants_of_stage(const StageRow& stage, const KernelConstants& all) {
+// Those of libraries that no row is of price nothing here.
+std::vector<std::string> constants_of_stage(const StageRow& stage, const KernelConstants& all,
+                                            const KernelRows& rows) {
   std::vector<std::string> names;
-  const AttentionLibrary attention = attention_library_of(nullptr, all);
+  const auto is_of_library = [&](const KernelMeasurement* row, AttentionLibrary library) {
+    return all.library_for(row->library.value_or(AttentionLibrary::cudnn)) == library;
+  };
   for (const NamedConstant& constant : constants_of(all)) {
-    if (constant.library.value_or(attention) != attention) continue;  // Prices nothing here.
+    if (constant.library && std::ranges::none_of(rows, [&](const KernelMeasurement* row) {
+          return is_of_library(row, *constant.library);
+        })) {
+      continue;
+    }
     const std::string_view name = constant.name;
     if (std::ranges::any_of(stage.constants, [&](std::string_view beginning) {
           return !beginning.empty() && name.starts_with(beginning);
@@ -116,7 +123,7 @@ KernelStage fit_stage(const Device& device, const StageRow& row, const KernelRow
   stage.has_enough = rows.size() >= kLeastKernelRows && !split.held_out.empty();
   if (!stage.has_enough) return stage;
   const KernelConstants before = constants;
-  const std::vector<std::string> all = constants_of_stage(row, constants);
+  const std::vector<std::string> all = constants_of_stage(row, constants, rows);
   std::vector<std::string> names = told_constants(device, before, all, split.fitted);
   constants = search_constants(device, before, names, split.fitted);
   const std::vector<std::string> again = told_constants(device, constants, all, split.fitted);

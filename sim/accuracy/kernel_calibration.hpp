@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -71,8 +72,11 @@ class MeasuredPrices {
   [[nodiscard]] double seconds(const KernelMeasurement& row) const;
 
  private:
-  Device in_run_;
-  Device in_burst_;
+  struct Devices {
+    Device in_run;
+    Device in_burst;
+  };
+  std::array<Devices, kAttentionLibraries + 1> devices_;  // By library; the last one: ideal.
 };
 
 using KernelRows = std::vector<const KernelMeasurement*>;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "sim/kernel/dtype.hpp"
 
 #include "sim/hardware/compute_op.hpp"
+#include "sim/hardware/kernels/kernel_constants.hpp"
 
 // Measured times of kernels: rows of a table, or calls in the trace of a run, as operations that a
 // device can price.
@@ -52,6 +54,8 @@ struct KernelMeasurement {
   std::size_t source = 0;  ///< Number of its file among those given.
   /// The kernel ran alone, for milliseconds; not in a run, whose clocks are lower.
   bool is_burst = false;
+  /// The library of an attention; none: that of ideal kernels.
+  std::optional<AttentionLibrary> library = std::nullopt;
 };
 
 struct MeasuredProduct {

@@ -26,7 +26,7 @@ struct KernelColumn {
   std::array<const char*, 3> others;
 };
 
-constexpr std::array<KernelColumn, 19> kKernelColumns = {{
+constexpr std::array<KernelColumn, 20> kKernelColumns = {{
     {"operation", {"op", nullptr, nullptr}},
     {"dtype", {"precision", nullptr, nullptr}},
     {"m", {}},
@@ -41,6 +41,7 @@ constexpr std::array<KernelColumn, 19> kKernelColumns = {{
     {"kv_seq", {"kv_seq_len", nullptr, nullptr}},
     {"head_dim", {}},
     {"causal", {}},
+    {"library", {}},
     {"bytes", {}},
     {"microseconds", {"us", "time_us", nullptr}},
     {"milliseconds", {"ms", "time_ms", nullptr}},
@@ -280,6 +281,18 @@ class KernelTableReader {
     return {};
   }
 
+  std::optional<AttentionLibrary> library(const MeasurementRow& row) {
+    const std::string name = cell(row, "library");
+    std::vector<std::string> known;
+    for (std::size_t i = 0; i < kAttentionLibraries; ++i) {
+      const auto each = static_cast<AttentionLibrary>(i);
+      if (name == name_of(each)) return each;
+      known.emplace_back(name_of(each));
+    }
+    if (!name.empty()) unknown(row, "library", known);
+    return std::nullopt;
+  }
+
   double seconds(const MeasurementRow& row, const ComputeOp& work) {
     for (const TimeColumn& time : kTimeColumns) {
       if (has(time.name)) return number(row, time.name, 1e12) * time.seconds;
@@ -296,14 +309,14 @@ class KernelTableReader {
     if (operation == nullptr) unknown(row, "operation", kernel_operation_names());
     if (precision == nullptr) unknown(row, "dtype", kernel_precision_names());
     if (!is_good_) return std::nullopt;
-    KernelMeasurement measured{
-        .operation = *operation, .precision = *precision, .is_burst = true};
+    KernelMeasurement measured{.operation = *operation, .precision = *precision, .is_burst = true};
     const bool has_products = *operation <= KernelOperation::attention_backward;
     if (*operation == KernelOperation::matmul) {
       measured.work = product(row, *precision);
     } else if (has_products) {
       if (size_of(precision->dtype) != 2) unknown(row, "dtype", {"bf16", "fp16"});
       measured.work = attention(row, *operation, precision->dtype);
+      measured.library = library(row);
     } else {
       measured.work = work_of_bytes(size(row, "bytes", kMostMoved), *operation, precision->dtype);
     }

@@ -313,7 +313,8 @@ void add_rows(const std::vector<TracedCall>& calls, KernelTrace& trace) {
     trace.rows.push_back({.operation = call.match.operation,
                           .precision = call.match.precision,
                           .work = call.match.work,
-                          .seconds = seconds});
+                          .seconds = seconds,
+                          .library = call.match.library});
   };
   for (const auto& [key, members] : groups) {
     std::vector<std::vector<const TracedCall*>> shapes;

@@ -8,12 +8,19 @@
 #include "sim/kernel/text.hpp"
 
 #include "sim/hardware/kernels/replaced_constants.hpp"
+#include "sim/hardware/software.hpp"
 
 #include "sim/accuracy/kernel_calibration.hpp"
 
 namespace shardsim {
 
 namespace {
+
+// Software of one kernel for each operation, with a library of attention each.
+constexpr std::array<Software, kAttentionLibraries> kOneLibrary = {
+    {{.name = "flash2", .source = "", .attention = AttentionLibrary::flash2},
+     {.name = "flash3", .source = "", .attention = AttentionLibrary::flash3},
+     {.name = "cudnn", .source = "", .attention = AttentionLibrary::cudnn}}};
 
 // --- Constants that rows tell ------------------------------------------------------------------
 
@@ -212,18 +219,24 @@ class ConstantSearch {
 
 }  // namespace
 
-MeasuredPrices::MeasuredPrices(const Device& device, const KernelConstants& constants)
-    : in_run_(device), in_burst_(device) {
-  for (Device* each : {&in_run_, &in_burst_}) {
-    each->kernels = &constants;
-    each->launch_s = 0.0;
-    each->software = nullptr;
+MeasuredPrices::MeasuredPrices(const Device& device, const KernelConstants& constants) {
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    Device& measured = devices_.at(i).in_run;
+    measured = device;
+    measured.kernels = &constants;
+    measured.launch_s = 0.0;
+    measured.software = i < kOneLibrary.size() ? &kOneLibrary.at(i) : nullptr;
+    devices_.at(i).in_burst = measured;
+    devices_.at(i).in_burst.clock_share =
+        device.clock_share.peek() / constants.sustained_share.value;
   }
-  in_burst_.clock_share = device.clock_share.peek() / constants.sustained_share.value;
 }
 
 double MeasuredPrices::seconds(const KernelMeasurement& row) const {
-  return (row.is_burst ? in_burst_ : in_run_).price(row.work).seconds();
+  const std::size_t place =
+      row.library ? static_cast<std::size_t>(*row.library) : kOneLibrary.size();
+  const Devices& devices = devices_.at(place);
+  return (row.is_burst ? devices.in_burst : devices.in_run).price(row.work).seconds();
 }
 
 double mean_kernel_error(const Device& device, const KernelConstants& constants,

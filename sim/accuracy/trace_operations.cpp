@@ -77,7 +77,7 @@ constexpr auto kBackward = KernelOperation::attention_backward;
 
 // Places are those of PyTorch's aten/src/ATen/native/native_functions.yaml, and of the operators
 // that the package flash_attn registers.
-constexpr std::array<OperatorRow, 17> kOperators = {{
+constexpr std::array<OperatorRow, 15> kOperators = {{
     {"aten::mm", OperatorForm::matrices, kProduct, 0},
     {"aten::addmm", OperatorForm::matrices, kProduct, 1},
     {"aten::_addmm_activation", OperatorForm::matrices, kProduct, 1},
@@ -93,10 +93,6 @@ constexpr std::array<OperatorRow, 17> kOperators = {{
     {"aten::_scaled_dot_product_cudnn_attention", OperatorForm::attention, kForward, 0, 6, true},
     {"aten::_scaled_dot_product_cudnn_attention_backward", OperatorForm::attention, kBackward, 1,
      14, true},
-    {"aten::_scaled_dot_product_efficient_attention", OperatorForm::attention, kForward, 0, 6,
-     true},
-    {"aten::_scaled_dot_product_efficient_attention_backward", OperatorForm::attention, kBackward,
-     1, 11, true},
     {"flash_attn::_flash_attn_forward", OperatorForm::attention, kForward, 0, 5},
     {"flash_attn::_flash_attn_backward", OperatorForm::attention, kBackward, 1, 11},
 }};
@@ -221,6 +217,10 @@ TracedMatch match_of(std::string_view name, const TraceInputs& inputs) {
     return match;
   }
   match.precision = {precision->dtype, has_block_scales(row, inputs)};
+  if (row.form == OperatorForm::attention) {
+    match.library = name.find("cudnn") != std::string_view::npos ? AttentionLibrary::cudnn
+                                                                 : AttentionLibrary::flash2;
+  }
   match.why = row.form == OperatorForm::attention ? attention_of_inputs(row, inputs, match)
                                                   : product_of_inputs(row, inputs, match);
   return match;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,7 +39,8 @@ struct TracedMatch {
   KernelOperation operation{};
   KernelPrecision precision;
   ComputeOp work{};
-  std::string why;  ///< Why it is none; empty: it is one.
+  std::optional<AttentionLibrary> library = std::nullopt;  ///< That of an attention.
+  std::string why;                                         ///< Why it is none; empty: it is one.
 };
 
 /// Whether kernels of this role may be the operator's own work.

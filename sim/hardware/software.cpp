@@ -323,10 +323,6 @@ constexpr std::array<const char*, kKernelFamilies> kFamilyNames = {
 
 }  // namespace
 
-AttentionLibrary attention_library_of(const Software* software, const KernelConstants& kernels) {
-  return kernels.library_for(software == nullptr ? AttentionLibrary::cudnn : software->attention);
-}
-
 std::string_view name_of(KernelFamily family) {
   return kFamilyNames.at(static_cast<std::size_t>(family));
 }

@@ -193,6 +193,27 @@ TEST_CASE("constants that the rows do not tell stay as they were") {
   CHECK(fit.errors.front().after < 1e-3);
 }
 
+TEST_CASE("attention of a library fits the constants of that library") {
+  const Device device = b200();
+  KernelConstants truth = h100_with_fp4();
+  set_constant(truth, "flash2_forward_rate", 0.3);
+  set_constant(truth, "cudnn_forward_rate", 0.5);
+  std::vector<KernelMeasurement> rows;
+  for (KernelMeasurement row : planted(device, truth)) {
+    if (row.operation != KernelOperation::attention_forward) continue;
+    row.library = AttentionLibrary::flash2;
+    row.seconds = MeasuredPrices(device, truth).seconds(row);
+    rows.push_back(row);
+  }
+  const KernelFit fit = fit_kernels(device, rows);
+  CHECK(constant_of(fit.constants, "flash2_forward_rate") == Approx(0.3).epsilon(0.002));
+  CHECK(constant_of(fit.constants, "cudnn_forward_rate") ==
+        constant_of(*device.kernels, "cudnn_forward_rate"));
+  for (const std::string& name : fit.stages.front().untold) {
+    CHECK(name.rfind("flash2_", 0) == 0);
+  }
+}
+
 TEST_CASE("a stage with too few rows is left, and nothing to fit to is refused") {
   const Device device = b200();
   std::vector<KernelMeasurement> rows = planted(device, h100_with_fp4());

@@ -37,12 +37,12 @@ Problem problem_in(const std::string& text, const KernelTableOptions& options = 
 TEST_CASE("rows become the operations that they are, whatever the order of columns") {
   const KernelTable table = table_of(
       "seq,microseconds,operation,dtype,batch,m,n,k,out_dtype,accumulate,heads,kv_heads,head_dim,"
-      "causal,bytes,gpu\n"
-      ",10,matmul,bf16,,64,32,16,,,,,,,,a\n"
-      ",10,matmul,fp8_block,4,64,32,16,fp32,yes,,,,,,a\n"
-      "128,20,attention_forward,fp16,2,,,,,,8,2,64,yes,,a\n"
-      "128,20,attention_backward,BFloat16,2,,,,,,8,,64,,,a\n"
-      ",2.5,quantize,bf16,,,,,,,,,,,4096,a\n");
+      "causal,bytes,gpu,library\n"
+      ",10,matmul,bf16,,64,32,16,,,,,,,,a,\n"
+      ",10,matmul,fp8_block,4,64,32,16,fp32,yes,,,,,,a,\n"
+      "128,20,attention_forward,fp16,2,,,,,,8,2,64,yes,,a,flash3\n"
+      "128,20,attention_backward,BFloat16,2,,,,,,8,,64,,,a,\n"
+      ",2.5,quantize,bf16,,,,,,,,,,,4096,a,\n");
   REQUIRE(table.rows.size() == 5);
   CHECK(table.unread == std::vector<std::string>{"gpu"});
   const ComputeOp& product = table.rows[0].work;
@@ -55,6 +55,8 @@ TEST_CASE("rows become the operations that they are, whatever the order of colum
   CHECK(added.shape.has_block_scales);
   CHECK(added.shape.batch == 4);
   CHECK(added.bytes == 4 * (64 * 16 + 16 * 32 + 8 * 64 * 32));
+  CHECK(table.rows[2].library == AttentionLibrary::flash3);
+  CHECK(table.rows[3].library == std::nullopt);
   const ComputeOp& forward = table.rows[2].work;
   CHECK(forward.dtype == DType::fp16);
   CHECK(forward.shape == KernelShape{KernelFamily::attention_forward, 128, 128, 64, 16});

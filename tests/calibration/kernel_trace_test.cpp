@@ -82,6 +82,7 @@ TEST_CASE("a trace tells what was matched, and names the rest with its time") {
   // Ten shapes are rows; attention's one shape is a row for each call, of all its kernels.
   CHECK(trace.rows.size() == 10 + 5 + 5);
   CHECK(trace.rows.back().operation == KernelOperation::attention_backward);
+  CHECK(trace.rows.back().library == AttentionLibrary::flash2);
   CHECK(trace.rows.back().seconds == Approx(5 * pairs / 240e12).epsilon(1e-6));
   CHECK(trace.rows.back().work.shape ==
         KernelShape{KernelFamily::attention_backward, 4096, 4096, 128, 32});
@@ -192,6 +193,8 @@ TEST_CASE("operators have their operands where PyTorch has them") {
   CHECK(backward.work.shape == KernelShape{KernelFamily::attention_backward, 512, 512, 64, 16});
   CHECK(backward.work.flops == 5 * 2 * 16LL * 512 * 512 * 64);
   CHECK(backward.work.bytes == 2 * 4 * (16 + 4) * 512 * 64);
+  CHECK(backward.library == AttentionLibrary::flash2);
+  CHECK(blocks.library == std::nullopt);
 }
 
 TEST_CASE("coverage is told where there is too little to fit to") {

@@ -1,4 +1,5 @@
 #include "sim/hardware/kernels/kernel_constants.hpp"
+#include "sim/hardware/software.hpp"
 
 // Written from sim/hardware/kernels/gpus/*.json.
 #include "sim/hardware/gpu_table.hpp"
@@ -79,6 +80,10 @@ AttentionLibrary KernelConstants::library_for(AttentionLibrary wanted) const {
   if (has(wanted)) return wanted;
   if (has(AttentionLibrary::cudnn)) return AttentionLibrary::cudnn;
   return has(AttentionLibrary::flash3) ? AttentionLibrary::flash3 : AttentionLibrary::flash2;
+}
+
+AttentionLibrary attention_library_of(const Software* software, const KernelConstants& kernels) {
+  return kernels.library_for(software == nullptr ? AttentionLibrary::cudnn : software->attention);
 }
 
 std::span<const KernelConstants> all_kernel_constants() { return kKernelTable; }

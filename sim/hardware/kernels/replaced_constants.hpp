@@ -24,7 +24,7 @@ struct ConstantLimits {
   [[nodiscard]] std::string words() const;
 };
 
-/// By the last word of the name, so that a new constant has limits: shares and rates are at most 1.
+/// By the last words of the name, so that a new constant has limits.
 /// REQUIRES: a name of constants_of().
 [[nodiscard]] ConstantLimits limits_of_constant(std::string_view name);
 
