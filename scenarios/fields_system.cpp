@@ -113,8 +113,8 @@ std::vector<Field> kernel_constant_fields() {
       item_field("system.device.kernel_constants[].value", kKernelConstantList, &C::value)
           .range(0, 1e6)
           .required()
-          .doc("Its value. Shares and rates are at most 1, but for those of attention and of products in fewer "
-               "bits, which are over those in 16."),
+          .doc("Its value. Shares and rates are at most 1, but for those of attention and of "
+               "products in fewer bits, which are over those in 16."),
       item_field("system.device.kernel_constants[].source", kKernelConstantList, &C::source)
           .required()
           .doc("Where the value comes from: results list it."),

@@ -17,8 +17,8 @@ struct LimitsRow {
 };
 
 // The first ending that fits holds. A GPU has no products in fewer bits where their share is 0; the
-// share is over that of 16 bits, and so may exceed 1. Rates of attention are of endless heads, which
-// no kernel has; 0: the GPU has no rows of the library.
+// share is over that of 16 bits, and so may exceed 1. Rates of attention are of endless heads,
+// which no kernel has; 0: the GPU has no rows of the library.
 constexpr std::array<LimitsRow, 14> kLimits = {{
     {"multiprocessors", {1.0, 1e5, false, true, 1.0}},
     {"fp8_share", {0.0, 2.0, false, false, 0.5}},
