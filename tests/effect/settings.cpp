@@ -91,7 +91,7 @@ std::vector<Setting> special_settings(const std::string& path) {
       {"system.device.kernel_constants[].name",
        {{"system.device.kernels=h100-sxm"},
         R"([{"name": "matmul_rate", "value": 0.2, "source": "made up"}])",
-        R"([{"name": "attention_forward_rate", "value": 0.2, "source": "made up"}])"}},
+        R"([{"name": "cudnn_forward_rate", "value": 0.2, "source": "made up"}])"}},
       {"system.device.kernel_constants[].value",
        {{"system.device.kernels=h100-sxm"},
         R"([{"name": "matmul_rate", "value": 0.2, "source": "made up"}])",
