@@ -131,19 +131,19 @@ double spread_of(const std::vector<TraitGroup>& groups) {
 
 }  // namespace
 
-std::vector<Residual> largest_residuals(std::span<const ValidatedTable> tables) {
-  std::vector<std::pair<double, Residual>> all;
+std::vector<StepResidual> largest_residuals(std::span<const ValidatedTable> tables) {
+  std::vector<std::pair<double, StepResidual>> all;
   for (std::size_t table = 0; table < tables.size(); ++table) {
     for (const std::size_t row : rows_with(tables[table], kStepTime, true)) {
       const double error = tables[table].rows[row].quantities.at(kStepTime)->error();
       all.push_back({std::abs(error), {table, row}});
     }
   }
-  std::ranges::stable_sort(all, std::greater<>(), &std::pair<double, Residual>::first);
-  std::vector<Residual> largest;
+  std::ranges::stable_sort(all, std::greater<>(), &std::pair<double, StepResidual>::first);
+  std::vector<StepResidual> largest;
   for (const auto& [error, residual] : all) {
     if (largest.size() == kMostResiduals) break;
-    const auto of_table = std::ranges::count(largest, residual.table, &Residual::table);
+    const auto of_table = std::ranges::count(largest, residual.table, &StepResidual::table);
     if (static_cast<std::size_t>(of_table) < kMostResidualsOfTable) largest.push_back(residual);
   }
   return largest;

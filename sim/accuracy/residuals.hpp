@@ -15,18 +15,18 @@
 namespace shardsim {
 
 /// A row, by the indices of its table and of itself.
-struct Residual {
+struct StepResidual {
   std::size_t table = 0;
   std::size_t row = 0;
 
-  bool operator==(const Residual&) const = default;
+  bool operator==(const StepResidual&) const = default;
 };
 
 inline constexpr std::size_t kMostResiduals = 10;
 inline constexpr std::size_t kMostResidualsOfTable = 3;
 
 /// The rows with the largest absolute errors, the largest first; of equal ones the first.
-[[nodiscard]] std::vector<Residual> largest_residuals(std::span<const ValidatedTable> tables);
+[[nodiscard]] std::vector<StepResidual> largest_residuals(std::span<const ValidatedTable> tables);
 
 /// The rows with one value of a trait, or with one range of values.
 struct TraitGroup {

@@ -11,7 +11,7 @@ namespace {
 
 std::string seconds_cell(double seconds) { return fmt::format("<td>{:.3f}</td>", seconds); }
 
-std::string residual_row(std::span<const ValidatedTable> tables, const Residual& residual) {
+std::string residual_row(std::span<const ValidatedTable> tables, const StepResidual& residual) {
   const ValidatedTable& table = tables[residual.table];
   const ValidatedRow& row = table.rows[residual.row];
   const PredictedAndMeasured& pair = *row.quantities.at(kStepTime);
@@ -26,7 +26,7 @@ std::string residual_row(std::span<const ValidatedTable> tables, const Residual&
 }
 
 std::string largest_section(std::span<const ValidatedTable> tables) {
-  const std::vector<Residual> largest = largest_residuals(tables);
+  const std::vector<StepResidual> largest = largest_residuals(tables);
   if (largest.empty()) return {};
   std::string html = fmt::format(
       "<h2>Largest errors of step time</h2>\n<p>At most {} of a table, in seconds: what is missing "
@@ -36,7 +36,7 @@ std::string largest_section(std::span<const ValidatedTable> tables) {
       kMostResidualsOfTable);
   for (const StepPart& part : kStepParts) html += fmt::format("<th>{}</th>", part.title);
   html += "<th class=\"text\">row</th></tr>\n";
-  for (const Residual& each : largest) html += residual_row(tables, each);
+  for (const StepResidual& each : largest) html += residual_row(tables, each);
   return html + "</table></div>\n";
 }
 

@@ -55,7 +55,7 @@ std::string located_text(const ValidatedTable& table) {
   return text;
 }
 
-std::string residual_line(std::span<const ValidatedTable> tables, const Residual& residual,
+std::string residual_line(std::span<const ValidatedTable> tables, const StepResidual& residual,
                           std::size_t width) {
   const ValidatedTable& table = tables[residual.table];
   const ValidatedRow& row = table.rows[residual.row];
@@ -70,10 +70,10 @@ std::string residual_line(std::span<const ValidatedTable> tables, const Residual
 }
 
 std::string largest_text(std::span<const ValidatedTable> tables) {
-  const std::vector<Residual> largest = largest_residuals(tables);
+  const std::vector<StepResidual> largest = largest_residuals(tables);
   if (largest.empty()) return {};
   std::size_t width = 6;
-  for (const Residual& each : largest) {
+  for (const StepResidual& each : largest) {
     width = std::max(width, tables[each.table].name.size() + 1);
   }
   std::string text = fmt::format(
@@ -82,7 +82,7 @@ std::string largest_text(std::span<const ValidatedTable> tables) {
       kMostResidualsOfTable, "", width, "line", "error", "measured", "predicted", "missing");
   for (const StepPart& part : kStepParts) text += fmt::format("{:>14}", part.title);
   text += "\n";
-  for (const Residual& each : largest) text += residual_line(tables, each, width);
+  for (const StepResidual& each : largest) text += residual_line(tables, each, width);
   return text;
 }
 

@@ -87,7 +87,7 @@ Json located_json(const ValidatedTable& table) {
 
 Json largest_json(std::span<const ValidatedTable> tables) {
   Json list = Json::array();
-  for (const Residual& each : largest_residuals(tables)) {
+  for (const StepResidual& each : largest_residuals(tables)) {
     const ValidatedTable& table = tables[each.table];
     const ValidatedRow& row = table.rows[each.row];
     const PredictedAndMeasured& pair = *row.quantities.at(kStepTime);

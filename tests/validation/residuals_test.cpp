@@ -56,7 +56,7 @@ TEST_CASE("the largest residuals come first, three of a table at most") {
       traced_table({traced_row(8, "a", 1), traced_row(12, "a", 1), traced_row(24, "a", 1)})};
   tables[1].rows[2].apart = "not confirmed";
   // 7/8 too fast, then twice as slow, 3/4; the half of the first table is its fourth.
-  const std::vector<Residual> expected = {{0, 4}, {0, 3}, {0, 2}, {1, 1}, {1, 0}};
+  const std::vector<StepResidual> expected = {{0, 4}, {0, 3}, {0, 2}, {1, 1}, {1, 0}};
   CHECK(largest_residuals(tables) == expected);
   const std::vector<ValidatedTable> many(4, tables[0]);
   CHECK(largest_residuals(many).size() == kMostResiduals);
