@@ -79,7 +79,7 @@ struct MetricBand {
   std::int64_t runs_with_software = 0;
   std::int64_t least_ranks = 0;
   std::int64_t most_ranks = 0;
-  /// The share of held-out measurements within such bands: the mean of tables.
+  /// The share of the group's held-out measurements within such bands: the mean of tables.
   double held_out_share = 0.0;
 };
 

@@ -92,15 +92,21 @@ TEST_CASE(
   }
   const std::string text = measured_errors_text(errors);
   CHECK(contains(text, R"([
-  {"quantity": "peak_memory_bytes", "software": "none", "held_out_share": 1.0000},
-  {"quantity": "step_time_s", "software": "any", "held_out_share": 0.0000},
-  {"quantity": "peak_memory_bytes", "table": "a")"));
+  {"quantity": "peak_memory_bytes", "software": "none",
+   "group": "dense models on ampere", "held_out_share": 1.0000},
+  {"quantity": "peak_memory_bytes", "software": "none",
+   "group": "dense models", "held_out_share": 1.0000},
+)"));
   const MeasuredErrors known = parse_measured_errors(text, "errors.json");
   CHECK(known.errors.size() == 80);
-  CHECK(held_out_share(known, "peak_memory_bytes", "none") == 1.0);
-  CHECK(held_out_share(known, "step_time_s", "megatron") == 0.0);
-  CHECK_FALSE(held_out_share(known, "step_time_s", "none"));
-  CHECK_FALSE(held_out_share(known, "peak_memory_bytes", "megatron"));
+  const auto share = [&](const char* quantity, const char* software, const char* group) {
+    return held_out_share(known, quantity, software, group);
+  };
+  CHECK(share("peak_memory_bytes", "none", "all models") == 1.0);
+  CHECK(share("step_time_s", "megatron", "all models") == 0.0);
+  CHECK_FALSE(share("step_time_s", "none", "all models"));
+  CHECK_FALSE(share("peak_memory_bytes", "megatron", "all models"));
+  CHECK_FALSE(share("step_time_s", "megatron", "models with experts"));
 }
 
 TEST_CASE("a file that holds something else is told with its line") {
@@ -112,7 +118,7 @@ TEST_CASE("a file that holds something else is told with its line") {
   sparse.replace(sparse.find("dense"), 5, "sparse");
   CHECK(code_of(sparse) == "E0932");
   CHECK(code_of(std::string(kGroup) + "[]}]") == "E0932");
-  const std::string share = R"([{"quantity": "q", "software": "any", "held_out_share": )";
+  const std::string share = R"([{"quantity": "q", "software": "any", "group": "g", "held_out_share": )";
   CHECK(code_of(share + "0.5}]").empty());
   CHECK(code_of(share + "1.5}]") == "E0932");
   CHECK(code_of(share + "true}]") == "E0932");

@@ -73,6 +73,7 @@ GroupCoverage group_coverage(const std::vector<const BandedRow*>& rows, std::siz
     group.outside += banded->with.holds(1.0) ? 0 : 1;
   }
   group.tables = tables.size();
+  group.has_band = is_enough(group.rows, group.tables) || level + 1 == kGroupLevels.size();
   group.width = median_of(widths);
   if (band_groups.size() == 1) group.band_group = *band_groups.begin();
   for (const auto& [name, own] : tables) {

@@ -16,6 +16,7 @@ struct GroupCoverage {
   std::string band_group;  ///< The group that the bands are made from; empty: they are of several.
   std::size_t rows = 0;
   std::size_t tables = 0;
+  bool has_band = false;  ///< Whether it has enough rows for a band, or is the group of all.
   std::size_t inside_without = 0;   ///< Rows inside bands that were made without their table.
   double mean_share_without = 0.0;  ///< The mean of the tables' shares of such rows.
   double width = 1.0;               ///< High / low: the median of the rows' bands.

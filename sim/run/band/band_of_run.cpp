@@ -103,25 +103,15 @@ constexpr std::array<BandedMetric, kNumBanded> kBanded{
     {{"step_time_s", metric::kStepTimeS.name},
      {"peak_memory_bytes", metric::kMemoryDeviceBytesMax.name}}};
 
-// The basis of the bands around one metric: the rows predicted like the run, and the share of rows
-// from unseen tables that such bands hold.
-struct BandBasis {
-  MeasuredRows rows;
-  std::optional<double> held_out_share;  // None for fewer than two tables.
-};
-using BandBases = std::array<BandBasis, kNumBanded>;
-
-BandBasis basis_of(const MeasuredErrors& known, const char* quantity, const char* software) {
-  return {comparable_rows(known.errors, quantity, software),
-          held_out_share(known, quantity, software)};
-}
+// The basis of the bands around each metric: the rows predicted like the run.
+using BandBases = std::array<MeasuredRows, kNumBanded>;
 
 // The result points into `known`.
 BandBases bases_of(const MeasuredErrors& known, bool with_framework) {
   BandBases bases;
   for (std::size_t i = 0; i < kNumBanded; ++i) {
-    bases.at(i) =
-        basis_of(known, kBanded.at(i).quantity, with_framework ? "any framework" : "none");
+    bases.at(i) = comparable_rows(known.errors, kBanded.at(i).quantity,
+                                  with_framework ? "any framework" : "none");
   }
   return bases;
 }
@@ -156,14 +146,17 @@ bool may_have_bands(const Experiment& experiment, Result& result) {
   return result.no_error_band.empty();
 }
 
-void add_bands(const RunSetting& setting, const BandBases& bases, Result& result) {
+void add_bands(const MeasuredErrors& known, const RunSetting& setting, const BandBases& bases,
+               Result& result) {
   for (std::size_t i = 0; i < kNumBanded; ++i) {
-    const BandBasis& basis = bases.at(i);
-    const std::optional<double> predicted = result.number(kBanded.at(i).metric);
-    const std::optional<ErrorBand> band = group_band(basis.rows, setting);
-    if (!predicted || !band || !basis.held_out_share) continue;
-    result.error_bands.push_back(
-        metric_band(kBanded.at(i).metric, *predicted, *band, setting, *basis.held_out_share));
+    const auto& [quantity, metric] = kBanded.at(i);
+    const std::optional<double> predicted = result.number(metric);
+    const std::optional<ErrorBand> band = group_band(bases.at(i), setting);
+    if (!predicted || !band) continue;
+    const std::optional<double> share =
+        held_out_share(known, quantity, setting.software, group_name(setting, band->level));
+    if (!share) continue;
+    result.error_bands.push_back(metric_band(metric, *predicted, *band, setting, *share));
   }
   if (result.error_bands.empty()) result.no_error_band = "the program was built without errors";
 }
@@ -202,7 +195,7 @@ RunSetting run_setting_of(const Experiment& experiment) {
 void add_error_bands(const Experiment& experiment, const MeasuredErrors& known, Result& result) {
   if (!may_have_bands(experiment, result)) return;
   const RunSetting setting = run_setting_of(experiment);
-  add_bands(setting, bases_of(known, has_framework(setting)), result);
+  add_bands(known, setting, bases_of(known, has_framework(setting)), result);
 }
 
 void add_error_bands(const Experiment& experiment, Result& result) {
@@ -212,10 +205,10 @@ void add_error_bands(const Experiment& experiment, Result& result) {
   // while.
   if (has_framework(setting)) {
     static const BandBases kWith = bases_of(built_in_measured_errors(), true);
-    add_bands(setting, kWith, result);
+    add_bands(built_in_measured_errors(), setting, kWith, result);
   } else {
     static const BandBases kWithout = bases_of(built_in_measured_errors(), false);
-    add_bands(setting, kWithout, result);
+    add_bands(built_in_measured_errors(), setting, kWithout, result);
   }
 }
 

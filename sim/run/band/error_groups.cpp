@@ -71,7 +71,7 @@ std::size_t level_of(const MeasuredRows& rows, const RunSetting& setting) {
   std::size_t level = 0;
   for (; level + 1 < kGroupLevels.size(); ++level) {
     const MeasuredRows like = rows_like(rows, setting, level);
-    if (like.size() >= kEnoughRows && tables_of(like).size() >= kEnoughTables) break;
+    if (is_enough(like.size(), tables_of(like).size())) break;
   }
   return level;
 }

@@ -28,6 +28,10 @@ inline constexpr std::array<GroupLevel, 4> kGroupLevels{
 inline constexpr std::size_t kEnoughRows = 9;
 inline constexpr std::size_t kEnoughTables = 2;
 
+constexpr bool is_enough(std::size_t rows, std::size_t tables) {
+  return rows >= kEnoughRows && tables >= kEnoughTables;
+}
+
 using MeasuredRows = std::vector<const MeasuredError*>;
 
 /// The rows of one quantity that were predicted as a run with this software is: under a framework,

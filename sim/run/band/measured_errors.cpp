@@ -26,8 +26,8 @@ constexpr const char* kBandFileHead =
     "// Predicted / measured - 1 of every published measurement in the headline of `shardsim\n"
     "// validate`, by ranks; \"software\": \"none\" are the same runs predicted without a "
     "framework.\n"
-    "// \"held_out_share\": of a table that bands do not know, what they hold, in the mean of "
-    "tables.\n"
+    "// \"held_out_share\": the share of a group's rows in bands made without their table, in the mean "
+    "of\n// tables.\n"
     "// Written by `shardsim validate --write-band FILE`, never by hand.\n";
 
 [[noreturn]] void fail_band(const Span& span, const std::string& message) {
@@ -82,10 +82,11 @@ void read_group(const JsonValue& group, std::vector<MeasuredError>& errors) {
 
 void read_share(const JsonValue& group, std::vector<HeldOutShare>& shares) {
   const auto* share = std::get_if<double>(&group.find("held_out_share")->data);
-  if (share == nullptr || !(*share >= 0.0 && *share <= 1.0) || group.object().size() != 3) {
-    fail_band(group.span, "a share has quantity, software and a number from 0.0 to 1.0");
+  if (share == nullptr || !(*share >= 0.0 && *share <= 1.0) || group.object().size() != 4) {
+    fail_band(group.span, "a share has quantity, software, group and a number from 0.0 to 1.0");
   }
-  shares.push_back({text_of(group, "quantity"), text_of(group, "software") != "none", *share});
+  shares.push_back({text_of(group, "quantity"), text_of(group, "software") != "none",
+                    text_of(group, "group"), *share});
 }
 
 // "      "8": [0.1, 0.2]", broken where lines are full.
@@ -126,11 +127,13 @@ std::string shares_text(const std::vector<MeasuredError>& errors) {
   std::string text;
   for (const std::string& quantity : quantities) {
     for (const char* software : {"any", "none"}) {
-      const BandCoverage coverage = band_coverage(errors, quantity, software);
-      if (coverage.tables.empty()) continue;
-      text += fmt::format(
-          "  {{\"quantity\": \"{}\", \"software\": \"{}\", \"held_out_share\": {:.4f}}},\n",
-          quantity, software, coverage.mean_share_without());
+      for (const GroupCoverage& group : band_coverage(errors, quantity, software).groups) {
+        if (!group.has_band) continue;
+        text += fmt::format(
+            "  {{\"quantity\": \"{}\", \"software\": \"{}\",\n   \"group\": \"{}\", "
+            "\"held_out_share\": {:.4f}}},\n",
+            quantity, software, group.group, group.mean_share_without);
+      }
     }
   }
   return text;
@@ -139,9 +142,10 @@ std::string shares_text(const std::vector<MeasuredError>& errors) {
 }  // namespace
 
 std::optional<double> held_out_share(const MeasuredErrors& known, const std::string& quantity,
-                                     const std::string& software) {
+                                     const std::string& software, const std::string& group) {
   for (const HeldOutShare& share : known.held_out) {
-    if (share.quantity == quantity && share.has_framework == (software != "none")) {
+    if (share.quantity == quantity && share.has_framework == (software != "none") &&
+        share.group == group) {
       return share.share;
     }
   }

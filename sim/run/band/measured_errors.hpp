@@ -29,11 +29,12 @@ struct MeasuredError {
   [[nodiscard]] double ratio() const { return 1.0 / (1.0 + error); }
 };
 
-/// The share of measurements that bands hold in a table that they were made without: the mean over
-/// tables (mean_share_without() of band_coverage). Stored because it takes long.
+/// The share of a group's measurements that bands hold which were made without the measurements'
+/// own table: the mean over the group's tables (band_coverage). Stored because it takes long.
 struct HeldOutShare {
   std::string quantity;
   bool has_framework = false;
+  std::string group;  ///< group_name(); a group that is large enough for a band of its own.
   double share = 0.0;
 };
 
@@ -42,10 +43,12 @@ struct MeasuredErrors {
   std::vector<HeldOutShare> held_out;
 };
 
-/// The share for runs with this software, or without one. None if fewer than two tables give it.
+/// The share of a group of runs with this software, or without one. None if the group is too small
+/// for a band.
 [[nodiscard]] std::optional<double> held_out_share(const MeasuredErrors& known,
                                                    const std::string& quantity,
-                                                   const std::string& software);
+                                                   const std::string& software,
+                                                   const std::string& group);
 
 /// The held-out shares come first, computed from the errors as they are written. Errors of equal
 /// quantity, table, device, software, kind of model and ranks become one sorted list, to 1e-4. The
