@@ -51,7 +51,7 @@ Assumptions kernels_of(const Software& software) {
     if (use == kOneKernel) continue;
     add(fmt::format("{} is {} kernels, which move {:.4g} times its bytes",
                     name_of(static_cast<KernelFamily>(i)), use.kernels, use.traffic),
-        software.source);
+        source_of(software, static_cast<KernelFamily>(i)));
   }
   if (software.stores_scores()) {
     add(fmt::format("scores of attention are stored, and read or written {} times in forward and "
@@ -73,6 +73,10 @@ Assumptions kernels_of(const Software& software) {
                   memory.mask_bytes, memory.loss_kept_bytes, memory.loss_forward_bytes,
                   memory.loss_backward_bytes),
       software.source);
+  add(fmt::format("bytes kept per element of a norm {}, and of a feed-forward's activation {}, "
+                  "beyond what an ideal kernel keeps",
+                  memory.norm_kept_bytes, memory.activation_kept_bytes),
+      source_of(software, KernelFamily::norm));
   add(fmt::format(
           "the gradient of a weight takes {} bytes per element more until it has been added "
           "to those of earlier microbatches",

@@ -29,6 +29,7 @@ enum class KernelFamily : std::uint8_t {
   activation,  ///< GELU, SwiGLU and their like.
   activation_backward,
   rotary,
+  rotary_backward,
   dropout,
   dropout_backward,
   residual,  ///< A sum of two branches, or of their gradients.
@@ -39,7 +40,7 @@ enum class KernelFamily : std::uint8_t {
   delta_rule,    ///< Chunks of a gated delta rule, and what lies between them.
   delta_rule_backward,
 };
-inline constexpr std::size_t kKernelFamilies = 24;
+inline constexpr std::size_t kKernelFamilies = 25;
 
 /// Sizes that decide how well kernels fill a device. Zeros for families that have none.
 /// matrix_product, weight_gradient: `batch` products (m, k) (k, n).

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "sim/hardware/recorded_uses.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -21,6 +23,24 @@ constexpr KernelUses with(KernelUses uses, std::initializer_list<FamilyUse> chan
   return uses;
 }
 
+// The row's recorded families take the place of `uses`.
+constexpr KernelUses recorded(KernelUses uses, std::string_view software) {
+  for (const RecordedUse& each : kRecordedUses) {
+    if (each.software == software) uses[static_cast<std::size_t>(each.family)] = each.use;
+  }
+  return uses;
+}
+
+// The same of what is kept for backward.
+constexpr FrameworkMemory recorded(FrameworkMemory memory, std::string_view software) {
+  for (const RecordedSoftware& each : kRecordedSoftware) {
+    if (each.software != software) continue;
+    memory.norm_kept_bytes = each.norm_kept_bytes;
+    memory.activation_kept_bytes = each.activation_kept_bytes;
+  }
+  return memory;
+}
+
 // Traffic is counted per element of 16 bits: bytes that kernels read and write, over those that our
 // operation does. Ours are 4 for a norm and 6 for its backward, 6 for SwiGLU and 10 for its
 // backward, 2 for the forward of cross entropy and 4 for its backward.
@@ -37,23 +57,8 @@ constexpr KernelUses kPlain =
                              {F::delta_rule, kDeltaRule},
                              {F::delta_rule_backward, kDeltaRuleBackward}});
 
-// mpu/cross_entropy.py: to fp32 (6 bytes), maximum (4), less the maximum (8), exp (8), sum (4),
-// divided (8); in backward times the gradient (8), to 16 bits (6).
-constexpr KernelUse kMegatronLoss{12.0, 38.0 / 2.0};
-constexpr KernelUse kMegatronLossBackward{5.0, 14.0 / 4.0};
-
-// torch.nn.functional.cross_entropy in fp32: to fp32 (6), log_softmax reads twice and writes (12);
-// in backward zeros (4), log_softmax reads two tensors twice, of which the cache keeps half, and
-// writes (16), to 16 bits (6).
-constexpr KernelUse kTorchLoss{4.0, 18.0 / 2.0};
-constexpr KernelUse kTorchLossBackward{4.0, 26.0 / 4.0};
-
 // A second pass over dy and x for the gradients of the weights; two sums to those.
 constexpr KernelUse kTwoPassNormBackward{4.0, 10.0 / 6.0};
-
-// silu, then a product, each with a kernel; in backward two products and silu's.
-constexpr KernelUse kEagerSwiglu{2.0, 10.0 / 6.0};
-constexpr KernelUse kEagerSwigluBackward{3.0, 18.0 / 10.0};
 
 // Scores, softmax, dropout, values, and a copy of the result to (s, b, h).
 constexpr KernelUse kStoredScores{5.0, 1.5};
@@ -61,12 +66,10 @@ constexpr KernelUse kStoredScores{5.0, 1.5};
 constexpr KernelUse kStoredScoresBackward{10.0, 2.0};
 
 constexpr KernelUses kMegatron2021 =
-    with(kPlain, {
+    with(recorded(kPlain, "megatron-lm-2021"), {
                      {F::attention_forward, kStoredScores},
                      {F::attention_backward, kStoredScoresBackward},
                      {F::weight_gradient, {2.0, 1.0}},
-                     {F::cross_entropy, kMegatronLoss},
-                     {F::cross_entropy_backward, kMegatronLossBackward},
                      {F::bias, {0.0, 0.0}},  // With the product, with GELU, or with dropout.
                      {F::bias_gradient, {2.0, 1.0}},
                      {F::norm_backward, kTwoPassNormBackward},
@@ -75,9 +78,7 @@ constexpr KernelUses kMegatron2021 =
                  });
 
 constexpr KernelUses kMegatronCore =
-    with(kPlain, {
-                     {F::cross_entropy, kMegatronLoss},
-                     {F::cross_entropy_backward, kMegatronLossBackward},
+    with(recorded(kPlain, "megatron-core-2023"), {
                      {F::bias, {0.0, 0.0}},
                      {F::dropout, {0.0, 0.25}},
                      {F::dropout_backward, {1.0, 1.25}},
@@ -93,53 +94,30 @@ constexpr KernelUses kMegatronCore2025 =
                             {F::amax_of_norm, {0.0, 0.0}},
                         });
 
-constexpr KernelUses kComposer = with(kPlain, {
+constexpr KernelUses kComposer = with(recorded(kPlain, "composer-2023"), {
                                                   {F::weight_gradient, {2.0, 1.0}},
                                                   {F::bias, {0.0, 0.0}},  // MPT has no biases.
                                                   {F::bias_gradient, {0.0, 0.0}},
-                                                  {F::norm_backward, kTwoPassNormBackward},
                                               });
 
-constexpr KernelUses kInternEvo = with(kPlain, {
-                                                   {F::weight_gradient, {2.0, 1.0}},
-                                                   {F::activation, kEagerSwiglu},
-                                                   {F::activation_backward, kEagerSwigluBackward},
-                                               });
+constexpr KernelUses kInternEvo =
+    with(recorded(kPlain, "internevo-2023"), {{F::weight_gradient, {2.0, 1.0}}});
 
-// To fp32 (6 bytes), square (8), mean (4), times its root (8), to 16 bits (6), times the weight
-// (4); epsilon and root are kernels of one number per row.
-constexpr KernelUse kEagerNorm{8.0, 36.0 / 4.0};
-// Times the weight (4), the weight's own product and its sum (8), to fp32 (6), times the root (8),
-// the root's own product and its sum (16), back through mean and square (24), their sum (12), to
-// 16 bits (6).
-constexpr KernelUse kEagerNormBackward{14.0, 84.0 / 6.0};
-// To fp32 (6), complex product (8), to 16 bits (6).
-constexpr KernelUse kEagerRotary{3.0, 20.0 / 4.0};
+// FSDP2 reduces a unit's gradients as they are, and adds up shards: a weight's gradient is one
+// product (docs/guide/torch-strategies.md).
+constexpr KernelUses kTorchtitan = recorded(kPlain, "torchtitan-2024");
 
-constexpr KernelUses kTorchtitan = with(kPlain, {
-                                                    {F::weight_gradient, {2.0, 1.0}},
-                                                    {F::cross_entropy, kTorchLoss},
-                                                    {F::cross_entropy_backward, kTorchLossBackward},
-                                                    {F::norm, kEagerNorm},
-                                                    {F::norm_backward, kEagerNormBackward},
-                                                    {F::rotary, kEagerRotary},
-                                                    {F::activation, kEagerSwiglu},
-                                                    {F::activation_backward, kEagerSwigluBackward},
-                                                });
+constexpr KernelUses kTransformers =
+    with(recorded(kPlain, "deepspeed-2024"), {{F::weight_gradient, {2.0, 1.0}}});
 
 // Inductor makes one kernel of each norm, activation and loss; it makes none for complex numbers.
 // Its loss reads the logits twice (4 bytes), and in backward reads them and writes their gradient.
-constexpr KernelUses kTorchtitan2025 = with(kPlain, {
-                                                        {F::weight_gradient, {2.0, 1.0}},
-                                                        {F::cross_entropy, {2.0, 4.0 / 2.0}},
-                                                        {F::rotary, kEagerRotary},
-                                                    });
-
-// Times cosines (4 bytes), one half negated (2), both halves joined again (4), times sines (4), the
-// sum (6).
-constexpr KernelUse kHalvesRotary{5.0, 20.0 / 4.0};
-
-constexpr KernelUses kTransformers = with(kTorchtitan, {{F::rotary, kHalvesRotary}});
+constexpr KernelUses kTorchtitan2025 =
+    with(kPlain, {
+                     {F::cross_entropy, {2.0, 4.0 / 2.0}},
+                     {F::rotary, kTorchtitan[static_cast<std::size_t>(F::rotary)]},
+                     {F::rotary_backward, kTorchtitan[static_cast<std::size_t>(F::rotary_backward)]},
+                 });
 
 // The fp32 softmax takes the place of 16-bit logits. Beside it stand the logits in 16 bits and, in
 // 2021, those in fp32 less their maximum; in backward the gradient in 16 bits.
@@ -170,6 +148,14 @@ constexpr FrameworkMemory kTorchMemory{.mask_bytes = 1.0,
                                        .loss_kept_bytes = 4.0,
                                        .loss_forward_bytes = 4.0,
                                        .loss_backward_bytes = 8.0};
+
+// transformers makes logits fp32 and copies all but the last position's for the loss; its outputs
+// hold those in fp32 until the step ends. In backward the gradient is copied among zeros.
+constexpr FrameworkMemory kShiftedLossMemory{.mask_bytes = 1.0,
+                                             .apart_gradient_bytes = 2.0,
+                                             .loss_kept_bytes = 8.0,
+                                             .loss_forward_bytes = 4.0,
+                                             .loss_backward_bytes = 8.0};
 
 // The gradient is not written over the logits.
 constexpr FrameworkMemory kFusedLossMemory{
@@ -228,14 +214,14 @@ constexpr std::array<Software, 10> kSoftware = {{
                "models/llama/modeling_llama.py, not compiled: FlashAttention-2, RMS norm, rotary "
                "embedding by halves and SwiGLU kernel by kernel, norm and loss in fp32",
      .uses = kTransformers,
-     .memory = kTorchMemory,
+     .memory = recorded(kShiftedLossMemory, "deepspeed-2024"),
      .host_us_per_kernel = kHostAssumed,
      .host_us_per_call = kHostAssumed},
     {.name = "internevo-2023",
      .source = "InternLM/InternEvo of 2023: FlashAttention 1 with its rotary and cross-entropy "
                "kernels, fused RMS norm of Apex, SwiGLU of PyTorch",
      .uses = kInternEvo,
-     .memory = kFusedLossMemory,
+     .memory = recorded(kFusedLossMemory, "internevo-2023"),
      .attention_share = {0.546, kFlashAttention1},
      .host_us_per_kernel = kHostAssumed,
      .host_us_per_call = kHostAssumed},
@@ -280,7 +266,7 @@ constexpr std::array<Software, 10> kSoftware = {{
          "pytorch/torchtitan at 3faaa1a, not compiled: FlashAttention-2 of PyTorch, RMS norm, "
          "rotary embedding and SwiGLU kernel by kernel, norm and rotary embedding in fp32",
      .uses = kTorchtitan,
-     .memory = kTorchMemory,
+     .memory = recorded(kTorchMemory, "torchtitan-2024"),
      .host_us_per_kernel = kHostAssumed,
      .host_us_per_call = kHostAssumed},
     {.name = "torchtitan-2025",
@@ -310,6 +296,7 @@ constexpr std::array<const char*, kKernelFamilies> kFamilyNames = {
     "activation",
     "activation_backward",
     "rotary",
+    "rotary_backward",
     "dropout",
     "dropout_backward",
     "residual",
@@ -322,6 +309,16 @@ constexpr std::array<const char*, kKernelFamilies> kFamilyNames = {
 };
 
 }  // namespace
+
+const char* source_of(const Software& software, KernelFamily family) {
+  const auto is_it = [&](const RecordedUse& each) {
+    return each.software == software.name && each.family == family;
+  };
+  if (std::ranges::none_of(kRecordedUses, is_it)) return software.source;
+  return std::ranges::find(kRecordedSoftware, std::string_view(software.name),
+                           &RecordedSoftware::software)
+      ->source;
+}
 
 std::string_view name_of(KernelFamily family) {
   return kFamilyNames.at(static_cast<std::size_t>(family));

@@ -38,6 +38,20 @@ constexpr KernelUses one_kernel_each() {
   return uses;
 }
 
+/// A family of a software row that was recorded from the framework's own module code, by
+/// tests/campaigns/software_rows.
+struct RecordedUse {
+  std::string_view software;
+  KernelFamily family;
+  KernelUse use;
+};
+struct RecordedSoftware {
+  std::string_view software;
+  const char* source;  ///< Repository, commit and files of the code.
+  double norm_kept_bytes;
+  double activation_kept_bytes;
+};
+
 /// How often kernels read or write stored scores of attention: between the two products in forward,
 /// among the four in backward. 0: a fused kernel never stores them.
 struct ScorePasses {
@@ -98,6 +112,9 @@ struct Software {
 /// The library whose attention `software` runs on a GPU. Ideal kernels, for null, are cuDNN's.
 [[nodiscard]] AttentionLibrary attention_library_of(const Software* software,
                                                     const KernelConstants& kernels);
+
+/// The source of a family's use: the recorded code, or that of the row.
+[[nodiscard]] const char* source_of(const Software& software, KernelFamily family);
 
 /// "cross_entropy_backward".
 [[nodiscard]] std::string_view name_of(KernelFamily family);

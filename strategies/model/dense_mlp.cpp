@@ -11,6 +11,7 @@ DenseMlp::DenseMlp(const ModelOptions& options, Options own)
       activation_(options.activation),
       hidden_size_(options.hidden_size),
       dtype_(options.dtype),
+      beside_bytes_(own_.drops_activation ? 0.0 : options.memory.activation_kept_bytes),
       tensor_parallel_(options.tensor_parallel) {
   const int each = own_.has_bias ? 2 : 1;
   w_up_ = activation_.is_gated() ? each : 0;
@@ -48,6 +49,10 @@ Tensor DenseMlp::forward_inside(const Pass& pass, Tensor entered, BranchInput& x
   entered = {};
   x.drop_recomputed();
   kept[activated] = first_activation(pass.runtime, activation_, kept[gate], kept[up]);
+  if (beside_bytes_ > 0.0) {
+    const double bytes = static_cast<double>(kept[up].numel()) * beside_bytes_;
+    kept[beside] = pass.runtime.occupy(MemoryCategory::activations, bytes);
+  }
   for (const Kept each : {gate, up}) narrow_to_stay(pass.runtime, activation_.store, kept[each]);
   return kept[activated];
 }
@@ -73,8 +78,7 @@ void DenseMlp::widen(const Pass& pass, std::span<Tensor> kept) const {
 ColumnLinears DenseMlp::backward_inside(const Pass& pass, Tensor d, std::span<Tensor> kept) const {
   widen(pass, kept);
   Tensor d_gate = activation_backward(pass.runtime, activation_, kept[gate], kept[up], d);
-  kept[gate] = {};
-  kept[up] = {};
+  for (const Kept each : {gate, up, beside}) kept[each] = {};
   ColumnLinears readers;
   if (d_gate.defined()) {
     if (own_.gate_scale != 1.0) scale_in_place(pass.runtime, d_gate, own_.gate_scale);

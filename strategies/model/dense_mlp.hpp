@@ -50,7 +50,7 @@ class DenseMlp final : public RegionBranch {
                                               std::span<Tensor> kept) const override;
 
  private:
-  enum Kept : std::size_t { gate, up, activated, num_saved };
+  enum Kept : std::size_t { gate, up, activated, beside, num_saved };  // beside: FrameworkMemory.
   // Gate and up as they are read, where they stayed narrower.
   void widen(const Pass& pass, std::span<Tensor> kept) const;
   [[nodiscard]] Tensor apply_column(const Pass& pass, int weight, const Tensor& x) const;
@@ -59,6 +59,7 @@ class DenseMlp final : public RegionBranch {
   ActivationForm activation_;
   std::int64_t hidden_size_;
   DType dtype_;
+  double beside_bytes_;  // For each element of the activation's output.
   int tensor_parallel_;
   int w_up_;  // Behind the gate, if there is one, which is 0. Biases stand behind their weights.
   int w_down_;

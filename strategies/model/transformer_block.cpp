@@ -18,7 +18,8 @@ TransformerBlock::TransformerBlock(const ModelOptions& options, const ModelNorm&
       recomputes_all_(options.recompute == Recompute::full),
       recomputes_norms_(options.recomputes(RecomputeModule::layernorm)),
       graphs_(options.graphs),
-      mask_bytes_(options.hidden_dropout > 0.0 ? options.memory.mask_bytes : 0.0) {
+      mask_bytes_(options.hidden_dropout > 0.0 ? options.memory.mask_bytes : 0.0),
+      norm_bytes_(recomputes_norms_ ? 0.0 : options.memory.norm_kept_bytes) {
   const auto first = static_cast<int>(table.specs().size());
   const auto next = [&] { return static_cast<int>(table.specs().size()) - first; };
   for (const std::shared_ptr<const Branch>& branch : branches_) {
@@ -57,6 +58,7 @@ Tensor TransformerBlock::run_forward(const Pass& pass, const Tensor& x, Saved& s
     const Place& at = places_[i];
     const Runtime::Graph graph(pass.runtime, branch.is_captured(graphs_));
     saved[at.saved + input] = stream;
+    saved[at.saved + norms_beside] = keep_beside_norms(pass, stream);
     BranchInput normed = input_of(pass, branch, at, saved);
     const std::span<Tensor> kept =
         std::span(saved).subspan(at.saved + num_saved, branch.num_kept());
@@ -89,6 +91,7 @@ Tensor TransformerBlock::backward(const Pass& pass, const Tensor& dy, Saved& sav
       d = norm_.backward(pass, at.norm, d, saved[at.saved + input],
                          saved[at.saved + norm_statistics]);
     }
+    saved[at.saved + norms_beside] = {};
     if (i > 0) {
       saved[at.saved + input] = {};
       saved[at.saved + norm_statistics] = {};
@@ -157,6 +160,13 @@ Tensor TransformerBlock::keep_masks(const Pass& pass, const Tensor& y) const {
   if (mask_bytes_ <= 0.0) return {};
   const double elements = static_cast<double>(branches_.size()) * static_cast<double>(y.numel());
   return pass.runtime.occupy(MemoryCategory::activations, elements * mask_bytes_);
+}
+
+Tensor TransformerBlock::keep_beside_norms(const Pass& pass, const Tensor& x) const {
+  if (norm_bytes_ <= 0.0) return {};
+  const int norms = static_cast<int>(has_input_norm()) + static_cast<int>(has_output_norm());
+  return pass.runtime.occupy(MemoryCategory::activations,
+                             norms * static_cast<double>(x.numel()) * norm_bytes_);
 }
 
 }  // namespace shardsim

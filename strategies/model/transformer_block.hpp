@@ -50,6 +50,7 @@ class TransformerBlock {
     norm_statistics,
     quantized,  // The columns that weights' gradients read of the branch's input.
     masks,
+    norms_beside,  // Memory that a framework keeps for norms.
     output,  // The input of the norm behind the branch.
     output_statistics,
     num_saved
@@ -72,6 +73,7 @@ class TransformerBlock {
   [[nodiscard]] bool has_input_norm() const { return placement_ != NormPlacement::post; }
   [[nodiscard]] bool has_output_norm() const { return placement_ != NormPlacement::pre; }
   [[nodiscard]] Tensor keep_masks(const Pass& pass, const Tensor& y) const;
+  [[nodiscard]] Tensor keep_beside_norms(const Pass& pass, const Tensor& x) const;
 
   Branches branches_;
   std::vector<Place> places_;
@@ -83,7 +85,8 @@ class TransformerBlock {
   bool recomputes_all_;
   bool recomputes_norms_;
   GraphModules graphs_;
-  double mask_bytes_;  // For each element of a branch's output.
+  double mask_bytes_;  // For each element of a branch's output,
+  double norm_bytes_;  // and of a norm.
 };
 
 }  // namespace shardsim

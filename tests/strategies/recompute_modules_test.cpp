@@ -145,6 +145,20 @@ TEST_CASE("K10: core_attn drops scores that the software keeps") {
   }
 }
 
+TEST_CASE("K10: what the software keeps beside norms and activations is kept, and dropped with them") {
+  ModelOptions options = plain_block();
+  const BlockPass ideal(options, kSomeSamples);
+  options.memory.norm_kept_bytes = 4.0;
+  options.memory.activation_kept_bytes = 1.0;
+  const BlockPass eager(options, kSomeSamples);
+  CHECK(eager.kept - ideal.kept == kSomeTokens * (2 * 4 * kSomeWidth + kSomeInner));
+  check_savings(options, {{{Module::layernorm}, 2 * kNormBytes + 2 * 4 * kSomeWidth, 0},
+                          {{Module::activation}, 2 * kSomeInner + kSomeInner, 0}});
+  options.recompute = Recompute::full;
+  CHECK(BlockPass(options, kSomeSamples).kept == 0);  // The input is the caller's.
+  const ModelStep step(options);  // It frees all that it kept.
+}
+
 TEST_CASE("K10: the same for latent attention") {
   const std::int64_t d = 24 + 12;
   const std::int64_t heads = 2 * 8 * (2 * d + 40);  // Queries, keys, values.
