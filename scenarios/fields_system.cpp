@@ -199,6 +199,23 @@ Field software_field() {
           "one ideal kernel, and the host costs nothing. Others need kernel_model shapes.");
 }
 
+bool fuses_attention(const Scenario& s) {
+  const Software* const software = find_software(s.system.software);
+  return prices_shapes(s) && (software == nullptr || !software->stores_scores());
+}
+
+Field attention_library_field() {
+  return field("system.attention_library", &Scenario::system, &SystemSpec::attention_library)
+      .one_of({"software", "flash2", "flash3", "cudnn"})
+      .or_else("\"software\"")
+      .acts_when("kernel_model is shapes, and the software stores no scores of attention",
+                 fuses_attention)
+      .doc(
+          "The library whose fused attention is priced: FlashAttention-2, FlashAttention-3 or "
+          "cuDNN. software: that of system.software, or another where the GPU has no rows of it "
+          "(docs/decisions/0092-attention-by-library.md).");
+}
+
 Field host_field(const char* path, Tracked<double> SystemSpec::*member) {
   return field(path, &Scenario::system, member)
       .range(0, 1e9)
@@ -225,6 +242,7 @@ std::vector<Field> price_fields() {
   return {
       kernel_model_field(),
       software_field(),
+      attention_library_field(),
       host_field("system.host_us_per_kernel", &S::host_us_per_kernel)
           .doc("Time of the host to issue one kernel."),
       host_field("system.host_us_per_call", &S::host_us_per_call)

@@ -99,6 +99,7 @@ struct SystemSpec {
   std::string kernel_model = "roofline";   // or "shapes": what an operation on a device costs
   std::string software = "none";           // or a framework's name: which kernels an operation is
   bool software_is_default = false;        // nobody asked for it,
+  std::string attention_library = "software";  // or the name of an AttentionLibrary
   Tracked<double> host_us_per_kernel = 0;  // what the host spends on each,
   Tracked<double> host_us_per_call = 0;    // and on each communication
   std::string cublas_workspace_config;     // as CUBLAS_WORKSPACE_CONFIG; empty: PyTorch's default

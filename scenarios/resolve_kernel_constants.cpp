@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <string>
 
 #include <fmt/format.h>
 
+#include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/kernels/replaced_constants.hpp"
 
 #include "scenarios/resolve.hpp"
@@ -47,9 +49,38 @@ void check_constant(Reading& r, std::size_t index, std::map<std::string, std::si
   }
 }
 
+// The rate without which a library has no price.
+bool brings_rows_of(const DeviceSpec& device, const std::string& library) {
+  return std::ranges::any_of(device.kernel_constants, [&](const KernelConstantSpec& spec) {
+    return spec.name == library + "_forward_rate";
+  });
+}
+
+void check_attention_library(Reading& r) {
+  const SystemSpec& system = r.scenario.system;
+  const KernelConstants* const kernels = find_kernel_constants(system.device.kernels);
+  const auto wanted = find_attention_library(system.attention_library);
+  if (!r.all_good({"system.attention_library", "system.device.kernels"}) || kernels == nullptr ||
+      !wanted || kernels->has(*wanted) || brings_rows_of(system.device, system.attention_library)) {
+    return;
+  }
+  std::string others;
+  for (std::size_t i = 0; i < kAttentionLibraries; ++i) {
+    const auto each = static_cast<AttentionLibrary>(i);
+    if (!kernels->has(each)) continue;
+    others += (others.empty() ? "" : ", ") + std::string(name_of(each));
+  }
+  r.problem("E0230", "system.attention_library",
+            fmt::format("{} has no measured rows of {}", system.device.kernels,
+                        system.attention_library),
+            fmt::format("choose one that it has ({}), or measure it: shardsim calibrate kernels",
+                        others));
+}
+
 }  // namespace
 
 void resolve_kernel_constants(Reading& r) {
+  check_attention_library(r);
   SystemSpec& system = r.scenario.system;
   const std::size_t count = system.device.kernel_constants.size();
   if (count == 0) return;

@@ -30,7 +30,7 @@ Assumptions costs(const Experiment& experiment) {
        "docs/decisions/0032-kernel-cost.md"}};
   const std::string& name = experiment.scenario().system.device.kernels;
   const Device& device = experiment.cluster().device;
-  const AttentionLibrary attention = attention_library_of(device.software, *device.kernels);
+  const AttentionLibrary attention = device.attention_library();
   for (const NamedConstant& constant : constants_of(*device.kernels)) {
     if (constant.library.value_or(attention) != attention) continue;
     assumptions.push_back({fmt::format("system.device.kernels {}: {} = {}", name, constant.name,
@@ -41,7 +41,7 @@ Assumptions costs(const Experiment& experiment) {
 }
 
 // The differences of a framework's kernels from one ideal kernel per operation.
-Assumptions kernels_of(const Software& software) {
+Assumptions kernels_of(const Software& software, const std::string& attention_library) {
   Assumptions assumptions;
   const auto add = [&](const std::string& text, const char* source) {
     assumptions.push_back({fmt::format("system.software {}: {}", software.name, text), source});
@@ -59,6 +59,8 @@ Assumptions kernels_of(const Software& software) {
                     software.score_passes.forward, software.score_passes.backward,
                     software.dropout_passes.forward, software.dropout_passes.backward),
         software.source);
+  } else if (attention_library != "software") {
+    add("attention is " + attention_library + "'s", "system.attention_library");
   } else {
     add(fmt::format("attention is {}'s where the GPU has rows of it", name_of(software.attention)),
         software.source);
@@ -113,7 +115,7 @@ void add_software(const Experiment& experiment, Assumptions& assumptions) {
         {"Every operation is one kernel that moves its bytes once, whatever framework runs it",
          "modelling choice: system.software none"});
   } else {
-    append_assumptions(assumptions, kernels_of(*software));
+    append_assumptions(assumptions, kernels_of(*software, system.attention_library));
     if (software->host_waits_for_transfers) {
       assumptions.push_back(
           {"The host waits for every transfer between two ranks", software->source});

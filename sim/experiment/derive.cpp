@@ -311,6 +311,7 @@ Cluster cluster_of(const SystemSpec& system) {
     }
   }
   device.software = find_software(system.software);
+  device.own_attention = find_attention_library(system.attention_library);
   device.workspaces = workspaces_of(device.software, *find_architecture(system.device.architecture),
                                     parse_workspace_config(system.cublas_workspace_config));
   // The optimizer's step is outside, and few kernels.

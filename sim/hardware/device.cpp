@@ -61,9 +61,10 @@ double attention_seconds(const Device& device, double peak, const ComputeOp& op,
   const double copies = memory_seconds(device, (use.traffic - 1.0) * static_cast<double>(op.bytes));
   const Software* software = device.software;
   if (software == nullptr || !software->stores_scores()) {
-    const double share = software == nullptr ? 1.0 : software->attention_share.value;
-    const AttentionKernels& kernels =
-        device.kernels->attention_of(attention_library_of(software, *device.kernels));
+    // The share tells of the software's own release.
+    const bool is_own = software != nullptr && !device.own_attention;
+    const double share = is_own ? software->attention_share.value : 1.0;
+    const AttentionKernels& kernels = device.kernels->attention_of(device.attention_library());
     return fused_attention_seconds(device, kernels, peak * share, op.shape, op.flops, op.bytes) +
            copies;
   }
@@ -123,6 +124,11 @@ double memory_share(const Device& device, KernelFamily family, const KernelUse& 
 }
 
 }  // namespace
+
+AttentionLibrary Device::attention_library() const {
+  return own_attention ? kernels->library_for(*own_attention)
+                       : attention_library_of(software, *kernels);
+}
 
 const KernelUse& Device::use_of(const ComputeOp& op) const {
   if (software == nullptr || op.kind == ComputeKind::host_transfer) return kOneKernel;

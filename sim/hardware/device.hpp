@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "sim/kernel/rank_clock.hpp"
@@ -10,6 +11,7 @@
 #include "sim/kernel/tracked.hpp"
 
 #include "sim/hardware/compute_op.hpp"
+#include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/workspaces.hpp"
 
 // One accelerator. As a roofline: an operation takes as long as its arithmetic or its memory
@@ -17,7 +19,6 @@
 // the rates it reaches (docs/decisions/0032-kernel-cost.md).
 namespace shardsim {
 
-struct KernelConstants;
 struct KernelUse;
 struct Software;
 
@@ -49,6 +50,8 @@ struct Device {
   /// The software on it (find_software), of static storage; null: every operation is one kernel.
   /// REQUIRES: kernels, where it stores the scores of attention.
   const Software* software = nullptr;
+  /// The library of fused attention, where it is not the software's own.
+  std::optional<AttentionLibrary> own_attention;
   /// Host time to issue a kernel, and to post a communication.
   Tracked<double> host_s_per_kernel = 0.0;
   Tracked<double> host_s_per_call = 0.0;
@@ -72,6 +75,8 @@ struct Device {
   [[nodiscard]] Time price(const ComputeOp& op) const { return price(op, 1.0); }
   /// The price times `slowdown`, as for a straggler; rounded once, too.
   [[nodiscard]] Time price(const ComputeOp& op, double slowdown) const;
+  /// The library whose fused attention runs. REQUIRES: kernels != nullptr.
+  [[nodiscard]] AttentionLibrary attention_library() const;
   /// The kernels that the software makes of an operation; a transfer to or from the host is one.
   [[nodiscard]] const KernelUse& use_of(const ComputeOp& op) const;
   /// Host time until the device can begin.

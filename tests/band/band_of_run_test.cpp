@@ -193,6 +193,9 @@ TEST_CASE("what no measured run sets has no band, and its default has one") {
   none_for("system.overlap_slows_computing", "false", "true");
   none_for("system.device.power_limit_w", "300", "0");
   none_for("system.cuda_graphs", "attn", "none");
+  const std::string fused = "system.software=megatron-core-2025";
+  CHECK(contains(reason({fused, "system.attention_library=flash3"}), "system.attention_library"));
+  CHECK(reason({fused, "system.attention_library=software"}).empty());
   // Without a framework nothing is spent on the host.
   CHECK(contains(reason({"system.host_us_per_kernel=46"}), "system.host_us_per_kernel"));
   CHECK(contains(reason({"system.host_us_per_call=40"}), "system.host_us_per_call"));

@@ -198,6 +198,7 @@ std::vector<Home> homes() {
       {"system.host_us_per_kernel", "experts", {{}, "", "1000"}},
       {"system.host_us_per_call", "experts", {{}, "", "100000"}},
       {"system.device.matmul_efficiency", "verify", {{}, "", "0.001"}},
+      {"system.attention_library", "dense", {{}, "", "flash2"}},
       {"system.cuda_launch_blocking", "experts", {{"system.host_us_per_kernel=100"}, "", "true"}},
       {"system.cuda_graphs",
        "experts",

@@ -174,6 +174,12 @@ TEST_CASE("fused attention is that of the software's library, at the share of it
   CHECK(device.price(op) == ns(2 + 1));
   older.attention = AttentionLibrary::cudnn;
   CHECK(device.price(op) == ns(8 + 1));
+  // The share is that of the software's own release.
+  device.own_attention = AttentionLibrary::flash2;
+  CHECK(device.price(op) == ns(1 + 1));
+  device.own_attention = AttentionLibrary::cudnn;
+  CHECK(device.price(op) == ns(4 + 1));
+  device.own_attention.reset();
   device.software = nullptr;
   CHECK(device.price(op) == ns(4 + 1));
   two.sustained_share.value = 0.5;

@@ -119,6 +119,24 @@ TEST_CASE("a GPU has products in fewer bits where a scenario gives their share")
   CHECK(has_products("0.7"));
 }
 
+TEST_CASE("attention is priced by a library that the GPU has rows of") {
+  const std::string a100 = "system.device.kernels=a100-sxm";
+  const Problem problem =
+      only_problem_of(valid_text(), {a100, "system.attention_library=flash3"});
+  CHECK(problem.code == "E0230");
+  CHECK(problem.pointer == "/system/attention_library");
+  CHECK(problem.message == "a100-sxm has no measured rows of flash3");
+  CHECK(problem.help ==
+        "choose one that it has (flash2), or measure it: shardsim calibrate kernels");
+  CHECK(problems_of(valid_text(), {a100, "system.attention_library=flash2"}).empty());
+  CHECK(problems_of(valid_text(), {kGpu, "system.attention_library=flash3"}).empty());
+  // A scenario's own rows of it will do.
+  CHECK(problems_of(valid_text(), {a100, "system.attention_library=flash3",
+                                   constants(R"({"name": "flash3_forward_rate", "value": 0.5,
+                                                 "source": "our GPUs"})")})
+            .empty());
+}
+
 TEST_CASE("every constant that is built in is one that a scenario may have") {
   for (const KernelConstants& constants : all_kernel_constants()) {
     for (const NamedConstant& constant : constants_of(constants)) {

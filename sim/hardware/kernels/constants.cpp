@@ -1,4 +1,7 @@
 #include "sim/hardware/kernels/kernel_constants.hpp"
+
+#include <algorithm>
+
 #include "sim/hardware/software.hpp"
 
 // Written from sim/hardware/kernels/gpus/*.json.
@@ -75,8 +78,13 @@ std::string_view name_of(AttentionLibrary library) {
   return kLibraryNames.at(static_cast<std::size_t>(library));
 }
 
+std::optional<AttentionLibrary> find_attention_library(std::string_view name) {
+  const auto* const found = std::ranges::find(kLibraryNames, name);
+  if (found == kLibraryNames.end()) return std::nullopt;
+  return static_cast<AttentionLibrary>(found - kLibraryNames.begin());
+}
+
 AttentionLibrary KernelConstants::library_for(AttentionLibrary wanted) const {
-  const auto has = [&](AttentionLibrary one) { return attention_of(one).forward.rate.value > 0.0; };
   if (has(wanted)) return wanted;
   if (has(AttentionLibrary::cudnn)) return AttentionLibrary::cudnn;
   return has(AttentionLibrary::flash3) ? AttentionLibrary::flash3 : AttentionLibrary::flash2;

@@ -72,9 +72,12 @@ struct KernelConstants {
   /// The slowdown of computing, as a share of the time in which a communication runs beside it.
   SourcedNumber beside_communication;
 
+  /// Whether the GPU has rows of it.
+  [[nodiscard]] bool has(AttentionLibrary library) const {
+    return attention_of(library).forward.rate.value > 0.0;
+  }
   /// `wanted`, or the first of cudnn, flash3 and flash2 that the GPU has, where it lacks `wanted`.
   [[nodiscard]] AttentionLibrary library_for(AttentionLibrary wanted) const;
-  /// REQUIRES: one that library_for() gives.
   [[nodiscard]] const AttentionKernels& attention_of(AttentionLibrary library) const {
     return attention.at(static_cast<std::size_t>(library));
   }
@@ -97,6 +100,8 @@ inline constexpr std::size_t kKernelConstants = 40;
 [[nodiscard]] std::span<const KernelConstants> all_kernel_constants();
 /// "flash2".
 [[nodiscard]] std::string_view name_of(AttentionLibrary library);
+/// None if there is none of that name.
+[[nodiscard]] std::optional<AttentionLibrary> find_attention_library(std::string_view name);
 /// Null if there is none of that name.
 [[nodiscard]] const KernelConstants* find_kernel_constants(std::string_view name);
 
