@@ -116,6 +116,11 @@ void add_software(const Experiment& experiment, Assumptions& assumptions) {
          "modelling choice: system.software none"});
   } else {
     append_assumptions(assumptions, kernels_of(*software, system.attention_library));
+    if (software->copies_units) {
+      assumptions.push_back({"Fully sharded weights are copied out of what was gathered, and "
+                             "gradients into what is reduced",
+                             software->source});
+    }
     if (software->host_waits_for_transfers) {
       assumptions.push_back(
           {"The host waits for every transfer between two ranks", software->source});

@@ -243,7 +243,7 @@ TrainingPlan training_plan_of(const Scenario& scenario) {
           .loss_scaling = loss_scaling_of(training)};
 }
 
-SyncPlan sync_plan_of(const Scenario& scenario) {
+SyncPlan sync_plan_of(const Scenario& scenario, const Software* software) {
   const ParallelismSpec& parallelism = scenario.parallelism;
   SyncPlan sync;
   sync.weight_dtype = scenario.training.dtype();
@@ -256,6 +256,7 @@ SyncPlan sync_plan_of(const Scenario& scenario) {
   sync.overlap_gather = parallelism.overlap_param_gather;
   sync.prefetch_units = static_cast<int>(parallelism.prefetch_units);
   sync.reshard_after_forward = parallelism.reshard_after_forward;
+  sync.copies_units = software != nullptr && software->copies_units;
   sync.reductions_in_flight = static_cast<int>(parallelism.reductions_in_flight);
   sync.reduce_every_microbatch = parallelism.sync_every_microbatch;
   sync.offload_optimizer = parallelism.offload_optimizer;
@@ -369,7 +370,7 @@ ParallelOptions parallel_options_of(const Scenario& scenario, const Software* so
   options.num_chunks = static_cast<int>(parallelism.vpp);
   options.stage_split.layers = parallelism.stage_layers;
   options.training = training_plan_of(scenario);
-  options.sync = sync_plan_of(scenario);
+  options.sync = sync_plan_of(scenario, software);
   if (parallelism.is_elastic()) {
     options.members.assign(parallelism.elastic_members.begin(), parallelism.elastic_members.end());
   }

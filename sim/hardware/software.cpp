@@ -267,6 +267,7 @@ constexpr std::array<Software, 10> kSoftware = {{
          "rotary embedding and SwiGLU kernel by kernel, norm and rotary embedding in fp32",
      .uses = kTorchtitan,
      .memory = recorded(kTorchMemory, "torchtitan-2024"),
+     .copies_units = true,
      .host_us_per_kernel = kHostAssumed,
      .host_us_per_call = kHostAssumed},
     {.name = "torchtitan-2025",
@@ -276,6 +277,7 @@ constexpr std::array<Software, 10> kSoftware = {{
      .uses = kTorchtitan2025,
      .memory = kFusedLossMemory,
      .attention = AttentionLibrary::cudnn,
+     .copies_units = true,
      .host_us_per_kernel = kHostAssumed,
      .host_us_per_call = kHostAssumed},
 }};

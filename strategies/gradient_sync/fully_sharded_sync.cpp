@@ -106,8 +106,9 @@ class FullyShardedSync final : public OwningSync {
 
  private:
   struct Unit {
-    Tensor full;  // Gathered weights; undefined while sharded.
-    Work gather;  // Pending until first used.
+    Tensor full;      // Gathered weights; undefined while sharded.
+    Tensor gathered;  // What they are copied out of, until then; see SyncPlan::copies_units.
+    Work gather;      // Pending until first used.
     int num_users = 0;
     int num_last_users = 0;     // Those in the chunk whose backward completes its gradients.
     int runs_to_come_back = 0;  // Forwards of its users whose backward has not run.
@@ -150,28 +151,37 @@ class FullyShardedSync final : public OwningSync {
       const int next = module + i * direction;
       if (next >= chunk.first && next < chunk.first + chunk.count) post_gathers(next);
     }
-    for (const int unit : plan_.model->units_of(module)) units_[to_size(unit)].gather.wait();
+    for (const int unit : plan_.model->units_of(module)) finish_gather(units_[to_size(unit)]);
+  }
+
+  void finish_gather(Unit& unit) {
+    unit.gather.wait();
+    if (!unit.gathered.defined()) return;
+    unit.full = runtime_.allocate(MemoryCategory::params, unit.gathered.shape(), weights_.dtype());
+    copy(unit.full, unit.gathered);
+    unit.gathered = {};
   }
 
   void post_gathers(int module) {
     for (const int number : plan_.model->units_of(module)) {
       Unit& unit = units_[to_size(number)];
-      if (unit.full.defined()) continue;
+      if (unit.full.defined() || unit.gathered.defined()) continue;
       const FlatChunk& chunk = plan_.layout->chunk(number);
-      unit.full =
-          runtime_.allocate(MemoryCategory::params,
-                            {narrow_ ? narrow_->sent(number) : chunk.padded}, weights_.dtype());
+      const bool is_copied = plan_.copies_units && groups_.shard != nullptr;
+      Tensor& to = is_copied ? unit.gathered : unit.full;
+      to = runtime_.allocate(is_copied ? MemoryCategory::comm : MemoryCategory::params,
+                             {narrow_ ? narrow_->sent(number) : chunk.padded}, weights_.dtype());
       Tensor shard = sent_weights(number);
       if (plan_.offload_parameters) {
-        const Tensor part = owned_.part_of_bytes(unit.full);
+        const Tensor part = owned_.part_of_bytes(to);
         runtime_.copy_over_host_link("copy_to_device", part, shard);
         shard = part;
       }
       if (groups_.shard == nullptr) {
-        if (!plan_.offload_parameters) copy(unit.full, shard);
+        if (!plan_.offload_parameters) copy(to, shard);
       } else {
         unit.gather = groups_.shard->all_gather(
-            unit.full, shard,
+            to, shard,
             narrow_ ? narrow_->call_options(number) : chunk.call_options(mesh_.tp()));
       }
     }

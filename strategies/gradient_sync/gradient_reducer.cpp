@@ -1,5 +1,6 @@
 #include "strategies/gradient_sync/gradient_reducer.hpp"
 
+#include <cstring>
 #include <utility>
 
 #include "sim/kernel/ring_queue.hpp"
@@ -110,10 +111,20 @@ class ShardReducer final : public GradientReducer {
       while (num_live_ > plan_.reductions_in_flight && !in_flight_.empty()) finish_oldest();
       buffer = runtime_.allocate(MemoryCategory::grads, {plan_.layout->chunk(index).padded},
                                  plan_.gradient_dtype);
-      runtime_.zero("zero_gradients", buffer);  // Fresh memory is not zero on a device.
+      prepare(buffer);
       ++num_live_;
     }
     return buffer;
+  }
+
+  // Fresh memory is not zero on a device. Where gradients are copied, products write them as
+  // weights are, and the copies are charged here, once for each reduction.
+  void prepare(const Tensor& buffer) {
+    if (!plan_.copies_units) return runtime_.zero("zero_gradients", buffer);
+    const std::int64_t read = buffer.numel() * size_of(plan_.weight_dtype);
+    runtime_.compute(
+        memory_op("copy_gradients", buffer.dtype(), read + buffer.num_bytes()),
+        [&] { std::memset(buffer.wire_data(), 0, to_size(buffer.num_bytes())); });
   }
 
   void finish_oldest() {

@@ -46,6 +46,9 @@ struct SyncPlan {
   bool overlap_gather = true;
   int prefetch_units = 1;               ///< FSDP: units gathered ahead of their use.
   bool reshard_after_forward = true;    ///< FSDP: gather again for backward.
+  /// FSDP: weights are copied out of what was gathered, and gradients into what is reduced. Else a
+  /// unit is one flat tensor, and both are parts of it.
+  bool copies_units = false;
   int reductions_in_flight = 1;         ///< ZeRO-2, FSDP: unfinished reductions that keep buffers.
   bool reduce_every_microbatch = true;  ///< ZeRO-2, FSDP: else gradients stay whole till the last.
   /// In host memory: optimizer state and masters; ZeRO-2, FSDP: reduced gradients; FSDP: weights.

@@ -166,4 +166,25 @@ TEST_CASE("P28: gradients are zeroed before they are added to, and this takes ti
   }
 }
 
+TEST_CASE("P28: units are copied out of what was gathered, and gradients into what is reduced") {
+  TrainingCase c = traced_case(3);
+  const TrainingResult flat = run(c);
+  CHECK(span_of(flat, true, "copy_weights").count == 0);
+  c.sync.copies_units = true;
+  const TrainingResult copied = run(c);
+  // Each unit is gathered for forward and for backward of two microbatches, and reduced twice. What
+  // backward needs first is still there.
+  const Span gathers = span_of(copied, false, "all_gather");
+  CHECK(gathers.count > 3 * kOverlapLayers);
+  CHECK(span_of(copied, true, "copy_weights").count == gathers.count);
+  CHECK(span_of(copied, true, "copy_gradients").count == 2 * kOverlapLayers);
+  CHECK(span_of(copied, true, "zero_gradients").count == 0);
+  const std::int64_t unit = 8 * (64 * 64 + 64);
+  const auto comm = [](const TrainingResult& result) {
+    return result.ranks[1].peaks.at(static_cast<std::size_t>(MemoryCategory::comm));
+  };
+  // The unit that is used, whose buffer goes with the copy, and the one ahead.
+  CHECK(comm(copied) - comm(flat) == 2 * unit);
+}
+
 }  // namespace shardsim::test

@@ -40,6 +40,7 @@ inline void draw_schedule(TrainingCase& c) {
   c.sync.overlap_gather = *rc::gen::arbitrary<bool>();
   c.sync.prefetch_units = *rc::gen::inRange(0, 4);
   c.sync.reshard_after_forward = *rc::gen::arbitrary<bool>();
+  c.sync.copies_units = *rc::gen::arbitrary<bool>();
   c.sync.reductions_in_flight = *rc::gen::inRange(0, 4);
   c.world.interleaving_seed = *rc::gen::inRange<std::uint64_t>(0, 1000);
 }
