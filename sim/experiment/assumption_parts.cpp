@@ -116,6 +116,10 @@ void add_software(const Experiment& experiment, Assumptions& assumptions) {
          "modelling choice: system.software none"});
   } else {
     append_assumptions(assumptions, kernels_of(*software, system.attention_library));
+    if (software->recompute_stops_early) {
+      assumptions.push_back({"Recomputation of a block ends before its last product",
+                             "PyTorch, torch.utils.checkpoint.set_checkpoint_early_stop"});
+    }
     if (software->copies_units) {
       assumptions.push_back({"Fully sharded weights are copied out of what was gathered, and "
                              "gradients into what is reduced",

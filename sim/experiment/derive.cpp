@@ -223,6 +223,7 @@ ModelOptions model_options_of(const Scenario& scenario, const Software* software
   options.moe = moe_options_of(model);
   options.hidden_dropout = scenario.training.hidden_dropout;
   options.recompute = scenario.training.recompute;
+  options.recompute_stops_early = software != nullptr && software->recompute_stops_early;
   options.recompute_modules = recompute_modules_of(scenario.training.recompute_modules);
   options.dtype = scenario.training.dtype();
   options.memory = memory_of(scenario.training, software);

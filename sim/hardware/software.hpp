@@ -95,6 +95,8 @@ struct Software {
   /// the release that was measured.
   AttentionLibrary attention = AttentionLibrary::flash2;
   SourcedNumber attention_share{1.0, "the kernel that was measured"};
+  /// Whether checkpoints end where backward has all it reads (ModelOptions::recompute_stops_early).
+  bool recompute_stops_early = false;
   /// Whether fully sharded units are copied to and from flat tensors that travel, as in FSDP2.
   bool copies_units = false;
   /// Whether the host, on a wait for a transfer between two ranks, waits until the device has done

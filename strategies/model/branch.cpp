@@ -72,6 +72,12 @@ Tensor RegionBranch::forward(const Pass& pass, BranchInput& x, std::span<Tensor>
   return y;
 }
 
+void RegionBranch::refill(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const {
+  if (runs_again()) return;  // Backward does all of it.
+  static_cast<void>(forward_to_row(pass, enter(pass, x, kept), x, kept));
+  finish_row(pass, kept);
+}
+
 Tensor RegionBranch::forward_to_row(const Pass& pass, Tensor entered, BranchInput& x,
                                     std::span<Tensor> kept) const {
   Tensor z = forward_inside(pass, std::move(entered), x, kept);

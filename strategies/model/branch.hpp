@@ -93,6 +93,10 @@ class Branch {
   /// Returns y in the shape of x, before dropout. `pass` counts parameters from the branch's first.
   [[nodiscard]] virtual Tensor forward(const Pass& pass, BranchInput& x,
                                        std::span<Tensor> kept) const = 0;
+  /// forward() again, for `kept` alone: what only y needs may be left out.
+  virtual void refill(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const {
+    static_cast<void>(forward(pass, x, kept));
+  }
   /// Adds and reports the gradients of its parameters, the last one's first, drops what is kept and
   /// x, and returns the gradient of x.
   [[nodiscard]] virtual Tensor backward(const Pass& pass, Tensor dy, BranchInput& x,
@@ -170,6 +174,8 @@ class RegionBranch : public Branch {
 
   [[nodiscard]] Tensor forward(const Pass& pass, BranchInput& x,
                                std::span<Tensor> kept) const final;
+  /// Ends where the row-parallel layer would begin.
+  void refill(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const final;
   [[nodiscard]] Tensor backward(const Pass& pass, Tensor dy, BranchInput& x,
                                 std::span<Tensor> kept) const final;
 

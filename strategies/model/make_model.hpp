@@ -90,6 +90,9 @@ struct ModelOptions {
   /// residual.
   double hidden_dropout = 0.0;
   Recompute recompute = Recompute::none;
+  /// Recompute::full ends where backward has all it reads: the last product of a block and what
+  /// follows it are left out. Source: PyTorch, set_checkpoint_early_stop.
+  bool recompute_stops_early = false;
   GraphModules graphs;  ///< The host launches each of these as one CUDA graph.
   RecomputeModules recompute_modules = kDefaultRecomputeModules;  ///< Read where it is selective.
   /// Parts that every layer is cut into, t. The model is then that of one tensor-parallel rank.

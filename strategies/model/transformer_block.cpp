@@ -16,6 +16,7 @@ TransformerBlock::TransformerBlock(const ModelOptions& options, const ModelNorm&
       residual_scale_(options.residual_scale),
       block_(id.number),
       recomputes_all_(options.recompute == Recompute::full),
+      stops_early_(options.recompute_stops_early),
       recomputes_norms_(options.recomputes(RecomputeModule::layernorm)),
       graphs_(options.graphs),
       mask_bytes_(options.hidden_dropout > 0.0 ? options.memory.mask_bytes : 0.0),
@@ -54,27 +55,45 @@ Tensor TransformerBlock::run_forward(const Pass& pass, const Tensor& x, Saved& s
   saved.resize(num_saved_);
   Tensor stream = x;  // (b, s, h)
   for (std::size_t i = 0; i < branches_.size(); ++i) {
-    const Branch& branch = *branches_[i];
-    const Place& at = places_[i];
-    const Runtime::Graph graph(pass.runtime, branch.is_captured(graphs_));
-    saved[at.saved + input] = stream;
-    saved[at.saved + norms_beside] = keep_beside_norms(pass, stream);
-    BranchInput normed = input_of(pass, branch, at, saved);
-    const std::span<Tensor> kept =
-        std::span(saved).subspan(at.saved + num_saved, branch.num_kept());
-    Tensor y = branch.forward(part_of(pass, at.branch), normed, kept);
-    y = join(pass, branch, at, std::move(y), &saved[at.saved]);
-    if (i == 0) saved[masks] = keep_masks(pass, y);
-    add_in_place(pass.runtime, stream, y);
-    stream = std::move(y);
+    stream = run_branch(pass, i, stream, /*refills=*/false, saved);
   }
   return stream;
+}
+
+void TransformerBlock::recompute(const Pass& pass, const Tensor& x, Saved& saved) const {
+  saved.resize(num_saved_);
+  Tensor stream = x;
+  for (std::size_t i = 0; i < branches_.size(); ++i) {
+    // A norm behind the branch reads its output.
+    const bool is_last = i + 1 == branches_.size() && !has_output_norm();
+    stream = run_branch(pass, i, stream, stops_early_ && is_last, saved);
+  }
+}
+
+Tensor TransformerBlock::run_branch(const Pass& pass, std::size_t i, const Tensor& stream,
+                                    bool refills, Saved& saved) const {
+  const Branch& branch = *branches_[i];
+  const Place& at = places_[i];
+  const Runtime::Graph graph(pass.runtime, branch.is_captured(graphs_));
+  saved[at.saved + input] = stream;
+  saved[at.saved + norms_beside] = keep_beside_norms(pass, stream);
+  BranchInput normed = input_of(pass, branch, at, saved);
+  const std::span<Tensor> kept = std::span(saved).subspan(at.saved + num_saved, branch.num_kept());
+  if (refills) {
+    branch.refill(part_of(pass, at.branch), normed, kept);
+    return {};
+  }
+  Tensor y = branch.forward(part_of(pass, at.branch), normed, kept);
+  y = join(pass, branch, at, std::move(y), &saved[at.saved]);
+  if (i == 0) saved[masks] = keep_masks(pass, y);
+  add_in_place(pass.runtime, stream, y);
+  return y;
 }
 
 Tensor TransformerBlock::backward(const Pass& pass, const Tensor& dy, Saved& saved) const {
   if (recomputes_all_) {
     const Tensor x = saved[input];
-    (void)run_forward(pass, x, saved);
+    recompute(pass, x, saved);
   }
   Tensor d_stream = dy;
   for (std::size_t i = branches_.size(); i-- > 0;) {

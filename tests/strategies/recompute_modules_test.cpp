@@ -104,6 +104,14 @@ struct ModelStep {
   double loss = 0.0;
 };
 
+void check_same_step(const ModelStep& a, const ModelStep& b) {
+  CHECK(a.loss == b.loss);
+  CHECK(a.parameters->ready() == b.parameters->ready());
+  for (int i = 0; i < b.parameters->size(); ++i) {
+    CHECK(max_difference(a.parameters->gradient(i), b.parameters->gradient(i)) == 0.0);
+  }
+}
+
 // Each module, each pair, and all.
 std::vector<RecomputeModules> sets_of_modules() {
   const auto count = static_cast<int>(recompute_module_names().size());
@@ -157,6 +165,21 @@ TEST_CASE("K10: what the software keeps beside norms and activations is kept, an
   options.recompute = Recompute::full;
   CHECK(BlockPass(options, kSomeSamples).kept == 0);  // The input is the caller's.
   const ModelStep step(options);  // It frees all that it kept.
+}
+
+TEST_CASE("K10: a recomputation that stops early leaves out a block's last product") {
+  ModelOptions options = plain_block();
+  options.recompute = Recompute::full;
+  const BlockPass all(options, kSomeSamples);
+  options.recompute_stops_early = true;
+  const BlockPass some(options, kSomeSamples);
+  CHECK(all.flops(false) - some.flops(false) == 2 * kSomeTokens * kSomeInner * kSomeWidth);
+  CHECK(all.flops(true) == some.flops(true));
+  // A norm behind the branch reads what the product returns.
+  options.norm_placement = NormPlacement::sandwich;
+  const BlockPass normed(options, kSomeSamples);
+  options.recompute_stops_early = false;
+  CHECK(normed.flops(false) == BlockPass(options, kSomeSamples).flops(false));
 }
 
 TEST_CASE("K10: the same for latent attention") {
@@ -227,11 +250,14 @@ TEST_CASE(
     for (const RecomputeModules& modules : sets_of_modules()) {
       const ModelStep again(with_modules(options, modules));
       CAPTURE(name, to_string(modules));
-      CHECK(again.loss == none.loss);
-      CHECK(again.parameters->ready() == none.parameters->ready());
-      for (int i = 0; i < none.parameters->size(); ++i) {
-        CHECK(max_difference(again.parameters->gradient(i), none.parameters->gradient(i)) == 0.0);
-      }
+      check_same_step(again, none);
+    }
+    ModelOptions full = options;
+    full.recompute = Recompute::full;
+    for (const bool stops_early : {false, true}) {
+      CAPTURE(name, stops_early);
+      full.recompute_stops_early = stops_early;
+      check_same_step(ModelStep(full), none);
     }
   }
 }

@@ -44,9 +44,9 @@ constexpr auto members_of(const Aggregate& of) {
   else if constexpr (kCount == 6) { const auto& [a, b, c, d, e, f] = of; return std::tie(a, b, c, d, e, f); }
   else if constexpr (kCount == 7) { const auto& [a, b, c, d, e, f, g] = of; return std::tie(a, b, c, d, e, f, g); }
   else if constexpr (kCount == 9) { const auto& [a, b, c, d, e, f, g, h, i] = of; return std::tie(a, b, c, d, e, f, g, h, i); }
-  else if constexpr (kCount == 15) {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = of;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
+  else if constexpr (kCount == 16) {
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = of;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
   } else if constexpr (kCount == 18) {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r] = of;
     return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r);

@@ -32,7 +32,7 @@ struct Outer {
 static_assert(count_members<Inner>() == 2);
 static_assert(count_members<Outer>() == 4);
 static_assert(count_members<KernelUse>() == 2);
-static_assert(count_members<Software>() == 15);
+static_assert(count_members<Software>() == 16);
 static_assert(count_members<KernelConstants>() == 18);
 static_assert(count_members<NcclConstants>() == 7);
 
