@@ -49,11 +49,14 @@ void check_constant(Reading& r, std::size_t index, std::map<std::string, std::si
   }
 }
 
-// The rate without which a library has no price.
-bool brings_rows_of(const DeviceSpec& device, const std::string& library) {
-  return std::ranges::any_of(device.kernel_constants, [&](const KernelConstantSpec& spec) {
-    return spec.name == library + "_forward_rate";
-  });
+// The rates without which a library has no price.
+bool brings_rates_of(const DeviceSpec& device, const std::string& library) {
+  const auto brings = [&](const char* rate) {
+    return std::ranges::any_of(device.kernel_constants, [&](const KernelConstantSpec& spec) {
+      return spec.name == library + rate;
+    });
+  };
+  return brings("_forward_rate") && brings("_backward_rate");
 }
 
 void check_attention_library(Reading& r) {
@@ -61,7 +64,7 @@ void check_attention_library(Reading& r) {
   const KernelConstants* const kernels = find_kernel_constants(system.device.kernels);
   const auto wanted = find_attention_library(system.attention_library);
   if (!r.all_good({"system.attention_library", "system.device.kernels"}) || kernels == nullptr ||
-      !wanted || kernels->has(*wanted) || brings_rows_of(system.device, system.attention_library)) {
+      !wanted || kernels->has(*wanted) || brings_rates_of(system.device, system.attention_library)) {
     return;
   }
   std::string others;
@@ -71,8 +74,8 @@ void check_attention_library(Reading& r) {
     others += (others.empty() ? "" : ", ") + std::string(name_of(each));
   }
   r.problem("E0230", "system.attention_library",
-            fmt::format("{} has no measured rows of {}", system.device.kernels,
-                        system.attention_library),
+            fmt::format("there are no measurements of {} on {}", system.attention_library,
+                        system.device.kernels),
             fmt::format("choose one that it has ({}), or measure it: shardsim calibrate kernels",
                         others));
 }

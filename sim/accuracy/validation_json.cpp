@@ -146,6 +146,7 @@ Json group_of(const GroupCoverage& group) {
           {"tables", group.tables},
           {"inside_without_own_table", group.inside_without},
           {"mean_share_without_own_table", group.mean_share_without},
+          {"share_of_own_band_without_own_table", group.share_of_own_band},
           {"width", group.width},
           {"bias", group.bias},
           {"rows_whose_band_leaves_the_model_out", group.outside}};

@@ -116,11 +116,12 @@ void add_software(const Experiment& experiment, Assumptions& assumptions) {
          "modelling choice: system.software none"});
   } else {
     append_assumptions(assumptions, kernels_of(*software, system.attention_library));
-    if (software->recompute_stops_early) {
-      assumptions.push_back({"Recomputation of a block ends before its last product",
+    const TrainingSpec& training = experiment.scenario().training;
+    if (software->recompute_stops_early && training.recompute == Recompute::full) {
+      assumptions.push_back({"Recomputation of a dense block ends before its last product, where no dropout or norm follows it",
                              "PyTorch, torch.utils.checkpoint.set_checkpoint_early_stop"});
     }
-    if (software->copies_units) {
+    if (experiment.options().sync.copies_units) {
       assumptions.push_back({"Fully sharded weights are copied out of what was gathered, and "
                              "gradients into what is reduced",
                              software->source});

@@ -257,7 +257,8 @@ SyncPlan sync_plan_of(const Scenario& scenario, const Software* software) {
   sync.overlap_gather = parallelism.overlap_param_gather;
   sync.prefetch_units = static_cast<int>(parallelism.prefetch_units);
   sync.reshard_after_forward = parallelism.reshard_after_forward;
-  sync.copies_units = software != nullptr && software->copies_units;
+  sync.copies_units = software != nullptr && software->copies_units &&
+                      parallelism.zero_stage == 3 && parallelism.dp_shard > 1;
   sync.reductions_in_flight = static_cast<int>(parallelism.reductions_in_flight);
   sync.reduce_every_microbatch = parallelism.sync_every_microbatch;
   sync.offload_optimizer = parallelism.offload_optimizer;

@@ -9,8 +9,9 @@ namespace shardsim {
 struct FrameworkMemory {
   double score_bytes = 0.0;  ///< Kept of each score of attention, masked or not.
   double mask_bytes = 0.0;   ///< Kept of each element that has dropout in a block.
-  double norm_kept_bytes = 0.0;  ///< Kept of each element of a block's norm, beyond its input,
-  double activation_kept_bytes = 0.0;  ///< and of a feed-forward's activation, beyond its inputs.
+  double norm_kept_bytes = 0.0;  ///< Kept of each element of a block's RMS norm, beyond its input,
+  /// and of the gated activation of a dense feed-forward, beyond its inputs.
+  double activation_kept_bytes = 0.0;
   /// Beside each element of a weight whose gradient is computed, until that has been added.
   double apart_gradient_bytes = 0.0;
   /// Per logit, beside the logits themselves, which become their own gradient:

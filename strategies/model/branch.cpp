@@ -1,5 +1,7 @@
 #include "strategies/model/branch.hpp"
 
+#include "strategies/sharding/tensor_parallel.hpp"
+
 namespace shardsim {
 
 void drop_all(std::span<Tensor> kept) {
@@ -75,6 +77,8 @@ Tensor RegionBranch::forward(const Pass& pass, BranchInput& x, std::span<Tensor>
 void RegionBranch::refill(const Pass& pass, BranchInput& x, std::span<Tensor> kept) const {
   if (runs_again()) return;  // Backward does all of it.
   static_cast<void>(forward_to_row(pass, enter(pass, x, kept), x, kept));
+  // The row-parallel layer would have.
+  if (pass.parallel.tensor != nullptr) pass.parallel.tensor->end_region(row(pass).name);
   finish_row(pass, kept);
 }
 

@@ -11,7 +11,9 @@ DenseMlp::DenseMlp(const ModelOptions& options, Options own)
       activation_(options.activation),
       hidden_size_(options.hidden_size),
       dtype_(options.dtype),
-      beside_bytes_(own_.drops_activation ? 0.0 : options.memory.activation_kept_bytes),
+      beside_bytes_(own_.drops_activation || !activation_.is_gated()
+                        ? 0.0
+                        : options.memory.activation_kept_bytes),
       tensor_parallel_(options.tensor_parallel) {
   const int each = own_.has_bias ? 2 : 1;
   w_up_ = activation_.is_gated() ? each : 0;

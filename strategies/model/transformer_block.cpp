@@ -16,11 +16,13 @@ TransformerBlock::TransformerBlock(const ModelOptions& options, const ModelNorm&
       residual_scale_(options.residual_scale),
       block_(id.number),
       recomputes_all_(options.recompute == Recompute::full),
-      stops_early_(options.recompute_stops_early),
+      // Behind a branch, a norm reads its output, and dropout leaves a mask.
+      stops_early_(options.recompute_stops_early && options.norm_placement == NormPlacement::pre &&
+                   options.hidden_dropout == 0.0),
       recomputes_norms_(options.recomputes(RecomputeModule::layernorm)),
       graphs_(options.graphs),
       mask_bytes_(options.hidden_dropout > 0.0 ? options.memory.mask_bytes : 0.0),
-      norm_bytes_(recomputes_norms_ ? 0.0 : options.memory.norm_kept_bytes) {
+      norm_bytes_(recomputes_norms_ || norm.form.is_layer ? 0.0 : options.memory.norm_kept_bytes) {
   const auto first = static_cast<int>(table.specs().size());
   const auto next = [&] { return static_cast<int>(table.specs().size()) - first; };
   for (const std::shared_ptr<const Branch>& branch : branches_) {
@@ -64,8 +66,7 @@ void TransformerBlock::recompute(const Pass& pass, const Tensor& x, Saved& saved
   saved.resize(num_saved_);
   Tensor stream = x;
   for (std::size_t i = 0; i < branches_.size(); ++i) {
-    // A norm behind the branch reads its output.
-    const bool is_last = i + 1 == branches_.size() && !has_output_norm();
+    const bool is_last = i + 1 == branches_.size();
     stream = run_branch(pass, i, stream, stops_early_ && is_last, saved);
   }
 }

@@ -66,8 +66,8 @@ class TransformerBlock {
   // The same for `saved` alone.
   void recompute(const Pass& pass, const Tensor& x, Saved& saved) const;
   // The branch's output, or undefined where only what backward reads is made.
-  [[nodiscard]] Tensor run_branch(const Pass& pass, std::size_t i, const Tensor& stream, bool refills,
-                                  Saved& saved) const;
+  [[nodiscard]] Tensor run_branch(const Pass& pass, std::size_t i, const Tensor& stream,
+                                  bool refills, Saved& saved) const;
   [[nodiscard]] BranchInput input_of(const Pass& pass, const Branch& branch, const Place& at,
                                      Saved& saved) const;
   // From a branch's output to the tensor that joins the stream, and back. `here`: the branch's.
@@ -88,7 +88,7 @@ class TransformerBlock {
   double residual_scale_;
   int block_;
   bool recomputes_all_;
-  bool stops_early_;  // See ModelOptions::recompute_stops_early.
+  bool stops_early_;
   bool recomputes_norms_;
   GraphModules graphs_;
   double mask_bytes_;  // For each element of a branch's output,

@@ -139,11 +139,11 @@ TEST_CASE("a result lists what its software makes of operations, and no other's"
     const auto changed = std::count_if(software.uses.begin(), software.uses.end(),
                                        [](const KernelUse& use) { return use != kOneKernel; });
     CHECK(changed > 0);
-    // And lines of attention, of what is kept, and of gradients that are apart.
+    // And lines of attention, of what is kept twice, and of gradients that are apart.
     // A fused attention has its library and its rate.
     const int attention = software.stores_scores() ? 1 : 2;
     CHECK(lines_with(assumptions, std::string("system.software ") + software.name) ==
-          changed + 2 + attention);
+          changed + 3 + attention);
     CHECK(says(assumptions,
                fmt::format("system.host_us_per_kernel = {}", software.host_us_per_kernel.value)));
     CHECK(says(assumptions,

@@ -65,6 +65,7 @@ TEST_CASE("groups have their own figures, and say whose band they take") {
   CHECK(small.tables == 2);
   CHECK(small.inside_without == 20);
   CHECK(small.mean_share_without == Approx(1.0));
+  CHECK(small.share_of_own_band == Approx(1.0));
   CHECK(small.bias == Approx(-0.5));
   // From 2/3 of the way between 1 and 2 up to 2: the model's 1 is outside.
   CHECK(small.width == Approx(2.0 / (1.0 + 2.0 / 3.0)));

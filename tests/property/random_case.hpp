@@ -88,6 +88,8 @@ inline TrainingCase draw_cut_case() {
                              MeshShape{.dp_shard = 2, .tp = 2, .pp = 2},
                              MeshShape{.dp_shard = 2, .dp_replicate = 2, .tp = 2, .pp = 3});
   c.model.sequence_parallel = c.mesh.tp > 1 && *rc::gen::arbitrary<bool>();
+  c.model.recompute = *rc::gen::element(Recompute::none, Recompute::full);
+  c.model.recompute_stops_early = *rc::gen::arbitrary<bool>();
   c.schedule = *rc::gen::element<std::string>("1f1b", "gpipe");
   c.training.steps = *rc::gen::inRange<std::int64_t>(1, 3);
   return c;

@@ -125,16 +125,19 @@ TEST_CASE("attention is priced by a library that the GPU has rows of") {
       only_problem_of(valid_text(), {a100, "system.attention_library=flash3"});
   CHECK(problem.code == "E0230");
   CHECK(problem.pointer == "/system/attention_library");
-  CHECK(problem.message == "a100-sxm has no measured rows of flash3");
+  CHECK(problem.message == "there are no measurements of flash3 on a100-sxm");
   CHECK(problem.help ==
         "choose one that it has (flash2), or measure it: shardsim calibrate kernels");
   CHECK(problems_of(valid_text(), {a100, "system.attention_library=flash2"}).empty());
   CHECK(problems_of(valid_text(), {kGpu, "system.attention_library=flash3"}).empty());
-  // A scenario's own rows of it will do.
-  CHECK(problems_of(valid_text(), {a100, "system.attention_library=flash3",
-                                   constants(R"({"name": "flash3_forward_rate", "value": 0.5,
-                                                 "source": "our GPUs"})")})
-            .empty());
+  // A scenario's own rates will do, but not one of them.
+  const std::string forward =
+      R"({"name": "flash3_forward_rate", "value": 0.5, "source": "our GPUs"})";
+  const std::string backward =
+      R"(, {"name": "flash3_backward_rate", "value": 0.4, "source": "our GPUs"})";
+  const std::string flash3 = "system.attention_library=flash3";
+  CHECK(only_problem_of(valid_text(), {a100, flash3, constants(forward)}).code == "E0230");
+  CHECK(problems_of(valid_text(), {a100, flash3, constants(forward + backward)}).empty());
 }
 
 TEST_CASE("every constant that is built in is one that a scenario may have") {

@@ -165,6 +165,13 @@ TEST_CASE("K10: what the software keeps beside norms and activations is kept, an
   options.recompute = Recompute::full;
   CHECK(BlockPass(options, kSomeSamples).kept == 0);  // The input is the caller's.
   const ModelStep step(options);  // It frees all that it kept.
+  // A fused layer norm and an ungated activation keep their inputs.
+  ModelOptions other = plain_block();
+  other.norm = NormKind::layer;
+  other.activation.kind = Activation::gelu_tanh;
+  const std::int64_t kept = BlockPass(other, kSomeSamples).kept;
+  other.memory = options.memory;
+  CHECK(BlockPass(other, kSomeSamples).kept == kept);
 }
 
 TEST_CASE("K10: a recomputation that stops early leaves out a block's last product") {
@@ -175,11 +182,13 @@ TEST_CASE("K10: a recomputation that stops early leaves out a block's last produ
   const BlockPass some(options, kSomeSamples);
   CHECK(all.flops(false) - some.flops(false) == 2 * kSomeTokens * kSomeInner * kSomeWidth);
   CHECK(all.flops(true) == some.flops(true));
-  // A norm behind the branch reads what the product returns.
-  options.norm_placement = NormPlacement::sandwich;
-  const BlockPass normed(options, kSomeSamples);
-  options.recompute_stops_early = false;
-  CHECK(normed.flops(false) == BlockPass(options, kSomeSamples).flops(false));
+  // A norm behind the branch reads what the product returns, and dropout leaves a mask.
+  ModelOptions normed = options;
+  normed.norm_placement = NormPlacement::sandwich;
+  CHECK(BlockPass(normed, kSomeSamples).flops(false) == all.flops(false));
+  ModelOptions dropping = options;
+  dropping.hidden_dropout = 0.1;
+  CHECK(BlockPass(dropping, kSomeSamples).flops(false) == all.flops(false));
 }
 
 TEST_CASE("K10: the same for latent attention") {

@@ -110,8 +110,9 @@ def both_programs(row, folder, num_layers=None):
 def compared(row, host, folder, shows_names):
     """(ours, theirs), as `parts` has them."""
     records, path = both_programs(row, folder)
+    # PyTorch's attention on both sides: a record alone does not say whose it is.
     options = ["--set", f"system.host_us_per_kernel={host}", "--set",
-               f"system.host_us_per_call={host}"]
+               f"system.host_us_per_call={host}", "--set", "system.attention_library=flash2"]
     theirs = parts(next(iter(records.values())).path.parent,
                    lambda rank: records.get(rank, records[0]).rows("c", "operation", STEP),
                    folder, options, shows_names)

@@ -59,6 +59,21 @@ double median_of(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// The mean of tables of their rows' share in the group's band that is made without the table.
+double share_of_own_band(const MeasuredRows& all, const std::vector<const BandedRow*>& rows,
+                         std::size_t level) {
+  std::map<std::string, std::vector<const MeasuredError*>> tables;
+  for (const BandedRow* banded : rows) tables[banded->row->table].push_back(banded->row);
+  double sum = 0.0;
+  for (const auto& [name, own] : tables) {
+    const auto band = group_band(without_table(all, name), own.front()->setting, level);
+    const auto held = std::ranges::count_if(
+        own, [&](const MeasuredError* row) { return band->holds(row->ratio()); });
+    sum += static_cast<double>(held) / static_cast<double>(own.size());
+  }
+  return sum / static_cast<double>(tables.size());
+}
+
 GroupCoverage group_coverage(const std::vector<const BandedRow*>& rows, std::size_t level) {
   const RunSetting& setting = rows.front()->row->setting;
   GroupCoverage group{.group = group_name(setting, level), .rows = rows.size()};
@@ -86,7 +101,7 @@ GroupCoverage group_coverage(const std::vector<const BandedRow*>& rows, std::siz
   return group;
 }
 
-std::vector<GroupCoverage> groups_of(const std::vector<BandedRow>& banded) {
+std::vector<GroupCoverage> groups_of(const MeasuredRows& all, const std::vector<BandedRow>& banded) {
   std::vector<GroupCoverage> groups;
   std::set<std::string> known;  // Without a framework, groups of two levels are the same.
   for (std::size_t level = 0; level < kGroupLevels.size(); ++level) {
@@ -95,7 +110,9 @@ std::vector<GroupCoverage> groups_of(const std::vector<BandedRow>& banded) {
       members[group_name(each.row->setting, level)].push_back(&each);
     }
     for (const auto& [name, rows] : members) {
-      if (known.insert(name).second) groups.push_back(group_coverage(rows, level));
+      if (!known.insert(name).second) continue;
+      groups.push_back(group_coverage(rows, level));
+      groups.back().share_of_own_band = share_of_own_band(all, rows, level);
     }
   }
   return groups;
@@ -151,7 +168,7 @@ BandCoverage band_coverage(const std::vector<MeasuredError>& all, const std::str
     table.centre_error_without += std::abs(each.without.centre / row.ratio() - 1.0);
     table.model_error += std::abs(1.0 / row.ratio() - 1.0);
   }
-  coverage.groups = groups_of(banded);
+  coverage.groups = groups_of(rows, banded);
   return coverage;
 }
 

@@ -66,8 +66,8 @@ std::string system_reason(const SystemSpec& system, const Software* software) {
   if (!system.device.kernel_constants.empty()) {
     return std::string(kNotPredicted) + "system.device.kernel_constants";
   }
-  if (system.attention_library != "software") {
-    return std::string(kNotPredicted) + "system.attention_library";
+  if (system.attention_library == "flash3") {
+    return kNotPredicted + ("system.attention_library " + system.attention_library);
   }
   if (system.cuda_graphs != "none") return std::string(kNotPredicted) + "system.cuda_graphs";
   if (system.kernel_model != "shapes") {

@@ -88,10 +88,11 @@ Interval all_but_tails(std::vector<WeightedValue> values) {
 
 }  // namespace
 
-std::optional<ErrorBand> group_band(const MeasuredRows& rows, const RunSetting& setting) {
+std::optional<ErrorBand> group_band(const MeasuredRows& rows, const RunSetting& setting,
+                                    std::size_t least_level) {
   if (rows.empty()) return std::nullopt;
   ErrorBand band;
-  band.level = level_of(rows, setting);
+  band.level = std::max(least_level, level_of(rows, setting));
   const MeasuredRows like = rows_like(rows, setting, band.level);
   band.tables = tables_of(like).size();
   count_rows(like, setting, band);

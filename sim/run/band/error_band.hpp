@@ -41,10 +41,11 @@ struct ErrorBand {
   [[nodiscard]] double width() const { return high / low; }
 };
 
-/// The band of the smallest group of a run that has enough of `rows`, which are all of a quantity.
-/// None without rows.
+/// The band of the smallest group of a run that has enough of `rows`, which are all of a quantity,
+/// and is no smaller than those of `least_level`. None without rows.
 [[nodiscard]] std::optional<ErrorBand> group_band(const MeasuredRows& rows,
-                                                  const RunSetting& setting);
+                                                  const RunSetting& setting,
+                                                  std::size_t least_level = 0);
 
 /// The share of the weight of so many tables that holds kBandShare of them and of one more, which
 /// may be anywhere: kBandShare x (tables + 1) / tables, at most kMostOfGroup. REQUIRES: tables > 0.

@@ -26,8 +26,8 @@ constexpr const char* kBandFileHead =
     "// Predicted / measured - 1 of every published measurement in the headline of `shardsim\n"
     "// validate`, by ranks; \"software\": \"none\" are the same runs predicted without a "
     "framework.\n"
-    "// \"held_out_share\": the share of a group's rows in bands made without their table, in the mean "
-    "of\n// tables.\n"
+    "// \"held_out_share\": the share of a group's rows in its band made without their table, in the\n"
+    "// mean of tables.\n"
     "// Written by `shardsim validate --write-band FILE`, never by hand.\n";
 
 [[noreturn]] void fail_band(const Span& span, const std::string& message) {
@@ -132,7 +132,7 @@ std::string shares_text(const std::vector<MeasuredError>& errors) {
         text += fmt::format(
             "  {{\"quantity\": \"{}\", \"software\": \"{}\",\n   \"group\": \"{}\", "
             "\"held_out_share\": {:.4f}}},\n",
-            quantity, software, group.group, group.mean_share_without);
+            quantity, software, group.group, group.share_of_own_band);
       }
     }
   }

@@ -1,5 +1,5 @@
 """The families of kernels that frameworks run in their own module code, each as a module whose
-forward and backward the recorder follows. Of a source file only the named functions and classes are
+forward and backward the recorder follows. Only the named functions and classes of a source file are
 executed, so none of a framework's imports is needed; what they use of CUDA alone is a stand-in.
 
 usage: families.py SOFTWARE FOLDER   FOLDER: with the sources, as record_rows.py puts them there.
