@@ -208,8 +208,7 @@ Field attention_library_field() {
   return field("system.attention_library", &Scenario::system, &SystemSpec::attention_library)
       .one_of({"software", "flash2", "flash3", "cudnn"})
       .or_else("\"software\"")
-      .acts_when("kernel_model is shapes, and the software's attention is fused",
-                 fuses_attention)
+      .acts_when("kernel_model is shapes, and the software's attention is fused", fuses_attention)
       .doc(
           "The library whose fused attention is priced: FlashAttention-2, FlashAttention-3 or "
           "cuDNN, where they were measured on the GPU. software: that of system.software, or one "

@@ -96,16 +96,16 @@ struct SystemSpec {
   Tracked<double> pair_gb_per_s = 0;  // between two GPUs of a node without a switch; 0: a switch
   NetworkSpec network;
   DeviceSpec device;
-  std::string kernel_model = "roofline";   // or "shapes": what an operation on a device costs
-  std::string software = "none";           // or a framework's name: which kernels an operation is
-  bool software_is_default = false;        // nobody asked for it,
+  std::string kernel_model = "roofline";  // or "shapes": what an operation on a device costs
+  std::string software = "none";          // or a framework's name: which kernels an operation is
+  bool software_is_default = false;       // nobody asked for it,
   std::string attention_library = "software";  // or the name of an AttentionLibrary
-  Tracked<double> host_us_per_kernel = 0;  // what the host spends on each,
-  Tracked<double> host_us_per_call = 0;    // and on each communication
-  std::string cublas_workspace_config;     // as CUBLAS_WORKSPACE_CONFIG; empty: PyTorch's default
-  bool overlap_slows_computing = true;     // by beside_communication of the device's kernels
-  bool cuda_launch_blocking = false;       // the host waits for every kernel
-  std::string cuda_graphs = "none";        // graph_modules_of: what the host launches as graphs
+  Tracked<double> host_us_per_kernel = 0;      // what the host spends on each,
+  Tracked<double> host_us_per_call = 0;        // and on each communication
+  std::string cublas_workspace_config;  // as CUBLAS_WORKSPACE_CONFIG; empty: PyTorch's default
+  bool overlap_slows_computing = true;  // by beside_communication of the device's kernels
+  bool cuda_launch_blocking = false;    // the host waits for every kernel
+  std::string cuda_graphs = "none";     // graph_modules_of: what the host launches as graphs
 };
 
 /// In a place of a fault: not chosen.

@@ -64,7 +64,8 @@ void check_attention_library(Reading& r) {
   const KernelConstants* const kernels = find_kernel_constants(system.device.kernels);
   const auto wanted = find_attention_library(system.attention_library);
   if (!r.all_good({"system.attention_library", "system.device.kernels"}) || kernels == nullptr ||
-      !wanted || kernels->has(*wanted) || brings_rates_of(system.device, system.attention_library)) {
+      !wanted || kernels->has(*wanted) ||
+      brings_rates_of(system.device, system.attention_library)) {
     return;
   }
   std::string others;

@@ -7,7 +7,6 @@
 #include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/nccl/platform.hpp"
 #include "sim/hardware/power.hpp"
-#include "sim/hardware/software.hpp"
 
 #include "scenarios/field.hpp"
 #include "sim/experiment/assumptions.hpp"
@@ -40,53 +39,6 @@ Assumptions costs(const Experiment& experiment) {
   return assumptions;
 }
 
-// The differences of a framework's kernels from one ideal kernel per operation.
-Assumptions kernels_of(const Software& software, const std::string& attention_library) {
-  Assumptions assumptions;
-  const auto add = [&](const std::string& text, const char* source) {
-    assumptions.push_back({fmt::format("system.software {}: {}", software.name, text), source});
-  };
-  for (std::size_t i = 0; i < kKernelFamilies; ++i) {
-    const KernelUse& use = software.uses.at(i);
-    if (use == kOneKernel) continue;
-    add(fmt::format("{} is {} kernels, which move {:.4g} times its bytes",
-                    name_of(static_cast<KernelFamily>(i)), use.kernels, use.traffic),
-        source_of(software, static_cast<KernelFamily>(i)));
-  }
-  if (software.stores_scores()) {
-    add(fmt::format("scores of attention are stored, and read or written {} times in forward and "
-                    "{} in backward; with dropout {} and {} times more",
-                    software.score_passes.forward, software.score_passes.backward,
-                    software.dropout_passes.forward, software.dropout_passes.backward),
-        software.source);
-  } else if (attention_library != "software") {
-    add("attention is " + attention_library + "'s", "system.attention_library");
-  } else {
-    add(fmt::format("attention is {}'s where the GPU has rows of it", name_of(software.attention)),
-        software.source);
-    add(fmt::format("attention runs at {} times the measured kernel's rate",
-                    software.attention_share.value),
-        software.attention_share.source);
-  }
-  const FrameworkMemory& memory = software.memory;
-  add(fmt::format("bytes kept per score {} (with dropout {}), per element with dropout in a block "
-                  "{}, per logit {}, and {} and {} more while the loss runs forward and backward",
-                  memory.score_bytes, memory.score_bytes + software.dropped_score_bytes,
-                  memory.mask_bytes, memory.loss_kept_bytes, memory.loss_forward_bytes,
-                  memory.loss_backward_bytes),
-      software.source);
-  add(fmt::format("bytes kept per element of a norm {}, and of a feed-forward's activation {}, "
-                  "beyond what an ideal kernel keeps",
-                  memory.norm_kept_bytes, memory.activation_kept_bytes),
-      source_of(software, KernelFamily::norm));
-  add(fmt::format(
-          "the gradient of a weight takes {} bytes per element more until it has been added "
-          "to those of earlier microbatches",
-          memory.apart_gradient_bytes),
-      software.source);
-  return assumptions;
-}
-
 void add_graphs_and_power(const SystemSpec& system, Assumptions& assumptions) {
   if (system.cuda_graphs != "none") {
     assumptions.push_back(
@@ -104,49 +56,6 @@ void add_graphs_and_power(const SystemSpec& system, Assumptions& assumptions) {
                    clock_share(device.power_limit_w.peek(), device.power_w.peek())),
        "a cube root: dynamic power is voltage squared times clock, and voltage follows the clock "
        "(Weste and Harris, CMOS VLSI Design); docs/decisions/0087-power-and-graphs.md"});
-}
-
-// The software on the device, and its host time.
-void add_software(const Experiment& experiment, Assumptions& assumptions) {
-  const SystemSpec& system = experiment.scenario().system;
-  const Software* software = experiment.software();
-  if (software == nullptr) {
-    assumptions.push_back(
-        {"Every operation is one kernel that moves its bytes once, whatever framework runs it",
-         "modelling choice: system.software none"});
-  } else {
-    append_assumptions(assumptions, kernels_of(*software, system.attention_library));
-    const TrainingSpec& training = experiment.scenario().training;
-    if (software->recompute_stops_early && training.recompute == Recompute::full) {
-      assumptions.push_back({"Recomputation of a dense block ends before its last product, where no dropout or norm follows it",
-                             "PyTorch, torch.utils.checkpoint.set_checkpoint_early_stop"});
-    }
-    if (experiment.options().sync.copies_units) {
-      assumptions.push_back({"Fully sharded weights are copied out of what was gathered, and "
-                             "gradients into what is reduced",
-                             software->source});
-    }
-    if (software->host_waits_for_transfers) {
-      assumptions.push_back(
-          {"The host waits for every transfer between two ranks", software->source});
-    }
-  }
-  const bool host_takes_time =
-      system.host_us_per_kernel.peek() > 0.0 || system.host_us_per_call.peek() > 0.0;
-  if (system.cuda_launch_blocking && host_takes_time) {
-    assumptions.push_back(
-        {"The host waits for every kernel and for what it has posted when that is waited for; "
-         "posting itself does not wait",
-         "system.cuda_launch_blocking; docs/decisions/0036-software.md"});
-  }
-  const auto add_host = [&](const char* field, double used, const SourcedNumber& known) {
-    if (used != known.value) return;  // Given: its source is the scenario's.
-    assumptions.push_back({fmt::format("{} = {}", field, used), known.source});
-  };
-  add_graphs_and_power(system, assumptions);
-  if (software == nullptr) return;
-  add_host("system.host_us_per_kernel", system.host_us_per_kernel, software->host_us_per_kernel);
-  add_host("system.host_us_per_call", system.host_us_per_call, software->host_us_per_call);
 }
 
 std::string choice_text(const NcclSelection& selection) {
@@ -296,7 +205,8 @@ bool prices_shapes(const Experiment& experiment) {
 
 Assumptions price_of_computing(const Experiment& experiment) {
   Assumptions assumptions = costs(experiment);
-  add_software(experiment, assumptions);
+  append_assumptions(assumptions, software_assumptions(experiment));
+  add_graphs_and_power(experiment.scenario().system, assumptions);
   return assumptions;
 }
 

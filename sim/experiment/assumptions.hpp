@@ -34,6 +34,8 @@ void append_assumptions(Assumptions& assumptions, const Assumptions& more);
 [[nodiscard]] bool prices_shapes(const Experiment& experiment);
 /// The price of an operation on the device and the host, with every constant behind it.
 [[nodiscard]] Assumptions price_of_computing(const Experiment& experiment);
+/// The kernels of the framework on the device, and its host time.
+[[nodiscard]] Assumptions software_assumptions(const Experiment& experiment);
 /// The slowdown of operations while a rank communicates.
 [[nodiscard]] Assumption beside_communication(const Experiment& experiment);
 /// Those of what a training does to need less memory.

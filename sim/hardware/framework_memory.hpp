@@ -7,8 +7,8 @@ namespace shardsim {
 /// Bytes per element. All zero: every operation is one ideal kernel that stores nothing beside its
 /// result.
 struct FrameworkMemory {
-  double score_bytes = 0.0;  ///< Kept of each score of attention, masked or not.
-  double mask_bytes = 0.0;   ///< Kept of each element that has dropout in a block.
+  double score_bytes = 0.0;      ///< Kept of each score of attention, masked or not.
+  double mask_bytes = 0.0;       ///< Kept of each element that has dropout in a block.
   double norm_kept_bytes = 0.0;  ///< Kept of each element of a block's RMS norm, beyond its input,
   /// and of the gated activation of a dense feed-forward, beyond its inputs.
   double activation_kept_bytes = 0.0;

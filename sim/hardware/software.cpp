@@ -66,23 +66,24 @@ constexpr KernelUse kStoredScores{5.0, 1.5};
 constexpr KernelUse kStoredScoresBackward{10.0, 2.0};
 
 constexpr KernelUses kMegatron2021 =
-    with(recorded(kPlain, "megatron-lm-2021"), {
-                     {F::attention_forward, kStoredScores},
-                     {F::attention_backward, kStoredScoresBackward},
-                     {F::weight_gradient, {2.0, 1.0}},
-                     {F::bias, {0.0, 0.0}},  // With the product, with GELU, or with dropout.
-                     {F::bias_gradient, {2.0, 1.0}},
-                     {F::norm_backward, kTwoPassNormBackward},
-                     {F::dropout, {0.0, 0.25}},  // With the sum that follows; the mask is written,
-                     {F::dropout_backward, {1.0, 1.25}},  // and read.
-                 });
+    with(recorded(kPlain, "megatron-lm-2021"),
+         {
+             {F::attention_forward, kStoredScores},
+             {F::attention_backward, kStoredScoresBackward},
+             {F::weight_gradient, {2.0, 1.0}},
+             {F::bias, {0.0, 0.0}},  // With the product, with GELU, or with dropout.
+             {F::bias_gradient, {2.0, 1.0}},
+             {F::norm_backward, kTwoPassNormBackward},
+             {F::dropout, {0.0, 0.25}},           // With the sum that follows; the mask is written,
+             {F::dropout_backward, {1.0, 1.25}},  // and read.
+         });
 
 constexpr KernelUses kMegatronCore =
     with(recorded(kPlain, "megatron-core-2023"), {
-                     {F::bias, {0.0, 0.0}},
-                     {F::dropout, {0.0, 0.25}},
-                     {F::dropout_backward, {1.0, 1.25}},
-                 });
+                                                     {F::bias, {0.0, 0.0}},
+                                                     {F::dropout, {0.0, 0.25}},
+                                                     {F::dropout_backward, {1.0, 1.25}},
+                                                 });
 
 // Transformer Engine's cross entropy: one kernel reads the logits for their softmax (2 bytes), one
 // reads them again and writes their gradient in place (4); backward multiplies that by the loss's
@@ -94,11 +95,12 @@ constexpr KernelUses kMegatronCore2025 =
                             {F::amax_of_norm, {0.0, 0.0}},
                         });
 
-constexpr KernelUses kComposer = with(recorded(kPlain, "composer-2023"), {
-                                                  {F::weight_gradient, {2.0, 1.0}},
-                                                  {F::bias, {0.0, 0.0}},  // MPT has no biases.
-                                                  {F::bias_gradient, {0.0, 0.0}},
-                                              });
+constexpr KernelUses kComposer =
+    with(recorded(kPlain, "composer-2023"), {
+                                                {F::weight_gradient, {2.0, 1.0}},
+                                                {F::bias, {0.0, 0.0}},  // MPT has no biases.
+                                                {F::bias_gradient, {0.0, 0.0}},
+                                            });
 
 constexpr KernelUses kInternEvo =
     with(recorded(kPlain, "internevo-2023"), {{F::weight_gradient, {2.0, 1.0}}});
@@ -112,12 +114,12 @@ constexpr KernelUses kTransformers =
 
 // Inductor makes one kernel of each norm, activation and loss; it makes none for complex numbers.
 // Its loss reads the logits twice (4 bytes), and in backward reads them and writes their gradient.
-constexpr KernelUses kTorchtitan2025 =
-    with(kPlain, {
-                     {F::cross_entropy, {2.0, 4.0 / 2.0}},
-                     {F::rotary, kTorchtitan[static_cast<std::size_t>(F::rotary)]},
-                     {F::rotary_backward, kTorchtitan[static_cast<std::size_t>(F::rotary_backward)]},
-                 });
+constexpr KernelUses kTorchtitan2025 = with(
+    kPlain, {
+                {F::cross_entropy, {2.0, 4.0 / 2.0}},
+                {F::rotary, kTorchtitan[static_cast<std::size_t>(F::rotary)]},
+                {F::rotary_backward, kTorchtitan[static_cast<std::size_t>(F::rotary_backward)]},
+            });
 
 // The fp32 softmax takes the place of 16-bit logits. Beside it stand the logits in 16 bits and, in
 // 2021, those in fp32 less their maximum; in backward the gradient in 16 bits.

@@ -107,7 +107,7 @@ class FullyShardedSync final : public OwningSync {
  private:
   struct Unit {
     Tensor full;      // Gathered weights; undefined while sharded.
-    Tensor gathered;  // What they are copied out of, until then; see SyncPlan::copies_units.
+    Tensor gathered;  // Their source, until they are copied; see SyncPlan::copies_units.
     Work gather;      // Pending until first used.
     int num_users = 0;
     int num_last_users = 0;     // Those in the chunk whose backward completes its gradients.
@@ -181,8 +181,7 @@ class FullyShardedSync final : public OwningSync {
         if (!plan_.offload_parameters) copy(to, shard);
       } else {
         unit.gather = groups_.shard->all_gather(
-            to, shard,
-            narrow_ ? narrow_->call_options(number) : chunk.call_options(mesh_.tp()));
+            to, shard, narrow_ ? narrow_->call_options(number) : chunk.call_options(mesh_.tp()));
       }
     }
   }

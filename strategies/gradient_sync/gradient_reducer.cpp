@@ -122,9 +122,8 @@ class ShardReducer final : public GradientReducer {
   void prepare(const Tensor& buffer) {
     if (!plan_.copies_units) return runtime_.zero("zero_gradients", buffer);
     const std::int64_t read = buffer.numel() * size_of(plan_.weight_dtype);
-    runtime_.compute(
-        memory_op("copy_gradients", buffer.dtype(), read + buffer.num_bytes()),
-        [&] { std::memset(buffer.wire_data(), 0, to_size(buffer.num_bytes())); });
+    runtime_.compute(memory_op("copy_gradients", buffer.dtype(), read + buffer.num_bytes()),
+                     [&] { std::memset(buffer.wire_data(), 0, to_size(buffer.num_bytes())); });
   }
 
   void finish_oldest() {

@@ -46,9 +46,7 @@ struct SyncPlan {
   bool overlap_gather = true;
   int prefetch_units = 1;               ///< FSDP: units gathered ahead of their use.
   bool reshard_after_forward = true;    ///< FSDP: gather again for backward.
-  /// FSDP: weights are copied out of what was gathered, and gradients into what is reduced. Else a
-  /// unit is one flat tensor, and both are parts of it.
-  bool copies_units = false;
+  bool copies_units = false;            ///< FSDP: units are copied to and from flat tensors.
   int reductions_in_flight = 1;         ///< ZeRO-2, FSDP: unfinished reductions that keep buffers.
   bool reduce_every_microbatch = true;  ///< ZeRO-2, FSDP: else gradients stay whole till the last.
   /// In host memory: optimizer state and masters; ZeRO-2, FSDP: reduced gradients; FSDP: weights.
@@ -187,9 +185,8 @@ class GradientSyncWrapper : public GradientSync {
 [[nodiscard]] std::unique_ptr<GradientSync> make_fully_sharded_sync(const SyncPlan& plan,
                                                                     Runtime& runtime, Mesh& mesh);
 
-/// The chunks that a ZeRO stage works with, of the parameters in the model's units. `uncut`: the
-/// same modules without tensor or expert parallelism, to learn from in which order gradients become
-/// ready. `kind`: of these weights.
+/// The chunks that a ZeRO stage works with. `uncut`: the same modules without tensor or expert
+/// parallelism, to learn from in which order gradients become ready. `kind`: of these weights.
 [[nodiscard]] FlatLayout make_layout(int zero_stage, const Model& model, const Model& uncut,
                                      const MeshShape& mesh, DType gradient_dtype,
                                      std::int64_t bucket_bytes, std::int64_t first_bucket_bytes,

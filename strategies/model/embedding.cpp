@@ -137,10 +137,9 @@ void rotary_forward(Runtime& runtime, const Tensor& x, const Rotary& rotary,
 
 void rotary_backward(Runtime& runtime, const Tensor& dy, const Rotary& rotary,
                      const SequencePart& part) {
-  runtime.compute(
-      memory_op("rotary_backward", dy.dtype(), 2 * turned_bytes(dy, rotary),
-                KernelFamily::rotary_backward),
-      [&] { rotate(dy, rotary, part, -1.0); });
+  runtime.compute(memory_op("rotary_backward", dy.dtype(), 2 * turned_bytes(dy, rotary),
+                            KernelFamily::rotary_backward),
+                  [&] { rotate(dy, rotary, part, -1.0); });
 }
 
 }  // namespace shardsim

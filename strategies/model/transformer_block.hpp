@@ -51,7 +51,7 @@ class TransformerBlock {
     quantized,  // The columns that weights' gradients read of the branch's input.
     masks,
     norms_beside,  // Memory that a framework keeps for norms.
-    output,  // The input of the norm behind the branch.
+    output,        // The input of the norm behind the branch.
     output_statistics,
     num_saved
   };

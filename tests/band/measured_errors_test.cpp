@@ -118,7 +118,8 @@ TEST_CASE("a file that holds something else is told with its line") {
   sparse.replace(sparse.find("dense"), 5, "sparse");
   CHECK(code_of(sparse) == "E0932");
   CHECK(code_of(std::string(kGroup) + "[]}]") == "E0932");
-  const std::string share = R"([{"quantity": "q", "software": "any", "group": "g", "held_out_share": )";
+  const std::string share =
+      R"([{"quantity": "q", "software": "any", "group": "g", "held_out_share": )";
   CHECK(code_of(share + "0.5}]").empty());
   CHECK(code_of(share + "1.5}]") == "E0932");
   CHECK(code_of(share + "true}]") == "E0932");

@@ -23,8 +23,8 @@ const Names kMegatron2021{"attention_forward", "attention_backward",     "weight
 
 // The families for which each framework does not use one kernel.
 const Names kEagerFamilies = {
-    "cross_entropy",   "cross_entropy_backward", "norm",          "norm_backward",
-    "rotary",          "rotary_backward",        "activation",    "activation_backward",
+    "cross_entropy", "cross_entropy_backward", "norm",       "norm_backward",
+    "rotary",        "rotary_backward",        "activation", "activation_backward",
     "optimizer_step"};
 
 Names and_a_sum_of_gradients(Names names) {

@@ -56,7 +56,8 @@ TEST_CASE("a row keeps for backward what was recorded beyond ideal kernels") {
     return found.at("kept_bytes").get<double>() - found.at("of_ideal_kept").get<double>();
   };
   const nlohmann::json file = recorded_file();
-  for (const char* name : {"torchtitan-2024", "deepspeed-2024", "internevo-2023", "composer-2023"}) {
+  for (const char* name :
+       {"torchtitan-2024", "deepspeed-2024", "internevo-2023", "composer-2023"}) {
     INFO(name);
     const FrameworkMemory& memory = row_named(name).memory;
     CHECK(memory.norm_kept_bytes == more(file.at(name), "norm"));

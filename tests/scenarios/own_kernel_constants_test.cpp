@@ -121,8 +121,7 @@ TEST_CASE("a GPU has products in fewer bits where a scenario gives their share")
 
 TEST_CASE("attention is priced by a library that the GPU has rows of") {
   const std::string a100 = "system.device.kernels=a100-sxm";
-  const Problem problem =
-      only_problem_of(valid_text(), {a100, "system.attention_library=flash3"});
+  const Problem problem = only_problem_of(valid_text(), {a100, "system.attention_library=flash3"});
   CHECK(problem.code == "E0230");
   CHECK(problem.pointer == "/system/attention_library");
   CHECK(problem.message == "there are no measurements of flash3 on a100-sxm");

@@ -153,7 +153,8 @@ TEST_CASE("K10: core_attn drops scores that the software keeps") {
   }
 }
 
-TEST_CASE("K10: what the software keeps beside norms and activations is kept, and dropped with them") {
+TEST_CASE(
+    "K10: what the software keeps beside norms and activations is kept, and dropped with them") {
   ModelOptions options = plain_block();
   const BlockPass ideal(options, kSomeSamples);
   options.memory.norm_kept_bytes = 4.0;
@@ -164,7 +165,7 @@ TEST_CASE("K10: what the software keeps beside norms and activations is kept, an
                           {{Module::activation}, 2 * kSomeInner + kSomeInner, 0}});
   options.recompute = Recompute::full;
   CHECK(BlockPass(options, kSomeSamples).kept == 0);  // The input is the caller's.
-  const ModelStep step(options);  // It frees all that it kept.
+  const ModelStep step(options);                      // It frees all that it kept.
   // A fused layer norm and an ungated activation keep their inputs.
   ModelOptions other = plain_block();
   other.norm = NormKind::layer;

@@ -1,7 +1,6 @@
-#include "sim/hardware/kernels/kernel_constants.hpp"
-
 #include <algorithm>
 
+#include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/software.hpp"
 
 // Written from sim/hardware/kernels/gpus/*.json.

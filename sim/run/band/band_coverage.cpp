@@ -101,7 +101,8 @@ GroupCoverage group_coverage(const std::vector<const BandedRow*>& rows, std::siz
   return group;
 }
 
-std::vector<GroupCoverage> groups_of(const MeasuredRows& all, const std::vector<BandedRow>& banded) {
+std::vector<GroupCoverage> groups_of(const MeasuredRows& all,
+                                     const std::vector<BandedRow>& banded) {
   std::vector<GroupCoverage> groups;
   std::set<std::string> known;  // Without a framework, groups of two levels are the same.
   for (std::size_t level = 0; level < kGroupLevels.size(); ++level) {

@@ -21,7 +21,7 @@ struct GroupCoverage {
   double mean_share_without = 0.0;  ///< The mean of the tables' shares of such rows.
   /// The same of bands of this group, whether or not rows are of a smaller one with a band.
   double share_of_own_band = 0.0;
-  double width = 1.0;               ///< High / low: the median of the rows' bands.
+  double width = 1.0;       ///< High / low: the median of the rows' bands.
   double bias = 0.0;        ///< Mean of predicted / measured - 1, each table with the same weight.
   std::size_t outside = 0;  ///< Rows whose own band does not hold the model's number.
 };

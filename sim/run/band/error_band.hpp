@@ -82,8 +82,8 @@ struct Interval {
 [[nodiscard]] std::string why_no_band(const Experiment& experiment);
 
 /// Adds bands around the step time and the memory on the device, or why there are none. No band is
-/// added if no held-out share of its group says how reliable it is. Nothing is added if the result has no step
-/// time.
+/// added if no held-out share of its group says how reliable it is. Nothing is added if the result
+/// has no step time.
 void add_error_bands(const Experiment& experiment, const MeasuredErrors& known, Result& result);
 
 /// The same from the errors that the program was built with.

@@ -26,7 +26,8 @@ constexpr const char* kBandFileHead =
     "// Predicted / measured - 1 of every published measurement in the headline of `shardsim\n"
     "// validate`, by ranks; \"software\": \"none\" are the same runs predicted without a "
     "framework.\n"
-    "// \"held_out_share\": the share of a group's rows in its band made without their table, in the\n"
+    "// \"held_out_share\": the share of a group's rows in its band made without their table, in "
+    "the\n"
     "// mean of tables.\n"
     "// Written by `shardsim validate --write-band FILE`, never by hand.\n";
 

@@ -141,25 +141,28 @@ def tables(folder, compilers, flags, root=ROOT):
     files = files_of(root)
     program = pathlib.Path(folder) / "tables.cpp"
     write_if_new(program, program_of(files, constants_in(root, files), with_prices=False))
-    return [output_of(built) for built in build(compilers, flags, (root, ROOT), [program])]
+    written, _ = written_tables(folder)
+    return [output_of(built) for built in build(compilers, flags, (root, ROOT, written), [program])]
 
 
-def written_table(folder):
-    """The root of the header that the build writes from the files of GPUs, made here, and its path from there."""
+def written_tables(folder):
+    """The root of the headers that the build writes from JSON, made here, and their paths from there."""
     root = pathlib.Path(folder) / "written"
-    table = root / HARDWARE / "gpu_table.hpp"
-    table.parent.mkdir(parents=True, exist_ok=True)
     gpus = sorted((ROOT / HARDWARE / "kernels/gpus").glob("*.json"), key=lambda path: path.name != "every-gpu.json")
-    script = ROOT / HARDWARE / "kernels/make_table.py"
-    subprocess.run([sys.executable, "-B", str(script), str(table), *map(str, gpus)], check=True)
-    return root, table.relative_to(root).as_posix()
+    made = {"gpu_table.hpp": ("kernels/make_table.py", gpus),
+            "recorded_uses.hpp": ("software/make_uses.py", [ROOT / HARDWARE / "software/recorded.json"])}
+    (root / HARDWARE).mkdir(parents=True, exist_ok=True)
+    for name, (script, sources) in made.items():
+        subprocess.run([sys.executable, "-B", str(ROOT / HARDWARE / script), str(root / HARDWARE / name),
+                        *map(str, sources)], check=True)
+    return root, [f"{HARDWARE}/{name}" for name in made]
 
 
 def programs_with_prices(folder, compilers, flags):
     """The two programs that print all tables and prices, and the names of all constants."""
     files = files_of(ROOT)
-    written, table = written_table(folder)
-    constants = constants_in(ROOT, files) + constants_in(written, [table])
+    written, made = written_tables(folder)
+    constants = constants_in(ROOT, files) + constants_in(written, made)
     program = pathlib.Path(folder) / "tables.cpp"
     others = pathlib.Path(folder) / "others.cpp"
     write_if_new(program, program_of(files, constants, with_prices=True))

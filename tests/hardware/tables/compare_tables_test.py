@@ -89,7 +89,7 @@ class CompareTablesTest(unittest.TestCase):
         rows = re.findall(r'kSoftware\[\d+\]\.0 = "(.+)"', output)
         self.assertEqual(len(rows), 10)
         families = re.findall(r'kFamilyNames\[\d+\] = "(.+)"', output)
-        self.assertEqual(len(families), 24)
+        self.assertEqual(len(families), 25)
         presets = [path.stem for path in (compare_tables.ROOT / "scenarios/systems").glob("*.json")]
         self.assertGreaterEqual(len(presets), 12)
         printed = set(re.findall(r"^(\S+ \S+ \S+) (?:bf16|fp32) .* = \d+ ps, host \d+ ps$", output, re.MULTILINE))
