@@ -143,7 +143,7 @@ TEST_CASE("kernels and their bytes are those that the software makes of an opera
   const KernelTime ideal = reported(kNorm, 0.0).kernels.all;
   CHECK(ideal.kernels == 3);
   CHECK(ideal.bytes == 8000);  // A product is not priced by its bytes.
-  const KernelTime eager = reported(kNorm, 0.0, 1.0, "torchtitan-2024").kernels.all;
+  const KernelTime eager = reported(kNorm, 0.0, 1.0, "deepspeed-2024").kernels.all;
   CHECK(eager.kernels == 8 + 2 + 8);
   CHECK(eager.bytes == 2 * 36'000);
 }

@@ -76,10 +76,10 @@ def family_rows(software, name, facts, operators):
         for more, more_bytes, why in inside + [STAND_INS.get((software, name, phase), (0, 0, ""))]:
             kernels, moved = kernels + more, moved + more_bytes
             because += [why] if why else []
-        rows[name + suffix] = {"kernels": kernels / facts["calls"], "bytes": round(moved, 2),
+        rows[name + suffix] = {"kernels": kernels / facts["calls"], "bytes": round(moved, 1),
                                "of_ideal_bytes": ideal} | ({"added": because} if because else {})
     more, why = STAND_INS_KEEP.get((software, name), (0, ""))
-    rows[name]["kept_bytes"] = round(facts["kept"] / facts["elements"], 2) + more
+    rows[name]["kept_bytes"] = round(facts["kept"] / facts["elements"], 1) + more
     rows[name]["of_ideal_kept"] = facts["ideal"][2]
     if why:
         rows[name].setdefault("added", []).append(why)
