@@ -45,6 +45,9 @@ std::vector<Setting> special_settings(const std::string& path) {
       {"system.nccl.algorithms", {{}, "", "tree,ring"}},
       {"system.host_us_per_kernel", {{}, "", "1000"}},
       {"system.nccl.protocols", {{}, "", "simple"}},
+      // A library that runs without being named changes nothing.
+      {"system.attention_library",
+       {{"system.device.kernels=h100-sxm", "system.software=megatron-core-2025"}, "", "flash2"}},
       {"parallelism.overlap_tensor_parallel",
        {{"parallelism.tp=2", "parallelism.sequence_parallel=true"}, "", "true"}},
       {"parallelism.offload_modules",
