@@ -204,9 +204,17 @@ bool fuses_attention(const Scenario& s) {
   return prices_shapes(s) && (software == nullptr || !software->stores_scores());
 }
 
+std::vector<std::string> attention_libraries() {
+  std::vector<std::string> names = {"software"};
+  for (std::size_t i = 0; i < kAttentionLibraries; ++i) {
+    names.emplace_back(name_of(static_cast<AttentionLibrary>(i)));
+  }
+  return names;
+}
+
 Field attention_library_field() {
   return field("system.attention_library", &Scenario::system, &SystemSpec::attention_library)
-      .one_of({"software", "flash2", "flash3", "cudnn"})
+      .one_of(attention_libraries())
       .or_else("\"software\"")
       .acts_when("kernel_model is shapes, and the software's attention is fused", fuses_attention)
       .doc(

@@ -21,7 +21,7 @@ from torch import nn
 BATCH, LENGTH, HEADS, WIDTH, FFN, VOCAB = 2, 4096, 32, 128, 16384, 32768
 HIDDEN = HEADS * WIDTH
 HALF = torch.bfloat16
-# What our operations read and write in 16 bits in forward and in backward, and what they keep
+# Bytes that our operations move in 16 bits in forward and in backward, and that they keep
 # (strategies/model).
 NORM, GATED, UNGATED, ROTARY, LOSS = (4, 6, 2), (6, 10, 4), (4, 6, 2), (4, 4, 0), (2, 4, 2)
 

@@ -27,7 +27,8 @@ SOURCES = {
         "llmfoundry/models/layers/norm.py", "llmfoundry/models/layers/ffn.py"]),
     "deepspeed-2024": ("huggingface/transformers", "0022728", [
         "src/transformers/models/llama/modeling_llama.py"]),
-    "internevo-2023": ("InternLM/InternEvo", "c18bec9", ["internlm/model/linear.py"]),
+    "internevo-2023": ("InternLM/InternEvo", "c18bec9", [
+        "internlm/model/linear.py", "internlm/model/modeling_internlm.py"]),
     "megatron-core-2023": ("NVIDIA/Megatron-LM", "38879f8", [
         "megatron/core/tensor_parallel/cross_entropy.py"]),
     "megatron-lm-2021": ("NVIDIA/Megatron-LM", "e269e20", ["megatron/mpu/cross_entropy.py"]),
@@ -43,7 +44,7 @@ INSIDE = {
     "native_layer_norm_backward": (3, 4, "PyTorch's layer_norm_kernel.cu: a second pass over dy and x "
                                          "for the gradients of the weights, and two sums"),
 }
-# Fused kernels that need CUDA: (row, family, phase): kernels, bytes of an element, what is kept, why.
+# Fused kernels that need CUDA: (row, family, phase): kernels, bytes of an element, why.
 APEX = "apex's layer_norm_cuda_kernel.cu: "
 STAND_INS = {
     ("internevo-2023", "norm", "forward"): (1, 6, APEX + "reads fp32, writes 16 bits"),
