@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "reports/step_range.hpp"
 #include "reports/terminal_text.hpp"
 #include "reports/units.hpp"
 #include "reports/verdict_words.hpp"
@@ -212,22 +213,19 @@ std::string describe_cost(const Result& result, const TextHeadline& headline) {
   const auto days = result.number(metric::kCostDays);
   const auto hours = result.number(metric::kCostGpuHours);
   if (!days || !hours) return {};
-  const std::optional<double> factor = centre_factor(result);
   std::string text = format_amount(headline.tokens_total, Digits::given) + " tokens: ";
-  if (!factor) {
+  if (result.band_of(metric::kStepTimeS) == nullptr) {
     text += format_number(*days) + " days";
   } else {
-    const MetricBand& band = *result.band_of(metric::kStepTimeS);
-    const double step = result.number(metric::kStepTimeS).value();
-    text += fmt::format("about {} days ({} to {}, by the model {})", format_number(*days * *factor),
-                        format_number(*days * band.low / step),
-                        format_number(*days * band.high / step), format_number(*days));
+    const StepRange range = range_with_step(result, *days);
+    text += fmt::format("about {} days ({} to {}, by the model {})", format_number(range.centre),
+                        format_number(range.low), format_number(range.high), format_number(*days));
   }
-  text +=
-      fmt::format(", {} GPU hours", format_amount(*hours * factor.value_or(1.0), Digits::three));
-  if (const auto usd = result.number(metric::kCostUsd)) {
-    text += ", $" + format_amount(*usd * factor.value_or(1.0), Digits::three);
-  }
+  const auto amount = [&result](double by_the_model) {
+    return format_amount(range_with_step(result, by_the_model).centre, Digits::three);
+  };
+  text += fmt::format(", {} GPU hours", amount(*hours));
+  if (const auto usd = result.number(metric::kCostUsd)) text += ", $" + amount(*usd);
   return text;
 }
 

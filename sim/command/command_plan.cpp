@@ -13,48 +13,17 @@
 #include "reports/pages.hpp"
 #include "reports/units.hpp"
 #include "scenarios/formats/emit.hpp"
+#include "sim/command/plan_arguments.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/output_format.hpp"
-#include "sim/console/output_paths.hpp"
-#include "sim/console/parallel.hpp"
 #include "sim/console/progress.hpp"
 #include "sim/console/shell_word.hpp"
-#include "sim/console/whole_file.hpp"
 #include "sim/search/precision_table.hpp"
 #include "sim/search/search_report.hpp"
 
 namespace shardsim {
 
 namespace {
-
-struct PlanArguments {
-  SearchRequest request;
-  std::string objective = "time";
-  std::string emit;
-  std::string out;
-  std::string csv;
-  std::string report;
-  int jobs = default_jobs();
-  bool json = false;
-  bool wide = false;
-  bool ascii = false;
-  bool quiet = false;
-};
-
-// Called before a search of minutes, not after it.
-void check_paths(const PlanArguments& arguments, const SearchBase& base) {
-  std::vector<PathInUse> written;
-  const auto add = [&written](const char* option, const std::string& path) {
-    if (!path.empty()) written.push_back({option, path});
-  };
-  add("--out", arguments.out);
-  add("--csv", arguments.csv);
-  add("--report", arguments.report);
-  std::vector<PathInUse> read = paths_read(base.scenario.files, base.model_file);
-  const std::optional<std::string>& against = arguments.request.against;
-  if (against && names_layout_file(*against)) read.push_back({"--against", *against});
-  require_outputs(read, written);
-}
 
 Objective objective_of(const PlanArguments& arguments) {
   if (arguments.objective == "memory") return Objective::memory;
@@ -69,11 +38,10 @@ void require_in_range(const PlanArguments& arguments) {
     double least;
     double most;
   };
-  // The price has the range of cost.usd_per_gpu_hour; larger values of the others make no sense.
+  // Larger values make no sense.
   const Row rows[] = {
       {"--jobs", static_cast<double>(arguments.jobs), 1.0, 4096.0},
       {"--top", static_cast<double>(arguments.request.top), 1.0, 1e6},
-      {"--usd-per-gpu-hour", arguments.request.usd_per_gpu_hour, 0.0, 1e6},
       {"--front-within", arguments.request.front_within, 1.0, 1e6},
       {"--time-limit", arguments.request.time_limit_s, 0.0, 1e9},
   };
@@ -84,38 +52,13 @@ void require_in_range(const PlanArguments& arguments) {
   }
 }
 
-// The command line without the options that have their default.
-std::string plan_command(const PlanArguments& arguments) {
-  const SearchRequest& r = arguments.request;
-  const SearchRequest usual;
-  std::string words = fmt::format("shardsim plan {} --gpus {} --gpu {}", shell_word(r.model),
-                                  r.num_gpus, shell_word(r.gpu));
-  if (r.seq_len) words += fmt::format(" --seq-len {}", *r.seq_len);
-  if (r.global_batch_size) words += fmt::format(" --global-batch-size {}", *r.global_batch_size);
-  if (!r.precision.empty()) words += " --precision " + shell_word(r.precision);
-  for (const std::string& override : r.overrides) words += " --set " + shell_word(override);
-  for (const std::string& fixed : r.fixed) words += " --fix " + shell_word(fixed);
-  if (r.against) words += " --against " + shell_word(*r.against);
-  if (r.approximate) words += " --approximate";
-  if (r.objective != usual.objective) words += " --objective " + arguments.objective;
-  if (r.top != usual.top) words += fmt::format(" --top {}", r.top);
-  if (r.front_within != usual.front_within) {
-    words += fmt::format(" --front-within {}", r.front_within);
-  }
-  if (r.usd_per_gpu_hour != usual.usd_per_gpu_hour) {
-    words += fmt::format(" --usd-per-gpu-hour {}", r.usd_per_gpu_hour);
-  }
-  if (r.time_limit_s != usual.time_limit_s) {
-    words += fmt::format(" --time-limit {}", r.time_limit_s);
-  }
-  return words;
-}
-
 // Megatron-LM is proposed where it can say the model.
 std::string next_command(const PlanArguments& arguments, const SearchBase& base,
                          const SearchReport& report) {
   if (!arguments.out.empty()) return "shardsim " + shell_word(arguments.out);
-  std::string words = plan_command(arguments);
+  std::string words =
+      plan_command(arguments) +
+      fmt::format(" --gpus {} --gpu {}", arguments.words.gpus, shell_word(arguments.request.gpu));
   if (arguments.emit.empty() && !report.ranked.empty()) {
     const Scenario best = scenario_of(base, report.ranked.front().candidate);
     if (emit_megatron(best).unsaid.empty()) words += " --emit megatron";
@@ -158,18 +101,14 @@ SearchOutcome search_with_progress(const PlanArguments& arguments, const SearchB
   return outcome;
 }
 
-void write(const std::string& path, const std::string& text) {
-  write_whole_file(path, [&text](std::ostream& file) { file << text; });
-}
-
 // Writes the other outputs that the user asked for.
 void write_best(const PlanArguments& arguments, const SearchBase& base, const SearchReport& report,
                 std::ostream& out) {
-  if (!arguments.csv.empty()) write(arguments.csv, to_csv(report));
-  if (!arguments.report.empty()) write(arguments.report, to_html(page_of(report)));
+  if (!arguments.csv.empty()) write_plan_file(arguments.csv, to_csv(report));
+  if (!arguments.report.empty()) write_plan_file(arguments.report, to_html(page_of(report)));
   if (report.ranked.empty() || (arguments.out.empty() && arguments.emit.empty())) return;
   const Scenario best = scenario_of(base, report.ranked.front().candidate);
-  if (!arguments.out.empty()) write(arguments.out, best.resolved_json);
+  if (!arguments.out.empty()) write_plan_file(arguments.out, best.resolved_json);
   if (!arguments.emit.empty()) {
     const Emission emission = emit_for(arguments.emit, best);
     out << "\n" + require_said(emission, arguments.emit, arguments.request.approximate);
@@ -203,9 +142,11 @@ void require_comparable(const PlanArguments& arguments) {
 PlanArguments in_precision(PlanArguments arguments, const std::string& precision) {
   arguments.request.precision = precision;
   if (precision == to_string(Precision::fp8)) return arguments;
-  std::erase_if(arguments.request.overrides, [](const std::string& override) {
-    return override.rfind("training.fp8_recipe=", 0) == 0;
-  });
+  for (std::vector<std::string>* words : {&arguments.set, &arguments.request.overrides}) {
+    std::erase_if(*words, [](const std::string& override) {
+      return override.rfind("training.fp8_recipe=", 0) == 0;
+    });
+  }
   return arguments;
 }
 
@@ -222,7 +163,7 @@ std::vector<PrecisionSearch> prepare_precisions(const PlanArguments& arguments,
   for (const std::string& precision : precisions) {
     PlanArguments own = in_precision(arguments, precision);
     SearchBase base = prepare_search(own.request);
-    check_paths(own, base);
+    check_plan_paths(own, base);
     if (!own.emit.empty()) {
       (void)require_said(emit_for(own.emit, base.scenario), own.emit, own.request.approximate);
     }
@@ -269,18 +210,22 @@ int compare_precisions(const PlanArguments& arguments, const std::vector<std::st
 
 int command_plan(PlanArguments& arguments, const Console& console) {
   require_in_range(arguments);
+  apply_words(arguments);
   arguments.request.objective = objective_of(arguments);
   if (arguments.json && !arguments.emit.empty()) {
     throw UsageError("E1330", "--json and --emit both write to standard output",
                      "ask for one of them at a time");
   }
   if (!arguments.emit.empty()) require_framework(arguments.emit);
+  const Question question = read_question(arguments.words, arguments.request);
+  if (asks_for_machines(question)) return answer_question(arguments, question, console);
+  arguments.request = request_of(question, question.machines.front());
   if (!arguments.request.precision.empty()) {
     const std::vector<std::string> precisions = precisions_of(arguments.request.precision);
     if (precisions.size() > 1) return compare_precisions(arguments, precisions, console);
   }
   const SearchBase base = prepare_search(arguments.request);
-  check_paths(arguments, base);
+  check_plan_paths(arguments, base);
   if (!arguments.emit.empty()) {  // Most refusals follow from the model, ahead of a search.
     (void)require_said(emit_for(arguments.emit, base.scenario), arguments.emit,
                        arguments.request.approximate);
@@ -305,14 +250,28 @@ void add_plan_options(CLI::App& app, PlanArguments& arguments) {
   app.add_option("model", request.model,
                  "A model's name, or a JSON file: a scenario, a model, a config.json")
       ->required();
-  app.add_option("--gpus", request.num_gpus, "Number of GPUs")->required();
-  app.add_option("--gpu", request.gpu, "GPU (h100, b200, gb300, ...) or a system preset")
+  QuestionWords& words = arguments.words;
+  app.add_option("--gpus", words.gpus,
+                 "Number of GPUs; 256,512 or 256..2048 (doubles) compares numbers")
       ->required();
+  app.add_option("--gpu", words.gpu,
+                 "GPU (h100, b200, gb300, ...) or a system preset; h100,b200 compares kinds")
+      ->required();
+  app.add_option("--tokens", words.tokens, "Tokens of the whole training: 300B, 10T");
+  app.add_option("--deadline", words.deadline, "Days that the training may take: 90d, 12w");
+  app.add_option("--budget", words.budget, "Dollars that the training may cost: 6M");
   app.add_option("--seq-len", request.seq_len, "Tokens per sequence");
   app.add_option("--global-batch-size", request.global_batch_size, "Sequences per step");
   app.add_option("--precision", request.precision,
                  "bf16, fp16, fp32, fp8 or nvfp4; fp8,bf16 compares them");
-  app.add_option("--set", request.overrides, "Override a field: a.b=value; repeatable")
+  app.add_option("--software", arguments.software,
+                 "Framework to price: system.software, such as megatron-core-2025");
+  app.add_option("--failures", arguments.failures,
+                 "Failure rates, for the goodput: fields of \"faults\", such as "
+                 "gpu_mtbf_hours=50000,restart_s=600,checkpoint_write_s=30");
+  app.add_option("--memory-margin", arguments.memory_margin,
+                 "Share of the memory that a layout should leave (5%)");
+  app.add_option("--set", arguments.set, "Override a field: a.b=value; repeatable")
       ->allow_extra_args(false);
   app.add_option(
          "--fix", request.fixed,
@@ -333,7 +292,8 @@ void add_plan_options(CLI::App& app, PlanArguments& arguments) {
                  "Search the Pareto front up to this many times the fastest step (1.25)");
   app.add_option("--time-limit", request.time_limit_s,
                  "Stop after so many seconds with the best so far (60; 0: no limit)");
-  app.add_option("--usd-per-gpu-hour", request.usd_per_gpu_hour, "Price of a GPU for an hour");
+  app.add_option("--usd-per-gpu-hour", words.usd_per_gpu_hour,
+                 "Price of a GPU for an hour: 2.5, or h100=2.5,b200=5");
   app.add_option("--jobs,-j", arguments.jobs, "Number of parallel simulations");
   app.add_option("--emit", arguments.emit,
                  "Print the best layout for megatron, torchtitan or deepspeed");
@@ -360,7 +320,11 @@ Verb plan_verb() {
             {"shardsim plan llama3-70b --gpus 128 --gpu b200 --precision nvfp4,fp8,bf16",
              "the best layout in each precision"},
             {"shardsim plan qwen3-235b-a22b --gpus 256 --gpu h100 --against tp=2,pp=8,ep=32",
-             "and where the layout of today stands among them"}}},
+             "and where the layout of today stands among them"},
+            {"shardsim plan llama3-70b --gpus 256..2048 --gpu h100,b200 --tokens 10T --deadline "
+             "90d "
+             "--usd-per-gpu-hour h100=2.5,b200=5 --budget 6M",
+             "which machine trains it in time and within a budget"}}},
       add_plan_options, command_plan);
 }
 

@@ -5,6 +5,7 @@
 #include "reports/verdict_words.hpp"
 #include "sim/experiment/experiment.hpp"
 #include "sim/run/band/error_band.hpp"
+#include "sim/run/whole_training.hpp"
 #include "sim/search/search_report.hpp"
 
 namespace shardsim {
@@ -28,7 +29,10 @@ Result measured_like(const Experiment& experiment, const SimulatedPoint& point) 
   Result result;
   result.metrics = {{metric::kStepTimeS.name, point.step_time_s},
                     {metric::kMemoryDeviceBytesMax.name, point.device_bytes},
+                    {metric::kTokensPerS.name, point.tokens_per_s},
                     {metric::kRanks.name, experiment.scenario().system.ranks}};
+  add_goodput(experiment, result.metrics);
+  add_cost(experiment, result);
   add_error_bands(experiment, result);
   return result;
 }

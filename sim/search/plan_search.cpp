@@ -54,7 +54,8 @@ class Search {
       for (const OpenLayouts& entry : std::exchange(later_, {})) by_corner_.push(entry);
       is_ranked_ = true;
       visit(by_corner_);
-      if (hooks_.prunes && found_.best() == nullptr) find_nearest_miss();
+      is_missed_ = !is_over() && found_.best() == nullptr;
+      if (hooks_.prunes && is_missed_) find_nearest_miss();
       if (hooks_.prunes && !is_over()) note_least_miss();
     }
     finish();
@@ -282,6 +283,7 @@ class Search {
   void tell_progress() {
     if (!hooks_.on_progress) return;
     SearchProgress progress{.simulated = num_done_, .best = seen_, .gap = {}};
+    progress.fits_none = is_missed_ && num_done_ > 0;
     if (seen_ && is_ranked_) progress.gap = 0;
     if (seen_ && !is_ranked_) progress.gap = gap_of(found_.objective_of(*seen_), least_key_);
     hooks_.on_progress(progress);
@@ -371,6 +373,7 @@ class Search {
   std::vector<OpenLayouts> later_;  // Candidates that can only be on the front.
   bool is_bounded_ = false;         // All candidates are in a queue, or decided.
   bool is_ranked_ = false;          // The best are known.
+  bool is_missed_ = false;          // Nothing fits.
   std::atomic<SearchStop> stop_ = SearchStop::none;
   double least_key_ = 0;  // By rank: nothing that is open has a lower one.
   std::optional<SimulatedPoint> seen_;

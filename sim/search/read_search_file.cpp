@@ -47,6 +47,10 @@ constexpr std::array<std::string_view, 12> kOfAlgorithm = {"data_parallel",
                                                            "compression_block_size",
                                                            "error_feedback"};
 
+// Faults that make steps slower. The others are rates of failures, which cost time between steps.
+constexpr std::array<std::string_view, 4> kFaultsOfParts = {"stragglers", "slow_links",
+                                                            "flapping_links", "draws"};
+
 // Removes members from a JSON text; the rest keeps its place.
 class Blanking {
  public:
@@ -142,9 +146,14 @@ void take_out_sections(const JsonValue& document, SearchFile& file) {
   };
   say(those_there({"system"}), "the machine is that of --gpu and --gpus", file);
   say(those_there({"execution", "expect", "output", "sweep"}), "layouts run one step each", file);
-  say(those_there({"faults"}), "layouts are compared on a machine without faults", file);
-  Blanking(file.text).take_out(
-      document.object(), [](const std::string& key) { return key == "faults" || key == "sweep"; });
+  Blanking blanking(file.text);
+  blanking.take_out(document.object(), [](const std::string& key) { return key == "sweep"; });
+  const JsonValue* faults = document.find("faults");
+  if (faults == nullptr || !faults->is_object()) return;
+  const auto is_of_parts = [](const std::string& key) { return lists_key(kFaultsOfParts, key); };
+  KeyNames taken = blanking.take_out(faults->object(), is_of_parts);
+  for (std::string& name : taken) name.insert(0, "faults.");
+  say(taken, "layouts are compared on a machine without them", file);
 }
 
 // "vision_config {...}: left out".

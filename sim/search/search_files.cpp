@@ -9,6 +9,7 @@
 #include "sim/kernel/metric_table.hpp"
 
 #include "reports/csv_tables.hpp"
+#include "sim/search/layout_json.hpp"
 #include "sim/search/search_report.hpp"
 
 namespace shardsim {
@@ -19,62 +20,12 @@ using Json = nlohmann::ordered_json;
 // By Objective.
 constexpr std::array kObjectives = {"time", "memory", "cost"};
 
-// The fields of a layout by name, in the order of both files.
-template <class Visit>
-void for_each_field(const Candidate& candidate, Visit visit) {
-  visit("tp", candidate.tp);
-  visit("pp", candidate.pp);
-  visit("cp", candidate.cp);
-  visit("ep", candidate.ep);
-  visit("etp", candidate.etp);
-  visit("vpp", candidate.vpp);
-  visit("dp_replicate", candidate.dp_replicate);
-  visit("dp_shard", candidate.dp_shard);
-  visit("zero_stage", candidate.zero_stage);
-  visit("sequence_parallel", candidate.sequence_parallel);
-  visit("schedule", candidate.schedule);
-  visit("micro_batch_size", candidate.micro_batch_size);
-  visit("num_microbatches", candidate.num_microbatches);
-  visit("recompute", to_string(candidate.recompute));
-}
-
-void write_layout(Json& json, const Candidate& candidate) {
-  json["layout"] = words_of(candidate);
-  for_each_field(candidate,
-                 [&](const char* name, const auto& value) { json["fields"][name] = value; });
-}
-
-// Metrics under the names that a result has.
 Json point_json(const SearchReport& report, const SimulatedPoint& point) {
-  Json metrics;
-  for (const auto& [row, value] : kPointMetrics) metrics[row.name] = point.*value;
-  metrics[metric::kMemoryPeakBytesMax.name] = point.peak_bytes;
-  metrics[metric::kMemoryDeviceBytesMax.name] = point.device_bytes;
-  for (std::size_t i = 0; i < kNumMemoryCategories; ++i) {
-    metrics[kMemoryMetrics.at(i)->name] = point.category_bytes.at(i);
-  }
   Json json;
-  write_layout(json, point.candidate);
-  json["metrics"] = std::move(metrics);
+  add_point(json, point);
   if (report.usd_per_gpu_hour > 0) json["usd_per_1t_tokens"] = report.usd_per_1t_tokens(point);
   json["leaves_margin"] = !point.is_tight;
   return json;
-}
-
-// Bands of metrics, by their names: what the point itself has is the model's.
-void add_bands(Json& json, const Result& measured) {
-  Json bands = Json::object();
-  for (const MetricBand& band : measured.error_bands) {
-    bands[band.metric] = {{"low", band.low},
-                          {"centre", band.centre},
-                          {"high", band.high},
-                          {"runs", band.runs},
-                          {"group", band.group},
-                          {"too_few", band.too_few},
-                          {"held_out_share", band.held_out_share}};
-  }
-  json["error_bands"] = bands;
-  if (!measured.no_error_band.empty()) json["no_error_band"] = measured.no_error_band;
 }
 
 Json points_json(const SearchReport& report, const std::vector<SimulatedPoint>& points) {
@@ -92,7 +43,7 @@ Json given_json(const SearchReport& report) {
     json["rank_from"] = given.num_ahead + 1;
     json["rank_to"] = given.num_ahead + 1 + given.num_undecided;
   } else {
-    write_layout(json, given.candidate);
+    add_layout(json, given.candidate);
     json["failure"] = given.failure;
   }
   json["searched"] = given.why_not_searched.empty();

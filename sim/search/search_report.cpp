@@ -226,7 +226,8 @@ SearchReport report_of(const SearchBase& base, const SearchRequest& request,
   report.objective = request.objective;
   report.memory_capacity_bytes = s.system.device.memory_bytes;
   report.memory_margin = s.execution.memory_margin;
-  report.usd_per_gpu_hour = request.usd_per_gpu_hour;
+  report.usd_per_gpu_hour =
+      request.usd_per_gpu_hour > 0 ? request.usd_per_gpu_hour : s.cost.usd_per_gpu_hour;
   report.assumptions = base.assumptions;
   report.ignored = base.ignored;
   report.warnings = base.warnings;

@@ -69,7 +69,8 @@ struct SearchReport : SearchCounts {
 /// REQUIRES: there is one.
 [[nodiscard]] std::string given_words(const SearchReport& report);
 
-/// The point's step time and memory on the device with their error bands, or why there are none.
+/// The point's step time and memory on the device with their error bands, or why there are none;
+/// its goodput and cost where the experiment has failure rates and tokens.
 [[nodiscard]] Result measured_like(const Experiment& experiment, const SimulatedPoint& point);
 
 /// Steps and memory of the first layout as runs like it were measured, in sentences: the numbers of

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -28,10 +29,21 @@ bool is_among(const List& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// The tokens of a step in quickstart.json, and the ratio of Llama 3 405B's training: 16 Mi tokens,
-// 2,048 sequences of 8,192, on 16,384 GPUs (Dubey et al. 2024, table 4).
-constexpr std::int64_t kTokensPerStep = std::int64_t{1} << 20U;
-constexpr std::int64_t kGpusPerSequence = 8;
+constexpr std::int64_t kTokensPerGpu = std::int64_t{1} << 12U;
+constexpr std::int64_t kLeastTokens = std::int64_t{1} << 20U;
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 24U;
+
+// The odd part of a number of GPUs.
+std::int64_t odd_part(std::int64_t gpus) {
+  while (gpus % 2 == 0) gpus /= 2;
+  return gpus;
+}
+
+// The smallest odd x 2^k that is at least `batch`.
+std::int64_t doubled_up_to(std::int64_t odd, std::int64_t batch) {
+  while (odd < batch) odd *= 2;
+  return odd;
+}
 
 std::string help_for_preset(const std::string& word, const std::vector<std::string>& names) {
   return names.empty() ? no_presets_help(builtin_preset_directories())
@@ -129,6 +141,22 @@ Scenario read_at_widest_stage(const SearchBase& base, const std::vector<std::str
 
 }  // namespace
 
+std::int64_t default_batch(std::int64_t seq_len, std::span<const std::int64_t> gpus) {
+  const std::int64_t most = std::ranges::max(gpus);
+  const std::int64_t tokens =
+      std::clamp(most > kMostTokens / kTokensPerGpu ? kMostTokens : most * kTokensPerGpu,
+                 kLeastTokens, kMostTokens);
+  const std::int64_t batch = std::max(tokens / seq_len, std::int64_t{1});
+  // Larger factors would make another training of it.
+  constexpr std::int64_t kMostTimes = 2;
+  std::int64_t odd = 1;
+  for (const std::int64_t count : gpus) {
+    const std::int64_t together = std::lcm(odd, odd_part(count));
+    if (together <= kMostTimes * batch) odd = together;
+  }
+  return odd == 1 ? batch : doubled_up_to(odd, batch);
+}
+
 std::int64_t batch_of_words(const std::string& words) {
   if (const auto number = parse_number<std::int64_t>(words)) return *number;
   throw UsageError("E1331", "a global batch of " + words + " is not a whole number of sequences",
@@ -157,57 +185,45 @@ std::string price_as_one_framework(SearchBase& base, std::vector<std::string> re
   return "priced as " + software + " (--set system.software=...)";
 }
 
-}  // namespace
-
-SearchBase prepare_search(const SearchRequest& request) {
-  SearchBase base;
-  std::optional<std::int64_t> batch;
-  read_model(request, base, batch);
-  const std::string preset = system_preset_of(request.gpu);
-  if (request.num_gpus < 1) {
-    throw UsageError("E1323", fmt::format("{} GPUs train nothing", request.num_gpus),
-                     "give their number: --gpus 128");
-  }
-  base.overrides = {fmt::format("name={} on {} x {}", request.model, request.num_gpus, preset),
-                    system_override(preset, request.num_gpus), "expect=[]", "output={}",
-                    R"(execution={"tensors": "meta", "steps": 1, "fold": "auto"})"};
-  if (request.seq_len) base.overrides.push_back(fmt::format("model.seq_len={}", *request.seq_len));
-  if (!request.precision.empty()) {
-    base.overrides.push_back("training.precision=" + request.precision);
-  }
-  if (request.global_batch_size) batch = request.global_batch_size;
-  sort_overrides(request, base, batch);
-  // A batch that every number of ranks divides, so that the reader checks the rest.
-  std::vector<std::string> reading = base.overrides;
-  reading.emplace_back("training.micro_batch_size=1");
-  reading.push_back(fmt::format("training.global_batch_size={}", request.num_gpus));
-  base.scenario = read_at_widest_stage(base, reading);
-  const std::string priced_as = price_as_one_framework(base, std::move(reading));
-  Scenario& scenario = base.scenario;
-  if (scenario.model.family == ModelFamily::mlp) {
-    throw UsageError("E1326", "family mlp is for verification: there is nothing to lay out",
-                     "plan a transformer: gpt2 or llama");
-  }
+// Values that a config.json does not give, unless an override does.
+void assume_of_file(SearchBase& base) {
   for (const SearchFile::Assumed& assumed : base.assumed) {
     const auto gives = [&assumed](const std::string& override) {
       return override.starts_with(assumed.field + "=");
     };
     if (std::ranges::none_of(base.overrides, gives)) base.assumptions.push_back(assumed.words);
   }
-  if (!priced_as.empty()) base.assumptions.push_back(priced_as);
+}
+
+void choose_batch(const SearchRequest& request, std::optional<std::int64_t> batch,
+                  SearchBase& base) {
+  Scenario& scenario = base.scenario;
   if (!batch) {
-    batch = std::max({kTokensPerStep / scenario.model.seq_len, request.num_gpus / kGpusPerSequence,
-                      std::int64_t{1}});
-    base.assumptions.push_back(
-        fmt::format("global batch {} sequences = {} tokens: the larger of 1 Mi tokens and "
-                    "a sequence for every {} GPUs, Llama 3's ratio (--global-batch-size)",
-                    *batch, format_count(*batch * scenario.model.seq_len), kGpusPerSequence));
+    const std::vector<std::int64_t> own = {request.num_gpus};
+    batch =
+        default_batch(scenario.model.seq_len, request.batch_for.empty() ? own : request.batch_for);
+    base.assumptions.push_back(fmt::format(
+        "global batch {} sequences = {} tokens: 4 Ki tokens for each GPU, from 1 Mi to 16 Mi "
+        "tokens, as Llama trained (--global-batch-size)",
+        format_count(*batch), format_count(*batch * scenario.model.seq_len)));
   }
   if (*batch < 1) {
     throw UsageError("E1323", fmt::format("a global batch of {} sequences", *batch),
                      "give 1 or more: --global-batch-size 128");
   }
   scenario.training.global_batch_size = *batch;
+}
+
+// Days have a price only where there are tokens to train on.
+void choose_price(const SearchRequest& request, SearchBase& base) {
+  Scenario& scenario = base.scenario;
+  if (request.usd_per_gpu_hour <= 0 || scenario.training.tokens_total <= 0) return;
+  base.overrides.push_back(fmt::format("cost.usd_per_gpu_hour={}", request.usd_per_gpu_hour));
+  scenario.cost.usd_per_gpu_hour = request.usd_per_gpu_hour;
+}
+
+void assume_the_rest(const SearchRequest& request, SearchBase& base) {
+  const Scenario& scenario = base.scenario;
   if (!request.seq_len && base.model_file.empty()) {
     base.assumptions.push_back(
         fmt::format("{} tokens per sequence, as the model's preset says (--seq-len)",
@@ -223,6 +239,46 @@ SearchBase prepare_search(const SearchRequest& request) {
         "cost ranks like time: with one kind and number of GPUs the fastest is the cheapest "
         "(--usd-per-gpu-hour sets the price)");
   }
+}
+
+}  // namespace
+
+SearchBase prepare_search(const SearchRequest& request) {
+  SearchBase base;
+  std::optional<std::int64_t> batch;
+  read_model(request, base, batch);
+  const std::string preset = system_preset_of(request.gpu);
+  if (request.num_gpus < 1) {
+    throw UsageError("E1323", fmt::format("{} GPUs train nothing", request.num_gpus),
+                     "give their number: --gpus 128");
+  }
+  base.overrides = {fmt::format("name={} on {} x {}", request.model, request.num_gpus, preset),
+                    system_override(preset, request.num_gpus), "expect=[]", "output={}",
+                    R"(execution={"tensors": "meta", "steps": 1, "fold": "auto"})"};
+  if (request.tokens) {
+    base.overrides.push_back(fmt::format("training.tokens_total={}", *request.tokens));
+  }
+  if (request.seq_len) base.overrides.push_back(fmt::format("model.seq_len={}", *request.seq_len));
+  if (!request.precision.empty()) {
+    base.overrides.push_back("training.precision=" + request.precision);
+  }
+  if (request.global_batch_size) batch = request.global_batch_size;
+  sort_overrides(request, base, batch);
+  // A batch that every number of ranks divides, so that the reader checks the rest.
+  std::vector<std::string> reading = base.overrides;
+  reading.emplace_back("training.micro_batch_size=1");
+  reading.push_back(fmt::format("training.global_batch_size={}", request.num_gpus));
+  base.scenario = read_at_widest_stage(base, reading);
+  const std::string priced_as = price_as_one_framework(base, std::move(reading));
+  if (base.scenario.model.family == ModelFamily::mlp) {
+    throw UsageError("E1326", "family mlp is for verification: there is nothing to lay out",
+                     "plan a transformer: gpt2 or llama");
+  }
+  assume_of_file(base);
+  if (!priced_as.empty()) base.assumptions.push_back(priced_as);
+  choose_batch(request, batch, base);
+  choose_price(request, base);
+  assume_the_rest(request, base);
   if (request.against) base.given = read_given_layout(base, *request.against);
   return base;
 }

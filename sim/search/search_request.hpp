@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,12 @@ struct SearchRequest {
   int top = 10;
   /// The front contains only layouts with a step of at most this many times the fastest one's.
   double front_within = 1.25;
-  double usd_per_gpu_hour = 0;  ///< 0: not given.
-  double time_limit_s = 60;     ///< When the caller stops the search; 0: never.
+  /// 0: as in the model's file, where that gives tokens, too.
+  double usd_per_gpu_hour = 0;
+  std::optional<double> tokens;  ///< Of the whole training; none: as in the model's file.
+  /// The default batch suits all of these numbers of GPUs; empty: num_gpus alone.
+  std::vector<std::int64_t> batch_for;
+  double time_limit_s = 60;  ///< When the caller stops the search; 0: never.
 };
 
 /// A JSON file that names the model of a search: a scenario, or the section "model" of one. The
@@ -53,6 +58,12 @@ struct SearchFile {
 /// Throws ScenarioError, UsageError E1331 for a global batch that is no whole number, and what
 /// import_hf_model() throws; `approximate` is handed to it.
 [[nodiscard]] SearchFile read_search_file(const std::string& path, bool approximate);
+
+/// Sequences per step where none are given: 4 Ki tokens for each GPU of the most, from 1 Mi to 16
+/// Mi tokens, as Llama trained (4 Mi tokens on 2,048 GPUs, Touvron et al. 2023; 16 Mi on 8,192 and
+/// 16,384, Dubey et al. 2024, table 4). It is rounded up to a multiple of the odd factors that the
+/// numbers of GPUs have, so that data parallelism may have them. REQUIRES: gpus is not empty.
+[[nodiscard]] std::int64_t default_batch(std::int64_t seq_len, std::span<const std::int64_t> gpus);
 
 /// The whole of `words` as a number of sequences. Throws UsageError E1331.
 [[nodiscard]] std::int64_t batch_of_words(const std::string& words);

@@ -10,7 +10,7 @@ EXPERIMENT_SEES = ("sim/kernel", "sim/hardware", "backends", "strategies", "scen
 RUN_SEES = EXPERIMENT_SEES + ("sim/harness", "sim/experiment")
 VERBS_SEE = RUN_SEES + ("sim/run", "sim/console")
 VERB_ROOMS = ("sim/real", "sim/explore", "sim/sweep", "sim/diff", "sim/collective", "sim/accuracy", "sim/search",
-              "sim/programs", "sim/remote", "sim/export")
+              "sim/programs", "sim/remote", "sim/export", "sim/question")
 
 # An error code belongs to one of these; what stands above an experiment counts as the command.
 CODES_OF_THE_COMMAND = VERB_ROOMS + ("sim/run", "sim/verify", "sim/console", "sim/command")
@@ -35,6 +35,7 @@ LAYERS = {
     "sim/collective": VERBS_SEE + ("sim/real",),
     "sim/accuracy": VERBS_SEE + ("sim/collective",),
     "sim/search": VERBS_SEE + ("sim/collective",),
+    "sim/question": VERBS_SEE + ("sim/search",),
     "sim/programs": RUN_SEES + ("sim/run",),
     "sim/remote": RUN_SEES + ("sim/programs",),
     "sim/export": VERBS_SEE + ("sim/collective", "sim/programs"),
@@ -239,7 +240,7 @@ LIBRARY_RULES = (
                  r"sim/accuracy/(validation_json|read_kernel_trace)\.cpp",
                  r"sim/command/(command_explain|gpu_facts)\.cpp",
                  r"sim/programs/(program_rows\.hpp|replay_report\.cpp)", r"sim/remote/torch_verify\.cpp", r"scenarios/formats/import\.cpp",
-                 r"sim/search/search_files\.cpp", r"sim/sweep/point_row\.cpp",
+                 r"sim/search/(layout_json|search_files)\.cpp", r"sim/question/answer_files\.cpp", r"sim/sweep/point_row\.cpp",
                  r"sim/diff/(read_side|profiler_trace|diff_json)\.cpp",
                  r"scenarios/describe\.cpp", r"scenarios/scenario_error\.cpp", r"reports/html/detail_json\.cpp",
                  r"reports/json_writer\.cpp",

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reports/result.hpp"
+#include "reports/step_range.hpp"
+#include "sim/search/search_report.hpp"
+
+#include "sim/question/question.hpp"
+
+// The answer to a planner's question as plain values, from which its text and files are made.
+namespace shardsim {
+
+/// The order of rows: those that hold come first.
+enum class MachineFate : std::uint8_t {
+  holds,         ///< It meets the deadline and the budget, where there are such.
+  misses,        ///< It trains, but too late, or for too much.
+  not_found,     ///< No layout that fits was found before the search was stopped.
+  does_not_fit,  ///< No layout fits: the search is complete.
+  no_layout,     ///< The batch, or the model, leaves no layout for this number of GPUs.
+};
+
+/// One machine with its best layout. All ranges are those of measured runs like the layout; see
+/// StepRange.
+struct AnswerRow {
+  MachineChoice machine;
+  std::string system;                      ///< "NVIDIA DGX H100"
+  std::int64_t memory_capacity_bytes = 0;  ///< Of one GPU.
+  MachineFate fate = MachineFate::not_found;
+  std::vector<std::string> lost_to;  ///< "deadline", "budget", "memory", "batch", "time limit".
+  std::string reason;                ///< Why it is the first, or why it is not, in one sentence.
+
+  std::optional<SimulatedPoint> best;
+  Result measured;  ///< The metrics and error bands of `best`.
+  StepRange tokens_per_s;
+  std::optional<double> goodput;  ///< Where failure rates are given.
+  /// For all tokens, or for 10^12 where none are given.
+  StepRange days;
+  StepRange gpu_hours;
+  std::optional<StepRange> usd;  ///< Where there is a price.
+
+  bool is_complete = false;   ///< Nothing that is left can be faster.
+  std::optional<double> gap;  ///< See gap_of().
+  std::size_t num_candidates = 0;
+  std::size_t num_simulated = 0;
+  std::string least_that_did_not_fit;  ///< The layout that needs least memory; may be empty.
+  std::int64_t least_bytes_not_fitting = 0;
+};
+
+struct Answer {
+  Question question;
+  std::string model;
+  std::int64_t seq_len = 0;
+  std::int64_t global_batch_size = 0;
+  std::string precision;
+  double memory_margin = 0;
+  double tokens = 0;  ///< Those that days and dollars are for.
+  std::string not_modelled;
+  std::vector<std::string> assumptions;
+  std::vector<std::string> ignored;
+  std::vector<std::string> warnings;
+  bool includes_downtime = false;  ///< Failure rates are given.
+  SearchStop stop = SearchStop::none;
+  double time_limit_s = 0;
+  std::vector<AnswerRow> rows;  ///< In the order of rank_rows().
+};
+
+/// What a row's reason is made from. `row.best` and what a search found out are there already.
+/// Fills in fate, lost_to and reason; ranges if there is a best layout.
+void judge_row(const Answer& answer, const Experiment& experiment, AnswerRow& row);
+
+/// Rows that hold first, the cheapest (without prices: least GPU hours) before others; then, in the
+/// same order, those that miss; then the others by fate. It completes the reasons of those that
+/// hold.
+void rank_rows(Answer& answer);
+
+/// The price of the row, if all rows have one; else its GPU hours: what ranks.
+[[nodiscard]] double cost_of_row(const Answer& answer, const AnswerRow& row);
+[[nodiscard]] bool has_all_prices(const Answer& answer);
+
+struct AnswerTextOptions {
+  std::string command;  ///< The command of this question without its machines, for the next one.
+};
+/// The rows alone.
+[[nodiscard]] std::string to_table(const Answer& answer);
+[[nodiscard]] std::string to_text(const Answer& answer, const AnswerTextOptions& options);
+[[nodiscard]] std::string to_json(const Answer& answer);
+[[nodiscard]] std::string to_csv(const Answer& answer);
+
+}  // namespace shardsim

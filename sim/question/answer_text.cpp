@@ -1,0 +1,162 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "reports/terminal_text.hpp"
+#include "reports/units.hpp"
+#include "reports/verdict_words.hpp"
+#include "sim/console/shell_word.hpp"
+
+#include "sim/question/answer.hpp"
+
+namespace shardsim {
+namespace {
+
+constexpr std::size_t kScreenColumns = 100;
+constexpr std::size_t kRowIndent = 19;  // Under the days.
+constexpr double kPercents = 100.0;
+
+std::string lines_of(const std::string& words, std::size_t indent = 2) {
+  std::string text;
+  const std::string before(indent, ' ');
+  for (const std::string& line : wrap_to_width(words, kScreenColumns - indent, 2)) {
+    text += before + line + "\n";
+  }
+  return text;
+}
+
+std::string search_words(const AnswerRow& row) {
+  if (row.is_complete) return "proven";
+  if (!row.gap) return "open";
+  return fmt::format("gap {} %", format_number(*row.gap * kPercents));
+}
+
+std::string figures_of(const AnswerRow& row) {
+  const std::string range =
+      row.days.low == row.days.high
+          ? "no range"
+          : fmt::format("{} to {}", format_number(row.days.low), format_number(row.days.high));
+  return fmt::format("{:>9}{:>17}{:>12}{:>11}{:>11}{:>14}", format_number(row.days.centre), range,
+                     format_amount(row.gpu_hours.centre, Digits::three),
+                     row.usd ? "$" + format_amount(row.usd->centre, Digits::three) : "no price",
+                     format_memory(row.best->device_bytes) + (row.best->is_tight ? "!" : ""),
+                     search_words(row));
+}
+
+std::string row_text(const AnswerRow& row) {
+  std::string text = fmt::format("  {:>7}  {:<8}", format_count(row.machine.num_gpus),
+                                 truncate_to_width(escape_untrusted(row.machine.gpu), 8));
+  if (row.best) text += figures_of(row);
+  text += "\n";
+  if (row.best) {
+    text += lines_of(truncate_to_width(words_of(row.best->candidate), kScreenColumns - kRowIndent),
+                     kRowIndent);
+  }
+  return text + lines_of(escape_untrusted(row.reason), kRowIndent);
+}
+
+std::string demands_of(const Answer& answer) {
+  const Question& question = answer.question;
+  std::string text;
+  if (question.deadline_days) {
+    text += fmt::format(" in {} days", format_number(*question.deadline_days));
+  }
+  if (question.budget_usd) {
+    text += fmt::format("{} for at most ${}", text.empty() ? "" : ",",
+                        format_amount(*question.budget_usd, Digits::given));
+  }
+  return text;
+}
+
+std::string heading_of(const Answer& answer) {
+  std::string text = fmt::format("{} on {} tokens{}: {}\n", escape_untrusted(answer.model),
+                                 format_amount(answer.tokens, Digits::given), demands_of(answer),
+                                 count_of(answer.rows.size(), "machine"));
+  text +=
+      lines_of(fmt::format("{}, {} tokens per sequence, global batch {}", answer.precision,
+                           format_count(answer.seq_len), format_count(answer.global_batch_size)));
+  for (const std::string& words : answer.assumptions) {
+    text += lines_of("assumed: " + escape_untrusted(words));
+  }
+  for (const std::string& words : answer.ignored) {
+    text += lines_of("ignored: " + escape_untrusted(words));
+  }
+  if (!answer.not_modelled.empty()) {
+    text += lines_of("not modelled: " + escape_untrusted(answer.not_modelled));
+  }
+  text += lines_of(answer.includes_downtime
+                       ? "downtime included: failures, checkpoints and restarts as given"
+                       : "downtime not included (--failures gpu_mtbf_hours=...)");
+  if (!answer.question.tokens && answer.tokens == 1e12) {
+    text += lines_of("days and GPU hours are for 1 T tokens (--tokens)");
+  }
+  return text;
+}
+
+// The evidence behind the ranges, once for each kind of GPU.
+std::string ranges_of(const Answer& answer) {
+  std::vector<std::string> told;
+  std::string text;
+  for (const AnswerRow& row : answer.rows) {
+    if (!row.best) continue;
+    if (std::ranges::find(told, row.machine.gpu) != told.end()) continue;
+    told.push_back(row.machine.gpu);
+    const MetricBand* const band = row.measured.band_of(metric::kStepTimeS);
+    const std::string words = band == nullptr
+                                  ? "no range, as " + row.measured.no_error_band
+                                  : fmt::format("the range holds {} ({})", band_held(*band),
+                                                band_evidence(*band, row.measured));
+    text += lines_of(fmt::format("{}: {}", escape_untrusted(row.machine.gpu), words));
+  }
+  return text;
+}
+
+std::string tight_of(const Answer& answer) {
+  const bool is_tight = std::ranges::any_of(
+      answer.rows, [](const AnswerRow& row) { return row.best && row.best->is_tight; });
+  if (!is_tight) return {};
+  return lines_of(
+      fmt::format("! fits, but leaves less than {:.3g} % of the memory "
+                  "(--memory-margin): it may run out of memory",
+                  answer.memory_margin * kPercents));
+}
+
+std::string end_of(const Answer& answer) {
+  if (answer.stop == SearchStop::interrupt) {
+    return lines_of("Interrupted: rows with a gap may have better layouts.");
+  }
+  if (answer.stop == SearchStop::time_limit) {
+    return lines_of(
+        fmt::format("Stopped after {:.6g} s: in a row with a gap, the best possible "
+                    "layout is faster by at most that gap.",
+                    answer.time_limit_s));
+  }
+  const bool is_proven = std::ranges::all_of(answer.rows, &AnswerRow::is_complete);
+  return is_proven ? lines_of("All searches are complete.") : std::string();
+}
+
+}  // namespace
+
+std::string to_table(const Answer& answer) {
+  const char* const order = has_all_prices(answer) ? "cheapest first" : "fewest GPU hours first";
+  std::string text =
+      fmt::format("{}\n  {:>7}  {:<8}{:>9}{:>17}{:>12}{:>11}{:>11}{:>14}\n", order, "GPUs", "GPU",
+                  "days", "range", "GPU hours", "price", "memory", "search");
+  for (const AnswerRow& row : answer.rows) text += row_text(row);
+  return text;
+}
+
+std::string to_text(const Answer& answer, const AnswerTextOptions& options) {
+  std::string text = heading_of(answer) + "\n" + to_table(answer);
+  text += "\n" + ranges_of(answer) + tight_of(answer) + end_of(answer);
+  const AnswerRow& first = answer.rows.front();
+  if (!options.command.empty() && first.best) {
+    text += fmt::format("\nnext: {} --gpus {} --gpu {}\n", options.command, first.machine.num_gpus,
+                        shell_word(first.machine.gpu));
+  }
+  return text;
+}
+
+}  // namespace shardsim

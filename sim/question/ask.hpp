@@ -1,0 +1,37 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/question/answer.hpp"
+
+// Answers a planner's question: one search for each machine, all within one time limit.
+namespace shardsim {
+
+/// A machine that is ready to be searched.
+struct PreparedMachine {
+  MachineChoice machine;
+  SearchRequest request;
+  SearchBase base;
+};
+
+/// Throws what prepare_search() throws, for the first machine that has something wrong.
+[[nodiscard]] std::vector<PreparedMachine> prepare_machines(const Question& question);
+
+struct AskHooks {
+  int jobs = 1;
+  std::function<double()> seconds;   ///< A clock that any thread may read.
+  std::function<SearchStop()> stop;  ///< As SearchHooks::stop; it knows the time limit.
+  /// Called now and then by the calling thread, with words for a line of progress.
+  std::function<void(const std::string& words)> on_progress;
+  /// Called once by the calling thread, when each machine's search had its first turn, unless the
+  /// answer is complete by then.
+  std::function<void(const Answer& first)> on_first;
+};
+
+/// The answer for machines that prepare_machines() made from the question.
+[[nodiscard]] Answer ask(const Question& question, const std::vector<PreparedMachine>& machines,
+                         const AskHooks& hooks);
+
+}  // namespace shardsim

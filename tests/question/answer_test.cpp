@@ -1,0 +1,136 @@
+#include "sim/question/answer.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "scenarios/load.hpp"
+#include "sim/run/whole_training.hpp"
+
+#include "tests/app/command_fixture.hpp"
+
+namespace shardsim::test {
+
+namespace {
+
+// A row that trains, as far as ranking looks at it.
+AnswerRow trained_row(const char* gpu, double days, double usd,
+                      MachineFate fate = MachineFate::holds) {
+  AnswerRow row;
+  row.machine = {.gpu = gpu, .num_gpus = 8, .usd_per_gpu_hour = 1.0};
+  row.best = SimulatedPoint();
+  row.fate = fate;
+  row.days = {days, days, days, days};
+  row.gpu_hours = {usd, usd, usd, usd};
+  row.usd = row.gpu_hours;
+  return row;
+}
+
+AnswerRow lost_row(const char* gpu, MachineFate fate) {
+  AnswerRow row;
+  row.machine = {.gpu = gpu, .num_gpus = 8, .usd_per_gpu_hour = 1.0};
+  row.fate = fate;
+  return row;
+}
+
+Answer answer_with(const std::vector<AnswerRow>& rows) {
+  Answer answer;
+  answer.rows = rows;
+  for (const AnswerRow& row : rows) answer.question.machines.push_back(row.machine);
+  rank_rows(answer);
+  return answer;
+}
+
+std::vector<std::string> gpus_of(const Answer& answer) {
+  std::vector<std::string> names;
+  for (const AnswerRow& row : answer.rows) names.push_back(row.machine.gpu);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("machines that hold come first, the cheapest before the others") {
+  const Answer answer =
+      answer_with({lost_row("too small", MachineFate::does_not_fit),
+                   trained_row("late", 9, 1, MachineFate::misses), trained_row("dear", 1, 300),
+                   trained_row("cheap", 3, 200), lost_row("unknown", MachineFate::not_found),
+                   trained_row("cheap and slow", 4, 200)});
+  CHECK(gpus_of(answer) == std::vector<std::string>{"cheap", "cheap and slow", "dear", "late",
+                                                    "unknown", "too small"});
+  CHECK(answer.rows[0].reason == "cheapest");
+  CHECK(answer.rows[1].reason == "$0 (0 %) more than the first, 1.00 days later");
+  CHECK(answer.rows[2].reason == "$100 (50 %) more than the first, 2.00 days sooner");
+}
+
+TEST_CASE("without the price of each machine GPU hours rank") {
+  AnswerRow unpriced = trained_row("unpriced", 1, 100);
+  unpriced.machine.usd_per_gpu_hour.reset();
+  unpriced.usd.reset();
+  AnswerRow priced = trained_row("priced", 1, 120);
+  priced.usd = StepRange{1, 1, 1, 1};
+  const Answer answer = answer_with({priced, unpriced});
+  CHECK(gpus_of(answer) == std::vector<std::string>{"unpriced", "priced"});
+  CHECK(answer.rows[0].reason == "fewest GPU hours");
+  CHECK(answer.rows[1].reason == "20 GPU hours (20 %) more than the first, 0 days sooner");
+}
+
+TEST_CASE("a row that holds says what the high end of its range would miss") {
+  AnswerRow row = trained_row("risky", 80, 5e6);
+  row.days.high = 99;
+  row.usd->high = 7e6;
+  Answer answer;
+  answer.question.machines = {row.machine};
+  answer.question.deadline_days = 90;
+  answer.question.budget_usd = 6e6;
+  answer.rows = {row};
+  rank_rows(answer);
+  CHECK(answer.rows[0].reason ==
+        "cheapest; the high end of the range is late: 99.0 days and over the budget: $7 M");
+  row.days.high = 89;
+  answer.rows = {row};
+  rank_rows(answer);
+  CHECK(answer.rows[0].reason == "cheapest; the high end of the range is over the budget: $7 M");
+}
+
+TEST_CASE("the fate of a row without a layout depends on what its search has decided") {
+  const Experiment experiment = compile(load_scenario(kPlan));
+  const Answer answer;
+  AnswerRow row;
+  judge_row(answer, experiment, row);
+  CHECK(row.fate == MachineFate::not_found);
+  CHECK(row.lost_to == std::vector<std::string>{"time limit"});
+  row.is_complete = true;
+  row.least_that_did_not_fit = "tp8";
+  row.least_bytes_not_fitting = std::int64_t{96} << 30U;
+  row.memory_capacity_bytes = std::int64_t{80} << 30U;
+  judge_row(answer, experiment, row);
+  CHECK(row.fate == MachineFate::does_not_fit);
+  CHECK(row.lost_to == std::vector<std::string>{"memory"});
+  CHECK(row.reason == "does not fit: tp8 needs 96.0 GiB of 80.0 GiB");
+}
+
+// The deadline and the budget are exactly met, and then missed by the least that a double can.
+TEST_CASE("a row misses a deadline or a budget only beyond it") {
+  const Experiment experiment = compile(load_scenario(kPlan));
+  AnswerRow row;
+  row.machine = {.gpu = "h100", .num_gpus = 64, .usd_per_gpu_hour = 2.0};
+  row.best = SimulatedPoint();
+  row.best->step_time_s = 1.0;
+  row.best->tokens_per_s = 1e6;
+  Answer answer;
+  answer.tokens = 1e12;
+  judge_row(answer, experiment, row);
+  REQUIRE(row.fate == MachineFate::holds);
+  CHECK(row.days.by_the_model == training_days(1e12, 1e6));
+  answer.question.deadline_days = row.days.centre;
+  answer.question.budget_usd = row.usd->centre;
+  judge_row(answer, experiment, row);
+  CHECK(row.fate == MachineFate::holds);
+  answer.question.deadline_days = std::nextafter(row.days.centre, 0.0);
+  judge_row(answer, experiment, row);
+  CHECK(row.fate == MachineFate::misses);
+  CHECK(row.lost_to == std::vector<std::string>{"deadline"});
+  answer.question.budget_usd = std::nextafter(row.usd->centre, 0.0);
+  judge_row(answer, experiment, row);
+  CHECK(row.lost_to == std::vector<std::string>{"deadline", "budget"});
+}
+
+}  // namespace shardsim::test
