@@ -56,9 +56,10 @@ void require_in_range(const PlanArguments& arguments) {
 std::string next_command(const PlanArguments& arguments, const SearchBase& base,
                          const SearchReport& report) {
   if (!arguments.out.empty()) return "shardsim " + shell_word(arguments.out);
-  std::string words =
-      plan_command(arguments) +
-      fmt::format(" --gpus {} --gpu {}", arguments.words.gpus, shell_word(arguments.request.gpu));
+  const SearchRequest& request = arguments.request;
+  MachineChoice machine{.gpu = request.gpu, .num_gpus = request.num_gpus, .usd_per_gpu_hour = {}};
+  if (request.usd_per_gpu_hour > 0) machine.usd_per_gpu_hour = request.usd_per_gpu_hour;
+  std::string words = plan_command(arguments, machine);
   if (arguments.emit.empty() && !report.ranked.empty()) {
     const Scenario best = scenario_of(base, report.ranked.front().candidate);
     if (emit_megatron(best).unsaid.empty()) words += " --emit megatron";
@@ -264,8 +265,7 @@ void add_plan_options(CLI::App& app, PlanArguments& arguments) {
   app.add_option("--global-batch-size", request.global_batch_size, "Sequences per step");
   app.add_option("--precision", request.precision,
                  "bf16, fp16, fp32, fp8 or nvfp4; fp8,bf16 compares them");
-  app.add_option("--software", arguments.software,
-                 "Framework to price: system.software, such as megatron-core-2025");
+  app.add_option("--software", arguments.software, "Framework to price (system.software)");
   app.add_option("--failures", arguments.failures,
                  "Failure rates, for the goodput: fields of \"faults\", such as "
                  "gpu_mtbf_hours=50000,restart_s=600,checkpoint_write_s=30");

@@ -46,10 +46,11 @@ void apply_words(PlanArguments& arguments) {
   }
 }
 
-std::string plan_command(const PlanArguments& arguments) {
+std::string plan_command(const PlanArguments& arguments, const MachineChoice& machine) {
   const SearchRequest& r = arguments.request;
   const SearchRequest usual;
-  std::string words = "shardsim plan " + shell_word(r.model);
+  std::string words = fmt::format("shardsim plan {} --gpus {} --gpu {}", shell_word(r.model),
+                                  machine.num_gpus, shell_word(machine.gpu));
   const auto add = [&words](const char* option, const std::string& value) {
     if (!value.empty()) words += fmt::format(" {} {}", option, shell_word(value));
   };
@@ -67,7 +68,9 @@ std::string plan_command(const PlanArguments& arguments) {
     words += fmt::format(" --front-within {}", r.front_within);
   }
   add("--tokens", arguments.words.tokens);
-  add("--usd-per-gpu-hour", arguments.words.usd_per_gpu_hour);
+  if (machine.usd_per_gpu_hour) {
+    words += fmt::format(" --usd-per-gpu-hour {}", *machine.usd_per_gpu_hour);
+  }
   add("--failures", arguments.failures);
   add("--memory-margin", arguments.memory_margin);
   if (r.time_limit_s != usual.time_limit_s) {

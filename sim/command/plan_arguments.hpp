@@ -36,8 +36,9 @@ struct PlanArguments {
 /// UsageError E1335 and E1339.
 void apply_words(PlanArguments& arguments);
 
-/// The command line without the options that have their default, and without --gpus and --gpu.
-[[nodiscard]] std::string plan_command(const PlanArguments& arguments);
+/// The command line for this machine, without the options that have their default.
+[[nodiscard]] std::string plan_command(const PlanArguments& arguments,
+                                       const MachineChoice& machine);
 
 /// Checks the paths that are written before a search of minutes, not after it.
 void check_plan_paths(const PlanArguments& arguments, const SearchBase& base);

@@ -36,14 +36,6 @@ void require_for_machines(const PlanArguments& arguments) {
   }
 }
 
-// The next question of a planner is about the layouts of one machine.
-std::string command_for_layouts(PlanArguments arguments, const Answer& answer) {
-  const std::optional<double>& price = answer.rows.front().machine.usd_per_gpu_hour;
-  arguments.words.usd_per_gpu_hour = price ? fmt::format("{}", *price) : "";
-  arguments.request.time_limit_s = SearchRequest().time_limit_s;
-  return plan_command(arguments);
-}
-
 const PreparedMachine& machine_of(const std::vector<PreparedMachine>& machines,
                                   const AnswerRow& row) {
   return *std::ranges::find_if(machines, [&row](const PreparedMachine& machine) {
@@ -52,7 +44,7 @@ const PreparedMachine& machine_of(const std::vector<PreparedMachine>& machines,
   });
 }
 
-// What the user asked for besides the table: all of the first row's layout.
+// Files and flags that the user asked for besides the table: the layout is the first row's.
 void write_answer(const PlanArguments& arguments, const std::vector<PreparedMachine>& machines,
                   const Answer& answer, std::ostream& out) {
   if (!arguments.csv.empty()) write_plan_file(arguments.csv, to_csv(answer));
@@ -64,6 +56,12 @@ void write_answer(const PlanArguments& arguments, const std::vector<PreparedMach
     const Emission emission = emit_for(arguments.emit, best);
     out << "\n" + require_said(emission, arguments.emit, arguments.request.approximate);
   }
+}
+
+// The next question of a planner is about the layouts of one machine.
+std::string next_command(const PlanArguments& arguments, const Answer& answer) {
+  const AnswerRow& first = answer.rows.front();
+  return first.best ? plan_command(arguments, first.machine) : std::string();
 }
 
 ExitCode exit_code_of(const Answer& answer) {
@@ -129,7 +127,7 @@ int answer_question(const PlanArguments& arguments, const Question& question,
   if (arguments.json) {
     console.out << to_json(answer);
   } else {
-    console.out << to_text(answer, {.command = command_for_layouts(arguments, answer)});
+    console.out << to_text(answer, {.command = next_command(arguments, answer)});
   }
   write_answer(arguments, machines, answer, console.out);
   return static_cast<int>(exit_code_of(answer));

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "reports/result.hpp"
-#include "reports/step_range.hpp"
 #include "sim/search/search_report.hpp"
+#include "sim/search/training_figures.hpp"
 
 #include "sim/question/question.hpp"
 
@@ -29,19 +29,14 @@ enum class MachineFate : std::uint8_t {
 struct AnswerRow {
   MachineChoice machine;
   std::string system;                      ///< "NVIDIA DGX H100"
-  std::int64_t memory_capacity_bytes = 0;  ///< Of one GPU.
+  std::int64_t memory_capacity_bytes = 0;  ///< That one GPU has.
   MachineFate fate = MachineFate::not_found;
   std::vector<std::string> lost_to;  ///< "deadline", "budget", "memory", "batch", "time limit".
   std::string reason;                ///< Why it is the first, or why it is not, in one sentence.
 
   std::optional<SimulatedPoint> best;
-  Result measured;  ///< The metrics and error bands of `best`.
-  StepRange tokens_per_s;
-  std::optional<double> goodput;  ///< Where failure rates are given.
-  /// For all tokens, or for 10^12 where none are given.
-  StepRange days;
-  StepRange gpu_hours;
-  std::optional<StepRange> usd;  ///< Where there is a price.
+  Result measured;           ///< The metrics and error bands of `best`.
+  TrainingFigures training;  ///< On all tokens, or on 10^12 where none are given.
 
   bool is_complete = false;   ///< Nothing that is left can be faster.
   std::optional<double> gap;  ///< See gap_of().
@@ -63,14 +58,14 @@ struct Answer {
   std::vector<std::string> assumptions;
   std::vector<std::string> ignored;
   std::vector<std::string> warnings;
-  bool includes_downtime = false;  ///< Failure rates are given.
+  std::optional<double> least_goodput;  ///< That of all rows, where failure rates are given.
   SearchStop stop = SearchStop::none;
   double time_limit_s = 0;
   std::vector<AnswerRow> rows;  ///< In the order of rank_rows().
 };
 
-/// What a row's reason is made from. `row.best` and what a search found out are there already.
-/// Fills in fate, lost_to and reason; ranges if there is a best layout.
+/// Fills in fate, lost_to and reason, and the training if there is a best layout. `row.best` and
+/// the figures of its search are there already.
 void judge_row(const Answer& answer, const Experiment& experiment, AnswerRow& row);
 
 /// Rows that hold first, the cheapest (without prices: least GPU hours) before others; then, in the
@@ -83,7 +78,7 @@ void rank_rows(Answer& answer);
 [[nodiscard]] bool has_all_prices(const Answer& answer);
 
 struct AnswerTextOptions {
-  std::string command;  ///< The command of this question without its machines, for the next one.
+  std::string command;  ///< The command that is worth trying next; may be empty.
 };
 /// The rows alone.
 [[nodiscard]] std::string to_table(const Answer& answer);

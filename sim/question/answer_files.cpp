@@ -18,13 +18,6 @@ using Json = nlohmann::ordered_json;
 // By MachineFate.
 constexpr std::array kFates = {"holds", "misses", "not_found", "does_not_fit", "no_layout"};
 
-Json range_json(const StepRange& range) {
-  return {{"low", range.low},
-          {"centre", range.centre},
-          {"high", range.high},
-          {"by_the_model", range.by_the_model}};
-}
-
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
 Json question_json(const Answer& answer) {
@@ -57,11 +50,7 @@ Json row_json(const AnswerRow& row) {
   add_point(json, *row.best);
   json["leaves_margin"] = !row.best->is_tight;
   add_bands(json, row.measured);
-  json["tokens_per_s"] = range_json(row.tokens_per_s);
-  json["goodput"] = or_null(row.goodput);
-  json["days"] = range_json(row.days);
-  json["gpu_hours"] = range_json(row.gpu_hours);
-  if (row.usd) json["usd"] = range_json(*row.usd);
+  add_training(json, row.training);
   return json;
 }
 
@@ -75,7 +64,7 @@ std::string to_json(const Answer& answer) {
                {"precision", answer.precision},
                {"memory_margin", answer.memory_margin},
                {"question", question_json(answer)},
-               {"downtime_included", answer.includes_downtime},
+               {"downtime_included", answer.least_goodput.has_value()},
                {"complete", answer.stop == SearchStop::none},
                {"interrupted", answer.stop == SearchStop::interrupt}};
   Json rows = Json::array();
@@ -89,9 +78,10 @@ std::string to_json(const Answer& answer) {
 }
 
 std::string to_csv(const Answer& answer) {
-  std::string text =
-      "gpu,gpus,system,fate,lost_to,layout,tokens_per_s,goodput,days_low,days,days_high,gpu_hours,"
-      "usd_per_gpu_hour,usd,memory_device_bytes_max,gap,reason\n";
+  std::string text = fmt::format(
+      "gpu,gpus,system,fate,lost_to,layout,{},goodput,days_low,days,days_high,gpu_hours,"
+      "usd_per_gpu_hour,usd,device_bytes,gap,reason\n",
+      metric::kTokensPerS.name);
   for (const AnswerRow& row : answer.rows) {
     const auto number = [](const std::optional<double>& value) {
       return value ? fmt::format("{}", *value) : std::string();
@@ -102,11 +92,12 @@ std::string to_csv(const Answer& answer) {
         fmt::format("{},{},{},{},{},", csv_cell(row.machine.gpu), row.machine.num_gpus,
                     csv_cell(row.system), kFates.at(static_cast<std::size_t>(row.fate)), lost_to);
     if (row.best) {
-      text +=
-          fmt::format("{},{},{},{},{},{},{},{},{},{},", csv_cell(words_of(row.best->candidate)),
-                      row.tokens_per_s.centre, number(row.goodput), row.days.low, row.days.centre,
-                      row.days.high, row.gpu_hours.centre, number(row.machine.usd_per_gpu_hour),
-                      row.usd ? fmt::format("{}", row.usd->centre) : "", row.best->device_bytes);
+      text += fmt::format("{},{},{},{},{},{},{},{},{},{},", csv_cell(words_of(row.best->candidate)),
+                          row.training.tokens_per_s.centre, number(row.training.goodput),
+                          row.training.days.low, row.training.days.centre, row.training.days.high,
+                          row.training.gpu_hours.centre, number(row.machine.usd_per_gpu_hour),
+                          row.training.usd ? fmt::format("{}", row.training.usd->centre) : "",
+                          row.best->device_bytes);
     } else {
       text += ",,,,,,," + number(row.machine.usd_per_gpu_hour) + ",,,";
     }

@@ -7,7 +7,6 @@
 #include "reports/terminal_text.hpp"
 #include "reports/units.hpp"
 #include "reports/verdict_words.hpp"
-#include "sim/console/shell_word.hpp"
 
 #include "sim/question/answer.hpp"
 
@@ -34,15 +33,15 @@ std::string search_words(const AnswerRow& row) {
 }
 
 std::string figures_of(const AnswerRow& row) {
-  const std::string range =
-      row.days.low == row.days.high
-          ? "no range"
-          : fmt::format("{} to {}", format_number(row.days.low), format_number(row.days.high));
-  return fmt::format("{:>9}{:>17}{:>12}{:>11}{:>11}{:>14}", format_number(row.days.centre), range,
-                     format_amount(row.gpu_hours.centre, Digits::three),
-                     row.usd ? "$" + format_amount(row.usd->centre, Digits::three) : "no price",
-                     format_memory(row.best->device_bytes) + (row.best->is_tight ? "!" : ""),
-                     search_words(row));
+  const std::string range = row.training.days.low == row.training.days.high
+                                ? "no range"
+                                : fmt::format("{} to {}", format_number(row.training.days.low),
+                                              format_number(row.training.days.high));
+  return fmt::format(
+      "{:>9}{:>17}{:>12}{:>11}{:>11}{:>14}", format_number(row.training.days.centre), range,
+      format_amount(row.training.gpu_hours.centre, Digits::three),
+      row.training.usd ? "$" + format_amount(row.training.usd->centre, Digits::three) : "no price",
+      format_memory(row.best->device_bytes) + (row.best->is_tight ? "!" : ""), search_words(row));
 }
 
 std::string row_text(const AnswerRow& row) {
@@ -86,9 +85,7 @@ std::string heading_of(const Answer& answer) {
   if (!answer.not_modelled.empty()) {
     text += lines_of("not modelled: " + escape_untrusted(answer.not_modelled));
   }
-  text += lines_of(answer.includes_downtime
-                       ? "downtime included: failures, checkpoints and restarts as given"
-                       : "downtime not included (--failures gpu_mtbf_hours=...)");
+  text += lines_of(downtime_words(answer.least_goodput));
   if (!answer.question.tokens && answer.tokens == 1e12) {
     text += lines_of("days and GPU hours are for 1 T tokens (--tokens)");
   }
@@ -151,11 +148,7 @@ std::string to_table(const Answer& answer) {
 std::string to_text(const Answer& answer, const AnswerTextOptions& options) {
   std::string text = heading_of(answer) + "\n" + to_table(answer);
   text += "\n" + ranges_of(answer) + tight_of(answer) + end_of(answer);
-  const AnswerRow& first = answer.rows.front();
-  if (!options.command.empty() && first.best) {
-    text += fmt::format("\nnext: {} --gpus {} --gpu {}\n", options.command, first.machine.num_gpus,
-                        shell_word(first.machine.gpu));
-  }
+  if (!options.command.empty()) text += "\nnext: " + options.command + "\n";
   return text;
 }
 

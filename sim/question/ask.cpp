@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <exception>
-#include <mutex>
 #include <thread>
 
 #include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
+
+#include "sim/console/parallel.hpp"
 
 #include "sim/question/search_turns.hpp"
 
@@ -17,22 +16,16 @@ namespace shardsim {
 
 namespace {
 
-// What the search of one machine knows so far. `mutex` guards all but the outcome.
-struct Searched {
-  std::mutex mutex;
-  SearchProgress progress;
-  std::atomic<bool> is_proven = false;
-  std::optional<SearchOutcome> outcome;  // Read when its thread has ended.
-  std::string no_layout;
-  std::exception_ptr error;
-};
-
 // One request may leave no layout, and others of the question may have some.
 constexpr const char* kNoLayout = "E1324";
 
 // A layout that leaves less than the margin ranks behind slower ones that leave more.
 bool is_proven(const std::optional<SimulatedPoint>& best, const std::optional<double>& gap) {
   return best && !best->is_tight && gap == 0.0;
+}
+
+bool is_decided(const SearchProgress& progress) {
+  return progress.fits_none || is_proven(progress.best, progress.gap);
 }
 
 class Asking {
@@ -43,19 +36,15 @@ class Asking {
         machines_(machines),
         hooks_(hooks),
         turns_(machines.size(), limits(), hooks.seconds),
-        searched_(machines.size()) {}
+        outcomes_(machines.size()) {}
 
+  // One more thread watches. If a search throws, all end, and that is thrown on.
   Answer run() {
-    std::vector<std::thread> threads;
-    num_left_ = machines_.size();
-    for (std::size_t i = 0; i < machines_.size(); ++i) {
-      threads.emplace_back([this, i] { search_one(i); });
-    }
-    watch();
-    for (std::thread& thread : threads) thread.join();
-    for (const Searched& searched : searched_) {
-      if (searched.error) std::rethrow_exception(searched.error);
-    }
+    const std::size_t count = machines_.size() + 1;
+    run_parallel(count, static_cast<int>(count),
+                 {.body = [this](std::size_t i) { i == 0 ? watch() : search_one(i - 1); },
+                  .finished = nullptr,
+                  .stop = nullptr});
     return answer(true);
   }
 
@@ -81,70 +70,65 @@ class Asking {
   }
 
   void search_one(std::size_t i) {
-    Searched& searched = searched_[i];
-    const auto is_over = [this] { return is_failed_ || hooks_.stop() != SearchStop::none; };
-    SearchHooks hooks;
-    hooks.jobs = jobs_of_one();
-    const std::thread::id own = std::this_thread::get_id();
-    hooks.stop = [this, i, is_over, own, &searched] {
-      // Only this thread waits: its helpers then have nothing to do.
-      if (std::this_thread::get_id() == own) turns_.wait(i, is_over);
-      if (is_failed_) return SearchStop::interrupt;
-      // A row has one layout: nothing more is wanted of a search that has proven it.
-      return searched.is_proven ? SearchStop::time_limit : hooks_.stop();
-    };
-    hooks.on_progress = [this, i, &searched](const SearchProgress& progress) {
-      if (progress.best) turns_.note_find(i);
-      searched.is_proven = is_proven(progress.best, progress.gap) || progress.fits_none;
-      const std::lock_guard lock(searched.mutex);
-      searched.progress = progress;
-    };
     try {
-      turns_.wait(i, is_over);
-      searched.outcome = search(machines_[i].base, machines_[i].request, hooks);
-    } catch (const UsageError& error) {
-      if (error.code() == kNoLayout) {
-        const std::lock_guard lock(searched.mutex);
-        searched.no_layout = error.what();
-      } else {
-        fail(searched);
-      }
+      turns_.wait(i, [this] { return has_failed_ || hooks_.stop() != SearchStop::none; });
+      search_or_say_why(i);
     } catch (...) {
-      fail(searched);
+      has_failed_ = true;
+      turns_.leave(i);
+      throw;
     }
     turns_.leave(i);
-    --num_left_;
   }
 
-  void fail(Searched& searched) {
-    searched.error = std::current_exception();
-    is_failed_ = true;
+  void search_or_say_why(std::size_t i) {
+    try {
+      outcomes_[i] = search(machines_[i].base, machines_[i].request, hooks_of(i));
+    } catch (const UsageError& error) {
+      if (error.code() != kNoLayout) throw;
+      turns_.note(i, {.progress = {}, .no_layout = error.what()});
+    }
   }
 
-  // The caller's thread, while the others search.
+  SearchHooks hooks_of(std::size_t i) {
+    SearchHooks hooks;
+    hooks.jobs = jobs_of_one();
+    // Only the search's own thread waits: its helpers then have nothing to do.
+    hooks.stop = [this, i, own = std::this_thread::get_id()] {
+      const auto asked = [this] { return has_failed_ ? SearchStop::interrupt : hooks_.stop(); };
+      if (std::this_thread::get_id() == own) {
+        turns_.wait(i, [&asked] { return asked() != SearchStop::none; });
+      }
+      // A row has one layout: nothing more is wanted of a search that has proven it.
+      return is_decided(turns_.state_of(i).progress) ? SearchStop::time_limit : asked();
+    };
+    hooks.on_progress = [this, i](const SearchProgress& progress) {
+      turns_.note(i, {.progress = progress, .no_layout = {}});
+    };
+    return hooks;
+  }
+
   void watch() {
-    bool is_first = true;
-    constexpr std::chrono::milliseconds kPoll(50);
-    while (num_left_ > 0) {
-      std::this_thread::sleep_for(kPoll);
+    bool has_first = false;
+    while (!turns_.all_left()) {
       if (hooks_.on_progress) hooks_.on_progress(progress_words());
-      if (!is_first || num_left_ == 0 || is_failed_ || !turns_.all_had_a_turn()) continue;
-      is_first = false;
+      if (has_first || has_failed_ || !turns_.all_had_a_turn()) continue;
+      has_first = true;
       if (hooks_.on_first) hooks_.on_first(answer(false));
     }
   }
 
-  [[nodiscard]] std::string progress_words() {
+  [[nodiscard]] std::string progress_words() const {
     std::size_t num_simulated = 0;
     std::size_t num_found = 0;
     std::size_t num_proven = 0;
-    for (Searched& searched : searched_) {
-      const std::lock_guard lock(searched.mutex);
-      num_simulated += searched.progress.simulated;
-      num_found += searched.progress.best ? 1 : 0;
-      num_proven += searched.progress.gap == 0.0 ? 1 : 0;
+    for (std::size_t i = 0; i < machines_.size(); ++i) {
+      const SearchProgress progress = turns_.state_of(i).progress;
+      num_simulated += progress.simulated;
+      num_found += progress.best ? 1 : 0;
+      num_proven += is_decided(progress) ? 1 : 0;
     }
-    return fmt::format("{} simulated, {} of {} machines have a layout, {} proven to be the best",
+    return fmt::format("{} simulated, {} of {} machines have a layout, {} are decided",
                        num_simulated, num_found, machines_.size(), num_proven);
   }
 
@@ -152,18 +136,19 @@ class Asking {
     Answer answer = header();
     for (std::size_t i = 0; i < machines_.size(); ++i) {
       AnswerRow row = begin_row(i);
-      bool has_outcome = false;
-      if (is_last && searched_[i].outcome) {
-        has_outcome = true;
-        read_outcome(i, *searched_[i].outcome, row);
+      if (is_last && outcomes_[i]) {
+        read_outcome(i, *outcomes_[i], row);
+      } else {
+        read_state(turns_.state_of(i), row);
       }
-      if (!has_outcome) read_progress(i, row);
       const PreparedMachine& machine = machines_[i];
       judge_row(answer,
                 compile(row.best ? scenario_of(machine.base, row.best->candidate)
                                  : machine.base.scenario),
                 row);
-      if (row.measured.number(metric::kGoodputFraction)) answer.includes_downtime = true;
+      if (row.training.goodput) {
+        answer.least_goodput = std::min(answer.least_goodput.value_or(1.0), *row.training.goodput);
+      }
       answer.rows.push_back(std::move(row));
     }
     if (is_last) note_stop(answer);
@@ -218,18 +203,16 @@ class Asking {
     row.least_bytes_not_fitting = report.least_bytes_not_fitting;
   }
 
-  void read_progress(std::size_t i, AnswerRow& row) {
-    Searched& searched = searched_[i];
-    const std::lock_guard lock(searched.mutex);
-    if (!searched.no_layout.empty()) {
+  static void read_state(const SearchState& state, AnswerRow& row) {
+    if (!state.no_layout.empty()) {
       row.fate = MachineFate::no_layout;
-      row.reason = searched.no_layout;
+      row.reason = state.no_layout;
       return;
     }
-    row.best = searched.progress.best;
-    row.gap = searched.progress.gap;
-    row.is_complete = is_proven(row.best, row.gap) || searched.progress.fits_none;
-    row.num_simulated = searched.progress.simulated;
+    row.best = state.progress.best;
+    row.gap = state.progress.gap;
+    row.is_complete = is_decided(state.progress);
+    row.num_simulated = state.progress.simulated;
   }
 
   void note_stop(Answer& answer) const {
@@ -242,9 +225,8 @@ class Asking {
   const std::vector<PreparedMachine>& machines_;
   const AskHooks& hooks_;
   SearchTurns turns_;
-  std::vector<Searched> searched_;
-  std::atomic<std::size_t> num_left_ = 0;
-  std::atomic<bool> is_failed_ = false;
+  std::vector<std::optional<SearchOutcome>> outcomes_;
+  std::atomic<bool> has_failed_ = false;
 };
 
 }  // namespace
@@ -253,6 +235,9 @@ std::vector<PreparedMachine> prepare_machines(const Question& question) {
   std::vector<PreparedMachine> machines;
   for (const MachineChoice& machine : question.machines) {
     SearchRequest request = request_of(question, machine);
+    // A row has one layout, so neither others nor the front are looked for.
+    request.top = 1;
+    request.front_within = 1.0;
     SearchBase base = prepare_search(request);
     machines.push_back({machine, std::move(request), std::move(base)});
   }

@@ -23,9 +23,9 @@ struct AskHooks {
   int jobs = 1;
   std::function<double()> seconds;   ///< A clock that any thread may read.
   std::function<SearchStop()> stop;  ///< As SearchHooks::stop; it knows the time limit.
-  /// Called now and then by the calling thread, with words for a line of progress.
+  /// Called now and then, always by the same thread, with words for a line of progress.
   std::function<void(const std::string& words)> on_progress;
-  /// Called once by the calling thread, when each machine's search had its first turn, unless the
+  /// Called once, by that thread, when each machine's search had its first turn, unless the
   /// answer is complete by then.
   std::function<void(const Answer& first)> on_first;
 };

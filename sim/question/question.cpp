@@ -58,16 +58,12 @@ std::vector<std::int64_t> doubled(std::string_view part, std::size_t dots,
 
 double read_price(std::string_view text, const std::string& words) {
   const std::optional<double> price = parse_number<double>(trimmed_part(text));
-  if (!price) {
-    throw UsageError("E1337",
-                     fmt::format("{} {} is no price", kPriceOption, escape_untrusted(words)),
-                     fmt::format("write {} 2.5 or {} h100=2.5,b200=5", kPriceOption, kPriceOption));
-  }
-  if (!(*price > 0.0) || *price > kHighestPrice) {
-    throw UsageError("E1330", fmt::format("{} {} is out of range", kPriceOption, *price),
-                     fmt::format("give a number above 0, up to {}", kHighestPrice));
-  }
-  return *price;
+  if (price && *price >= 0.0 && *price <= kHighestPrice) return *price;
+  throw UsageError(
+      "E1330",
+      fmt::format("{} {} has no price from 0 to {}", kPriceOption, escape_untrusted(words),
+                  kHighestPrice),
+      fmt::format("write {} 2.5 or {} h100=2.5,b200=5; 0: not known", kPriceOption, kPriceOption));
 }
 
 void require_prices_for(const std::map<std::string, double>& prices,
@@ -166,7 +162,7 @@ Question read_question(const QuestionWords& words, const SearchRequest& shared) 
   for (const std::string& gpu : gpus) {
     for (const std::int64_t count : counts) {
       MachineChoice machine{.gpu = gpu, .num_gpus = count, .usd_per_gpu_hour = {}};
-      if (const auto price = prices.find(gpu); price != prices.end()) {
+      if (const auto price = prices.find(gpu); price != prices.end() && price->second > 0) {
         machine.usd_per_gpu_hour = price->second;
       }
       question.machines.push_back(std::move(machine));
@@ -190,9 +186,6 @@ SearchRequest request_of(const Question& question, const MachineChoice& machine)
   request.num_gpus = machine.num_gpus;
   request.usd_per_gpu_hour = machine.usd_per_gpu_hour.value_or(0.0);
   request.tokens = question.tokens;
-  // A row has one layout, so neither others nor the front are looked for.
-  request.top = 1;
-  request.front_within = 1.0;
   return request;
 }
 

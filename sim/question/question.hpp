@@ -20,7 +20,7 @@ struct MachineChoice {
 };
 
 struct Question {
-  /// What all machines share. Its gpu, num_gpus and price are those of none.
+  /// All that machines share. Its gpu, num_gpus and price are those of none.
   SearchRequest shared;
   std::vector<MachineChoice> machines;
   std::optional<double> tokens;
@@ -46,8 +46,9 @@ struct QuestionWords {
 [[nodiscard]] std::vector<std::string> read_list(const std::string& words,
                                                  const std::string& option);
 
-/// Dollars for an hour of one GPU, by its kind as `gpus` has it. Throws UsageError E1337 for a word
-/// that is no price, or the price of a kind that is not asked about.
+/// Dollars for an hour of one GPU, by its kind as `gpus` has it; 0: not known. Throws UsageError
+/// E1330 for a word that is no price, and E1337 for two prices of a kind, or one of a kind that is
+/// not asked about.
 [[nodiscard]] std::map<std::string, double> read_prices(const std::string& words,
                                                         const std::vector<std::string>& gpus);
 

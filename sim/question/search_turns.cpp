@@ -13,7 +13,7 @@ SearchTurns::SearchTurns(std::size_t count, const Limits& limits, std::function<
 
 bool SearchTurns::lasts(const Turn& turn) const {
   const double used_s = seconds_() - turn.begin_s;
-  if (turn.is_first && !turn.has_find) return used_s < limits_.first_turn_s;
+  if (turn.is_first && !turn.state.progress.best) return used_s < limits_.first_turn_s;
   return used_s < limits_.turn_s;
 }
 
@@ -55,9 +55,14 @@ void SearchTurns::wait(std::size_t search, const std::function<bool()>& is_over)
   }
 }
 
-void SearchTurns::note_find(std::size_t search) {
+void SearchTurns::note(std::size_t search, const SearchState& state) {
   const std::lock_guard lock(mutex_);
-  turns_[search].has_find = true;
+  turns_[search].state = state;
+}
+
+SearchState SearchTurns::state_of(std::size_t search) const {
+  const std::lock_guard lock(mutex_);
+  return turns_[search].state;
 }
 
 void SearchTurns::leave(std::size_t search) {
@@ -65,7 +70,14 @@ void SearchTurns::leave(std::size_t search) {
   std::erase(waiting_, search);
   if (turns_[search].is_working) end(turns_[search]);
   turns_[search].is_first = false;
+  ++num_left_;
   changed_.notify_all();
+}
+
+bool SearchTurns::all_left() const {
+  constexpr std::chrono::milliseconds kMoment(50);
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, kMoment, [this] { return num_left_ == turns_.size(); });
 }
 
 bool SearchTurns::all_had_a_turn() const {

@@ -5,11 +5,20 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <vector>
+
+#include "sim/search/plan_search.hpp"
 
 // Many searches share few cores in turns, so that each has an answer early and all get better
 // together. A search that waits keeps all that it knows.
 namespace shardsim {
+
+/// The state of a search that goes on.
+struct SearchState {
+  SearchProgress progress;
+  std::string no_layout;  ///< Why there is none to search; empty if there are.
+};
 
 class SearchTurns {
  public:
@@ -25,20 +34,23 @@ class SearchTurns {
   /// Returns at once while the search's turn lasts; else when it has the next one, or when
   /// `is_over` says so. Each search calls it from one thread, often.
   void wait(std::size_t search, const std::function<bool()>& is_over);
-  /// The search has found a layout: its first turn may end.
-  void note_find(std::size_t search);
-  /// The search has ended. No other calls for it come after this one.
+  /// The knowledge of the search so far; with a find its first turn may end.
+  void note(std::size_t search, const SearchState& state);
+  [[nodiscard]] SearchState state_of(std::size_t search) const;
+  /// The search has ended. Only its state is asked for after this.
   void leave(std::size_t search);
 
   /// Whether each search had its first turn.
   [[nodiscard]] bool all_had_a_turn() const;
+  /// Whether each search has ended. Waits a moment for that, so that the caller may ask in a loop.
+  [[nodiscard]] bool all_left() const;
 
  private:
   struct Turn {
     bool is_working = false;
     bool is_first = true;
-    bool has_find = false;
     double begin_s = 0;
+    SearchState state;
   };
 
   [[nodiscard]] bool lasts(const Turn& turn) const;
@@ -49,10 +61,11 @@ class SearchTurns {
   const Limits limits_;
   const std::function<double()> seconds_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable std::condition_variable changed_;
   std::vector<Turn> turns_;
   std::deque<std::size_t> waiting_;
   int num_working_ = 0;
+  std::size_t num_left_ = 0;
 };
 
 }  // namespace shardsim

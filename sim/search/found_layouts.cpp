@@ -41,6 +41,17 @@ std::vector<SimulatedPoint> pareto_front(const std::vector<SimulatedPoint>& poin
   return front;
 }
 
+std::vector<SimulatedPoint> best_of_families(const std::vector<SimulatedPoint>& points) {
+  std::vector<SimulatedPoint> best;
+  for (const SimulatedPoint& point : points) {
+    const auto is_of_family = [&point](const SimulatedPoint& other) {
+      return family_of(other.candidate) == family_of(point.candidate);
+    };
+    if (std::ranges::none_of(best, is_of_family)) best.push_back(point);
+  }
+  return best;
+}
+
 void FoundLayouts::keep(const SimulatedPoint& point) {
   if (!point.fits) return;
   const auto place = std::upper_bound(best_.begin(), best_.end(), point,
@@ -48,6 +59,7 @@ void FoundLayouts::keep(const SimulatedPoint& point) {
                                         return ranks_before(a, b, request_.objective);
                                       });
   best_.insert(place, point);
+  best_ = best_of_families(best_);
   if (best_.size() > static_cast<std::size_t>(request_.top)) best_.pop_back();
   front_.push_back(point);
   front_ = pareto_front(front_, request_.front_within);
@@ -75,7 +87,10 @@ FoundLayouts::Rank FoundLayouts::rank_of(const SimulatedPoint& point) const {
   return {point.is_tight, objective_of(point)};
 }
 
-bool FoundLayouts::is_below_best(const Bound& bound) const {
+bool FoundLayouts::is_below_best(const Bound& bound, const LayoutFamily& family) const {
+  const auto own = std::ranges::find(
+      best_, family, [](const SimulatedPoint& point) { return family_of(point.candidate); });
+  if (own != best_.end()) return rank_of(bound) > rank_of(*own);
   const auto top = static_cast<std::size_t>(request_.top);
   if (best_.size() < top) return false;
   return rank_of(bound) > rank_of(best_[top - 1]);
@@ -104,11 +119,14 @@ bool FoundLayouts::is_off_front(const Bound& bound) const {
   });
 }
 
-BoundVerdict FoundLayouts::judge(const Bound& bound) const {
-  if (bound.device_bytes > experiment_.scenario().system.device.memory_bytes) {
-    return BoundVerdict::too_large;
-  }
-  return is_below_best(bound) && is_off_front(bound) ? BoundVerdict::slower : BoundVerdict::open;
+bool FoundLayouts::is_too_large(const Bound& bound) const {
+  return bound.device_bytes > experiment_.scenario().system.device.memory_bytes;
+}
+
+BoundVerdict FoundLayouts::judge(const Bound& bound, const LayoutFamily& family) const {
+  if (is_too_large(bound)) return BoundVerdict::too_large;
+  return is_below_best(bound, family) && is_off_front(bound) ? BoundVerdict::slower
+                                                             : BoundVerdict::open;
 }
 
 }  // namespace shardsim

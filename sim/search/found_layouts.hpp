@@ -20,6 +20,10 @@ namespace shardsim {
 [[nodiscard]] std::vector<SimulatedPoint> pareto_front(const std::vector<SimulatedPoint>& points,
                                                        double within);
 
+/// The best of each family, in the order of `points`, which is that of ranks_before().
+[[nodiscard]] std::vector<SimulatedPoint> best_of_families(
+    const std::vector<SimulatedPoint>& points);
+
 /// A bound's verdict on a candidate.
 enum class BoundVerdict : std::uint8_t { open, slower, too_large };
 
@@ -38,11 +42,13 @@ class FoundLayouts {
   [[nodiscard]] double objective_of(const Bound& bound) const;
   [[nodiscard]] double objective_of(const SimulatedPoint& point) const;
 
-  /// Whether the candidate is worse than the K-th best, whatever its simulated result is.
-  [[nodiscard]] bool is_below_best(const Bound& bound) const;
+  /// Whether the candidate is worse than its family's best, or its family than the K-th best one,
+  /// whatever its simulated result is.
+  [[nodiscard]] bool is_below_best(const Bound& bound, const LayoutFamily& family) const;
   /// Whether it ranks behind the best in any case, because it leaves less than the margin.
   [[nodiscard]] bool is_behind_by_margin(const Bound& bound) const;
-  [[nodiscard]] BoundVerdict judge(const Bound& bound) const;
+  [[nodiscard]] bool is_too_large(const Bound& bound) const;
+  [[nodiscard]] BoundVerdict judge(const Bound& bound, const LayoutFamily& family) const;
   /// Whether the candidate ranks behind this point, whatever its simulated result is.
   [[nodiscard]] bool is_behind(const Bound& bound, const SimulatedPoint& point) const;
   /// If bounds were results: whether `a` ranks before `b`, or before the best. Without a best all
@@ -60,7 +66,7 @@ class FoundLayouts {
 
   const Experiment& experiment_;
   const SearchRequest& request_;
-  std::vector<SimulatedPoint> best_;  // At most request.top, best first.
+  std::vector<SimulatedPoint> best_;  // One of each family, at most request.top, best first.
   std::vector<SimulatedPoint> front_;
 };
 

@@ -40,11 +40,18 @@ Result measured_like(const Experiment& experiment, const SimulatedPoint& point) 
 std::string measured_words(const SearchReport& report) {
   if (report.measured.empty()) return {};
   const Result& first = report.measured.front();
+  std::string training;
+  if (!report.training.empty()) {
+    training =
+        fmt::format(" With #1, {}; {}.", training_words(report.training.front(), report.tokens),
+                    downtime_words(report.training.front().goodput));
+  }
   const std::string words =
       sentence_of(first, metric::kStepTimeS, "take", "a step") +
       sentence_of(first, metric::kMemoryDeviceBytesMax, "use", "on the device");
-  if (!words.empty()) return "All numbers are by the model." + words;
-  return "All numbers are by the model. There is no error band: " + first.no_error_band + ".";
+  // Each sentence begins with a blank.
+  if (!words.empty()) return (words + training).substr(1);
+  return "There is no error band: " + first.no_error_band + "." + training;
 }
 
 }  // namespace shardsim

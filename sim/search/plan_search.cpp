@@ -102,6 +102,11 @@ class Search {
     tell_progress();
   }
 
+  LayoutFamily family_of(const OpenLayouts& entry) const {
+    const LayoutBlock& block = space_.blocks()[entry.place.block];
+    return {block.tp, block.cp, block.pp};
+  }
+
   // Without the given layout, if that has a result.
   std::size_t num_to_decide(const OpenLayouts& entry) const {
     return entry.num_data - (given_.is_among(entry.place, entry.num_data) ? 1 : 0);
@@ -112,7 +117,7 @@ class Search {
     const std::size_t num = num_to_decide(entry);
     if (num == 0) return false;
     if (!hooks_.prunes) return true;
-    const BoundVerdict verdict = found_.judge(entry.bound);
+    const BoundVerdict verdict = found_.judge(entry.bound, family_of(entry));
     if (verdict == BoundVerdict::slower) {
       outcome_.num_slower += num;
       given_.note_decided(entry.bound, num);
@@ -124,8 +129,7 @@ class Search {
   void add(const OpenLayouts& entry, OpenQueue& queue) {
     if (stays_open(entry)) {
       queue.push(entry);
-    } else if (entry.closeness == Closeness::group &&
-               found_.judge(entry.bound) == BoundVerdict::too_large) {
+    } else if (entry.closeness == Closeness::group && found_.is_too_large(entry.bound)) {
       misses_.push(entry);
     }
   }
@@ -146,7 +150,8 @@ class Search {
     auto first = probed.end();
     for (auto entry = probed.begin(); entry != probed.end(); ++entry) {
       if (entry->closeness != Closeness::with_end ||
-          found_.judge(entry->bound) != BoundVerdict::open || !found_.would_lead(entry->bound))
+          found_.judge(entry->bound, family_of(*entry)) != BoundVerdict::open ||
+          !found_.would_lead(entry->bound))
         continue;
       if (first == probed.end() || found_.leads(entry->bound, first->bound)) first = entry;
     }
@@ -172,8 +177,7 @@ class Search {
     missed.bound.device_bytes = std::numeric_limits<std::int64_t>::max();
     for (const OpenLayouts& part : parts) {
       add(part, queue);
-      if (!hooks_.prunes || part.closeness == Closeness::group ||
-          found_.judge(part.bound) != BoundVerdict::too_large)
+      if (!hooks_.prunes || part.closeness == Closeness::group || !found_.is_too_large(part.bound))
         continue;
       missed.bound.device_bytes = std::min(missed.bound.device_bytes, part.bound.device_bytes);
     }
@@ -203,7 +207,7 @@ class Search {
       const bool is_least = groups.empty() && probed.empty() && batch.empty();
       if (is_least && !is_ranked_) least_key_ = entry.key;
       if (!stays_open(entry)) continue;
-      if (hooks_.prunes && !is_ranked_ && found_.is_below_best(entry.bound)) {
+      if (hooks_.prunes && !is_ranked_ && found_.is_below_best(entry.bound, family_of(entry))) {
         later_.push_back(entry);
       } else if (entry.closeness == Closeness::group) {
         groups.push_back(entry);
@@ -282,8 +286,7 @@ class Search {
 
   void tell_progress() {
     if (!hooks_.on_progress) return;
-    SearchProgress progress{.simulated = num_done_, .best = seen_, .gap = {}};
-    progress.fits_none = is_missed_ && num_done_ > 0;
+    SearchProgress progress{num_done_, seen_, {}, is_missed_ && num_done_ > 0};
     if (seen_ && is_ranked_) progress.gap = 0;
     if (seen_ && !is_ranked_) progress.gap = gap_of(found_.objective_of(*seen_), least_key_);
     hooks_.on_progress(progress);
@@ -301,7 +304,7 @@ class Search {
       const std::vector<OpenLayouts> parts = bounds_.parts_of(std::span(&miss, 1)).front();
       if (parts.empty()) misses_.push(miss);  // Stopped.
       for (const OpenLayouts& part : parts) {
-        if (found_.judge(part.bound) == BoundVerdict::too_large) misses_.push(part);
+        if (found_.is_too_large(part.bound)) misses_.push(part);
       }
     }
     return false;

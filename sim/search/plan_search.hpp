@@ -71,9 +71,10 @@ struct SearchHooks {
 
 /// The result of a search that is not stopped is the same for any number of jobs: the candidates to
 /// simulate are chosen between batches of fixed size. Each other candidate does not fit the device,
-/// or it is strictly worse than `request.top` simulated ones and off the front: strictly dominated
-/// in (time, memory) by a simulated one, or slower than the front reaches. Memory is that of the
-/// device. If nothing fits, the candidate that needs least memory is among the simulated.
+/// or it is strictly worse than a simulated one of its family, or than those of `request.top`
+/// families, and off the front: strictly dominated in (time, memory) by a simulated one, or slower
+/// than the front reaches. Memory is that of the device. If nothing fits, the candidate that needs
+/// least memory is among the simulated.
 [[nodiscard]] SearchOutcome search(const SearchBase& base, const SearchRequest& request,
                                    const SearchHooks& hooks);
 

@@ -73,6 +73,7 @@ std::string to_json(const SearchReport& report) {
                {"memory_capacity_bytes", report.memory_capacity_bytes},
                {"memory_margin", report.memory_margin}};
   if (report.recipe != "none") json["fp8_recipe"] = report.recipe;
+  if (report.tokens > 0) json["tokens"] = report.tokens;
   if (report.usd_per_gpu_hour > 0) json["usd_per_gpu_hour"] = report.usd_per_gpu_hour;
   json["complete"] = report.stop == SearchStop::none;
   json["interrupted"] = report.stop == SearchStop::interrupt;
@@ -98,6 +99,7 @@ std::string to_json(const SearchReport& report) {
   json["ranked"] = points_json(report, report.ranked);
   for (std::size_t i = 0; i < report.measured.size(); ++i) {
     add_bands(json["ranked"][i], report.measured.at(i));
+    if (!report.training.empty()) add_training(json["ranked"][i], report.training.at(i));
   }
   json["front_within"] = report.front_within;
   json["pareto_front"] = points_json(report, report.front);

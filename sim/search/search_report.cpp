@@ -228,6 +228,7 @@ SearchReport report_of(const SearchBase& base, const SearchRequest& request,
   report.memory_margin = s.execution.memory_margin;
   report.usd_per_gpu_hour =
       request.usd_per_gpu_hour > 0 ? request.usd_per_gpu_hour : s.cost.usd_per_gpu_hour;
+  report.tokens = s.training.tokens_total;
   report.assumptions = base.assumptions;
   report.ignored = base.ignored;
   report.warnings = base.warnings;
@@ -241,11 +242,13 @@ SearchReport report_of(const SearchBase& base, const SearchRequest& request,
   std::ranges::sort(report.others, [&](const SimulatedPoint& a, const SimulatedPoint& b) {
     return ranks_before(a, b, request.objective);
   });
-  const std::size_t shown = std::min(report.others.size(), static_cast<std::size_t>(request.top));
-  report.ranked.assign(report.others.begin(),
-                       report.others.begin() + static_cast<std::ptrdiff_t>(shown));
+  report.ranked = best_of_families(report.others);
+  report.ranked.resize(std::min(report.ranked.size(), static_cast<std::size_t>(request.top)));
   for (const SimulatedPoint& point : report.ranked) {
     report.measured.push_back(measured_like(compile(scenario_of(base, point.candidate)), point));
+    if (report.tokens <= 0) continue;
+    report.training.push_back(
+        training_figures(report.measured.back(), report.tokens, report.usd_per_gpu_hour));
   }
   report.front = pareto_front(outcome.simulated, request.front_within);
   report.front_within = request.front_within;
@@ -271,7 +274,8 @@ LayoutPage page_of(const SearchReport& report) {
   page.order = kOrders.at(static_cast<std::size_t>(report.objective));
   page.why = report.why_runner_up.empty() ? "" : "The second: " + report.why_runner_up;
   const std::string measured = measured_words(report);
-  page.counts = (measured.empty() ? "" : measured + " ") + counts_of(report);
+  page.counts = (measured.empty() ? "" : "All numbers are by the model. " + measured + " ") +
+                counts_of(report);
   if (report.given) {
     page.counts += fmt::format(" The given layout is {}. {}", words_of(report.given->candidate),
                                given_words(report));

@@ -8,6 +8,7 @@
 
 #include "reports/result.hpp"
 #include "sim/search/plan_search.hpp"
+#include "sim/search/training_figures.hpp"
 
 // The result of a search as plain values, from which tables, pages and files are made.
 namespace shardsim {
@@ -34,6 +35,7 @@ struct SearchReport : SearchCounts {
   std::int64_t memory_capacity_bytes = 0;  ///< Memory of one GPU.
   double memory_margin = 0;                ///< Share of it that a layout should leave.
   double usd_per_gpu_hour = 0;             ///< 0: not given, and there are no costs.
+  double tokens = 0;                       ///< That the whole training takes; 0: not given.
 
   std::vector<std::string>
       assumptions;                    ///< In sentences; then the sources of the machine's numbers.
@@ -42,10 +44,11 @@ struct SearchReport : SearchCounts {
   std::vector<std::string> sources;
   std::string mfu_counts;              ///< As TextHeadline has it.
   std::string not_modelled;            ///< The preset says it; may be empty.
-  std::vector<SimulatedPoint> ranked;  ///< Best first.
+  std::vector<SimulatedPoint> ranked;  ///< The best of each family, best first.
   /// Where measured runs like ranked[i] lie: its metrics, error bands or why there are none.
   std::vector<Result> measured;
-  std::vector<SimulatedPoint> front;  ///< Throughput against memory; the fastest first.
+  std::vector<TrainingFigures> training;  ///< That of ranked[i], if `tokens` are given.
+  std::vector<SimulatedPoint> front;      ///< Throughput against memory; the fastest first.
   double front_within = 0;  ///< Times the fastest step: slower layouts are not on the front.
   std::vector<SimulatedPoint> others;  ///< All other simulated layouts that fit, for a scatter.
   std::vector<CategoryDifference> differences;  ///< Between ranked[0] and ranked[1].
@@ -73,8 +76,8 @@ struct SearchReport : SearchCounts {
 /// its goodput and cost where the experiment has failure rates and tokens.
 [[nodiscard]] Result measured_like(const Experiment& experiment, const SimulatedPoint& point);
 
-/// Steps and memory of the first layout as runs like it were measured, in sentences: the numbers of
-/// a search are the model's own. Empty if nothing fits.
+/// Steps and memory of the first layout as runs like it were measured, and its training, in
+/// sentences. Empty if nothing fits.
 [[nodiscard]] std::string measured_words(const SearchReport& report);
 
 /// How good the best is if the search was stopped, in one sentence: "stopped after 60 s: best ...".

@@ -33,7 +33,7 @@ struct SearchRequest {
   double front_within = 1.25;
   /// 0: as in the model's file, where that gives tokens, too.
   double usd_per_gpu_hour = 0;
-  std::optional<double> tokens;  ///< Of the whole training; none: as in the model's file.
+  std::optional<double> tokens;  ///< That the training takes; none: as in the model's file.
   /// The default batch suits all of these numbers of GPUs; empty: num_gpus alone.
   std::vector<std::int64_t> batch_for;
   double time_limit_s = 60;  ///< When the caller stops the search; 0: never.

@@ -47,6 +47,17 @@ struct Candidate {
   friend bool operator==(const Candidate&, const Candidate&) = default;
 };
 
+/// Layouts that split the model in the same way: one row of a ranking, which its best stands for.
+struct LayoutFamily {
+  std::int64_t tp = 1;
+  std::int64_t cp = 1;
+  std::int64_t pp = 1;
+  friend bool operator==(const LayoutFamily&, const LayoutFamily&) = default;
+};
+[[nodiscard]] inline LayoutFamily family_of(const Candidate& candidate) {
+  return {candidate.tp, candidate.cp, candidate.pp};
+}
+
 /// As `--set` takes them. The reader derives the others (dp_shard, num_microbatches).
 [[nodiscard]] std::vector<std::string> overrides_of(const Candidate& candidate);
 

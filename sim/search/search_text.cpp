@@ -99,45 +99,112 @@ std::string paragraph(const std::string& words) {
   return text;
 }
 
+// A column of numbers, all as wide.
+struct Column {
+  const char* name;
+  std::size_t width;
+  std::string (*text)(const SearchReport& report, std::size_t rank, const SimulatedPoint& point);
+};
+
+constexpr std::size_t kNoRank = std::numeric_limits<std::size_t>::max();
+
+// Measured runs are known for the ranked layouts alone.
+const TrainingFigures* training_of(const SearchReport& report, std::size_t rank) {
+  return rank < report.training.size() ? &report.training[rank] : nullptr;
+}
+
+std::string about_words(const SearchReport& report, std::size_t rank, const SimulatedPoint&) {
+  if (rank >= report.measured.size()) return "";
+  const MetricBand* const band = report.measured[rank].band_of(metric::kStepTimeS);
+  return band == nullptr ? "no band" : format_seconds(band->centre);
+}
+
+std::string price_words(const SearchReport& report, std::size_t rank, const SimulatedPoint& point) {
+  const TrainingFigures* const training = training_of(report, rank);
+  if (training != nullptr && training->usd) {
+    return "$" + format_amount(training->usd->centre, Digits::three);
+  }
+  return "$" + format_amount(report.usd_per_1t_tokens(point), Digits::three);
+}
+
+std::string days_words(const SearchReport& report, std::size_t rank, const SimulatedPoint&) {
+  const TrainingFigures* const training = training_of(report, rank);
+  return training == nullptr ? "" : format_number(training->days.centre);
+}
+
+template <double SimulatedPoint::*kTime>
+std::string seconds_words(const SearchReport&, std::size_t, const SimulatedPoint& point) {
+  return format_seconds(point.*kTime);
+}
+
+std::string mfu_words(const SearchReport&, std::size_t, const SimulatedPoint& point) {
+  return fmt::format("{:.1f}%", point.mfu * kPercentOfShare);
+}
+
+std::string rate_words(const SearchReport&, std::size_t, const SimulatedPoint& point) {
+  return format_number(point.tokens_per_s_per_gpu);
+}
+
+std::string memory_words(const SearchReport&, std::size_t, const SimulatedPoint& point) {
+  return format_memory(point.device_bytes) + (point.is_tight ? "!" : "");
+}
+
+std::string tensors_words(const SearchReport&, std::size_t, const SimulatedPoint& point) {
+  return format_memory(point.peak_bytes);
+}
+
 class Table {
  public:
-  Table(const SearchReport& report, bool wide) : report_(report), wide_(wide) {}
+  // `is_ranked`: with what is known of measured runs.
+  Table(const SearchReport& report, bool wide, bool is_ranked) : report_(report) {
+    if (is_ranked) columns_.push_back({"about", 9, about_words});
+    columns_.push_back({"by model", 10, seconds_words<&SimulatedPoint::step_time_s>});
+    columns_.push_back({"MFU", 7, mfu_words});
+    const bool has_training = is_ranked && !report.training.empty();
+    if (!has_training) columns_.push_back({"tok/s/GPU", 11, rate_words});
+    columns_.push_back({"memory", 11, memory_words});
+    if (has_training) columns_.push_back({"days", 8, days_words});
+    if (report.usd_per_gpu_hour > 0) {
+      columns_.push_back({has_training ? "price" : "/1T tokens", 11, price_words});
+    }
+    std::size_t taken = kIndent + kRankWidth;
+    for (const Column& column : columns_) taken += column.width;
+    width_ = std::max(kScreen - taken, kLeastLayout);
+    if (!wide) return;
+    columns_.push_back({"compute", 10, seconds_words<&SimulatedPoint::compute_s>});
+    columns_.push_back({"exposed", 10, seconds_words<&SimulatedPoint::exposed_comm_s>});
+    columns_.push_back({"bubble", 10, seconds_words<&SimulatedPoint::bubble_s>});
+    columns_.push_back({"host", 10, seconds_words<&SimulatedPoint::host_s>});
+    columns_.push_back({"tensors", 12, tensors_words});
+  }
 
   [[nodiscard]] std::string header(const char* first) const {
-    std::string line = fmt::format("  {:>4}  {:<{}}{:>9}{:>7}{:>11}{:>10}", first, "layout",
-                                   width(), "step", "MFU", "tok/s/GPU", "memory");
-    if (report_.usd_per_gpu_hour > 0) line += fmt::format("{:>10}", "$/1T tok");
-    if (wide_)
-      line += fmt::format("{:>10}{:>10}{:>10}{:>10}{:>12}", "compute", "exposed", "bubble", "host",
-                          "tensors");
+    std::string line = fmt::format("  {:>4}  {:<{}}", first, "layout", width_);
+    for (const Column& column : columns_) line += fmt::format("{:>{}}", column.name, column.width);
     return line + "\n";
   }
 
-  [[nodiscard]] std::string row(const std::string& first, const SimulatedPoint& point) const {
-    std::string line =
-        fmt::format("  {:>4}  {:<{}}{:>9}{:>6.1f}%{:>11}{:>10}", first, layout(point), width(),
-                    format_seconds(point.step_time_s), point.mfu * kPercentOfShare,
-                    format_number(point.tokens_per_s_per_gpu),
-                    format_memory(point.device_bytes) + (point.is_tight ? "!" : ""));
-    if (report_.usd_per_gpu_hour > 0) {
-      line += fmt::format("{:>9}k", format_number(report_.usd_per_1t_tokens(point) / kThousand));
+  // A layout that is too long for its column goes on in the next line.
+  [[nodiscard]] std::string row(const std::string& first, const SimulatedPoint& point,
+                                std::size_t rank = kNoRank) const {
+    const std::vector<std::string> layout = wrap_to_width(words_of(point.candidate), width_ - 1, 2);
+    std::string line = fmt::format("  {:>4}  {:<{}}", first, layout.front(), width_);
+    for (const Column& column : columns_) {
+      line += fmt::format("{:>{}}", column.text(report_, rank, point), column.width);
     }
-    if (wide_) {
-      line += fmt::format("{:>10}{:>10}{:>10}{:>10}{:>12}", format_seconds(point.compute_s),
-                          format_seconds(point.exposed_comm_s), format_seconds(point.bubble_s),
-                          format_seconds(point.host_s), format_memory(point.peak_bytes));
+    line += "\n";
+    for (std::size_t i = 1; i < layout.size(); ++i) {
+      line += std::string(kIndent + kRankWidth, ' ') + layout[i] + "\n";
     }
-    return line + "\n";
+    return line;
   }
 
  private:
-  // The width that the columns of numbers leave.
-  [[nodiscard]] std::size_t width() const { return report_.usd_per_gpu_hour > 0 ? 45 : 55; }
-  [[nodiscard]] std::string layout(const SimulatedPoint& point) const {
-    return truncate_to_width(words_of(point.candidate), width() - 1);
-  }
+  static constexpr std::size_t kRankWidth = 6;
+  static constexpr std::size_t kLeastLayout = 24;
   const SearchReport& report_;
-  bool wide_;
+  std::vector<Column> columns_;
+  std::size_t width_ = 0;  // The width that the columns of numbers leave to layouts.
 };
 
 std::string heading(const SearchReport& report) {
@@ -274,15 +341,17 @@ std::string to_text(const SearchReport& report, const SearchTextOptions& options
   std::string text = heading(report);
   const bool is_complete = report.stop == SearchStop::none;
   if (!is_complete) text += paragraph(stop_words(report));
-  const Table table(report, options.wide);
+  const Table table(report, options.wide, /*is_ranked=*/false);
+  const Table ranking(report, options.wide, /*is_ranked=*/true);
   if (report.ranked.empty()) {
     return text + (is_complete ? misfit(report) : counts(report)) + given(report, table);
   }
-  text += fmt::format("\n{}\n{}", kFirst.at(static_cast<std::size_t>(report.objective)),
-                      table.header("rank"));
+  text +=
+      fmt::format("\n{}; a row is the best of all layouts with its tp, cp and pp\n{}",
+                  kFirst.at(static_cast<std::size_t>(report.objective)), ranking.header("rank"));
   bool is_tight = false;
   for (std::size_t i = 0; i < report.ranked.size(); ++i) {
-    text += table.row(std::to_string(i + 1), report.ranked[i]);
+    text += ranking.row(std::to_string(i + 1), report.ranked[i], i);
     is_tight |= report.ranked[i].is_tight;
   }
   for (const SimulatedPoint& point : report.front) is_tight |= point.is_tight;
@@ -292,6 +361,7 @@ std::string to_text(const SearchReport& report, const SearchTextOptions& options
         "it may run out of memory, so it is ranked behind all that leave more",
         report.memory_margin * kPercentOfShare, format_memory(report.memory_capacity_bytes)));
   }
+  text += paragraph("about: as runs like it were measured; all other numbers are by the model");
   text += paragraph(measured_words(report));
   text += runner_up(report) + given(report, table) + front(report, options, table) + "\n" +
           counts(report);

@@ -18,9 +18,9 @@ AnswerRow trained_row(const char* gpu, double days, double usd,
   row.machine = {.gpu = gpu, .num_gpus = 8, .usd_per_gpu_hour = 1.0};
   row.best = SimulatedPoint();
   row.fate = fate;
-  row.days = {days, days, days, days};
-  row.gpu_hours = {usd, usd, usd, usd};
-  row.usd = row.gpu_hours;
+  row.training.days = {days, days, days, days};
+  row.training.gpu_hours = {usd, usd, usd, usd};
+  row.training.usd = row.training.gpu_hours;
   return row;
 }
 
@@ -63,19 +63,19 @@ TEST_CASE("machines that hold come first, the cheapest before the others") {
 TEST_CASE("without the price of each machine GPU hours rank") {
   AnswerRow unpriced = trained_row("unpriced", 1, 100);
   unpriced.machine.usd_per_gpu_hour.reset();
-  unpriced.usd.reset();
+  unpriced.training.usd.reset();
   AnswerRow priced = trained_row("priced", 1, 120);
-  priced.usd = StepRange{1, 1, 1, 1};
+  priced.training.usd = StepRange{1, 1, 1, 1};
   const Answer answer = answer_with({priced, unpriced});
   CHECK(gpus_of(answer) == std::vector<std::string>{"unpriced", "priced"});
   CHECK(answer.rows[0].reason == "fewest GPU hours");
-  CHECK(answer.rows[1].reason == "20 GPU hours (20 %) more than the first, 0 days sooner");
+  CHECK(answer.rows[1].reason == "20.0 GPU hours (20 %) more than the first, in the same time");
 }
 
 TEST_CASE("a row that holds says what the high end of its range would miss") {
   AnswerRow row = trained_row("risky", 80, 5e6);
-  row.days.high = 99;
-  row.usd->high = 7e6;
+  row.training.days.high = 99;
+  row.training.usd->high = 7e6;
   Answer answer;
   answer.question.machines = {row.machine};
   answer.question.deadline_days = 90;
@@ -83,11 +83,11 @@ TEST_CASE("a row that holds says what the high end of its range would miss") {
   answer.rows = {row};
   rank_rows(answer);
   CHECK(answer.rows[0].reason ==
-        "cheapest; the high end of the range is late: 99.0 days and over the budget: $7 M");
-  row.days.high = 89;
+        "cheapest; the high end of the range is late: 99.0 days and over the budget: $7.00 M");
+  row.training.days.high = 89;
   answer.rows = {row};
   rank_rows(answer);
-  CHECK(answer.rows[0].reason == "cheapest; the high end of the range is over the budget: $7 M");
+  CHECK(answer.rows[0].reason == "cheapest; the high end of the range is over the budget: $7.00 M");
 }
 
 TEST_CASE("the fate of a row without a layout depends on what its search has decided") {
@@ -119,16 +119,16 @@ TEST_CASE("a row misses a deadline or a budget only beyond it") {
   answer.tokens = 1e12;
   judge_row(answer, experiment, row);
   REQUIRE(row.fate == MachineFate::holds);
-  CHECK(row.days.by_the_model == training_days(1e12, 1e6));
-  answer.question.deadline_days = row.days.centre;
-  answer.question.budget_usd = row.usd->centre;
+  CHECK(row.training.days.by_the_model == training_days(1e12, 1e6));
+  answer.question.deadline_days = row.training.days.centre;
+  answer.question.budget_usd = row.training.usd->centre;
   judge_row(answer, experiment, row);
   CHECK(row.fate == MachineFate::holds);
-  answer.question.deadline_days = std::nextafter(row.days.centre, 0.0);
+  answer.question.deadline_days = std::nextafter(row.training.days.centre, 0.0);
   judge_row(answer, experiment, row);
   CHECK(row.fate == MachineFate::misses);
   CHECK(row.lost_to == std::vector<std::string>{"deadline"});
-  answer.question.budget_usd = std::nextafter(row.usd->centre, 0.0);
+  answer.question.budget_usd = std::nextafter(row.training.usd->centre, 0.0);
   judge_row(answer, experiment, row);
   CHECK(row.lost_to == std::vector<std::string>{"deadline", "budget"});
 }

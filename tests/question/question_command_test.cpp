@@ -55,7 +55,7 @@ TEST_CASE("desk point 10: each row of a question has the layout, days and range 
 
 TEST_CASE("all machines of a question have the same batch, precision and framework") {
   const Printed printed =
-      shardsim({"plan", "gpt2", "--gpus", "4,12", "--gpu", "h100", "-q", "--json", "--fix",
+      shardsim({"plan", "gpt2", "--gpus", "8,24", "--gpu", "h100", "-q", "--json", "--fix",
                 "recompute=none", "--fix", "schedule=none", "--fix", "micro_batch_size=1",
                 "--software", "megatron-core-2025"});
   REQUIRE(printed.exit_code == 0);

@@ -72,10 +72,10 @@ TEST_CASE("words of a question that do not fit together are refused with a code"
   CHECK(with([](QuestionWords& w) { w.gpus = "8..9"; }) == "E1323");
   CHECK(with([](QuestionWords& w) { w.gpu = "h100,,b200"; }) == "E1336");
   CHECK(with([](QuestionWords& w) { w.gpu = "h100,h100"; }) == "E1336");
-  CHECK(with([](QuestionWords& w) { w.usd_per_gpu_hour = "h100=2,b200"; }) == "E1337");
+  CHECK(with([](QuestionWords& w) { w.usd_per_gpu_hour = "h100=2,b200"; }) == "E1330");
   CHECK(with([](QuestionWords& w) { w.usd_per_gpu_hour = "h100=2,h100=3"; }) == "E1337");
   CHECK(with([](QuestionWords& w) { w.usd_per_gpu_hour = "h100=2,a100=1"; }) == "E1337");
-  CHECK(with([](QuestionWords& w) { w.usd_per_gpu_hour = "0"; }) == "E1330");
+  CHECK(with([](QuestionWords& w) { w.usd_per_gpu_hour = "0"; }) == "E1338");
   CHECK(with([](QuestionWords& w) { w.usd_per_gpu_hour = "nan"; }) == "E1330");
   CHECK(with([](QuestionWords& w) { w.usd_per_gpu_hour = "h100=2"; }) == "E1338");
   CHECK(with([](QuestionWords& w) { w.tokens = ""; }) == "E1338");

@@ -23,12 +23,14 @@ struct TurnTaking {
       if (is_over) break;
       most_working = std::max(most_working.load(), ++num_working);
       ++steps[search];
-      if (steps[search] == 1) turns.note_find(search);
+      if (steps[search] == 1) turns.note(search, found);
       --num_working;
     }
     turns.leave(search);
   }
 
+  const SearchState found = {.progress = {.simulated = 1, .best = SimulatedPoint(), .gap = {}},
+                             .no_layout = {}};
   std::atomic<long> ticks = 0;
   SearchTurns turns;
   std::vector<std::atomic<int>> steps;

@@ -96,7 +96,7 @@ TEST_CASE("a plan prints its assumptions, a table, the front and the next comman
   const Printed printed = shardsim(plan("gpt2", {"--usd-per-gpu-hour", "2", "--ascii"}));
   REQUIRE(printed.exit_code == 0);
   for (const char* part :
-       {"assumed: ", "fastest first", "$/1T tok", "why #1 and not #2", "Pareto front (*), up to",
+       {"assumed: ", "fastest first", "/1T tokens", "why #1 and not #2", "Pareto front (*), up to",
         "simulated in full", "next: shardsim plan gpt2 --gpus 8 --gpu h100 "}) {
     INFO(part);
     CHECK(contains(printed.out, part));

@@ -85,18 +85,17 @@ TEST_CASE("the first layout is told beside measured runs like it") {
                         54, "none", 0, 8, 2048, 0.8125}};
   report.measured = {first};
   const std::string words =
-      "All numbers are by the model. Measured runs like #1 take about 3.00 s a step, 80 % of runs "
+      "Measured runs like #1 take about 3.00 s a step, 80 % of runs "
       "2.25 to 3.75 s (54 measured of all models); by the model 2.00 s (outside that "
       "range: this group's bias is -20 %).";
   CHECK(measured_words(report) == words);
-  CHECK(page_of(report).counts.starts_with(words + " "));
+  CHECK(page_of(report).counts.starts_with("All numbers are by the model. " + words + " "));
   const auto bands = nlohmann::json::parse(to_json(report))["ranked"][0]["error_bands"];
   CHECK(bands["step_time_s"]["centre"] == 3.0);
   CHECK(bands["step_time_s"]["high"] == 3.75);
   CHECK(bands["step_time_s"]["group"] == "all models");
   report.measured.front().no_error_band = "nobody measured it";
-  CHECK(measured_words(report) ==
-        "All numbers are by the model. There is no error band: nobody measured it.");
+  CHECK(measured_words(report) == "There is no error band: nobody measured it.");
 }
 
 TEST_CASE("all layouts of a search are priced as one framework, unless another is named") {

@@ -240,7 +240,7 @@ LIBRARY_RULES = (
                  r"sim/accuracy/(validation_json|read_kernel_trace)\.cpp",
                  r"sim/command/(command_explain|gpu_facts)\.cpp",
                  r"sim/programs/(program_rows\.hpp|replay_report\.cpp)", r"sim/remote/torch_verify\.cpp", r"scenarios/formats/import\.cpp",
-                 r"sim/search/(layout_json|search_files)\.cpp", r"sim/question/answer_files\.cpp", r"sim/sweep/point_row\.cpp",
+                 r"sim/search/((layout_json|training_figures)\.(cpp|hpp)|search_files\.cpp)", r"sim/question/answer_files\.cpp", r"sim/sweep/point_row\.cpp",
                  r"sim/diff/(read_side|profiler_trace|diff_json)\.cpp",
                  r"scenarios/describe\.cpp", r"scenarios/scenario_error\.cpp", r"reports/html/detail_json\.cpp",
                  r"reports/json_writer\.cpp",
