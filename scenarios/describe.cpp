@@ -289,6 +289,9 @@ bool is_meaningful(const Field& field, const Scenario& scenario) {
                          field.path == "model.value_head_dim";
   if (attention && scenario.model.family == ModelFamily::mlp) return false;
   if (is_about_latents(field.path)) return scenario.model.is_latent();
+  const bool is_of_latent_heads =
+      field.path == "model.head_dim" || field.path == "model.rotary_dim";
+  if (is_of_latent_heads && scenario.model.is_latent()) return false;
   const bool is_of_recurrence =
       field.path.rfind("model.linear_", 0) == 0 || field.path.rfind("model.mamba_", 0) == 0;
   if (is_of_recurrence) return field.acts(scenario);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <tuple>
 
 #include "sim/run/device_memory.hpp"
@@ -17,6 +18,11 @@ double seconds(const Bound& bound) {
 }
 
 }  // namespace
+
+double gap_of(double best, double lower_bound) {
+  return lower_bound > 0 ? std::max(0.0, best / lower_bound - 1.0)
+                         : std::numeric_limits<double>::infinity();
+}
 
 bool ranks_before(const SimulatedPoint& a, const SimulatedPoint& b, Objective objective) {
   if (objective == Objective::memory) {

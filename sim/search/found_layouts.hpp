@@ -10,6 +10,10 @@
 // The finds of a search so far, and which bounds rule a candidate out because of it.
 namespace shardsim {
 
+/// How much of the best the candidates that are left could save at most, as a share of their bound:
+/// never below 0.
+[[nodiscard]] double gap_of(double best, double lower_bound);
+
 /// Better first: points that leave the margin, then by the objective, then by the other of time and
 /// memory, then by index.
 [[nodiscard]] bool ranks_before(const SimulatedPoint& a, const SimulatedPoint& b,

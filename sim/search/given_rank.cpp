@@ -24,13 +24,6 @@ const SimulatedPoint* GivenRank::found() const {
   return given_->point->fits ? &*given_->point : nullptr;
 }
 
-bool GivenRank::is_among(const LayoutPlace& place, std::size_t num_data) const {
-  if (found() == nullptr) return false;
-  return place.block == place_.block && place.batch == place_.batch &&
-         place.schedule == place_.schedule && place.data <= place_.data &&
-         place_.data < place.data + num_data;
-}
-
 void GivenRank::note_decided(const Bound& bound, std::size_t num_candidates) {
   if (!given_ || !given_->point) return;
   if (found_.is_behind(bound, *given_->point)) num_behind_ += num_candidates;

@@ -33,8 +33,8 @@ class GivenRank {
   void simulate(const std::function<bool()>& is_over);
   /// Its point, if it is a candidate that fits: the search needs not simulate it. Else null.
   [[nodiscard]] const SimulatedPoint* found() const;
-  /// Whether it is found() and one of the candidates with `num_data` choices from `place` on.
-  [[nodiscard]] bool is_among(const LayoutPlace& place, std::size_t num_data) const;
+  /// REQUIRES: found() is not null.
+  [[nodiscard]] const LayoutPlace& place() const { return place_; }
   /// For all candidates that are not simulated in the end and may fit, with their last bound.
   void note_decided(const Bound& bound, std::size_t num_candidates);
   /// `num_others`: the candidates that are not simulated and may fit.

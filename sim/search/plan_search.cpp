@@ -7,21 +7,19 @@
 #include <utility>
 
 #include "sim/console/parallel.hpp"
+#include "sim/search/descent.hpp"
 #include "sim/search/layout_bounds.hpp"
 #include "sim/search/open_layouts.hpp"
 
 namespace shardsim {
-
 namespace {
 
 // Enough for the threads of a workstation, and few enough to probe or simulate little in vain.
 constexpr std::size_t kBatch = 16;
-
 // The number of bounds between two reports of progress.
 constexpr std::size_t kQuickAtATime = 256;
 
 double bytes_of(const Bound& bound) { return static_cast<double>(bound.device_bytes); }
-
 double corner_of(const Bound& bound) {
   return bytes_of(bound) * static_cast<double>(bound.step_ps);
 }
@@ -38,6 +36,7 @@ class Search {
                  .tell_progress = [this] { tell_progress(); }}),
         found_(experiment_, request),
         given_(base, space_, found_),
+        descent_(space_, bounds_, found_, done_),
         by_rank_([this](const Bound& bound) { return found_.objective_of(bound); }),
         by_corner_(corner_of),
         misses_(bytes_of) {}
@@ -63,8 +62,6 @@ class Search {
   }
 
  private:
-  // --- Candidates --------------------------------------------------------------------------------
-
   void add_all() {
     LayoutPlace at;
     std::size_t num_added = 0;
@@ -89,13 +86,13 @@ class Search {
     is_bounded_ = true;
   }
 
-  // The given layout has a result before the search begins. If it is a candidate that fits, it is
-  // the first find.
+  // If the given layout is a candidate that fits, it is the first find.
   void begin_with_given() {
     given_.simulate([this] { return is_over(); });
     const SimulatedPoint* const point = given_.found();
     if (point == nullptr) return;
     outcome_.simulated.push_back(*point);
+    done_.insert(given_.place());
     found_.keep(*point);
     ++num_done_;
     see(*point);
@@ -106,10 +103,8 @@ class Search {
     const LayoutBlock& block = space_.blocks()[entry.place.block];
     return {block.tp, block.cp, block.pp};
   }
-
-  // Without the given layout, if that has a result.
   std::size_t num_to_decide(const OpenLayouts& entry) const {
-    return entry.num_data - (given_.is_among(entry.place, entry.num_data) ? 1 : 0);
+    return entry.num_data - done_.count(entry.place, entry.num_data);
   }
 
   // Whether the bound leaves the candidates open. If not, they are counted.
@@ -159,6 +154,17 @@ class Search {
     std::vector<OpenLayouts> alone = {*first};
     probed.erase(first);
     simulate_batch(alone, queue);
+    descend();
+  }
+
+  // Simulates neighbours of the best ahead of their turn. Their groups stay in the queues.
+  void descend() {
+    while (!is_over()) {
+      std::vector<OpenLayouts> step = descent_.next();
+      if (step.empty()) return;
+      OpenQueue left_in_groups(corner_of);
+      simulate_batch(step, left_in_groups);
+    }
   }
 
   // Takes groups apart, as add_ends().
@@ -224,8 +230,6 @@ class Search {
     simulate_batch(batch, queue);
   }
 
-  // --- Simulations -------------------------------------------------------------------------------
-
   // Whether the search is to end; once it is, it stays so. From any thread.
   bool is_over() {
     if (stop_ != SearchStop::none) return true;
@@ -236,6 +240,7 @@ class Search {
 
   // Candidates whose simulation was abandoned go back to the queue.
   void simulate_batch(std::vector<OpenLayouts>& batch, OpenQueue& queue) {
+    std::erase_if(batch, [this](const OpenLayouts& entry) { return num_to_decide(entry) == 0; });
     std::vector<std::optional<Simulation>> runs(batch.size());
     const auto over = [this] { return is_over(); };
     run_parallel(batch.size(), hooks_.jobs,
@@ -266,6 +271,7 @@ class Search {
   }
 
   void settle(const OpenLayouts& entry, const Simulation& run) {
+    done_.insert(entry.place);
     if (run.point) {
       outcome_.simulated.push_back(*run.point);
       found_.keep(*run.point);
@@ -278,7 +284,7 @@ class Search {
     outcome_.failed = space_.candidate(entry.place);
   }
 
-  // For the progress alone: what counts is settled between batches, in their order.
+  // For the progress alone: what counts is settled between batches.
   void see(const std::optional<SimulatedPoint>& point) {
     if (!point || !point->fits) return;
     if (!seen_ || ranks_before(*point, *seen_, found_.objective())) seen_ = point;
@@ -292,14 +298,13 @@ class Search {
     hooks_.on_progress(progress);
   }
 
-  // --- What does not fit -------------------------------------------------------------------------
-
   // Takes groups of misses apart until the next miss is one candidate. False: there is none below
   // `least` bytes.
   bool next_miss(std::int64_t least, OpenLayouts& miss) {
     while (!misses_.empty() && !is_over()) {
       miss = misses_.pop();
       if (miss.bound.device_bytes >= least) return false;
+      if (num_to_decide(miss) == 0) continue;
       if (miss.closeness != Closeness::group) return true;
       const std::vector<OpenLayouts> parts = bounds_.parts_of(std::span(&miss, 1)).front();
       if (parts.empty()) misses_.push(miss);  // Stopped.
@@ -335,8 +340,6 @@ class Search {
     outcome_.least = space_.candidate(miss.place);
   }
 
-  // --- The end -----------------------------------------------------------------------------------
-
   void finish() {
     std::ranges::sort(outcome_.simulated, {}, &SimulatedPoint::index);
     outcome_.stop = stop_;
@@ -370,6 +373,8 @@ class Search {
   LayoutBounds bounds_;
   FoundLayouts found_;
   GivenRank given_;
+  DoneLayouts done_;
+  Descent descent_;
   OpenQueue by_rank_;
   OpenQueue by_corner_;
   OpenQueue misses_;                // Too large: groups and their members.
@@ -386,11 +391,6 @@ class Search {
 };
 
 }  // namespace
-
-double gap_of(double best, double lower_bound) {
-  return lower_bound > 0 ? std::max(0.0, best / lower_bound - 1.0)
-                         : std::numeric_limits<double>::infinity();
-}
 
 SearchOutcome search(const SearchBase& base, const SearchRequest& request,
                      const SearchHooks& hooks) {

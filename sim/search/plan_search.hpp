@@ -35,10 +35,6 @@ struct SearchCounts {
   std::optional<double> gap;
 };
 
-/// How much of the best the candidates that are left could save at most, as a share of their bound:
-/// never below 0.
-[[nodiscard]] double gap_of(double best, double lower_bound);
-
 struct SearchOutcome : SearchCounts {
   std::vector<SimulatedPoint> simulated;  ///< By index.
   Candidate failed;                       ///< The failed layout of lowest index.
