@@ -1,0 +1,79 @@
+"""The comparison of two runs: where time and memory went, and one sentence."""
+
+from __future__ import annotations
+
+import html
+import json
+from typing import TYPE_CHECKING, Any
+
+from shardsim import units
+from shardsim.frames import frame
+
+if TYPE_CHECKING:
+    import pandas
+
+_PS_PER_S = 1e12
+
+
+class Diff:
+    """Two runs beside each other. `raw` has all that the program said; rows add up to their total exactly."""
+
+    def __init__(self, text: str, exit_code: int = 0, log: str = "") -> None:
+        self.json = text  # as the program printed it
+        self.raw: dict[str, Any] = json.loads(text)
+        self.exit_code = exit_code
+        self.log = log
+
+    @property
+    def sentence(self) -> str:
+        """The result in one sentence."""
+        return str(self.raw["sentence"])
+
+    @property
+    def verdict(self) -> str:
+        """"distinguishable", "within_band", "unlike" or "no_band": what error bands say of the difference."""
+        return str(self.raw["verdict"])
+
+    @property
+    def passed(self) -> bool:
+        """Whether no limit of fail_if is exceeded."""
+        return self.exit_code == 0
+
+    @property
+    def metrics(self) -> dict[str, tuple[float, float]]:
+        """The metrics of both runs by name: (a, b)."""
+        return {row["name"]: (row["a"], row["b"]) for row in self.raw["metrics"]}
+
+    @property
+    def fields(self) -> dict[str, tuple[str, str]]:
+        """The fields of the scenarios that differ: (a, b); "" where one has it not."""
+        return {row["path"]: (row["a"], row["b"]) for row in self.raw.get("fields", [])}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Totals and parts of time in seconds and of memory in bytes: table, name, a, b, difference."""
+        found = []
+        for key, table, unit in (("time_ps", "step_time_s", _PS_PER_S), ("memory_bytes", "memory_bytes", 1)):
+            block = self.raw.get(key)
+            for row in [block["total"], *block["parts"]] if block else []:
+                found.append({"table": table, "name": row["name"],
+                              **{side: row[side] / unit if unit != 1 else row[side] for side in ("a", "b", "difference")}})
+        return found
+
+    def df(self) -> pandas.DataFrame:
+        """The rows, by table and name. Raises ImportError without pandas."""
+        return frame(self.rows()).set_index(["table", "name"])
+
+    def _table(self) -> list[list[str]]:
+        table = [["", "A", "B", "difference"]]
+        for row in self.rows():
+            a, b, difference = (units.metric(row["table"], row[side]) for side in ("a", "b", "difference"))
+            table.append([row["name"], a, b, "=" if row["difference"] == 0 else ("+" if row["difference"] > 0 else "") + difference])
+        return table
+
+    def __repr__(self) -> str:
+        sides = [f"{name.upper()}  {self.raw[name]['what']}" for name in ("a", "b")]
+        return "\n".join([*sides, *units.columns(self._table()), self.sentence])
+
+    def _repr_html_(self) -> str:
+        head, *body = self._table()
+        return units.table(head, body) + f"<div>{html.escape(self.sentence)}</div>"

@@ -1,0 +1,135 @@
+"""What `plan` found: rows, best first, each a layout or an answer to the question."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from shardsim import units
+from shardsim.errors import DoesNotFit, Problem
+from shardsim.frames import flat, frame
+from shardsim.results import DEVICE_MEMORY, STEP, Band
+
+if TYPE_CHECKING:
+    import pandas
+
+_LISTS = ("rows", "ranked")  # The first that the program's JSON has.
+_SHORT = {"fields": "", "metrics": ""}  # Their names alone are clear.
+
+
+def rows_of(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows, best first. Of a comparison of precisions: those of all, with their precision."""
+    if "precisions" in raw:
+        return [{"precision": part["precision"], **row} for part in raw["precisions"] for row in rows_of(part)]
+    name = next((name for name in _LISTS if name in raw), None)
+    return [dict(row) for row in raw[name]] if name else []
+
+
+def columns_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row as columns: layout fields and metrics by their names, bands as step_time_s.low and so on."""
+    found: dict[str, Any] = {}
+    for key, value in row.items():
+        if key == "error_bands" and isinstance(value, Mapping):
+            for metric, band in value.items():
+                found.update({f"{metric}.{end}": band[end] for end in ("low", "centre", "high")})
+        elif isinstance(value, Mapping):
+            found.update(flat(value, _SHORT.get(key, key)))
+        else:
+            found[key] = value
+    return found
+
+
+class Plan:
+    """The rows that `plan` found, best first. `raw` has all that the program said."""
+
+    def __init__(self, text: str, exit_code: int = 0, log: str = "") -> None:
+        self.json = text  # as the program printed it
+        self.raw: dict[str, Any] = json.loads(text)
+        self.exit_code = exit_code
+        self.log = log
+        self.rows = rows_of(self.raw)
+
+    @property
+    def _parts(self) -> list[dict[str, Any]]:
+        return self.raw.get("precisions") or [self.raw]
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to search: the first row is proven to be the best."""
+        return all(part.get("complete", False) for part in self._parts)
+
+    @property
+    def gap(self) -> float | None:
+        """How much slower than the best possible the best can be at most: 0.01 is 1 %. None if unknown."""
+        return self.raw.get("gap")
+
+    @property
+    def best(self) -> dict[str, Any]:
+        """The first row. Raises DoesNotFit where no layout fits."""
+        if not self.rows:
+            raise DoesNotFit([Problem("plan", self._why_nothing(), "take more GPUs, or GPUs with more memory")])
+        return self.rows[0]
+
+    def _why_nothing(self) -> str:
+        least = self.raw.get("least_that_did_not_fit")
+        if least is None:
+            return "no layout that fits was found"
+        reach = "at least " if least.get("is_lower_bound") else ""
+        return f"no layout fits; the smallest, {least['layout']}, needs {reach}{units.memory(least['bytes'])}"
+
+    def df(self) -> pandas.DataFrame:
+        """A row each, best first. Raises ImportError without pandas."""
+        return frame([columns_of(row) for row in self.rows], index=range(1, len(self.rows) + 1), name="rank")
+
+    def title(self) -> str:
+        """"gpt2-xl on 8 GPUs of NVIDIA DGX H100, complete"."""
+        first = self._parts[0]
+        words = f"{first.get('model', 'plan')}"
+        if "gpus" in first and "system" in first:
+            words += f" on {units.joined_count(first['gpus'])} GPUs of {first['system']}"
+        return words + (", complete" if self.complete else ", stopped before the search was complete")
+
+    def _table(self, most: int) -> list[list[str]]:
+        """The head and the first rows, as text. Steps and memory are the centre of their bands, if there are some."""
+        rows = [columns_of(row) for row in self.rows[:most]]
+        shown = [name for name in _SHOWN if any(row.get(name) is not None for row in rows)]
+        table = [["rank", *(name.split(".")[0] if name == DEVICE_MEMORY else name for name in shown)]]
+        for rank, row in enumerate(rows, 1):
+            table.append([str(rank), *(_cell(name, row) for name in shown)])
+        return table
+
+    def __repr__(self) -> str:
+        if not self.rows:
+            return f"{self.title()}\n  {self._why_nothing()}"
+        more = len(self.rows) - _MOST_ROWS
+        return "\n".join([self.title(), *units.columns(self._table(_MOST_ROWS)),
+                          *([f"  and {more} more rows"] if more > 0 else [])])
+
+    def _repr_html_(self) -> str:
+        if not self.rows:
+            return f"<div>{html.escape(self.title())}<br>{html.escape(self._why_nothing())}</div>"
+        head, *body = self._table(_MOST_ROWS)
+        return units.table(head, body, self.title())
+
+
+_MOST_ROWS = 20
+# Columns of a table, of those that the rows have.
+_SHOWN = ("precision", "gpus", "gpu", "layout", "fits", STEP, "days", "usd", "gpu_hours", DEVICE_MEMORY, "mfu",
+          "tokens_per_s_per_gpu", "reason", "lost_to")
+
+
+def _cell(name: str, row: Mapping[str, Any]) -> str:
+    """A value; with a band, its centre and beside it what was simulated."""
+    value, centre = row.get(name), row.get(f"{name}.centre")
+    text = units.metric(name, value)
+    if centre is None or value is None:
+        return text
+    return f"about {units.metric(name, centre)} ({text})"
+
+
+def band_of(row: Mapping[str, Any], metric: str) -> Band | None:
+    """The error band of a row's metric, if it has one."""
+    found = row.get("error_bands", {}).get(metric)
+    return None if found is None else Band.of(metric, found)
