@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardsim import units
 from shardsim.frames import frame
+from shardsim.results import STEP, Band
 
 if TYPE_CHECKING:
     import pandas
@@ -70,10 +71,22 @@ class Diff:
             table.append([row["name"], a, b, "=" if row["difference"] == 0 else ("+" if row["difference"] > 0 else "") + difference])
         return table
 
+    def lines(self) -> list[str]:
+        """Each side and where measured runs like it lie; the tables are by the model."""
+        found = []
+        for side in ("a", "b"):
+            found.append(f"{side.upper()}  {self.raw[side]['what']}")
+            for raw in self.raw[side].get("error_bands", []):
+                band, what = Band.of(raw["metric"], raw), "step" if raw["metric"] == STEP else "on device"
+                model = raw.get("by_the_model")
+                beside = "" if model is None else f"; {band.by_the_model(model)}"
+                found.append(f"{side.upper()}  {what} {band.words()} ({band.group}){beside}")
+        return found
+
     def __repr__(self) -> str:
-        sides = [f"{name.upper()}  {self.raw[name]['what']}" for name in ("a", "b")]
-        return "\n".join([*sides, *units.columns(self._table()), self.sentence])
+        return "\n".join([*self.lines(), *units.columns(self._table()), self.sentence])
 
     def _repr_html_(self) -> str:
         head, *body = self._table()
-        return units.table(head, body) + f"<div>{html.escape(self.sentence)}</div>"
+        sides = "<br>".join(html.escape(line) for line in self.lines())
+        return f"<div>{sides}</div>{units.table(head, body)}<div>{html.escape(self.sentence)}</div>"

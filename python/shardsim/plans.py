@@ -69,7 +69,7 @@ class Plan:
     def best(self) -> dict[str, Any]:
         """The first row. Raises DoesNotFit where no layout fits."""
         if not self.rows:
-            raise DoesNotFit([Problem("plan", self._why_nothing(), "take more GPUs, or GPUs with more memory")])
+            raise DoesNotFit([Problem("DOES_NOT_FIT", self._why_nothing(), "take more GPUs, or GPUs with more memory")])
         return self.rows[0]
 
     def _why_nothing(self) -> str:
@@ -92,12 +92,13 @@ class Plan:
         return words + (", complete" if self.complete else ", stopped before the search was complete")
 
     def _table(self, most: int) -> list[list[str]]:
-        """The head and the first rows, as text. Steps and memory are the centre of their bands, if there are some."""
+        """The head and the first rows, as text. Steps and memory are the centres of their bands, where there are some."""
         rows = [columns_of(row) for row in self.rows[:most]]
         shown = [name for name in _SHOWN if any(row.get(name) is not None for row in rows)]
-        table = [["rank", *(name.split(".")[0] if name == DEVICE_MEMORY else name for name in shown)]]
+        has_band = {name for name in shown if any(f"{name}.centre" in row for row in rows)}
+        table = [["rank", *(name + " (by the model)" * (name in has_band) for name in shown)]]
         for rank, row in enumerate(rows, 1):
-            table.append([str(rank), *(_cell(name, row) for name in shown)])
+            table.append([str(rank), *(units.pair(name, row.get(name), row.get(f"{name}.centre")) for name in shown)])
         return table
 
     def __repr__(self) -> str:
@@ -118,15 +119,6 @@ _MOST_ROWS = 20
 # Columns of a table, of those that the rows have.
 _SHOWN = ("precision", "gpus", "gpu", "layout", "fits", STEP, "days", "usd", "gpu_hours", DEVICE_MEMORY, "mfu",
           "tokens_per_s_per_gpu", "reason", "lost_to")
-
-
-def _cell(name: str, row: Mapping[str, Any]) -> str:
-    """A value; with a band, its centre and beside it what was simulated."""
-    value, centre = row.get(name), row.get(f"{name}.centre")
-    text = units.metric(name, value)
-    if centre is None or value is None:
-        return text
-    return f"about {units.metric(name, centre)} ({text})"
 
 
 def band_of(row: Mapping[str, Any], metric: str) -> Band | None:

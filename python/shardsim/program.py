@@ -102,7 +102,7 @@ def _stop(child: subprocess.Popen[bytes], first: signal.Signals) -> None:
     try:
         child.wait(GRACE_S)
     except (subprocess.TimeoutExpired, KeyboardInterrupt):
-        child.kill()
+        os.killpg(child.pid, signal.SIGKILL)  # Its own children hold its pipes.
         child.wait()
 
 

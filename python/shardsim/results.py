@@ -199,7 +199,7 @@ class Result:
     def failures(self) -> list[Problem]:
         """Checks and expectations that do not hold."""
         found = [Problem(str(check["name"]), str(check["detail"])) for check in self.raw["checks"] if not check["passed"]]
-        return found + [Problem("expect", f"{row['metric']} {row['op']} {row['expected']}: {row['actual']}")
+        return found + [Problem("EXPECT", f"{row['metric']} {row['op']} {row['expected']}: {row['actual']}")
                         for row in self.raw["expectations"] if not row["passed"]]
 
     def require(self) -> Result:
@@ -207,7 +207,7 @@ class Result:
         if self.passed:
             return self
         kind = CheckFailed if self.fits else DoesNotFit
-        raise kind(self.failures() or [Problem("run", self.verdict())], result=self)
+        raise kind(self.failures() or [Problem("FAILED", self.verdict())], result=self)
 
     def verdict(self) -> str:
         """"OK", "DOES NOT FIT", "FAILED: ..."."""

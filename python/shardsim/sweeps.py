@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas
 
 _MOST_ROWS = 20
+_CENTRE = ".band_centre"  # of the column that has a metric's error band
 _KEPT = ("point", "key", "status", "code", "message")
 
 
@@ -44,7 +45,7 @@ class Sweep:
         Raises DoesNotFit where no point fits, and KeyError where no point has the metric.
         """
         if not self.ok:
-            raise DoesNotFit([Problem("sweep", f"none of {len(self.rows)} points fits", "see the column message")])
+            raise DoesNotFit([Problem("DOES_NOT_FIT", f"none of {len(self.rows)} points fits", "see the column message")])
         rows = [row for row in self.ok if row.get(metric) is not None]
         if not rows:
             raise KeyError(f"no point has the metric {metric!r}")
@@ -65,8 +66,9 @@ class Sweep:
     def _table(self) -> list[list[str]]:
         shown = [*self.axes, "status", *(name for name in (STEP, DEVICE_MEMORY, "mfu", "tokens_per_s_per_gpu")
                                          if any(row.get(name) is not None for row in self.rows))]
-        table = [["point", *shown]]
-        table += [[str(row["point"]), *(units.metric(name, row.get(name)) for name in shown)]
+        has_band = {name for name in shown if any(row.get(name + _CENTRE) is not None for row in self.rows)}
+        table = [["point", *(name + " (by the model)" * (name in has_band) for name in shown)]]
+        table += [[str(row["point"]), *(units.pair(name, row.get(name), row.get(name + _CENTRE)) for name in shown)]
                   for row in self.rows[:_MOST_ROWS]]
         return table
 

@@ -74,6 +74,12 @@ def range_of(low: str, high: str) -> str:
     return f"{first} to {high}" if unit and high.endswith(" " + unit) else f"{low} to {high}"
 
 
+def pair(name: str, simulated: object, centre: object) -> str:
+    """"about 1.67 s (1.59 s)": the centre of the error band, and in brackets what was simulated."""
+    text = metric(name, simulated)
+    return text if simulated is None or centre is None else f"about {metric(name, centre)} ({text})"
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
     """A table of HTML; every text is escaped. Numbers stand to the right, all but the first column."""
     def cells(tag: str, texts: Sequence[str]) -> str:

@@ -1,0 +1,86 @@
+"""Plans: rows of today's shape, of a comparison of precisions, and of a question with many rows."""
+
+import json
+
+import pytest
+
+import shardsim
+from conftest import StandIn
+
+SMALL = {"tp": [1, 2], "pp": 1, "cp": 1, "schedule": "none"}
+QUESTION = {"rows": [{"gpus": 512, "gpu": "h100", "fits": True, "days": 71.0, "usd": 2.1e6, "layout": "tp8 dp64",
+                      "metrics": {"step_time_s": 2.0}, "error_bands": {"step_time_s": {
+                          "low": 1.9, "centre": 2.2, "high": 2.6, "group": "all models", "held_out_share": 0.8}}},
+                     {"gpus": 256, "gpu": "h100", "fits": True, "days": 140.0, "usd": 2.0e6, "reason": "later than 90 days"}]}
+
+
+@pytest.fixture(scope="module")
+def small() -> shardsim.Plan:
+    return shardsim.plan("gpt2-xl", gpus=8, gpu="h100", fix=SMALL, time_limit=0)
+
+
+def test_rows_are_the_ranked_layouts(small: shardsim.Plan) -> None:
+    assert small.rows == small.raw["ranked"] and len(small.rows) == 10
+    assert small.best is small.rows[0]
+    assert small.complete and small.gap == 0
+    steps = [row["metrics"]["step_time_s"] for row in small.rows]
+    assert steps == sorted(steps)
+
+
+def test_a_frame_has_a_row_for_each_layout(small: shardsim.Plan) -> None:
+    table = small.df()
+    assert list(table.index) == list(range(1, 11)) and table.index.name == "rank"
+    assert list(table["layout"]) == [row["layout"] for row in small.rows]
+    assert table["tp"].isin([1, 2]).all()
+    assert (table["step_time_s.low"] < table["step_time_s.centre"]).all()
+    assert table.loc[1, "step_time_s"] == small.best["metrics"]["step_time_s"]
+
+
+def test_a_page_has_the_centre_and_the_model_s_number(small: shardsim.Plan) -> None:
+    best, text = small.best, repr(small)
+    assert text.startswith("gpt2-xl on 8 GPUs of NVIDIA DGX H100, complete")
+    assert best["layout"] in text
+    centre = best["error_bands"]["step_time_s"]["centre"]
+    assert f"about {centre:.2f} s ({best['metrics']['step_time_s']:.2f} s)" in text and "step_time_s (by the model)" in text
+    assert f"about {centre:.2f} s" in small._repr_html_() and best["layout"] in small._repr_html_()
+
+
+def test_precisions_are_rows_of_one_frame() -> None:
+    plan = shardsim.plan("llama3-8b", gpus=8, gpu="b200", precision=["fp8", "bf16"], global_batch_size=64,
+                         fix={"pp": 1, "cp": 1, "schedule": "none", "micro_batch_size": 1}, time_limit=0)
+    assert set(plan.df()["precision"]) == {"fp8", "bf16"}
+    assert plan.complete and plan.best["precision"] == "fp8"
+
+
+def test_nothing_that_fits_has_no_best() -> None:
+    plan = shardsim.plan("llama3-405b", gpus=8, gpu="h100", fix={"tp": 8, "pp": 1, "cp": 1}, time_limit=0)
+    assert plan.rows == [] and plan.exit_code == 3 and len(plan.df()) == 0
+    least = plan.raw["least_that_did_not_fit"]
+    with pytest.raises(shardsim.DoesNotFit, match=f"the smallest, {least['layout']}, needs {least['bytes'] / 2**30:.0f} GiB"):
+        _ = plan.best
+    assert "no layout fits" in repr(plan) and "no layout fits" in plan._repr_html_()
+
+
+def test_a_scenario_is_a_model_too() -> None:
+    scenario = {"model": "gpt2-xl", "system": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 64}}
+    plan = shardsim.plan(scenario, gpus=8, gpu="b200", fix=SMALL, time_limit=0)
+    assert plan.raw["global_batch_size"] == 64 and plan.raw["system"] == "NVIDIA DGX B200"
+
+
+def test_a_question_has_a_row_for_each_number_of_gpus(stand_in: StandIn) -> None:
+    stand_in(json.dumps(QUESTION))
+    plan = shardsim.plan("llama3-70b", gpus=[256, 512], gpu="h100", tokens="10T")
+    assert plan.rows == QUESTION["rows"]
+    table = plan.df()
+    assert list(table["gpus"]) == [512, 256] and list(table["usd"]) == [2.1e6, 2.0e6]
+    assert table.loc[2, "reason"] == "later than 90 days" and table["reason"].isna()[1]
+    assert "later than 90 days" in repr(plan)
+    assert "about 2.20 s (2.00 s)" in repr(plan)
+    assert not plan.complete
+
+
+def test_long_plans_are_cut_in_pages_and_nowhere_else(stand_in: StandIn) -> None:
+    stand_in(json.dumps({"rows": [{"layout": f"tp{n}"} for n in range(25)]}))
+    plan = shardsim.plan("m", gpus=8, gpu="h100")
+    assert len(plan.df()) == 25
+    assert repr(plan).endswith("and 5 more rows") and "tp20" not in repr(plan)

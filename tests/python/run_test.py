@@ -1,0 +1,148 @@
+"""Results of runs: attributes, pages, frames, and what a plan that does not fit gives."""
+
+import json
+import pathlib
+import subprocess
+
+import pytest
+
+import shardsim
+from conftest import ROOT
+from shardsim import program
+
+QUICKSTART = ROOT / "scenarios/quickstart.json"
+SCHEMA = json.loads((ROOT / "reports/schema/result.schema.json").read_text())
+DOES_NOT_FIT = {"nodes": 1}
+
+
+@pytest.fixture(scope="module")
+def quickstart() -> shardsim.Result:
+    return shardsim.run(QUICKSTART)
+
+
+def page(*words: str) -> str:
+    """What the command prints for people, without its line breaks."""
+    done = subprocess.run([program.find(), *words], stdout=subprocess.PIPE, text=True, check=False)
+    return " ".join(done.stdout.split())
+
+
+def test_the_first_lines_are_those_of_the_page(quickstart: shardsim.Result) -> None:
+    printed = page(str(QUICKSTART))
+    name, step, model, memory, verdict = quickstart.lines()
+    assert "about" in step and "by the model" in model
+    for line in (name, step, model):
+        assert " ".join(line.split()) in printed
+    assert f"on device about {memory.split('about ')[1].split(' (')[0]}," in printed
+    assert verdict.strip() == "OK"
+    assert repr(quickstart).startswith(name)
+
+
+def test_a_run_without_a_band_shows_what_was_simulated() -> None:
+    result = shardsim.run(ROOT / "scenarios/verify-llama-tp2.json")
+    assert result.bands == {}
+    assert " ".join(result.lines()[1].split()) in page(str(ROOT / "scenarios/verify-llama-tp2.json"))
+    assert result.figure("step_time_s").low is None
+
+
+def test_the_headline_is_the_centre_of_the_band(quickstart: shardsim.Result) -> None:
+    figure, band = quickstart.figure("step_time_s"), quickstart.bands["step_time_s"]
+    assert (figure.value, figure.low, figure.high) == (band.centre, band.low, band.high)
+    assert figure.by_the_model == quickstart.step_time_s == quickstart.raw["metrics"]["step_time_s"]
+    assert figure.value != figure.by_the_model
+
+
+def test_days_and_dollars_have_the_range_of_the_step() -> None:
+    result = shardsim.run(QUICKSTART, training={"tokens_total": 1e12}, cost={"usd_per_gpu_hour": 2})
+    step, days = result.figure("step_time_s"), result.figure("cost.days")
+    assert days.low is not None and step.low is not None
+    assert days.low / days.by_the_model == pytest.approx(step.low / step.by_the_model, rel=1e-12)
+    words = str(days).replace("(", "days (", 1).replace(")", ")", 1)
+    assert words in page(str(QUICKSTART), "--set", "training.tokens_total=1e12", "--set", "cost.usd_per_gpu_hour=2")
+
+
+def test_every_metric_is_an_attribute(quickstart: shardsim.Result) -> None:
+    assert len(quickstart.metrics) > 30
+    for name, value in quickstart.raw["metrics"].items():
+        found: object = quickstart
+        for part in name.split("."):
+            assert part in dir(found)
+            found = getattr(found, part)
+        assert found == value == quickstart.metrics[name]
+    assert set(quickstart.raw["metrics"]) - set(SCHEMA["properties"]["metrics"]["properties"]) <= {
+        "comm.bytes_sent.padding", "comm.bytes_sent.scalars"}
+
+
+def test_a_metric_that_is_not_there_is_named(quickstart: shardsim.Result) -> None:
+    with pytest.raises(AttributeError, match="this run has no metric 'mfuu'"):
+        _ = quickstart.mfuu
+    with pytest.raises(AttributeError, match="this run has no metric 'memory.peak'"):
+        _ = quickstart.memory.peak
+
+
+def test_a_model_name_is_a_scenario() -> None:
+    result = shardsim.run("llama3-8b", gpu="b200", gpus=16, training={"global_batch_size": 32})
+    assert result.scenario["system"]["preset"] == "dgx-b200"
+    assert result.scenario["system"]["nodes"] == 2
+    assert result.scenario["training"]["global_batch_size"] == 32
+
+
+def test_a_dict_is_a_scenario() -> None:
+    result = shardsim.run({"model": "gpt2", "system": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 8}},
+                          overrides={"training.micro_batch_size": 1})
+    assert result.ranks == 8
+
+
+def test_a_plan_that_does_not_fit_is_a_result() -> None:
+    result = shardsim.run(QUICKSTART, system=DOES_NOT_FIT, training={"micro_batch_size": 16})
+    assert not result.fits and not result.passed
+    assert result.step_time_s > 0
+    assert result.lines()[-1].strip() == "DOES NOT FIT"
+    with pytest.raises(shardsim.DoesNotFit, match="rank 0 needs .* GiB of device memory") as caught:
+        result.require()
+    assert caught.value.result is result and caught.value.code == "memory"
+
+
+def test_an_expectation_that_fails_is_a_result() -> None:
+    scenario = {"model": "gpt2", "system": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 8},
+                "expect": [{"metric": "mfu", "op": ">=", "value": 0.99}]}
+    result = shardsim.run(scenario)
+    assert result.fits and not result.passed
+    with pytest.raises(shardsim.CheckFailed, match="mfu >= 0.99"):
+        result.require()
+    assert "FAILED" in repr(result)
+    passed = shardsim.run({**scenario, "expect": []})
+    assert passed.require() is passed
+
+
+def test_a_deadlock_is_an_exception_with_its_result() -> None:
+    pathlib.Path("swapped.csv").write_text("0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n")
+    with pytest.raises(shardsim.Deadlock, match="waits in a cycle of 2 ranks") as caught:
+        shardsim.run(ROOT / "scenarios/verify-llama-pp2-schedule-file.json", training={"global_batch_size": 4, "num_microbatches": 2},
+                     parallelism={"schedule_file": pathlib.Path("swapped.csv").resolve()})
+    assert caught.value.code == "SCHEDULE_DEADLOCK"
+    assert caught.value.result is not None and caught.value.result.diagnosis is not None
+    assert len(caught.value.result.diagnosis["cycle"]) == 2
+
+
+def test_files_go_to_the_folder_that_is_named() -> None:
+    shardsim.run("gpt2", gpus=8, output={"trace": "step.pftrace"}, out="files")
+    assert [path.name for path in pathlib.Path("files").iterdir()] == ["step.pftrace"]
+
+
+def test_a_page_of_html_escapes_names() -> None:
+    result = shardsim.run("gpt2", name="<b>&")
+    assert "&lt;b&gt;&amp;" in result._repr_html_() and "<b>" not in result._repr_html_()
+    assert "by the model" in result._repr_html_()
+
+
+def test_check_lists_all_problems() -> None:
+    assert shardsim.check(QUICKSTART) == []
+    problems = shardsim.check(QUICKSTART, parallelism={"tpp": 2}, training={"micro_batch_size": 0})
+    assert {problem.code for problem in problems} == {"E0107", "E0102"}
+    assert problems[0].pointer == "/parallelism/tpp"
+
+
+def test_presets_name_models_and_systems() -> None:
+    known = shardsim.presets()
+    assert shardsim.Preset("model", "llama3-8b") in known and shardsim.Preset("system", "dgx-h100") in known
+    assert f"version: '{shardsim.version()}'" in (ROOT / "meson.build").read_text()
