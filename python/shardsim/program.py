@@ -64,9 +64,8 @@ def own() -> pathlib.Path | None:
 
 def environment() -> dict[str, str]:
     """What the program sees: `shardsim torch` shall take this Python, and no other."""
-    seen = dict(os.environ)
-    seen.setdefault("SHARDSIM_PYTHON", sys.executable)
-    return seen
+    own_python = {"SHARDSIM_PYTHON": sys.executable} if sys.executable else {}
+    return {**own_python, **os.environ}
 
 
 class _Reader(threading.Thread):
@@ -78,11 +77,12 @@ class _Reader(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        for line in self._pipe:
-            self._parts.append(line)
-            if self._passes_on:
-                sys.stderr.write(line.decode("utf-8", "replace"))
-                sys.stderr.flush()
+        with self._pipe:
+            for line in self._pipe:
+                self._parts.append(line)
+                if self._passes_on:
+                    sys.stderr.write(line.decode("utf-8", "replace"))
+                    sys.stderr.flush()
 
     def text(self) -> str:
         self.join()
@@ -102,7 +102,8 @@ def _stop(child: subprocess.Popen[bytes], first: signal.Signals) -> None:
     try:
         child.wait(GRACE_S)
     except (subprocess.TimeoutExpired, KeyboardInterrupt):
-        os.killpg(child.pid, signal.SIGKILL)  # Its own children hold its pipes.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)  # Its own children hold its pipes.
         child.wait()
 
 

@@ -2,7 +2,7 @@
 """Counts the tests of one `meson test` run; its last line is "N passed, M failed", with
 ", K skipped" behind it if any were.
 
-A test binary counts as its Catch2 test cases, a Python test as its test methods, anything else
+A test binary counts as its Catch2 test cases, a Python test as its test methods or functions, anything else
 (a benchmark's smoke run, a script) as one. A binary that ended badly counts at least one failure,
 whatever it had printed before.
 
@@ -21,6 +21,8 @@ FIGURES = "figures: "
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
 UNITTEST_BAD = re.compile(r"(?:failures|errors)=(\d+)")
 UNITTEST_SKIPPED = re.compile(r"skipped=(\d+)")
+PYTEST_LAST = re.compile(r"^((?:\d+ [a-z]+(?:, )?)+) in \d+\.\d+s(?: \(\S+\))?$", re.MULTILINE)
+PYTEST_COUNT = re.compile(r"(\d+) ([a-z]+)")
 
 
 def counts(output):
@@ -38,6 +40,11 @@ def counts(output):
         bad = sum(int(number) for number in UNITTEST_BAD.findall(verdict))
         skipped = sum(int(number) for number in UNITTEST_SKIPPED.findall(verdict))
         return int(match.group(1)) - bad - skipped, bad, skipped
+    match = PYTEST_LAST.search(output)
+    if match:
+        said = {word: int(number) for number, word in PYTEST_COUNT.findall(match.group(1))}
+        bad = sum(said.get(word, 0) for word in ("failed", "error", "errors"))
+        return said.get("passed", 0), bad, said.get("skipped", 0)
     return None
 
 

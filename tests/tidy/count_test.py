@@ -46,6 +46,12 @@ class CountResultsTest(unittest.TestCase):
         self.assertEqual(
             counted("FAIL", stderr="Ran 12 tests in 0.1s\n\nFAILED (failures=1, skipped=3)\n"), (8, 1, 3))
 
+    def test_tests_of_pytest_are_counted(self):
+        self.assertEqual(counted("OK", "....   [100%]\n12 passed in 0.10s\n"), (12, 0, 0))
+        self.assertEqual(counted("OK", "12 passed, 2 skipped, 1 warning in 75.20s (0:01:15)\n"), (12, 0, 2))
+        self.assertEqual(counted("FAIL", "FAILED a_test.py::b\n1 failed, 11 passed, 2 errors in 3.01s\n"), (11, 3, 0))
+        self.assertEqual(counted("FAIL", "no tests ran in 0.01s\n"), (0, 1, 0))
+
     def test_anything_else_counts_as_one(self):
         self.assertEqual(counted("OK", "whatever\n"), (1, 0, 0))
         self.assertEqual(counted("FAIL", "whatever\n"), (0, 1, 0))
