@@ -60,3 +60,8 @@ def test_a_range_names_one_unit_once() -> None:
     assert units.range_of("1.54 s", "1.88 s") == "1.54 to 1.88 s"
     assert units.range_of("980 ms", "1.20 s") == "980 ms to 1.20 s"
     assert units.range_of("3.1", "4.2") == "3.1 to 4.2"
+
+
+def test_a_table_escapes_all_texts() -> None:
+    table = units.table(["<a>"], [["<b>"]], "<c>")
+    assert all(f"&lt;{name}&gt;" in table and f"<{name}>" not in table for name in "abc")

@@ -12,19 +12,19 @@ AXES = {"training.micro_batch_size": [1, 2], "parallelism.zero_stage": [1, 3]}
 
 @pytest.fixture(scope="module")
 def four() -> shardsim.Sweep:
-    return shardsim.sweep("llama3-8b", AXES, gpu="h100", gpus=8, training={"global_batch_size": 16})
+    return shardsim.sweep("llama3-8b", AXES, gpu="h200", gpus=8, training={"global_batch_size": 16})
 
 
 def test_a_row_for_each_point(four: shardsim.Sweep) -> None:
     assert [(row["training.micro_batch_size"], row["parallelism.zero_stage"]) for row in four.rows] == [(1, 1), (1, 3), (2, 1), (2, 3)]
     assert four.axes == list(AXES)
     assert {row["status"] for row in four.rows} == {"ok", "out_of_memory"}
-    assert 0 < len(four.ok) < 4
+    assert 1 < len(four.ok) < 4
 
 
 def test_a_point_is_the_run_of_its_scenario(four: shardsim.Sweep) -> None:
     row = four.rows[1]
-    alone = shardsim.run("llama3-8b", gpu="h100", gpus=8, training={"global_batch_size": 16, "micro_batch_size": 1},
+    alone = shardsim.run("llama3-8b", gpu="h200", gpus=8, training={"global_batch_size": 16, "micro_batch_size": 1},
                          parallelism={"zero_stage": 3})
     assert row["step_time_s"] == alone.step_time_s
     assert row["step_time_s.band_centre"] == alone.figure("step_time_s").value

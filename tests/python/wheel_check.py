@@ -41,7 +41,7 @@ class Check:
     def that(self, holds, statement, otherwise=""):
         self.passed += bool(holds)
         self.failed += not holds
-        print(f"{'ok' if holds else 'FAILED'}: {statement}" + ("" if holds else f": {otherwise}"), flush=True)
+        print(f"{'ok' if holds else 'FAILED'}: {statement}" + ("" if holds else f": {str(otherwise)[-4000:]}"), flush=True)
 
 
 def bare(command, folder, **variables):
