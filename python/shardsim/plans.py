@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shardsim import units
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas
 
 _LISTS = ("rows", "ranked")  # The first that the program's JSON has.
+_HOLDS = "holds"
 _SHORT = {"fields": "", "metrics": ""}  # Their names alone are clear.
 
 
@@ -28,7 +29,7 @@ def rows_of(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def columns_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row as columns: layout fields and metrics by their names, bands as step_time_s.low and so on."""
+    """A row as columns: layout fields and metrics by their names, ranges and bands as days.low, days.centre and so on."""
     found: dict[str, Any] = {}
     for key, value in row.items():
         if key == "error_bands" and isinstance(value, Mapping):
@@ -36,9 +37,16 @@ def columns_of(row: Mapping[str, Any]) -> dict[str, Any]:
                 found.update({f"{metric}.{end}": band[end] for end in ("low", "centre", "high")})
         elif isinstance(value, Mapping):
             found.update(flat(value, _SHORT.get(key, key)))
+        elif key == "lost_to":
+            found[key] = ", ".join(value)
         else:
             found[key] = value
     return found
+
+
+def holds(row: Mapping[str, Any]) -> bool:
+    """Whether it is a layout that fits, or a machine that is in time and within the budget."""
+    return row.get("fate", _HOLDS) == _HOLDS
 
 
 class Plan:
@@ -67,12 +75,15 @@ class Plan:
 
     @property
     def best(self) -> dict[str, Any]:
-        """The first row. Raises DoesNotFit where no layout fits."""
-        if not self.rows:
-            raise DoesNotFit([Problem("DOES_NOT_FIT", self._why_nothing(), "take more GPUs, or GPUs with more memory")])
+        """The first row. Raises DoesNotFit where no layout fits, or no machine is in time and within the budget."""
+        if not self.rows or not holds(self.rows[0]):
+            raise DoesNotFit([Problem("DOES_NOT_FIT", self._why_nothing(), "take more GPUs, or others; the rows have what each lost to")])
         return self.rows[0]
 
     def _why_nothing(self) -> str:
+        if self.rows:
+            first = self.rows[0]
+            return f"no machine holds; the first, {first['gpus']:,} {first['gpu']}: {first['reason']}"
         least = self.raw.get("least_that_did_not_fit")
         if least is None:
             return "no layout that fits was found"
@@ -84,22 +95,22 @@ class Plan:
         return frame([columns_of(row) for row in self.rows], index=range(1, len(self.rows) + 1), name="rank")
 
     def title(self) -> str:
-        """"gpt2-xl on 8 GPUs of NVIDIA DGX H100, complete"."""
+        """"gpt2-xl on 8 GPUs of NVIDIA DGX H100, complete"; of machines, how many hold."""
         first = self._parts[0]
         words = f"{first.get('model', 'plan')}"
         if "gpus" in first and "system" in first:
-            words += f" on {units.joined_count(first['gpus'])} GPUs of {first['system']}"
+            words += f" on {first['gpus']:,} GPUs of {first['system']}"
+        elif "rows" in first:
+            words += f", {len(self.rows)} machines, {sum(map(holds, self.rows))} of them in time and within the budget"
         return words + (", complete" if self.complete else ", stopped before the search was complete")
 
     def _table(self, most: int) -> list[list[str]]:
         """The head and the first rows, as text. Steps and memory are the centres of their bands, where there are some."""
         rows = [columns_of(row) for row in self.rows[:most]]
-        shown = [name for name in _SHOWN if any(row.get(name) is not None for row in rows)]
-        has_band = {name for name in shown if any(f"{name}.centre" in row for row in rows)}
-        table = [["rank", *(name + " (by the model)" * (name in has_band) for name in shown)]]
-        for rank, row in enumerate(rows, 1):
-            table.append([str(rank), *(units.pair(name, row.get(name), row.get(f"{name}.centre")) for name in shown)])
-        return table
+        names = _OF_MACHINES if "rows" in self.raw else _OF_LAYOUTS
+        columns = [(head, texts) for name in names for head, texts in _texts(name, rows) if any(texts)]
+        return [["rank", *(head for head, _ in columns)],
+                *([str(place + 1), *(texts[place] for _, texts in columns)] for place in range(len(rows)))]
 
     def __repr__(self) -> str:
         if not self.rows:
@@ -116,9 +127,21 @@ class Plan:
 
 
 _MOST_ROWS = 20
-# Columns of a table, of those that the rows have.
-_SHOWN = ("precision", "gpus", "gpu", "layout", "fits", STEP, "days", "usd", "gpu_hours", DEVICE_MEMORY, "mfu",
-          "tokens_per_s_per_gpu", "reason", "lost_to")
+# Columns of a table, as far as the rows have them.
+_OF_LAYOUTS = ("precision", "layout", STEP, DEVICE_MEMORY, "mfu", "tokens_per_s_per_gpu")
+_OF_MACHINES = ("gpus", "gpu", "fate", "lost_to", "days", "gpu_hours", "usd", DEVICE_MEMORY, "layout")
+
+
+def _texts(name: str, rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
+    """The columns of a figure: itself, centres of bands before what was simulated; of days, the range as well."""
+    simulated = [row.get(f"{name}.by_the_model", row.get(name)) for row in rows]
+    centres = [row.get(f"{name}.centre") for row in rows]
+    head = name + " (by the model)" * any(centre is not None for centre in centres)
+    found = [(head, [units.pair(name, value, centre) for value, centre in zip(simulated, centres)])]
+    if name == "days":
+        found.append(("measured runs", ["" if row.get("days.low") is None else units.range_of(
+            units.number(row["days.low"]), units.number(row["days.high"])) for row in rows]))
+    return found
 
 
 def band_of(row: Mapping[str, Any], metric: str) -> Band | None:

@@ -95,10 +95,3 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))] if rows else []
     return ["  " + "  ".join(text.ljust(width) if place == 0 else text.rjust(width)
                              for place, (text, width) in enumerate(zip(row, widths))).rstrip() for row in rows]
-
-
-def joined_count(count: object) -> str:
-    """"1,024", or "256, 512" of several."""
-    if isinstance(count, (list, tuple)):
-        return ", ".join(joined_count(each) for each in count)
-    return f"{count:,}" if isinstance(count, int) else str(count)

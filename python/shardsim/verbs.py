@@ -82,9 +82,9 @@ def check(scenario: Scenario, *, gpu: str | None = None, gpus: int | None = None
 
 
 def plan(model: Scenario, *, gpus: int | str | Sequence[int], gpu: str | Sequence[str],
-         tokens: float | str | None = None, deadline: str | None = None, budget: float | str | None = None,
-         usd_per_gpu_hour: float | Mapping[str, float] | None = None, software: str | None = None,
-         time_limit: float | None = None, seq_len: int | None = None, global_batch_size: int | None = None,
+         tokens: float | str | None = None, deadline: float | str | None = None, budget: float | str | None = None,
+         usd_per_gpu_hour: float | Mapping[str, float] | None = None, failures: str | Mapping[str, float] | None = None,
+         software: str | None = None, memory_margin: float | str | None = None, time_limit: float | None = None, seq_len: int | None = None, global_batch_size: int | None = None,
          precision: str | Sequence[str] | None = None, fix: Mapping[str, object] | None = None,
          against: str | Mapping[str, int] | None = None, objective: str | None = None, top: int | None = None,
          jobs: int | None = None, out: Path | None = None, csv: Path | None = None, report: Path | None = None,
@@ -92,18 +92,22 @@ def plan(model: Scenario, *, gpus: int | str | Sequence[int], gpu: str | Sequenc
          **others: object) -> Plan:
     """Finds the best layouts of a model: a preset's name, a scenario, or a config.json of Hugging Face.
 
+    With several numbers or kinds of GPUs (256, "256..2048", ["h100", "b200"]), a deadline ("90d") or a budget in
+    dollars, rows are machines, each with its best layout, days and dollars; else they are layouts.
+
     Lists and mappings become a,b and h100=2.5,b200=5. `fix={"tp": [4, 8]}` decides axes. `time_limit` is in
     seconds. Sections (training={...}) and `overrides` set fields; any other keyword is an option of
     `shardsim plan --help`: front_within=1.1 is --front-within 1.1.
 
-    A plan without any row has found nothing that fits: `best` then raises DoesNotFit. After Ctrl-C,
+    Where nothing fits, or nothing is in time and within the budget, `best` raises DoesNotFit. After Ctrl-C,
     Interrupted.partial is the plan as far as it was known.
     """
     sections = {name: value for name, value in others.items() if isinstance(value, Mapping)}
     named = {name: value for name, value in others.items() if name not in sections}
     options = words.options({
         "gpus": gpus, "gpu": gpu, "tokens": tokens, "deadline": deadline, "budget": budget,
-        "usd_per_gpu_hour": usd_per_gpu_hour, "software": software, "time_limit": time_limit, "seq_len": seq_len,
+        "usd_per_gpu_hour": usd_per_gpu_hour, "failures": failures, "software": software, "memory_margin": memory_margin,
+        "time_limit": time_limit, "seq_len": seq_len,
         "global_batch_size": global_batch_size, "precision": precision, "against": against, "objective": objective,
         "top": top, "jobs": jobs, "out": out, "csv": csv, "report": report, **named})
     fixed = [word for axis, value in (fix or {}).items() for word in ("--fix", f"{axis}={words.joined(value)}")]

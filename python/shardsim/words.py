@@ -81,6 +81,8 @@ def joined(value: object) -> str:
     value = plain(value)
     if isinstance(value, list):
         return ",".join(joined(item) for item in value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))  # 6e6 is 6000000.
     return json.dumps(value)
 
 

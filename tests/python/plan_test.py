@@ -8,10 +8,8 @@ import shardsim
 from conftest import StandIn
 
 SMALL = {"tp": [1, 2], "pp": 1, "cp": 1, "schedule": "none"}
-QUESTION = {"rows": [{"gpus": 512, "gpu": "h100", "fits": True, "days": 71.0, "usd": 2.1e6, "layout": "tp8 dp64",
-                      "metrics": {"step_time_s": 2.0}, "error_bands": {"step_time_s": {
-                          "low": 1.9, "centre": 2.2, "high": 2.6, "group": "all models", "held_out_share": 0.8}}},
-                     {"gpus": 256, "gpu": "h100", "fits": True, "days": 140.0, "usd": 2.0e6, "reason": "later than 90 days"}]}
+QUESTION = {"gpus": "8..16", "gpu": ["h100", "a100"], "tokens": 300e9, "budget": 15e3, "usd_per_gpu_hour": {"h100": 2.5, "a100": 1.5},
+            "failures": {"gpu_mtbf_hours": 50000, "restart_s": 600, "checkpoint_write_s": 30}, "fix": SMALL, "time_limit": 0}
 
 
 @pytest.fixture(scope="module")
@@ -67,20 +65,32 @@ def test_a_scenario_is_a_model_too() -> None:
     assert plan.raw["global_batch_size"] == 64 and plan.raw["system"] == "NVIDIA DGX B200"
 
 
-def test_a_question_has_a_row_for_each_number_of_gpus(stand_in: StandIn) -> None:
-    stand_in(json.dumps(QUESTION))
-    plan = shardsim.plan("llama3-70b", gpus=[256, 512], gpu="h100", tokens="10T")
-    assert plan.rows == QUESTION["rows"]
+def test_a_question_has_a_row_for_each_machine() -> None:
+    plan = shardsim.plan("gpt2-xl", deadline="12d", **QUESTION)  # type: ignore[arg-type]
+    assert {(row["gpus"], row["gpu"]) for row in plan.rows} == {(gpus, gpu) for gpus in (8, 16) for gpu in ("h100", "a100")}
+    assert plan.exit_code == 0 and plan.complete and plan.best is plan.rows[0]
     table = plan.df()
-    assert list(table["gpus"]) == [512, 256] and list(table["usd"]) == [2.1e6, 2.0e6]
-    assert table.loc[2, "reason"] == "later than 90 days" and table["reason"].isna()[1]
-    assert "later than 90 days" in repr(plan)
-    assert "about 2.20 s (2.00 s)" in repr(plan)
-    assert not plan.complete
+    assert list(table["fate"]) == ["holds", "holds", "holds", "misses"] and table.loc[4, "lost_to"] == "deadline"
+    assert (table["days.low"] < table["days.centre"]).all()
+    held = table[table["fate"] == "holds"]
+    assert list(held["usd.centre"]) == sorted(held["usd.centre"])
+    assert list(table["usd.centre"]) == pytest.approx(list(table["gpu_hours.centre"] * table["usd_per_gpu_hour"]))
+    text = repr(plan)
+    assert text.startswith("gpt2-xl, 4 machines, 3 of them in time and within the budget, complete")
+    days = plan.best["days"]
+    assert f"about {days['centre']:.2f} ({days['by_the_model']:.2f})  {days['low']:.2f} to {days['high']:.2f}" in text
+    assert "deadline" in plan._repr_html_()
+
+
+def test_a_question_that_no_machine_answers_has_no_best() -> None:
+    plan = shardsim.plan("gpt2-xl", deadline="1d", **QUESTION)  # type: ignore[arg-type]
+    assert len(plan.rows) == 4 and plan.exit_code == 1
+    with pytest.raises(shardsim.DoesNotFit, match="no machine holds; the first, .*: late: .* days"):
+        _ = plan.best
 
 
 def test_long_plans_are_cut_in_pages_and_nowhere_else(stand_in: StandIn) -> None:
-    stand_in(json.dumps({"rows": [{"layout": f"tp{n}"} for n in range(25)]}))
+    stand_in(json.dumps({"ranked": [{"layout": f"tp{n}"} for n in range(25)]}))
     plan = shardsim.plan("m", gpus=8, gpu="h100")
     assert len(plan.df()) == 25
     assert repr(plan).endswith("and 5 more rows") and "tp20" not in repr(plan)
