@@ -46,7 +46,7 @@ def columns_of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def holds(row: Mapping[str, Any]) -> bool:
     """Whether it is a layout that fits, or a machine that is in time and within the budget."""
-    return row.get("fate", _HOLDS) == _HOLDS
+    return bool(row.get("fate", _HOLDS) == _HOLDS)
 
 
 class Plan:

@@ -15,7 +15,7 @@ PAGE = ROOT / "docs/guide/python.ipynb"
 SCRIPT = ROOT / "tests/python/notebook.py"
 SEARCH = """import shardsim
 try:
-    shardsim.plan("llama3-70b", gpus=1024, gpu="h100")
+    shardsim.plan("deepseek-v3", gpus=2048, gpu="h100", time_limit=0)
 except KeyboardInterrupt as stop:
     print(type(stop).__name__, stop.partial.raw["interrupted"])
 """

