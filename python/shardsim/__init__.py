@@ -25,9 +25,10 @@ from shardsim.plans import Plan
 from shardsim.results import Band, Figure, Metrics, Result
 from shardsim.sweeps import Sweep
 from shardsim.verbs import Preset, check, diff, plan, presets, run, sweep, version
+from shardsim.words import Scenario
 
 __all__ = [
     "BackendError", "Band", "CheckFailed", "Deadlock", "Diff", "DoesNotFit", "Figure", "InternalError", "Interrupted",
-    "Metrics", "Plan", "Preset", "Problem", "ProgramMissing", "Result", "ShardsimError", "Sweep", "UsageError",
+    "Metrics", "Plan", "Preset", "Problem", "ProgramMissing", "Result", "Scenario", "ShardsimError", "Sweep", "UsageError",
     "check", "diff", "plan", "presets", "run", "sweep", "version",
 ]

@@ -100,6 +100,8 @@ class Metrics(Mapping[str, Value]):
         return sum(1 for _ in self)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # copy and pickle ask before there are values.
+            raise AttributeError(name)
         path = self._prefix + name
         if path in self._values:
             return self._values[path]

@@ -2,14 +2,12 @@
 
 import json
 import pathlib
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
 
 import shardsim
-from conftest import ROOT, StandIn
+from conftest import StandIn
 
 ITEM = {"code": "E0107", "severity": "error", "file": "plan.json", "line": 3, "column": 7, "pointer": "/model/x", "message": "unknown",
         "help": "leave it out", "fix": None}
@@ -81,29 +79,9 @@ def test_a_program_that_dies_is_a_bug(stand_in: StandIn) -> None:
         shardsim.run("a.json")
 
 
-def test_a_program_that_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SHARDSIM", "/nowhere/shardsim")
-    with pytest.raises(shardsim.ProgramMissing, match="/nowhere/shardsim"):
-        shardsim.run("a.json")
-    pathlib.Path("text").write_text("no program")
-    pathlib.Path("text").chmod(0o755)
-    monkeypatch.setenv("SHARDSIM", str(pathlib.Path("text").resolve()))
-    with pytest.raises(shardsim.ProgramMissing, match="cannot start"):
-        shardsim.run("a.json")
-
-
 def test_messages_are_passed_on_when_asked(stand_in: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
     stand_in('{"rows": []}', log="12 simulated\n")
     assert shardsim.plan("m", gpus=1, gpu="h100").log == "12 simulated\n"
     assert capsys.readouterr().err == ""
     shardsim.plan("m", gpus=1, gpu="h100", progress=True)
     assert capsys.readouterr().err == "12 simulated\n"
-
-
-def test_the_module_is_the_command() -> None:
-    done = subprocess.run([sys.executable, "-B", "-m", "shardsim", "--version"], env={"PYTHONPATH": str(ROOT / "python")},
-                          capture_output=True, text=True, check=False)
-    # The checkout's own program may not be built in ./build; then the command says so.
-    built = (ROOT / "build/sim/command/shardsim").is_file()
-    assert (done.returncode, "shardsim 0." in done.stdout) == ((0, True) if built else (2, False)), done.stderr
-    assert built or "P0001" in done.stderr

@@ -1,7 +1,9 @@
 """Results of runs: attributes, pages, frames, and what a plan that does not fit gives."""
 
+import copy
 import json
 import pathlib
+import pickle
 import subprocess
 
 import pytest
@@ -77,6 +79,11 @@ def test_a_metric_that_is_not_there_is_named(quickstart: shardsim.Result) -> Non
         _ = quickstart.mfuu
     with pytest.raises(AttributeError, match="this run has no metric 'memory.peak'"):
         _ = quickstart.memory.peak
+
+
+def test_results_are_copied_and_sent_to_other_processes(quickstart: shardsim.Result) -> None:
+    for other in (copy.deepcopy(quickstart), pickle.loads(pickle.dumps(quickstart))):
+        assert other.raw == quickstart.raw and other.mfu == quickstart.mfu and repr(other) == repr(quickstart)
 
 
 def test_a_model_name_is_a_scenario() -> None:
