@@ -28,7 +28,9 @@ MACHINES = {62: "x86_64", 183: "aarch64"}  # e_machine of ELF.
 
 
 def version():
-    found = re.search(r"project\('shardsim'.*?\bversion: '([^']+)'", (ROOT / "meson.build").read_text(), re.DOTALL)
+    found = re.search(
+        r"project\('shardsim'.*?\bversion: '([^']+)'", (ROOT / "meson.build").read_text(), re.DOTALL
+    )
     return found[1]
 
 
@@ -36,8 +38,10 @@ def platform_of(program):
     """The platform in the tag, and what keeps the program from running elsewhere."""
     head = pathlib.Path(program).read_bytes()[:20]
     machine = MACHINES[int.from_bytes(head[18:20], "little")]
-    said = [subprocess.run(["objdump", option, program], capture_output=True, text=True, check=True).stdout
-            for option in ("-p", "-T")]
+    said = [
+        subprocess.run(["objdump", option, program], capture_output=True, text=True, check=True).stdout
+        for option in ("-p", "-T")
+    ]
     needed = portable_needs.problems(*portable_needs.needs_of(*said))
     glibc = "_".join(map(str, portable_needs.NEWEST))
     return (f"linux_{machine}" if needed else f"manylinux_{glibc}_{machine}"), needed
@@ -58,27 +62,45 @@ def lay_out(program, stage):
     lead = stage / SHARE / "python/shardsim"
     (lead / "torch").mkdir(parents=True)
     shutil.copy(ROOT / "python/packaging/lead_to_package.py", lead / "__init__.py")
-    (lead / "torch/__init__.py").write_text('"""The command looks for this file. Python takes the package that the one above leads to."""\n')
+    (lead / "torch/__init__.py").write_text(
+        '"""The command looks for this file. Python takes the package that the one above leads to."""\n'
+    )
 
 
 def build(program, out):
     """The path of the wheel."""
     platform, needed = platform_of(program)
     if needed:
-        print(f"build_wheel: this wheel is for machines like this one: the program {'; '.join(needed)}", file=sys.stderr)
+        print(
+            f"build_wheel: this wheel is for machines like this one: the program {'; '.join(needed)}",
+            file=sys.stderr,
+        )
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         stage = pathlib.Path(folder)
         lay_out(program, stage)
-        environment = {**os.environ, "SOURCE_DATE_EPOCH": FIRST_DATE_OF_ZIP, "SHARDSIM_WHEEL_VERSION": version(),
-                       "SHARDSIM_WHEEL_PLATFORM": platform}
-        done = subprocess.run([sys.executable, "-B", "setup.py", "-q", "bdist_wheel", "--dist-dir", str(out.resolve())], cwd=stage,
-                              env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        environment = {
+            **os.environ,
+            "SOURCE_DATE_EPOCH": FIRST_DATE_OF_ZIP,
+            "SHARDSIM_WHEEL_VERSION": version(),
+            "SHARDSIM_WHEEL_PLATFORM": platform,
+        }
+        done = subprocess.run(
+            [sys.executable, "-B", "setup.py", "-q", "bdist_wheel", "--dist-dir", str(out.resolve())],
+            cwd=stage,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
         if done.returncode != 0:
             sys.exit(f"build_wheel: setuptools failed:\n{done.stdout}")
     wheel = out / f"shardsim-{version()}-py3-none-{platform}.whl"
     if not needed and wheel.stat().st_size >= LARGEST:
-        sys.exit(f"build_wheel: {wheel.name} has {wheel.stat().st_size:,} bytes; it must have less than {LARGEST:,}")
+        sys.exit(
+            f"build_wheel: {wheel.name} has {wheel.stat().st_size:,} bytes; it must have less than {LARGEST:,}"
+        )
     return wheel
 
 

@@ -31,7 +31,11 @@ setup(
     packages=find_packages(include=["shardsim", "shardsim.torch"]),
     package_data={"shardsim": ["py.typed", "bundle/**"], "shardsim.torch": ["native/*"]},
     entry_points={"console_scripts": ["shardsim = shardsim.__main__:main"]},
-    classifiers=["Typing :: Typed", "Operating System :: POSIX :: Linux", "Programming Language :: Python :: 3 :: Only"],
+    classifiers=[
+        "Typing :: Typed",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3 :: Only",
+    ],
     cmdclass={"bdist_wheel": Wheel},
     distclass=ForOnePlatform,
     zip_safe=False,

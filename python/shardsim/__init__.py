@@ -21,14 +21,40 @@ from shardsim.errors import (
     ShardsimError,
     UsageError,
 )
+from shardsim.figures import Band, Figure
+from shardsim.metrics import Metrics
 from shardsim.plans import Plan
-from shardsim.results import Band, Figure, Metrics, Result
+from shardsim.results import Result
+from shardsim.searches import plan, sweep
 from shardsim.sweeps import Sweep
-from shardsim.verbs import Preset, check, diff, plan, presets, run, sweep, version
+from shardsim.verbs import Preset, check, diff, presets, run, version
 from shardsim.words import Scenario
 
 __all__ = [
-    "BackendError", "Band", "CheckFailed", "Deadlock", "Diff", "DoesNotFit", "Figure", "InternalError", "Interrupted",
-    "Metrics", "Plan", "Preset", "Problem", "ProgramMissing", "Result", "Scenario", "ShardsimError", "Sweep", "UsageError",
-    "check", "diff", "plan", "presets", "run", "sweep", "version",
+    "BackendError",
+    "Band",
+    "CheckFailed",
+    "Deadlock",
+    "Diff",
+    "DoesNotFit",
+    "Figure",
+    "InternalError",
+    "Interrupted",
+    "Metrics",
+    "Plan",
+    "Preset",
+    "Problem",
+    "ProgramMissing",
+    "Result",
+    "Scenario",
+    "ShardsimError",
+    "Sweep",
+    "UsageError",
+    "check",
+    "diff",
+    "plan",
+    "presets",
+    "run",
+    "sweep",
+    "version",
 ]

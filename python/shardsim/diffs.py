@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardsim import units
 from shardsim.frames import frame
-from shardsim.results import STEP, Band
+from shardsim.figures import STEP, Band
 
 if TYPE_CHECKING:
     import pandas
@@ -32,7 +32,7 @@ class Diff:
 
     @property
     def verdict(self) -> str:
-        """"distinguishable", "within_band", "unlike" or "no_band": what error bands say of the difference."""
+        """The word of error bands: "distinguishable", "within_band", "unlike" or "no_band"."""
         return str(self.raw["verdict"])
 
     @property
@@ -56,8 +56,16 @@ class Diff:
         for key, table, unit in (("time_ps", "step_time_s", _PS_PER_S), ("memory_bytes", "memory_bytes", 1)):
             block = self.raw.get(key)
             for row in [block["total"], *block["parts"]] if block else []:
-                found.append({"table": table, "name": row["name"],
-                              **{side: row[side] / unit if unit != 1 else row[side] for side in ("a", "b", "difference")}})
+                found.append(
+                    {
+                        "table": table,
+                        "name": row["name"],
+                        **{
+                            side: row[side] / unit if unit != 1 else row[side]
+                            for side in ("a", "b", "difference")
+                        },
+                    }
+                )
         return found
 
     def df(self) -> pandas.DataFrame:
@@ -68,7 +76,14 @@ class Diff:
         table = [["", "A", "B", "difference"]]
         for row in self.rows():
             a, b, difference = (units.metric(row["table"], row[side]) for side in ("a", "b", "difference"))
-            table.append([row["name"], a, b, "=" if row["difference"] == 0 else ("+" if row["difference"] > 0 else "") + difference])
+            table.append(
+                [
+                    row["name"],
+                    a,
+                    b,
+                    "=" if row["difference"] == 0 else ("+" if row["difference"] > 0 else "") + difference,
+                ]
+            )
         return table
 
     def lines(self) -> list[str]:

@@ -25,8 +25,18 @@ if TYPE_CHECKING:
     from shardsim.plans import Plan
     from shardsim.results import Result
 
-__all__ = ["BackendError", "CheckFailed", "Deadlock", "DoesNotFit", "InternalError", "Interrupted", "Problem",
-           "ProgramMissing", "ShardsimError", "UsageError"]
+__all__ = [
+    "BackendError",
+    "CheckFailed",
+    "Deadlock",
+    "DoesNotFit",
+    "InternalError",
+    "Interrupted",
+    "Problem",
+    "ProgramMissing",
+    "ShardsimError",
+    "UsageError",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +62,7 @@ class Problem:
 
 
 class ShardsimError(Exception):
-    """What all errors of shardsim are. The attributes are those of the first problem."""
+    """The base of all errors. Its attributes are those of the first problem."""
 
     exit_code = 70
 
@@ -139,8 +149,10 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(message)
 
 
-_BY_EXIT_CODE = {kind.exit_code: kind
-                 for kind in (UsageError, CheckFailed, DoesNotFit, Deadlock, BackendError, InternalError)}
+_BY_EXIT_CODE = {
+    kind.exit_code: kind
+    for kind in (UsageError, CheckFailed, DoesNotFit, Deadlock, BackendError, InternalError)
+}
 _CODE = re.compile(r"^error\[(\w+)\]: (.*)$")
 _PLACE = re.compile(r"^\s*--> (.*?)(?::(\d+):(\d+))?(?:\s+at (/\S*))?\s*$")
 _HELP = re.compile(r"^\s*= help: (.*)$")
@@ -152,7 +164,7 @@ def class_of(exit_code: int) -> type[ShardsimError]:
 
 
 def problems_of_json(text: str) -> list[Problem] | None:
-    """The problems of an error that was printed by --json: {"errors": [...]} or a list. None for another text."""
+    """The problems that --json has printed: {"errors": [...]}, or a list. None for another text."""
     try:
         found: Any = json.loads(text)
     except ValueError:
@@ -161,9 +173,23 @@ def problems_of_json(text: str) -> list[Problem] | None:
         found = found.get("errors")
     if not isinstance(found, list) or not all(isinstance(item, dict) and "code" in item for item in found):
         return None
-    return [Problem(code=str(item["code"]), message=str(item.get("message", "")), help=item.get("help") or "",
-                    file=item.get("file") or None, line=item.get("line"), column=item.get("column"),
-                    pointer=item.get("pointer") or "") for item in found]
+    return [
+        Problem(
+            code=str(item["code"]),
+            message=str(item.get("message", "")),
+            help=item.get("help") or "",
+            file=item.get("file") or None,
+            line=item.get("line"),
+            column=item.get("column"),
+            pointer=item.get("pointer") or "",
+        )
+        for item in found
+    ]
+
+
+def is_result(text: str) -> bool:
+    """Whether it is the JSON object of a verb, and no list of errors."""
+    return text.lstrip().startswith("{") and problems_of_json(text) is None
 
 
 def problems_of_text(text: str) -> list[Problem]:
@@ -178,8 +204,12 @@ def problems_of_text(text: str) -> list[Problem]:
             problems[-1] = dataclasses.replace(problems[-1], help=match[1])
         elif match := _PLACE.match(line):
             problems[-1] = dataclasses.replace(
-                problems[-1], file=match[1] or None, line=int(match[2]) if match[2] else None,
-                column=int(match[3]) if match[3] else None, pointer=match[4] or "")
+                problems[-1],
+                file=match[1] or None,
+                line=int(match[2]) if match[2] else None,
+                column=int(match[3]) if match[3] else None,
+                pointer=match[4] or "",
+            )
     return problems
 
 
@@ -189,6 +219,11 @@ def error_of(exit_code: int, output: str, log: str) -> ShardsimError:
     if not problems:
         how = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
         said = (log.strip() or output.strip())[-2000:]
-        problems = [Problem(code="E7000", message=f"shardsim ended with {how}" + (f": {said}" if said else ""),
-                            help="please report it with the scenario")]
+        problems = [
+            Problem(
+                code="E7000",
+                message=f"shardsim ended with {how}" + (f": {said}" if said else ""),
+                help="please report it with the scenario",
+            )
+        ]
     return class_of(exit_code)(problems)

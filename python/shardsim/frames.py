@@ -21,13 +21,17 @@ def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def frame(rows: Sequence[Mapping[str, Any]], index: Sequence[Any] | None = None, name: str | None = None) -> pandas.DataFrame:
-    """A row each; missing values are NaN. Raises ImportError with the way out where pandas is not installed."""
+def frame(
+    rows: Sequence[Mapping[str, Any]], index: Sequence[Any] | None = None, name: str | None = None
+) -> pandas.DataFrame:
+    """A row each; missing values are NaN. Raises ImportError where pandas is not installed."""
     try:
         import pandas
     except ImportError as error:
-        raise ImportError("a DataFrame needs pandas, which is not installed: pip install pandas, or "
-                          "apt install python3-pandas. Without it, .rows, .metrics and .raw have the same values") from error
+        raise ImportError(
+            "a DataFrame needs pandas, which is not installed: pip install pandas, or "
+            "apt install python3-pandas. Without it, .rows, .metrics and .raw have the same values"
+        ) from error
     table = pandas.DataFrame(list(rows), index=None if index is None else list(index))
     if name is not None:
         table.index.name = name

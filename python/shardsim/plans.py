@@ -1,4 +1,4 @@
-"""What `plan` found: rows, best first, each a layout or an answer to the question."""
+"""The answer of `plan`: rows, best first, each a layout or a machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from shardsim import units
 from shardsim.errors import DoesNotFit, Problem
 from shardsim.frames import flat, frame
-from shardsim.results import DEVICE_MEMORY, STEP, Band
+from shardsim.figures import DEVICE_MEMORY, STEP, Band
 
 if TYPE_CHECKING:
     import pandas
@@ -21,15 +21,17 @@ _SHORT = {"fields": "", "metrics": ""}  # Their names alone are clear.
 
 
 def rows_of(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows, best first. Of a comparison of precisions: those of all, with their precision."""
+    """The rows, best first. A comparison of precisions has those of all, with their precision."""
     if "precisions" in raw:
-        return [{"precision": part["precision"], **row} for part in raw["precisions"] for row in rows_of(part)]
+        return [
+            {"precision": part["precision"], **row} for part in raw["precisions"] for row in rows_of(part)
+        ]
     name = next((name for name in _LISTS if name in raw), None)
     return [dict(row) for row in raw[name]] if name else []
 
 
 def columns_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row as columns: layout fields and metrics by their names, ranges and bands as days.low, days.centre and so on."""
+    """A row as columns: fields and metrics by their names, ranges and bands as days.low, days.centre, ..."""
     found: dict[str, Any] = {}
     for key, value in row.items():
         if key == "error_bands" and isinstance(value, Mapping):
@@ -75,9 +77,17 @@ class Plan:
 
     @property
     def best(self) -> dict[str, Any]:
-        """The first row. Raises DoesNotFit where no layout fits, or no machine is in time and within the budget."""
+        """The first row. Raises DoesNotFit where nothing fits, or is in time and within the budget."""
         if not self.rows or not holds(self.rows[0]):
-            raise DoesNotFit([Problem("DOES_NOT_FIT", self._why_nothing(), "take more GPUs, or others; the rows have what each lost to")])
+            raise DoesNotFit(
+                [
+                    Problem(
+                        "DOES_NOT_FIT",
+                        self._why_nothing(),
+                        "take more GPUs, or others; the rows have what each lost to",
+                    )
+                ]
+            )
         return self.rows[0]
 
     def _why_nothing(self) -> str:
@@ -95,29 +105,37 @@ class Plan:
         return frame([columns_of(row) for row in self.rows], index=range(1, len(self.rows) + 1), name="rank")
 
     def title(self) -> str:
-        """"gpt2-xl on 8 GPUs of NVIDIA DGX H100, complete"; of machines, how many hold."""
+        """Such as "gpt2-xl on 8 GPUs of NVIDIA DGX H100, complete"; for machines, how many hold."""
         first = self._parts[0]
         words = f"{first.get('model', 'plan')}"
         if "gpus" in first and "system" in first:
             words += f" on {first['gpus']:,} GPUs of {first['system']}"
         elif "rows" in first:
-            words += f", {len(self.rows)} machines, {sum(map(holds, self.rows))} of them in time and within the budget"
+            held = sum(map(holds, self.rows))
+            words += f", {len(self.rows)} machines, {held} of them in time and within the budget"
         return words + (", complete" if self.complete else ", stopped before the search was complete")
 
     def _table(self, most: int) -> list[list[str]]:
-        """The head and the first rows, as text. Steps and memory are the centres of their bands, where there are some."""
+        """The head and the first rows, as text. A figure with a band is the band's centre."""
         rows = [columns_of(row) for row in self.rows[:most]]
         names = _OF_MACHINES if "rows" in self.raw else _OF_LAYOUTS
         columns = [(head, texts) for name in names for head, texts in _texts(name, rows) if any(texts)]
-        return [["rank", *(head for head, _ in columns)],
-                *([str(place + 1), *(texts[place] for _, texts in columns)] for place in range(len(rows)))]
+        return [
+            ["rank", *(head for head, _ in columns)],
+            *([str(place + 1), *(texts[place] for _, texts in columns)] for place in range(len(rows))),
+        ]
 
     def __repr__(self) -> str:
         if not self.rows:
             return f"{self.title()}\n  {self._why_nothing()}"
         more = len(self.rows) - _MOST_ROWS
-        return "\n".join([self.title(), *units.columns(self._table(_MOST_ROWS)),
-                          *([f"  and {more} more rows"] if more > 0 else [])])
+        return "\n".join(
+            [
+                self.title(),
+                *units.columns(self._table(_MOST_ROWS)),
+                *([f"  and {more} more rows"] if more > 0 else []),
+            ]
+        )
 
     def _repr_html_(self) -> str:
         if not self.rows:
@@ -133,14 +151,23 @@ _OF_MACHINES = ("gpus", "gpu", "fate", "lost_to", "days", "gpu_hours", "usd", DE
 
 
 def _texts(name: str, rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
-    """The columns of a figure: itself, centres of bands before what was simulated; of days, the range as well."""
+    """The columns of a figure: centres of bands before what was simulated. Days have their range, too."""
     simulated = [row.get(f"{name}.by_the_model", row.get(name)) for row in rows]
     centres = [row.get(f"{name}.centre") for row in rows]
     head = name + " (by the model)" * any(centre is not None for centre in centres)
     found = [(head, [units.pair(name, value, centre) for value, centre in zip(simulated, centres)])]
     if name == "days":
-        found.append(("measured runs", ["" if row.get("days.low") is None else units.range_of(
-            units.number(row["days.low"]), units.number(row["days.high"])) for row in rows]))
+        found.append(
+            (
+                "measured runs",
+                [
+                    ""
+                    if row.get("days.low") is None
+                    else units.range_of(units.number(row["days.low"]), units.number(row["days.high"]))
+                    for row in rows
+                ],
+            )
+        )
     return found
 
 

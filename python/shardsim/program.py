@@ -39,8 +39,15 @@ def find() -> pathlib.Path:
     if named:
         chosen = shutil.which(named)
         if chosen is None:
-            raise ProgramMissing([Problem("P0001", f"SHARDSIM names {named!r}, which is no program",
-                                          "unset SHARDSIM, or let it name the program")])
+            raise ProgramMissing(
+                [
+                    Problem(
+                        "P0001",
+                        f"SHARDSIM names {named!r}, which is no program",
+                        "unset SHARDSIM, or let it name the program",
+                    )
+                ]
+            )
         return pathlib.Path(chosen)
     here = own()
     in_path = None if here else shutil.which("shardsim")
@@ -50,8 +57,15 @@ def find() -> pathlib.Path:
 
 
 def missing() -> ProgramMissing:
-    return ProgramMissing([Problem("P0001", f"the program shardsim is neither in {IN_WHEEL.parent} nor in PATH",
-                                   "install the wheel, or let the variable SHARDSIM name the program")])
+    return ProgramMissing(
+        [
+            Problem(
+                "P0001",
+                f"the program shardsim is neither in {IN_WHEEL.parent} nor in PATH",
+                "install the wheel, or let the variable SHARDSIM name the program",
+            )
+        ]
+    )
 
 
 def own() -> pathlib.Path | None:
@@ -63,7 +77,7 @@ def own() -> pathlib.Path | None:
 
 
 def environment() -> dict[str, str]:
-    """What the program sees: `shardsim torch` shall take this Python, and no other."""
+    """The variables of the program: `shardsim torch` shall take this Python, and no other."""
     own_python = {"SHARDSIM_PYTHON": sys.executable} if sys.executable else {}
     return {**own_python, **os.environ}
 
@@ -90,7 +104,7 @@ class _Reader(threading.Thread):
 
 
 def _dying_with_parent() -> Callable[[], object]:
-    """What a child does first, so that it ends when this process ends, even by SIGKILL (a kernel's restart)."""
+    """The first act of a child: it asks to end with this process, even by SIGKILL (a kernel's restart)."""
     set_death_signal = ctypes.CDLL(None).prctl  # Looked up before the fork.
     return lambda: set_death_signal(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGTERM))
 
@@ -116,11 +130,24 @@ def call(words: Sequence[str], *, text: str | None = None, progress: bool = Fals
     program = find()
     try:
         child = subprocess.Popen(
-            [str(program), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            start_new_session=True, preexec_fn=_dying_with_parent(), env=environment())
+            [str(program), *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=_dying_with_parent(),
+            env=environment(),
+        )
     except OSError as error:
-        raise ProgramMissing([Problem("P0002", f"cannot start {program}: {error.strerror}",
-                                      "the wheel is for Linux on x86-64 with glibc 2.35 or newer")]) from error
+        raise ProgramMissing(
+            [
+                Problem(
+                    "P0002",
+                    f"cannot start {program}: {error.strerror}",
+                    "the wheel is for Linux on x86-64 with glibc 2.35 or newer",
+                )
+            ]
+        ) from error
     assert child.stdin and child.stdout and child.stderr
     interrupted = False
     output, log = _Reader(child.stdout, False), _Reader(child.stderr, progress)

@@ -2,122 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import html
 import json
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from shardsim import units
 from shardsim.errors import CheckFailed, DoesNotFit, Problem
+from shardsim.figures import DEVICE_MEMORY, STEP, Band, Figure
 from shardsim.frames import frame
+from shardsim.metrics import Metrics
 
 if TYPE_CHECKING:
     import pandas
 
-Value = Union[int, float, bool, str, None]
-"""A metric's value. None stands for a number that is not finite."""
-
-STEP, DEVICE_MEMORY = "step_time_s", "memory.device_bytes.max"
 _IN_PROPORTION_TO_STEP = ("cost.days", "cost.gpu_hours", "cost.usd")
 _EXIT_CODE_OF_FAILURE, _EXIT_CODE_OF_NO_FIT = 1, 3
 
 
-@dataclasses.dataclass(frozen=True)
-class Band:
-    """Where measured runs like this one lie, in the metric's unit."""
-
-    metric: str
-    low: float
-    centre: float  # the headline: "about 1.67 s"
-    high: float
-    runs: int  # measurements behind it
-    group: str  # what they have in common: "dense models on hopper"
-    held_out_share: float  # the share of measured runs that such bands held
-    too_few: str = ""  # of what there are too few measurements: "under torchtitan-2025"
-    bias: float | None = None  # mean of predicted / measured - 1 of those runs
-    raw: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
-
-    @classmethod
-    def of(cls, metric: str, raw: Mapping[str, Any]) -> Band:
-        return cls(metric, raw["low"], raw["centre"], raw["high"], raw.get("runs", 0), raw["group"],
-                   raw["held_out_share"], raw.get("too_few", ""), raw.get("bias"), raw)
-
-    def words(self) -> str:
-        """"about 1.67 s, 70 % of runs 1.54 to 1.88 s"."""
-        low, centre, high = (units.metric(self.metric, value) for value in (self.low, self.centre, self.high))
-        return f"about {centre}, {10 * round(10 * self.held_out_share)} % of runs {units.range_of(low, high)}"
-
-    def evidence(self, ranks: int | None = None) -> str:
-        """"85 measured of dense models on hopper, too few under torchtitan-2025"."""
-        text = f"{self.runs:,} measured of {self.group}" + (f", too few {self.too_few}" if self.too_few else "")
-        most, least = self.raw.get("most_ranks"), self.raw.get("least_ranks")
-        if ranks is not None and most is not None and ranks > most:
-            return text + f", up to {most:,} GPUs"
-        if ranks is not None and least is not None and ranks < least:
-            return text + f", from {least:,} GPUs"
-        return text
-
-    def by_the_model(self, simulated: float) -> str:
-        """"by the model 1.59 s"; what lies outside of the band is said to."""
-        text = "by the model " + units.metric(self.metric, simulated)
-        if self.low <= simulated <= self.high or self.bias is None:
-            return text
-        return text + f" (outside that range: this group's bias is {100 * self.bias:+.0f} %)"
-
-
-@dataclasses.dataclass(frozen=True)
-class Figure:
-    """A number as pages show it: the centre of its band, and beside it what was simulated."""
-
-    metric: str
-    value: float  # the band's centre, or else what was simulated
-    by_the_model: float
-    low: float | None = None
-    high: float | None = None
-
-    def __str__(self) -> str:
-        text = units.metric(self.metric, self.value)
-        if self.low is None or self.high is None:
-            return text
-        reach = units.range_of(units.metric(self.metric, self.low), units.metric(self.metric, self.high))
-        return f"about {text} ({reach}, by the model {units.metric(self.metric, self.by_the_model)})"
-
-
-class Metrics(Mapping[str, Value]):
-    """Metrics by their whole names, and by attributes: metrics.memory.device_bytes.max."""
-
-    def __init__(self, values: Mapping[str, Value], prefix: str = "") -> None:
-        self._values, self._prefix = values, prefix
-
-    def __getitem__(self, name: str) -> Value:
-        return self._values[self._prefix + name]
-
-    def __iter__(self) -> Iterator[str]:
-        return (name[len(self._prefix):] for name in self._values if name.startswith(self._prefix))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # copy and pickle ask before there are values.
-            raise AttributeError(name)
-        path = self._prefix + name
-        if path in self._values:
-            return self._values[path]
-        if any(other.startswith(path + ".") for other in self._values):
-            return Metrics(self._values, path + ".")
-        raise AttributeError(f"this run has no metric {path!r}; .metrics lists those it has")
-
-    def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *(name.split(".")[0] for name in self)})
-
-    def __repr__(self) -> str:
-        return "\n".join(f"{name}: {units.metric(self._prefix + name, self[name])}" for name in self)
-
-
 class Result:
-    """What one run gave. `raw` has all of it; metrics are attributes, too: result.mfu, result.time.compute_s."""
+    """The result of one run. Metrics are attributes, too: result.mfu, result.time.compute_s."""
 
     def __init__(self, text: str, exit_code: int = 0, log: str = "") -> None:
         self.json = text  # as the program printed it
@@ -125,7 +28,9 @@ class Result:
         self.exit_code = exit_code
         self.log = log  # what the program said besides
         self.metrics = Metrics(self.raw["metrics"])
-        self.bands = {band["metric"]: Band.of(band["metric"], band) for band in self.raw.get("error_bands", [])}
+        self.bands = {
+            band["metric"]: Band.of(band["metric"], band) for band in self.raw.get("error_bands", [])
+        }
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "metrics":  # copy and pickle ask before there are any.
@@ -200,9 +105,16 @@ class Result:
 
     def failures(self) -> list[Problem]:
         """Checks and expectations that do not hold."""
-        found = [Problem(str(check["name"]), str(check["detail"])) for check in self.raw["checks"] if not check["passed"]]
-        return found + [Problem("EXPECT", f"{row['metric']} {row['op']} {row['expected']}: {row['actual']}")
-                        for row in self.raw["expectations"] if not row["passed"]]
+        found = [
+            Problem(str(check["name"]), str(check["detail"]))
+            for check in self.raw["checks"]
+            if not check["passed"]
+        ]
+        return found + [
+            Problem("EXPECT", f"{row['metric']} {row['op']} {row['expected']}: {row['actual']}")
+            for row in self.raw["expectations"]
+            if not row["passed"]
+        ]
 
     def require(self) -> Result:
         """This result. Raises DoesNotFit or CheckFailed unless it has passed."""
@@ -212,12 +124,14 @@ class Result:
         raise kind(self.failures() or [Problem("FAILED", self.verdict())], result=self)
 
     def verdict(self) -> str:
-        """"OK", "DOES NOT FIT", "FAILED: ..."."""
+        """The last line of the page: "OK", "DOES NOT FIT", "FAILED: ..."."""
         if self.exit_code == 0:
             return "OK"
         if not self.fits:
             return "DOES NOT FIT"
-        return "FAILED: " + ("; ".join(problem.message for problem in self.failures()) or f"exit code {self.exit_code}")
+        return "FAILED: " + (
+            "; ".join(problem.message for problem in self.failures()) or f"exit code {self.exit_code}"
+        )
 
     def df(self) -> pandas.DataFrame:
         """One row: a column for each metric. Raises ImportError without pandas."""
@@ -233,8 +147,11 @@ class Result:
         if step is not None:
             lines.append(f"  step {step.words()} ({step.evidence(ranks)})")
             figures = [step.by_the_model(self.step_time_s)]
-        for metric, words in (("mfu", "MFU {}"), ("tokens_per_s_per_gpu", "{} tokens/s/GPU"),
-                              ("model_tflops_per_gpu", "{} TFLOP/s/GPU")):
+        for metric, words in (
+            ("mfu", "MFU {}"),
+            ("tokens_per_s_per_gpu", "{} tokens/s/GPU"),
+            ("model_tflops_per_gpu", "{} TFLOP/s/GPU"),
+        ):
             if isinstance(self.metrics.get(metric), (int, float)):
                 figures.append(words.format(units.metric(metric, self.metrics[metric])))
         lines.append("  " + "   ".join(figures))
@@ -248,15 +165,40 @@ class Result:
         return "\n".join(self.lines())
 
     def _repr_html_(self) -> str:
-        shown = [metric for metric in (STEP, DEVICE_MEMORY, "mfu", "tokens_per_s_per_gpu", "cost.days", "cost.gpu_hours", "cost.usd",
-                                       "goodput.fraction") if metric in self.metrics]
+        shown = [
+            metric
+            for metric in (
+                STEP,
+                DEVICE_MEMORY,
+                "mfu",
+                "tokens_per_s_per_gpu",
+                "cost.days",
+                "cost.gpu_hours",
+                "cost.usd",
+                "goodput.fraction",
+            )
+            if metric in self.metrics
+        ]
         rows = []
         for metric in shown:
             figure = self.figure(metric)
-            reach = "" if figure.low is None or figure.high is None else units.range_of(
-                units.metric(metric, figure.low), units.metric(metric, figure.high))
-            rows.append([metric, units.metric(metric, figure.value), reach,
-                         units.metric(metric, figure.by_the_model) if reach else ""])
+            reach = (
+                ""
+                if figure.low is None or figure.high is None
+                else units.range_of(units.metric(metric, figure.low), units.metric(metric, figure.high))
+            )
+            rows.append(
+                [
+                    metric,
+                    units.metric(metric, figure.value),
+                    reach,
+                    units.metric(metric, figure.by_the_model) if reach else "",
+                ]
+            )
         notes = "".join(f"<div>warning: {html.escape(warning)}</div>" for warning in self.warnings)
-        return units.table(["", "about", "measured runs", "by the model"], rows,
-                           f"{self.name}: {self.verdict()}") + notes
+        return (
+            units.table(
+                ["", "about", "measured runs", "by the model"], rows, f"{self.name}: {self.verdict()}"
+            )
+            + notes
+        )

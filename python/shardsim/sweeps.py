@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from shardsim import units
 from shardsim.errors import DoesNotFit, Problem
 from shardsim.frames import frame
-from shardsim.results import DEVICE_MEMORY, STEP
+from shardsim.figures import DEVICE_MEMORY, STEP
 
 if TYPE_CHECKING:
     import pandas
@@ -40,12 +40,14 @@ class Sweep:
         return [row for row in self.rows if row["status"] == "ok"]
 
     def best(self, metric: str = STEP, *, largest: bool | None = None) -> dict[str, Any]:
-        """The row with the least of a metric, or with the largest: of rates and shares, unless said otherwise.
+        """The row with the least of a metric; of rates and shares with the largest, unless said otherwise.
 
         Raises DoesNotFit where no point fits, and KeyError where no point has the metric.
         """
         if not self.ok:
-            raise DoesNotFit([Problem("DOES_NOT_FIT", f"none of {len(self.rows)} points fits", "see the column message")])
+            raise DoesNotFit(
+                [Problem("DOES_NOT_FIT", f"none of {len(self.rows)} points fits", "see the column message")]
+            )
         rows = [row for row in self.ok if row.get(metric) is not None]
         if not rows:
             raise KeyError(f"no point has the metric {metric!r}")
@@ -55,8 +57,11 @@ class Sweep:
 
     def df(self) -> pandas.DataFrame:
         """A row for each point; columns without any value are left out. Raises ImportError without pandas."""
-        used = [name for name in (self.rows[0] if self.rows else {})
-                if name not in ("key", "point") and any(row.get(name) not in (None, "") for row in self.rows)]
+        used = [
+            name
+            for name in (self.rows[0] if self.rows else {})
+            if name not in ("key", "point") and any(row.get(name) not in (None, "") for row in self.rows)
+        ]
         rows = [{name: row.get(name) for name in used} for row in self.rows]
         return frame(rows, index=[row["point"] for row in self.rows], name="point")
 
@@ -64,17 +69,28 @@ class Sweep:
         return f"{len(self.rows)} points, {len(self.ok)} ok"
 
     def _table(self) -> list[list[str]]:
-        shown = [*self.axes, "status", *(name for name in (STEP, DEVICE_MEMORY, "mfu", "tokens_per_s_per_gpu")
-                                         if any(row.get(name) is not None for row in self.rows))]
+        shown = [
+            *self.axes,
+            "status",
+            *(
+                name
+                for name in (STEP, DEVICE_MEMORY, "mfu", "tokens_per_s_per_gpu")
+                if any(row.get(name) is not None for row in self.rows)
+            ),
+        ]
         has_band = {name for name in shown if any(row.get(name + _CENTRE) is not None for row in self.rows)}
         table = [["point", *(name + " (by the model)" * (name in has_band) for name in shown)]]
-        table += [[str(row["point"]), *(units.pair(name, row.get(name), row.get(name + _CENTRE)) for name in shown)]
-                  for row in self.rows[:_MOST_ROWS]]
+        table += [
+            [str(row["point"]), *(units.pair(name, row.get(name), row.get(name + _CENTRE)) for name in shown)]
+            for row in self.rows[:_MOST_ROWS]
+        ]
         return table
 
     def __repr__(self) -> str:
         more = len(self.rows) - _MOST_ROWS
-        return "\n".join([self.title(), *units.columns(self._table()), *([f"  and {more} more"] if more > 0 else [])])
+        return "\n".join(
+            [self.title(), *units.columns(self._table()), *([f"  and {more} more"] if more > 0 else [])]
+        )
 
     def _repr_html_(self) -> str:
         head, *body = self._table()

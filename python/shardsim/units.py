@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 
 def number(value: float) -> str:
-    """"1.59", "53.7", "10,300": three digits."""
+    """Three digits: "1.59", "53.7", "10,300"."""
     if not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     if value == 0:
@@ -31,7 +31,7 @@ def _with_unit(value: float, step: int, units: Sequence[str]) -> str:
 
 
 def seconds(value: float) -> str:
-    """"836 ms", "1.59 s"."""
+    """Seconds: "836 ms", "1.59 s"."""
     if value == 0:
         return "0 s"
     if abs(float(f"{value:.2e}")) >= 1:
@@ -69,22 +69,31 @@ def metric(name: str, value: object) -> str:
 
 
 def range_of(low: str, high: str) -> str:
-    """"1.54 to 1.88 s": one unit is enough."""
+    """A range that names one unit once: "1.54 to 1.88 s"."""
     first, _, unit = low.partition(" ")
     return f"{first} to {high}" if unit and high.endswith(" " + unit) else f"{low} to {high}"
 
 
 def pair(name: str, simulated: object, centre: object) -> str:
-    """"about 1.67 s (1.59 s)": the centre of the error band, and in brackets what was simulated."""
+    """The centre of the error band, and in brackets what was simulated: "about 1.67 s (1.59 s)"."""
     text = metric(name, simulated)
     return text if simulated is None or centre is None else f"about {metric(name, centre)} ({text})"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
     """A table of HTML; every text is escaped. Numbers stand to the right, all but the first column."""
+
     def cells(tag: str, texts: Sequence[str]) -> str:
-        return "<tr>" + "".join(f'<{tag} style="text-align:{"left" if place == 0 else "right"}">'
-                                f"{html.escape(text)}</{tag}>" for place, text in enumerate(texts)) + "</tr>"
+        return (
+            "<tr>"
+            + "".join(
+                f'<{tag} style="text-align:{"left" if place == 0 else "right"}">'
+                f"{html.escape(text)}</{tag}>"
+                for place, text in enumerate(texts)
+            )
+            + "</tr>"
+        )
+
     title = f'<caption style="text-align:left">{html.escape(caption)}</caption>' if caption else ""
     body = "".join(cells("td", row) for row in rows)
     return f"<table>{title}<thead>{cells('th', head)}</thead><tbody>{body}</tbody></table>"
@@ -93,5 +102,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "")
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines of text, the first column to the left and the others to the right."""
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))] if rows else []
-    return ["  " + "  ".join(text.ljust(width) if place == 0 else text.rjust(width)
-                             for place, (text, width) in enumerate(zip(row, widths))).rstrip() for row in rows]
+    return [
+        "  "
+        + "  ".join(
+            text.ljust(width) if place == 0 else text.rjust(width)
+            for place, (text, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in rows
+    ]

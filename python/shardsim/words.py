@@ -1,6 +1,6 @@
 """Arguments of Python as words of the command line: scenarios, overrides, lists and prices.
 
-A scenario is the path of a file, a dict with the keys of a file, or the name of a model preset, which
+A scenario is the path of a file, a dict with the keys of a file, or the name of a model preset. A name
 means the scenario that `shardsim init` writes for it.
 """
 
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Union
 from shardsim import program
 from shardsim.errors import error_of
 
+Path = Union[str, "os.PathLike[str]"]
 Scenario = Union[str, "os.PathLike[str]", Mapping[str, Any]]
 """The path of a file, a dict, or a model preset's name."""
 
@@ -99,8 +100,12 @@ def options(given: Mapping[str, object]) -> list[str]:
 
 def names_a_model(scenario: Scenario) -> bool:
     """Whether it is the name of a preset, and neither a dict nor a file."""
-    return (isinstance(scenario, str) and not scenario.endswith(".json") and os.sep not in scenario
-            and not os.path.exists(scenario))
+    return (
+        isinstance(scenario, str)
+        and not scenario.endswith(".json")
+        and os.sep not in scenario
+        and not os.path.exists(scenario)
+    )
 
 
 def first_scenario(model: str, gpu: str | None, gpus: int | None) -> str:
@@ -118,7 +123,9 @@ def text_of(scenario: Scenario, gpu: str | None, gpus: int | None) -> str | None
         assert isinstance(scenario, str)
         return first_scenario(scenario, gpu, gpus)
     if gpu is not None or gpus is not None:
-        raise TypeError("gpu and gpus go with a model's name; of a scenario, set system={\"preset\": ..., \"nodes\": ...}")
+        raise TypeError(
+            "gpu and gpus go with a model's name; of a scenario, set system={\"preset\": ..., \"nodes\": ...}"
+        )
     if isinstance(scenario, Mapping):
         return json.dumps({"schema_version": SCHEMA_VERSION, **plain(scenario)}, indent=1)
     return None

@@ -21,14 +21,18 @@ def in_an_empty_folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def stand_in(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    """Makes a program that prints a text and ends so. Its words lie in the file that is returned, a line each."""
+    """Makes a program that prints a text and ends so. It leaves its words in the file that is returned."""
+
     def make(output: str = "", *, log: str = "", exit_code: int = 0, then: str = "") -> pathlib.Path:
         (tmp_path / "output").write_text(output)
         (tmp_path / "log").write_text(log)
         program, words = tmp_path / "stand-in", tmp_path / "words"
-        program.write_text(f"#!/bin/sh\ncd {shlex.quote(str(tmp_path))}\nprintf '%s\\n' \"$@\" > words\ncat > input\n"
-                           f"{then}\ncat output\ncat log >&2\nexit {exit_code}\n")
+        program.write_text(
+            f"#!/bin/sh\ncd {shlex.quote(str(tmp_path))}\nprintf '%s\\n' \"$@\" > words\ncat > input\n"
+            f"{then}\ncat output\ncat log >&2\nexit {exit_code}\n"
+        )
         program.chmod(0o755)
         monkeypatch.setenv("SHARDSIM", str(program))
         return words
+
     return make

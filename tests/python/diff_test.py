@@ -37,13 +37,19 @@ def test_parts_add_up_to_their_total(diff: shardsim.Diff) -> None:
 
 
 def test_results_are_compared_as_scenarios_are(diff: shardsim.Diff) -> None:
-    of_results = shardsim.diff(shardsim.run(QUICKSTART), shardsim.run(QUICKSTART, system={"preset": "dgx-b200"}))
+    of_results = shardsim.diff(
+        shardsim.run(QUICKSTART), shardsim.run(QUICKSTART, system={"preset": "dgx-b200"})
+    )
     assert of_results.metrics == diff.metrics
     assert of_results.sentence.split("mostly")[0] == diff.sentence.split("mostly")[0]
 
 
 def test_a_limit_that_is_exceeded_fails() -> None:
-    scenario = {"model": "gpt2", "system": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 8}}
+    scenario = {
+        "model": "gpt2",
+        "system": {"preset": "dgx-h100", "nodes": 1},
+        "training": {"global_batch_size": 8},
+    }
     assert not shardsim.diff(scenario, system={"preset": "dgx-a100"}, fail_if="step_time_s > 2%").passed
     assert shardsim.diff(scenario, system={"preset": "dgx-a100"}, fail_if=["step_time_s > 9000%"]).passed
     with pytest.raises(shardsim.UsageError):

@@ -9,8 +9,17 @@ import pytest
 import shardsim
 from conftest import StandIn
 
-ITEM = {"code": "E0107", "severity": "error", "file": "plan.json", "line": 3, "column": 7, "pointer": "/model/x", "message": "unknown",
-        "help": "leave it out", "fix": None}
+ITEM = {
+    "code": "E0107",
+    "severity": "error",
+    "file": "plan.json",
+    "line": 3,
+    "column": 7,
+    "pointer": "/model/x",
+    "message": "unknown",
+    "help": "leave it out",
+    "fix": None,
+}
 
 
 def test_a_scenario_s_error_has_its_place() -> None:
@@ -46,28 +55,56 @@ def test_a_model_that_is_unknown_is_told_its_neighbour() -> None:
 
 
 @pytest.mark.parametrize("shape", [{"errors": [ITEM]}, [ITEM]])
-@pytest.mark.parametrize(("exit_code", "kind"), [
-    (1, shardsim.CheckFailed), (2, shardsim.UsageError), (3, shardsim.DoesNotFit), (4, shardsim.Deadlock), (5, shardsim.BackendError),
-    (70, shardsim.InternalError), (99, shardsim.InternalError)])
-def test_an_exit_code_is_a_class(stand_in: StandIn, shape: object, exit_code: int, kind: type[shardsim.ShardsimError]) -> None:
+@pytest.mark.parametrize(
+    ("exit_code", "kind"),
+    [
+        (1, shardsim.CheckFailed),
+        (2, shardsim.UsageError),
+        (3, shardsim.DoesNotFit),
+        (4, shardsim.Deadlock),
+        (5, shardsim.BackendError),
+        (70, shardsim.InternalError),
+        (99, shardsim.InternalError),
+    ],
+)
+def test_an_exit_code_is_a_class(
+    stand_in: StandIn, shape: object, exit_code: int, kind: type[shardsim.ShardsimError]
+) -> None:
     stand_in(json.dumps(shape), exit_code=exit_code)
     verbs: list[Callable[[], object]] = [
-        lambda: shardsim.run("a.json"), lambda: shardsim.plan("m", gpus=1, gpu="h100"), lambda: shardsim.sweep("a.json"),
-        lambda: shardsim.diff("a.json", "b.json")]
+        lambda: shardsim.run("a.json"),
+        lambda: shardsim.plan("m", gpus=1, gpu="h100"),
+        lambda: shardsim.sweep("a.json"),
+        lambda: shardsim.diff("a.json", "b.json"),
+    ]
     for verb in verbs:
         with pytest.raises(kind) as caught:
             verb()
         assert type(caught.value) is kind
-        assert (caught.value.code, caught.value.message, caught.value.help) == ("E0107", "unknown", "leave it out")
-        assert (caught.value.file, caught.value.line, caught.value.column, caught.value.pointer) == ("plan.json", 3, 7, "/model/x")
+        assert (caught.value.code, caught.value.message, caught.value.help) == (
+            "E0107",
+            "unknown",
+            "leave it out",
+        )
+        assert (caught.value.file, caught.value.line, caught.value.column, caught.value.pointer) == (
+            "plan.json",
+            3,
+            7,
+            "/model/x",
+        )
         assert isinstance(caught.value, shardsim.ShardsimError)
 
 
 def test_an_error_page_is_read_too(stand_in: StandIn) -> None:
-    stand_in(log='error[E0904]: "--x" is not an option\n  --> plan.json:2:5   at /a/b\n   = help: write "--y"\n', exit_code=2)
+    stand_in(
+        log='error[E0904]: "--x" is not an option\n  --> plan.json:2:5   at /a/b\n   = help: write "--y"\n',
+        exit_code=2,
+    )
     with pytest.raises(shardsim.UsageError) as caught:
         shardsim.run("a.json")
-    assert caught.value.problems == [shardsim.Problem("E0904", '"--x" is not an option', 'write "--y"', "plan.json", 2, 5, "/a/b")]
+    assert caught.value.problems == [
+        shardsim.Problem("E0904", '"--x" is not an option', 'write "--y"', "plan.json", 2, 5, "/a/b")
+    ]
 
 
 def test_a_program_that_dies_is_a_bug(stand_in: StandIn) -> None:

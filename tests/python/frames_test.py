@@ -24,12 +24,21 @@ for each in (result, sweep, plan, diff):
     except ImportError as error:
         print("pip install pandas" in str(error) and "apt install python3-pandas" in str(error))
 """
-NOT_IMPORTED = "import sys, shardsim; shardsim.run('gpt2', gpus=8); print('pandas' in sys.modules, 'numpy' in sys.modules)"
+NOT_IMPORTED = """
+import sys, shardsim
+shardsim.run("gpt2", gpus=8)
+print("pandas" in sys.modules, "numpy" in sys.modules)
+"""
 
 
 def python(code: str) -> str:
-    done = subprocess.run([sys.executable, "-B", "-c", code], capture_output=True, text=True, check=False,
-                          env={"PYTHONPATH": str(ROOT / "python"), "SHARDSIM": str(program.find())})
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(ROOT / "python"), "SHARDSIM": str(program.find())},
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -46,12 +55,29 @@ def test_nested_keys_become_columns() -> None:
     assert frames.flat({"a": {"b": 1, "c": {"d": [2]}}, "e": {}}) == {"a.b": 1, "a.c.d": [2], "e": {}}
 
 
-@pytest.mark.parametrize(("name", "value", "text"), [
-    ("step_time_s", 1.5872, "1.59 s"), ("step_time_s", 0.000999996, "1.00 ms"), ("step_time_s", 0.0, "0 s"), ("time.host_s", 2e-9, "2.00 ns"),
-    ("memory.device_bytes.max", 49515299840, "46.1 GiB"), ("memory.device_bytes.max", 1023.9 * 1024, "1.00 MiB"),
-    ("comm.bytes_sent.total", 6.07e12, "6.07 TB"), ("mfu", 0.5372, "53.7 %"), ("tokens_per_s_per_gpu", 10322.5, "10,300"),
-    ("ranks", 64, "64"), ("model.parameters", 8030261248, "8,030,261,248"), ("cost.days", 0.00123, "1.23e-03"), ("status", "ok", "ok"),
-    ("passed", True, "True"), ("x", None, ""), ("x", float("nan"), "nan"), ("x", float("-inf"), "-inf"), ("step_time_s", 12345.6, "12,300 s")])
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("step_time_s", 1.5872, "1.59 s"),
+        ("step_time_s", 0.000999996, "1.00 ms"),
+        ("step_time_s", 0.0, "0 s"),
+        ("time.host_s", 2e-9, "2.00 ns"),
+        ("memory.device_bytes.max", 49515299840, "46.1 GiB"),
+        ("memory.device_bytes.max", 1023.9 * 1024, "1.00 MiB"),
+        ("comm.bytes_sent.total", 6.07e12, "6.07 TB"),
+        ("mfu", 0.5372, "53.7 %"),
+        ("tokens_per_s_per_gpu", 10322.5, "10,300"),
+        ("ranks", 64, "64"),
+        ("model.parameters", 8030261248, "8,030,261,248"),
+        ("cost.days", 0.00123, "1.23e-03"),
+        ("status", "ok", "ok"),
+        ("passed", True, "True"),
+        ("x", None, ""),
+        ("x", float("nan"), "nan"),
+        ("x", float("-inf"), "-inf"),
+        ("step_time_s", 12345.6, "12,300 s"),
+    ],
+)
 def test_a_number_has_the_unit_of_its_name(name: str, value: object, text: str) -> None:
     assert units.metric(name, value) == text
 

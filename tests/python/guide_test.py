@@ -18,7 +18,7 @@ BLOCK = re.compile(r"^```pycon\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def printed_by(example: doctest.Example, names: dict[str, object]) -> str:
-    """What one statement prints at Python's prompt."""
+    """The text that a statement prints at Python's prompt."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         exec(compile(example.source, PAGE.name, "single"), names)
@@ -52,14 +52,29 @@ def test_the_page_shows_what_python_prints() -> None:
 def test_the_page_installs_a_file_and_never_a_name() -> None:
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.ipynb")]:
         for line in page.read_text(encoding="utf-8").splitlines():
-            assert not re.search(r"pip3? install (?:-\S+ )*shardsim(?!-\*?\S*\.whl)", line), f"{page.name}: {line}"
+            assert not re.search(
+                r"pip3? install (?:-\S+ )*shardsim(?!-\*?\S*\.whl)", line
+            ), f"{page.name}: {line}"
 
 
 def test_every_public_name_is_on_the_page() -> None:
     import shardsim
 
     page = PAGE.read_text(encoding="utf-8")
-    hidden = {"Band", "Diff", "Figure", "Metrics", "Plan", "Preset", "Problem", "Result", "Scenario", "Sweep", "presets", "version"}
+    hidden = {
+        "Band",
+        "Diff",
+        "Figure",
+        "Metrics",
+        "Plan",
+        "Preset",
+        "Problem",
+        "Result",
+        "Scenario",
+        "Sweep",
+        "presets",
+        "version",
+    }
     for name in set(shardsim.__all__) - hidden:
         assert f"`{name}`" in page or f"shardsim.{name}" in page, name
     assert hidden < set(shardsim.__all__)

@@ -73,8 +73,9 @@ def test_a_terminal_s_ctrl_c_does_not_reach_the_program(stand_in: StandIn, tmp_p
 
 def test_a_program_does_not_outlive_its_python(stand_in: StandIn, tmp_path: pathlib.Path) -> None:
     stand_in(then=f"echo $$ > pid.part; mv pid.part pid; exec sleep {LONG_S:.0f}")
-    parent = subprocess.Popen([sys.executable, "-B", "-c", ORPHAN],
-                              env={**os.environ, "PYTHONPATH": str(ROOT / "python")})
+    parent = subprocess.Popen(
+        [sys.executable, "-B", "-c", ORPHAN], env={**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    )
     wait_for((tmp_path / "pid").is_file)
     child = pathlib.Path("/proc") / (tmp_path / "pid").read_text().strip()
     assert child.is_dir()

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Executes a notebook in a kernel of this Python, and compares its outputs with those that it has.
 
-Prints the seconds until the first figure, and its moment on the machine's monotonic clock. Exit code 1 if a cell fails or prints something else.
+Prints the seconds until the first figure, and its moment on the machine's monotonic clock. The exit code is 1 if a
+cell fails or prints something else.
 
 usage: notebook.py NOTEBOOK [--update]     (--update writes the outputs into the notebook)
 """
@@ -25,12 +26,30 @@ def kernel_of_this_python() -> Iterator[None]:
     with tempfile.TemporaryDirectory() as folder:
         spec = pathlib.Path(folder) / "kernels/python3"
         spec.mkdir(parents=True)
-        (spec / "kernel.json").write_text(json.dumps({
-            "argv": [sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"],
-            "display_name": "Python 3", "language": "python"}))
+        (spec / "kernel.json").write_text(
+            json.dumps(
+                {
+                    "argv": [
+                        sys.executable,
+                        "-Xfrozen_modules=off",
+                        "-m",
+                        "ipykernel_launcher",
+                        "-f",
+                        "{connection_file}",
+                    ],
+                    "display_name": "Python 3",
+                    "language": "python",
+                }
+            )
+        )
         # No file is left in a home, and no connection file is found by others.
-        os.environ.update(JUPYTER_PATH=folder, JUPYTER_RUNTIME_DIR=f"{folder}/runtime", IPYTHONDIR=f"{folder}/ipython",
-                          JUPYTER_CONFIG_DIR=f"{folder}/config", PYDEVD_DISABLE_FILE_VALIDATION="1")
+        os.environ.update(
+            JUPYTER_PATH=folder,
+            JUPYTER_RUNTIME_DIR=f"{folder}/runtime",
+            IPYTHONDIR=f"{folder}/ipython",
+            JUPYTER_CONFIG_DIR=f"{folder}/config",
+            PYDEVD_DISABLE_FILE_VALIDATION="1",
+        )
         yield
 
 
@@ -38,9 +57,19 @@ def plain(output: Any) -> dict[str, Any]:
     """An output without what differs from run to run."""
     if output["output_type"] == "stream":
         return {"output_type": "stream", "name": output["name"], "text": trimmed(output["text"])}
-    data = {kind: trimmed(text) for kind, text in output["data"].items() if kind in ("text/plain", "text/html")}
-    return {"output_type": output["output_type"], "data": data, "metadata": {},
-            **({"execution_count": output["execution_count"]} if output["output_type"] == "execute_result" else {})}
+    data = {
+        kind: trimmed(text) for kind, text in output["data"].items() if kind in ("text/plain", "text/html")
+    }
+    return {
+        "output_type": output["output_type"],
+        "data": data,
+        "metadata": {},
+        **(
+            {"execution_count": output["execution_count"]}
+            if output["output_type"] == "execute_result"
+            else {}
+        ),
+    }
 
 
 def trimmed(text: str) -> str:
@@ -61,7 +90,9 @@ def executed(path: pathlib.Path) -> tuple[Any, float, float]:
             first.append(time.monotonic())
 
     with kernel_of_this_python():
-        client = nbclient.NotebookClient(notebook, timeout=CELL_LIMIT_S, kernel_name="python3", on_cell_executed=after_cell)
+        client = nbclient.NotebookClient(
+            notebook, timeout=CELL_LIMIT_S, kernel_name="python3", on_cell_executed=after_cell
+        )
         client.execute()
     for cell in notebook.cells:
         cell.metadata = {}
@@ -92,10 +123,15 @@ def main() -> int:
         nbformat.write(notebook, path)
         return 0
     status = 0
-    for number, (was, now) in enumerate(zip(outputs_of(nbformat.read(path, as_version=4)), outputs_of(notebook), strict=True), 1):
+    for number, (was, now) in enumerate(
+        zip(outputs_of(nbformat.read(path, as_version=4)), outputs_of(notebook), strict=True), 1
+    ):
         if was != now:
             status = 1
-            print(f"code cell {number} printed\n{json.dumps(now, indent=1)}\ninstead of\n{json.dumps(was, indent=1)}", file=sys.stderr)
+            print(
+                f"code cell {number} printed\n{json.dumps(now, indent=1)}\ninstead of\n{json.dumps(was, indent=1)}",
+                file=sys.stderr,
+            )
     return status
 
 

@@ -24,8 +24,13 @@ MOMENT_S, LIMIT_S = 4.0, 30.0
 
 def test_the_notebook_shows_what_it_prints() -> None:
     update = ["--update"] if os.environ.get("UPDATE_GOLDEN") == "1" else []
-    done = subprocess.run([sys.executable, "-B", SCRIPT, PAGE, *update], capture_output=True, text=True, check=False,
-                          env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "SHARDSIM": str(program.find())})
+    done = subprocess.run(
+        [sys.executable, "-B", SCRIPT, PAGE, *update],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "SHARDSIM": str(program.find())},
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("first figure after ")
     assert PAGE.stat().st_size < 50_000

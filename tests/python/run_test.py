@@ -23,7 +23,7 @@ def quickstart() -> shardsim.Result:
 
 
 def page(*words: str) -> str:
-    """What the command prints for people, without its line breaks."""
+    """The command's page for people, without its line breaks."""
     done = subprocess.run([program.find(), *words], stdout=subprocess.PIPE, text=True, check=False)
     return " ".join(done.stdout.split())
 
@@ -59,7 +59,9 @@ def test_days_and_dollars_have_the_range_of_the_step() -> None:
     assert days.low is not None and step.low is not None
     assert days.low / days.by_the_model == pytest.approx(step.low / step.by_the_model, rel=1e-12)
     words = str(days).replace("(", "days (", 1).replace(")", ")", 1)
-    assert words in page(str(QUICKSTART), "--set", "training.tokens_total=1e12", "--set", "cost.usd_per_gpu_hour=2")
+    assert words in page(
+        str(QUICKSTART), "--set", "training.tokens_total=1e12", "--set", "cost.usd_per_gpu_hour=2"
+    )
 
 
 def test_every_metric_is_an_attribute(quickstart: shardsim.Result) -> None:
@@ -71,7 +73,9 @@ def test_every_metric_is_an_attribute(quickstart: shardsim.Result) -> None:
             found = getattr(found, part)
         assert found == value == quickstart.metrics[name]
     assert set(quickstart.raw["metrics"]) - set(SCHEMA["properties"]["metrics"]["properties"]) <= {
-        "comm.bytes_sent.padding", "comm.bytes_sent.scalars"}
+        "comm.bytes_sent.padding",
+        "comm.bytes_sent.scalars",
+    }
 
 
 def test_a_metric_that_is_not_there_is_named(quickstart: shardsim.Result) -> None:
@@ -94,8 +98,10 @@ def test_a_model_name_is_a_scenario() -> None:
 
 
 def test_a_dict_is_a_scenario() -> None:
-    result = shardsim.run({"model": "gpt2", "system": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 8}},
-                          overrides={"training.micro_batch_size": 1})
+    result = shardsim.run(
+        {"model": "gpt2", "system": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 8}},
+        overrides={"training.micro_batch_size": 1},
+    )
     assert result.ranks == 8
 
 
@@ -110,8 +116,12 @@ def test_a_plan_that_does_not_fit_is_a_result() -> None:
 
 
 def test_an_expectation_that_fails_is_a_result() -> None:
-    scenario = {"model": "gpt2", "system": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 8},
-                "expect": [{"metric": "mfu", "op": ">=", "value": 0.99}]}
+    scenario = {
+        "model": "gpt2",
+        "system": {"preset": "dgx-h100", "nodes": 1},
+        "training": {"global_batch_size": 8},
+        "expect": [{"metric": "mfu", "op": ">=", "value": 0.99}],
+    }
     result = shardsim.run(scenario)
     assert result.fits and not result.passed
     with pytest.raises(shardsim.CheckFailed, match="mfu >= 0.99"):
@@ -124,8 +134,11 @@ def test_an_expectation_that_fails_is_a_result() -> None:
 def test_a_deadlock_is_an_exception_with_its_result() -> None:
     pathlib.Path("swapped.csv").write_text("0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n")
     with pytest.raises(shardsim.Deadlock, match="waits in a cycle of 2 ranks") as caught:
-        shardsim.run(ROOT / "scenarios/verify-llama-pp2-schedule-file.json", training={"global_batch_size": 4, "num_microbatches": 2},
-                     parallelism={"schedule_file": pathlib.Path("swapped.csv").resolve()})
+        shardsim.run(
+            ROOT / "scenarios/verify-llama-pp2-schedule-file.json",
+            training={"global_batch_size": 4, "num_microbatches": 2},
+            parallelism={"schedule_file": pathlib.Path("swapped.csv").resolve()},
+        )
     assert caught.value.code == "SCHEDULE_DEADLOCK"
     assert caught.value.result is not None and caught.value.result.diagnosis is not None
     assert len(caught.value.result.diagnosis["cycle"]) == 2

@@ -29,7 +29,19 @@ def main():
     os.environ["SHARDSIM"] = os.path.abspath(sys.argv[1])
     sys.dont_write_bytecode = True
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    return int(pytest.main(["-q", "-p", "no:cacheprovider", "--rootdir", str(here), "--durations=5", *(sys.argv[2:] or [str(here)])]))
+    return int(
+        pytest.main(
+            [
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                "--rootdir",
+                str(here),
+                "--durations=5",
+                *(sys.argv[2:] or [str(here)]),
+            ]
+        )
+    )
 
 
 if __name__ == "__main__":

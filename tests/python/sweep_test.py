@@ -16,7 +16,12 @@ def four() -> shardsim.Sweep:
 
 
 def test_a_row_for_each_point(four: shardsim.Sweep) -> None:
-    assert [(row["training.micro_batch_size"], row["parallelism.zero_stage"]) for row in four.rows] == [(1, 1), (1, 3), (2, 1), (2, 3)]
+    assert [(row["training.micro_batch_size"], row["parallelism.zero_stage"]) for row in four.rows] == [
+        (1, 1),
+        (1, 3),
+        (2, 1),
+        (2, 3),
+    ]
     assert four.axes == list(AXES)
     assert {row["status"] for row in four.rows} == {"ok", "out_of_memory"}
     assert 1 < len(four.ok) < 4
@@ -24,8 +29,13 @@ def test_a_row_for_each_point(four: shardsim.Sweep) -> None:
 
 def test_a_point_is_the_run_of_its_scenario(four: shardsim.Sweep) -> None:
     row = four.rows[1]
-    alone = shardsim.run("llama3-8b", gpu="h200", gpus=8, training={"global_batch_size": 16, "micro_batch_size": 1},
-                         parallelism={"zero_stage": 3})
+    alone = shardsim.run(
+        "llama3-8b",
+        gpu="h200",
+        gpus=8,
+        training={"global_batch_size": 16, "micro_batch_size": 1},
+        parallelism={"zero_stage": 3},
+    )
     assert row["step_time_s"] == alone.step_time_s
     assert row["step_time_s.band_centre"] == alone.figure("step_time_s").value
 
@@ -54,7 +64,9 @@ def test_a_page_has_the_axes_and_the_pair_of_numbers(four: shardsim.Sweep) -> No
     assert text.startswith(f"4 points, {len(four.ok)} ok")
     assert "training.micro_batch_size" in text and "out_of_memory" in text
     row = four.ok[0]
-    assert f"about {units.seconds(row['step_time_s.band_centre'])} ({units.seconds(row['step_time_s'])})" in text
+    assert (
+        f"about {units.seconds(row['step_time_s.band_centre'])} ({units.seconds(row['step_time_s'])})" in text
+    )
     assert "step_time_s (by the model)" in text
     assert "out_of_memory" in four._repr_html_()
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Installs a wheel as the guide says, in an empty folder with an empty environment, and runs the notebook there.
+"""Installs a wheel as the guide says, in an empty folder and environment, and runs the notebook there.
 
-The commands are those of docs/guide/python.md. Checks the wheel's size and tag, the command, its presets, what
-`shardsim torch` would take, and that `pip uninstall` leaves nothing. Prints seconds; the last line has counts.
+The commands are those of docs/guide/python.md. Checks the wheel's size and tag, the command, its presets,
+the package that `shardsim torch` takes, and that `pip uninstall` leaves nothing. The last line has counts.
 
 usage: wheel_check.py WHEEL              the wheel that `./dev wheel` has built
        wheel_check.py --program PROGRAM  builds one around this program first
@@ -41,14 +41,32 @@ class Check:
     def that(self, holds, statement, otherwise=""):
         self.passed += bool(holds)
         self.failed += not holds
-        print(f"{'ok' if holds else 'FAILED'}: {statement}" + ("" if holds else f": {str(otherwise)[-4000:]}"), flush=True)
+        print(
+            f"{'ok' if holds else 'FAILED'}: {statement}" + ("" if holds else f": {str(otherwise)[-4000:]}"),
+            flush=True,
+        )
 
 
 def bare(command, folder, **variables):
     """A command in the folder, with nothing in its environment but `variables`. (exit code, what it printed)"""
-    words = ["/usr/bin/env", "-i", *(f"{name}={value}" for name, value in variables.items()), "/bin/bash", "-c", command]
-    done = subprocess.run(words, cwd=folder, env={}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, check=False)
+    words = [
+        "/usr/bin/env",
+        "-i",
+        *(f"{name}={value}" for name, value in variables.items()),
+        "/bin/bash",
+        "-c",
+        command,
+    ]
+    done = subprocess.run(
+        words,
+        cwd=folder,
+        env={},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
     return done.returncode, done.stdout
 
 
@@ -64,29 +82,51 @@ def commands_of_guide():
 def check_wheel(check, wheel):
     size = wheel.stat().st_size
     is_for_many = "manylinux" in wheel.name  # Others may have a program that is not optimized.
-    check.that(size < build_wheel.LARGEST or not is_for_many, f"the wheel has {size / 1e6:.2f} MB" + ", less than 10" * is_for_many, size)
+    check.that(
+        size < build_wheel.LARGEST or not is_for_many,
+        f"the wheel has {size / 1e6:.2f} MB" + ", less than 10" * is_for_many,
+        size,
+    )
     version, machine = build_wheel.version(), os.uname().machine
-    check.that(re.fullmatch(rf"shardsim-{re.escape(version)}-py3-none-(manylinux_2_35|linux)_{machine}\.whl", wheel.name),
-               f"its name is {wheel.name}", wheel.name)
+    check.that(
+        re.fullmatch(
+            rf"shardsim-{re.escape(version)}-py3-none-(manylinux_2_35|linux)_{machine}\.whl", wheel.name
+        ),
+        f"its name is {wheel.name}",
+        wheel.name,
+    )
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as archive:
         program = archive.extract("shardsim/bundle/bin/shardsim", folder)
         names = archive.namelist()
-        said = [subprocess.run(["objdump", option, program], capture_output=True, text=True, check=True).stdout
-                for option in ("-p", "-T")]
+        said = [
+            subprocess.run(["objdump", option, program], capture_output=True, text=True, check=True).stdout
+            for option in ("-p", "-T")
+        ]
     problems = portable_needs.problems(*portable_needs.needs_of(*said))
-    check.that(bool(problems) != is_for_many, f"its tag says what the program needs ({len(problems)} more than glibc 2.35)",
-               problems)
-    check.that(not [name for name in names if "__pycache__" in name or name.endswith((".so", ".o"))], "it has sources alone, and the program",
-               names)
-    check.that("shardsim/torch/native/module.cpp" in names and "shardsim/py.typed" in names, "the recorder's sources and py.typed are in it",
-               names)
+    check.that(
+        bool(problems) != is_for_many,
+        f"its tag says what the program needs ({len(problems)} more than glibc 2.35)",
+        problems,
+    )
+    check.that(
+        not [name for name in names if "__pycache__" in name or name.endswith((".so", ".o"))],
+        "it has sources alone, and the program",
+        names,
+    )
+    check.that(
+        "shardsim/torch/native/module.cpp" in names and "shardsim/py.typed" in names,
+        "the recorder's sources and py.typed are in it",
+        names,
+    )
 
 
 def check_again(check, program, wheel):
     """Another build has another time and another folder."""
     with tempfile.TemporaryDirectory() as folder:
         again = build_wheel.build(program, pathlib.Path(folder))
-        check.that(again.read_bytes() == wheel.read_bytes(), "equal files give equal wheels", "the bytes differ")
+        check.that(
+            again.read_bytes() == wheel.read_bytes(), "equal files give equal wheels", "the bytes differ"
+        )
 
 
 def check_command(check, here):
@@ -97,18 +137,31 @@ def check_command(check, here):
     check.that(status == 0 and len(said.splitlines()) == known, f"it has all {known} presets", said)
     status, said = bare("v/bin/shardsim demo", here)
     made = sorted(path.name for path in (here / "shardsim-demo").glob("*"))
-    check.that(status == 0 and made == ["report.html", "scenario.json", "step.pftrace"], "the demo writes its page and its trace", said)
+    check.that(
+        status == 0 and made == ["report.html", "scenario.json", "step.pftrace"],
+        "the demo writes its page and its trace",
+        said,
+    )
     shutil.rmtree(here / "shardsim-demo", ignore_errors=True)
     spy = here / "spy"
     spy.write_text(SPY.format(python="/usr/bin/python3"))
     spy.chmod(0o755)
     status, said = bare("v/bin/shardsim torch --world 1 train.py", here, SHARDSIM_PYTHON=spy)
     taken = re.search(r"^(\S+) (\S+)$", said, re.MULTILINE)
-    check.that(taken and taken[1] == "shardsim.verbs" and taken[2].startswith(f"{here}/v/") and taken[2].endswith("/shardsim/torch/__init__.py"),
-               "shardsim torch takes the installed package, in any Python", said)
+    check.that(
+        taken
+        and taken[1] == "shardsim.verbs"
+        and taken[2].startswith(f"{here}/v/")
+        and taken[2].endswith("/shardsim/torch/__init__.py"),
+        "shardsim torch takes the installed package, in any Python",
+        said,
+    )
     status, said = bare("v/bin/shardsim torch --world 1 train.py", here)
-    check.that(f"{here}/v/lib" in said and "No module named 'torch'" in said or "train.py" in said,
-               "shardsim torch starts the Python of the environment", said)
+    check.that(
+        f"{here}/v/lib" in said and "No module named 'torch'" in said or "train.py" in said,
+        "shardsim torch starts the Python of the environment",
+        said,
+    )
 
 
 def check_all(check, wheel):
@@ -118,7 +171,9 @@ def check_all(check, wheel):
         for path in (wheel, ROOT / "docs/guide/python.ipynb", ROOT / "tests/python/notebook.py"):
             shutil.copy(path, here)
         make, install = commands_of_guide()
-        make = re.sub("^python3 ", "/usr/bin/python3 ", make)  # Without PATH, Python knows its place by this alone.
+        make = re.sub(
+            "^python3 ", "/usr/bin/python3 ", make
+        )  # Without PATH, Python knows its place by this alone.
         begin = time.monotonic()
         status, said = bare(make, here)
         check.that(status == 0, f"{make} ({time.monotonic() - begin:.1f} s)", said)
@@ -128,10 +183,16 @@ def check_all(check, wheel):
         installed_s = time.monotonic() - begin
         check.that(status == 0, f"{install} ({installed_s:.1f} s)", said)
         status, said = bare("v/bin/python -B notebook.py python.ipynb", here)
-        check.that(status == 0, f"the notebook runs and shows what it shows ({time.monotonic() - begin:.1f} s from pip on)", said)
+        check.that(
+            status == 0,
+            f"the notebook runs and shows what it shows ({time.monotonic() - begin:.1f} s from pip on)",
+            said,
+        )
         first = re.search(r"at (\d+\.\d+)", said)
         seconds = float(first[1]) - begin if first else float("inf")
-        check.that(seconds < FIRST_FIGURE_S, f"the first figure comes {seconds:.1f} s after pip was started", said)
+        check.that(
+            seconds < FIRST_FIGURE_S, f"the first figure comes {seconds:.1f} s after pip was started", said
+        )
         check_command(check, here)
         status, said = bare("v/bin/pip uninstall -y shardsim", here)
         left = files_below(here) - before - {"spy"}
