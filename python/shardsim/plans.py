@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from shardsim import units
 from shardsim.errors import DoesNotFit, Problem
 from shardsim.frames import flat, frame
-from shardsim.figures import DEVICE_MEMORY, STEP, Band
+from shardsim.figures import DEVICE_MEMORY, STEP
 
 if TYPE_CHECKING:
     import pandas
@@ -154,24 +154,12 @@ def _texts(name: str, rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list
     """The columns of a figure: centres of bands before what was simulated. Days have their range, too."""
     simulated = [row.get(f"{name}.by_the_model", row.get(name)) for row in rows]
     centres = [row.get(f"{name}.centre") for row in rows]
-    head = name + " (by the model)" * any(centre is not None for centre in centres)
+    head = units.label(name, any(centre is not None for centre in centres))
     found = [(head, [units.pair(name, value, centre) for value, centre in zip(simulated, centres)])]
     if name == "days":
-        found.append(
-            (
-                "measured runs",
-                [
-                    ""
-                    if row.get("days.low") is None
-                    else units.range_of(units.number(row["days.low"]), units.number(row["days.high"]))
-                    for row in rows
-                ],
-            )
-        )
+        found.append(("measured runs", [_range(row.get("days.low"), row.get("days.high")) for row in rows]))
     return found
 
 
-def band_of(row: Mapping[str, Any], metric: str) -> Band | None:
-    """The error band of a row's metric, if it has one."""
-    found = row.get("error_bands", {}).get(metric)
-    return None if found is None else Band.of(metric, found)
+def _range(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else units.range_of(units.number(low), units.number(high))

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import pandas
 
 _IN_PROPORTION_TO_STEP = ("cost.days", "cost.gpu_hours", "cost.usd")
-_EXIT_CODE_OF_FAILURE, _EXIT_CODE_OF_NO_FIT = 1, 3
+_SHOWN = (STEP, DEVICE_MEMORY, "mfu", "tokens_per_s_per_gpu", *_IN_PROPORTION_TO_STEP, "goodput.fraction")
+_EXIT_CODE_OF_NO_FIT = 3
 
 
 class Result:
@@ -124,7 +125,7 @@ class Result:
         raise kind(self.failures() or [Problem("FAILED", self.verdict())], result=self)
 
     def verdict(self) -> str:
-        """The last line of the page: "OK", "DOES NOT FIT", "FAILED: ..."."""
+        """ "OK", "DOES NOT FIT", or "FAILED" with the checks and expectations that do not hold."""
         if self.exit_code == 0:
             return "OK"
         if not self.fits:
@@ -140,7 +141,7 @@ class Result:
     def lines(self) -> list[str]:
         """The first lines of the program's page."""
         lines = [self.name] if self.name else []
-        if STEP not in self.metrics:
+        if not self._is_number(STEP):
             return [*lines, "  " + self.verdict()]
         step, ranks = self.bands.get(STEP), self.raw["metrics"].get("ranks")
         figures = ["step " + units.seconds(self.step_time_s)]
@@ -152,53 +153,46 @@ class Result:
             ("tokens_per_s_per_gpu", "{} tokens/s/GPU"),
             ("model_tflops_per_gpu", "{} TFLOP/s/GPU"),
         ):
-            if isinstance(self.metrics.get(metric), (int, float)):
+            if self._is_number(metric):
                 figures.append(words.format(units.metric(metric, self.metrics[metric])))
         lines.append("  " + "   ".join(figures))
-        if DEVICE_MEMORY in self.metrics:
+        if "no_error_band" in self.raw:
+            lines.append(f"  error band none: {self.raw['no_error_band']}")
+        if self._is_number(DEVICE_MEMORY):
             lines.append(f"  on device {self.figure(DEVICE_MEMORY)}")
-        if "cost.days" in self.metrics:
-            lines.append(f"  training {self.figure('cost.days')} days")
+        if self._is_number("cost.days"):
+            lines.append("  training " + self._cost())
         return [*lines, *(f"  warning: {warning}" for warning in self.warnings), "  " + self.verdict()]
+
+    def _cost(self) -> str:
+        """The words for days, GPU hours and dollars: "about 91.2 days (84.5 to 103, by the model 86.9), $280,000"."""
+        days, range_and_more = str(self.figure("cost.days")), ""
+        if "(" in days:
+            days, _, range_and_more = days.partition(" (")
+        text = f"{days} days" + (f" ({range_and_more}" if range_and_more else "")
+        text += f", {units.number(self.figure('cost.gpu_hours').value)} GPU hours"
+        return text + (
+            f", ${units.number(self.figure('cost.usd').value)}" if self._is_number("cost.usd") else ""
+        )
 
     def __repr__(self) -> str:
         return "\n".join(self.lines())
 
     def _repr_html_(self) -> str:
-        shown = [
-            metric
-            for metric in (
-                STEP,
-                DEVICE_MEMORY,
-                "mfu",
-                "tokens_per_s_per_gpu",
-                "cost.days",
-                "cost.gpu_hours",
-                "cost.usd",
-                "goodput.fraction",
-            )
-            if metric in self.metrics
-        ]
-        rows = []
-        for metric in shown:
-            figure = self.figure(metric)
-            reach = (
-                ""
-                if figure.low is None or figure.high is None
-                else units.range_of(units.metric(metric, figure.low), units.metric(metric, figure.high))
-            )
-            rows.append(
-                [
-                    metric,
-                    units.metric(metric, figure.value),
-                    reach,
-                    units.metric(metric, figure.by_the_model) if reach else "",
-                ]
-            )
+        rows = [self._row(metric) for metric in _SHOWN if self._is_number(metric)]
         notes = "".join(f"<div>warning: {html.escape(warning)}</div>" for warning in self.warnings)
-        return (
-            units.table(
-                ["", "about", "measured runs", "by the model"], rows, f"{self.name}: {self.verdict()}"
-            )
-            + notes
-        )
+        head = ["", "about", "measured runs", "by the model"]
+        return units.table(head, rows, f"{self.name}: {self.verdict()}") + notes
+
+    def _row(self, metric: str) -> list[str]:
+        figure, label = self.figure(metric), units.label(metric)
+        simulated = units.metric(metric, figure.by_the_model)
+        if figure.low is None or figure.high is None:
+            return [label, "", "", simulated]
+        reach = units.range_of(units.metric(metric, figure.low), units.metric(metric, figure.high))
+        return [label, units.metric(metric, figure.value), reach, simulated]
+
+    def _is_number(self, metric: str) -> bool:
+        """Whether the run has it: null stands for what is not finite."""
+        value = self.metrics.get(metric)
+        return isinstance(value, (int, float)) and not isinstance(value, bool)

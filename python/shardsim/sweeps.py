@@ -79,7 +79,7 @@ class Sweep:
             ),
         ]
         has_band = {name for name in shown if any(row.get(name + _CENTRE) is not None for row in self.rows)}
-        table = [["point", *(name + " (by the model)" * (name in has_band) for name in shown)]]
+        table = [["point", *(units.label(name, name in has_band) for name in shown)]]
         table += [
             [str(row["point"]), *(units.pair(name, row.get(name), row.get(name + _CENTRE)) for name in shown)]
             for row in self.rows[:_MOST_ROWS]

@@ -59,13 +59,35 @@ def metric(name: str, value: object) -> str:
         return traffic(value)
     if any(part.endswith("_bytes") for part in parts):
         return memory(value)
-    if last in ("mfu", "hfu"):
+    if last in ("mfu", "hfu") or name.startswith("goodput.fraction"):
         return f"{100 * value:.1f} %"
     if not last.startswith("tokens_per_s") and any(part.endswith("_s") for part in parts):
         return seconds(value)
     if isinstance(value, int):
         return f"{value:,}"
     return number(value)
+
+
+LABELS = {
+    "step_time_s": "step",
+    "memory.device_bytes.max": "on device",
+    "mfu": "MFU",
+    "tokens_per_s_per_gpu": "tokens/s/GPU",
+    "cost.days": "days",
+    "cost.gpu_hours": "GPU hours",
+    "cost.usd": "$",
+    "gpu_hours": "GPU hours",
+    "usd": "$",
+    "goodput.fraction": "goodput",
+    "gpus": "GPUs",
+    "gpu": "GPU",
+    "lost_to": "lost to",
+}
+
+
+def label(name: str, has_band: bool = False) -> str:
+    """The head of a figure's column, as on the program's pages; with bands the cells are pairs."""
+    return LABELS.get(name, name) + " (by the model)" * has_band
 
 
 def range_of(low: str, high: str) -> str:

@@ -50,7 +50,7 @@ def test_a_page_has_the_centre_and_the_model_s_number(small: shardsim.Plan) -> N
     centre = best["error_bands"]["step_time_s"]["centre"]
     assert (
         f"about {centre:.2f} s ({best['metrics']['step_time_s']:.2f} s)" in text
-        and "step_time_s (by the model)" in text
+        and "step (by the model)" in text
     )
     assert f"about {centre:.2f} s" in small._repr_html_() and best["layout"] in small._repr_html_()
 

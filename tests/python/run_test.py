@@ -10,7 +10,7 @@ import pytest
 
 import shardsim
 from conftest import ROOT
-from shardsim import program
+from shardsim import program, units
 
 QUICKSTART = ROOT / "scenarios/quickstart.json"
 SCHEMA = json.loads((ROOT / "reports/schema/result.schema.json").read_text())
@@ -58,10 +58,29 @@ def test_days_and_dollars_have_the_range_of_the_step() -> None:
     step, days = result.figure("step_time_s"), result.figure("cost.days")
     assert days.low is not None and step.low is not None
     assert days.low / days.by_the_model == pytest.approx(step.low / step.by_the_model, rel=1e-12)
-    words = str(days).replace("(", "days (", 1).replace(")", ")", 1)
+    line = next(line for line in result.lines() if "training" in line)
+    words = line.split("training ")[1].split("), ")[0] + "), "
+    assert words.startswith("about ") and " days (" in words
     assert words in page(
         str(QUICKSTART), "--set", "training.tokens_total=1e12", "--set", "cost.usd_per_gpu_hour=2"
     )
+    assert f"${units.number(result.figure('cost.usd').value)}" in line and "GPU hours" in line
+
+
+def test_a_run_without_a_band_says_why() -> None:
+    result = shardsim.run(QUICKSTART, system={"kernel_model": "roofline"})
+    reason = result.raw["no_error_band"]
+    assert f"error band none: {reason}" in " ".join(repr(result).split())
+    assert reason in page(str(QUICKSTART), "--set", "system.kernel_model=roofline")
+
+
+def test_a_number_that_is_not_finite_is_left_out() -> None:
+    result = shardsim.run(QUICKSTART)
+    result.raw["metrics"].update({"mfu": None, "memory.device_bytes.max": None, "step_time_s": None})
+    assert "on device" not in repr(result) and "step" not in repr(result) and "OK" in repr(result)
+    assert "on device" not in result._repr_html_() and "tokens/s/GPU" in result._repr_html_()
+    with pytest.raises(TypeError, match="mfu is no number"):
+        result.figure("mfu")
 
 
 def test_every_metric_is_an_attribute(quickstart: shardsim.Result) -> None:
@@ -152,7 +171,7 @@ def test_files_go_to_the_folder_that_is_named() -> None:
 def test_a_page_of_html_escapes_names() -> None:
     result = shardsim.run("gpt2", name="<b>&")
     assert "&lt;b&gt;&amp;" in result._repr_html_() and "<b>" not in result._repr_html_()
-    assert "by the model" in result._repr_html_()
+    assert "by the model" in result._repr_html_() and "on device" in result._repr_html_()
 
 
 def test_check_lists_all_problems() -> None:

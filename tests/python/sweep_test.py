@@ -67,7 +67,7 @@ def test_a_page_has_the_axes_and_the_pair_of_numbers(four: shardsim.Sweep) -> No
     assert (
         f"about {units.seconds(row['step_time_s.band_centre'])} ({units.seconds(row['step_time_s'])})" in text
     )
-    assert "step_time_s (by the model)" in text
+    assert "step (by the model)" in text
     assert "out_of_memory" in four._repr_html_()
 
 
