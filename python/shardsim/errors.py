@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shardsim.plans import Plan
     from shardsim.results import Result
+    from shardsim.sweeps import Sweep
 
 __all__ = [
     "BackendError",
@@ -141,11 +142,11 @@ class InternalError(ShardsimError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C ended the program. Where `plan` had found something, `partial` has it."""
+    """Ctrl-C ended the program. `partial` has what `plan` or `sweep` had found; None of other verbs."""
 
     def __init__(self, message: str, *, output: str = "") -> None:
         self.output = output  # what the program had printed
-        self.partial: Plan | None = None
+        self.partial: Plan | Sweep | None = None
         super().__init__(message)
 
 

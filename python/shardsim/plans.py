@@ -76,6 +76,15 @@ class Plan:
         return self.raw.get("gap")
 
     @property
+    def warnings(self) -> list[str]:
+        return [text for part in self._parts for text in part.get("warnings", [])]
+
+    @property
+    def assumptions(self) -> list[str]:
+        """The choices that nobody has made, in sentences: batch, precision, software."""
+        return list(dict.fromkeys(text for part in self._parts for text in part.get("assumptions", [])))
+
+    @property
     def best(self) -> dict[str, Any]:
         """The first row. Raises DoesNotFit where nothing fits, or is in time and within the budget."""
         if not self.rows or not holds(self.rows[0]):

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
 from shardsim import words
-from shardsim.errors import Interrupted, error_of, is_result
+from shardsim.errors import Interrupted, ShardsimError, error_of, is_result
 from shardsim.plans import Plan
 from shardsim.program import INTERRUPTED, call
 from shardsim.sweeps import Sweep
@@ -130,37 +130,38 @@ def sweep(
     """Runs a scenario at each point of the axes, {"parallelism.tp": [1, 2, 4]}, and of its sweep block.
 
     A point that is invalid or does not fit is a row like any other: see its status. With a folder `out` the
-    points are kept, and the same call resumes; `time_limit` ("10m") starts no point after it.
+    points are kept, and the same call resumes; `time_limit` ("10m") starts no point after it. After Ctrl-C,
+    Interrupted.partial has the points that were done.
     """
     flags = [
         word
         for path, values in (axes or {}).items()
         for word in ("--axis", f"{path}={','.join(words.as_value(value) for value in values)}")
     ]
-    with contextlib.ExitStack() as stack:
-        path = stack.enter_context(words.as_file(scenario, gpu, gpus))
-        folder = (
-            os.fspath(out)
-            if out is not None
-            else stack.enter_context(tempfile.TemporaryDirectory(prefix="shardsim-"))
-        )
-        quiet = [] if progress else ["-q"]
-        ended = call(
-            [
-                "sweep",
-                path,
-                *flags,
-                *words.overrides(overrides, sections),
-                "--out",
-                folder,
-                "--format",
-                "ndjson",
-                *words.options({"jobs": jobs, "time_limit": time_limit}),
-                *quiet,
-                *extra,
-            ],
-            progress=progress,
-        )
+    with words.as_file(scenario, gpu, gpus) as path, _folder_of(out) as folder:
+        asked = [path, *flags, *words.overrides(overrides, sections), "--out", folder, *extra]
+        try:
+            return _swept([*asked, *words.options({"jobs": jobs, "time_limit": time_limit})], progress)
+        except Interrupted as stop:
+            with contextlib.suppress(ShardsimError):  # It was stopped before it had begun.
+                stop.partial = _swept([*asked, "--time-limit", "0s"], False)
+            raise
+
+
+@contextlib.contextmanager
+def _folder_of(out: Path | None) -> Iterator[str]:
+    """The folder of the points: the user's, or a temporary one."""
+    if out is not None:
+        yield os.fspath(out)
+    else:
+        with tempfile.TemporaryDirectory(prefix="shardsim-") as folder:
+            yield folder
+
+
+def _swept(asked: Sequence[str], progress: bool) -> Sweep:
+    """The rows of the points that are done."""
+    quiet = [] if progress else ["-q"]
+    ended = call(["sweep", *asked, "--format", "ndjson", *quiet], progress=progress)
     if ended.exit_code != 0:
         raise error_of(ended.exit_code, ended.output, ended.log)
     return Sweep(ended.output, log=ended.log)

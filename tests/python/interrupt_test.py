@@ -1,7 +1,9 @@
 """Ctrl-C ends the program, waits for it, and gives what it has printed. Nothing outlives its Python."""
 
+import contextlib
 import os
 import pathlib
+import pty
 import signal
 import subprocess
 import sys
@@ -39,7 +41,7 @@ def test_a_search_gives_what_it_knew() -> None:
     with pytest.raises(shardsim.Interrupted) as caught:
         shardsim.plan("deepseek-v3", gpus=2048, gpu="h100", time_limit=0)
     partial = caught.value.partial
-    assert partial is not None and partial.raw["interrupted"] and not partial.complete
+    assert isinstance(partial, shardsim.Plan) and partial.raw["interrupted"] and not partial.complete
     assert no_child_is_left()
 
 
@@ -96,3 +98,52 @@ def test_a_program_that_somebody_else_stops_is_interrupted(stand_in: StandIn) ->
     with pytest.raises(shardsim.Interrupted) as caught:
         shardsim.plan("m", gpus=8, gpu="h100")
     assert caught.value.partial is not None and caught.value.partial.rows == [{"layout": "tp8"}]
+
+
+AXES = {"training.micro_batch_size": [1, 2], "training.global_batch_size": list(range(256, 256 * 1001, 256))}
+
+
+def test_a_sweep_gives_the_points_that_were_done() -> None:
+    interrupt_after(MOMENT_S)
+    with pytest.raises(shardsim.Interrupted) as caught:
+        shardsim.sweep("llama3-70b", AXES, gpu="h100", gpus=256)
+    partial = caught.value.partial
+    assert isinstance(partial, shardsim.Sweep) and 0 < len(partial.rows) < 2000
+    assert partial.rows[0]["training.micro_batch_size"] == 1 and partial.rows[0]["step_time_s"] > 0
+
+
+def test_a_sweep_that_is_stopped_at_once_has_no_points(stand_in: StandIn) -> None:
+    stand_in(
+        log="error[E0001]: no part files", exit_code=2, then="[ -f second ] || { touch second; exit 130; }"
+    )
+    with pytest.raises(shardsim.Interrupted) as caught:
+        shardsim.sweep("a.json")
+    assert caught.value.partial is None
+
+
+IN_A_TERMINAL = """
+import shardsim
+print("begins", flush=True)
+try:
+    shardsim.plan("deepseek-v3", gpus=2048, gpu="h100", time_limit=0)
+except shardsim.Interrupted as stop:
+    print("stopped", stop.partial.raw["interrupted"], flush=True)
+"""
+
+
+def test_a_terminal_s_ctrl_c_stops_a_search_once() -> None:
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ["PYTHONPATH"] = str(ROOT / "python")
+        os.execv(sys.executable, [sys.executable, "-B", "-c", IN_A_TERMINAL])
+    shown = b""
+    while b"begins" not in shown:
+        shown += os.read(terminal, 1000)
+    time.sleep(MOMENT_S)
+    os.write(terminal, b"\x03")
+    with contextlib.suppress(OSError):  # The terminal ends with its last process.
+        while part := os.read(terminal, 1000):
+            shown += part
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert shown.endswith(b"stopped True\r\n") and b"Traceback" not in shown

@@ -30,6 +30,7 @@ def test_rows_are_the_ranked_layouts(small: shardsim.Plan) -> None:
     assert small.rows == small.raw["ranked"] and len(small.rows) > 1
     assert small.best is small.rows[0]
     assert small.complete and small.gap == 0
+    assert small.warnings == [] and any("global batch" in text for text in small.assumptions)
     steps = [row["metrics"]["step_time_s"] for row in small.rows]
     assert steps == sorted(steps)
 
