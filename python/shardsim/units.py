@@ -118,7 +118,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "")
 
     title = f'<caption style="text-align:left">{html.escape(caption)}</caption>' if caption else ""
     body = "".join(cells("td", row) for row in rows)
-    return f"<table>{title}<thead>{cells('th', head)}</thead><tbody>{body}</tbody></table>"
+    inner = f"{title}<thead>{cells('th', head)}</thead><tbody>{body}</tbody>"
+    return f'<table style="white-space:nowrap">{inner}</table>'
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -62,4 +62,4 @@ def test_nothing_to_compare_with_is_an_error() -> None:
 
 
 def test_a_page_of_html_has_the_sentence(diff: shardsim.Diff) -> None:
-    assert diff.sentence.split(" (")[0] in diff._repr_html_() and "<table>" in diff._repr_html_()
+    assert diff.sentence.split(" (")[0] in diff._repr_html_() and "</table>" in diff._repr_html_()

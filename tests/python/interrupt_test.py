@@ -17,7 +17,7 @@ import shardsim
 from conftest import ROOT, StandIn
 from shardsim import program
 
-MOMENT_S = 4.0  # for a search to begin; it would take a minute
+MOMENT_S = 3.0  # for a search to begin; it would take a minute
 LONG_S = 20.0  # until a stand-in would end by itself
 ORPHAN = "import shardsim; shardsim.run('a.json')"
 
