@@ -10,7 +10,7 @@ import pytest
 
 import shardsim
 from conftest import ROOT
-from shardsim import program, units
+from shardsim import Band, program, units
 
 QUICKSTART = ROOT / "scenarios/quickstart.json"
 SCHEMA = json.loads((ROOT / "reports/schema/result.schema.json").read_text())
@@ -28,15 +28,35 @@ def page(*words: str) -> str:
     return " ".join(done.stdout.split())
 
 
-def test_the_first_lines_are_those_of_the_page(quickstart: shardsim.Result) -> None:
-    printed = page(str(QUICKSTART))
-    name, step, model, memory, verdict = quickstart.lines()
-    assert "about" in step and "by the model" in model
-    for line in (name, step, model):
-        assert " ".join(line.split()) in printed
-    assert f"on device about {memory.split('about ')[1].split(' (')[0]}," in printed
-    assert verdict.strip() == "OK"
-    assert repr(quickstart).startswith(name)
+@pytest.mark.parametrize(
+    "name", ["quickstart", "gpt3-175b-1024xa100", "llama3-405b-16384xh100", "deepseek-v3-2048xh800"]
+)
+def test_the_first_lines_are_those_of_the_page(name: str) -> None:
+    scenario = ROOT / f"scenarios/{name}.json"
+    result, printed = shardsim.run(scenario, output={"result": ""}), page(str(scenario))
+    lines = [" ".join(line.split()) for line in result.lines()]
+    device = next(line for line in lines if line.startswith("on device"))
+    assert lines[0] == result.name and repr(result).startswith(result.name)
+    assert ("about" in lines[1]) == ("step_time_s" in result.bands)
+    for line in lines[: lines.index(device)]:
+        assert line in printed
+    if "about" in device:
+        assert device.split(" (")[0] + ", " in printed
+    assert lines[-1] == "OK"
+
+
+def test_a_simulated_number_outside_of_its_band_is_said_to_be() -> None:
+    band = Band("step_time_s", 2.0, 2.5, 3.0, 85, "all models", 0.8, "", -0.25)
+    assert band.by_the_model(2.0) == "by the model 2.00 s"
+    assert band.by_the_model(1.9) == "by the model 1.90 s (outside that range: this group's bias is -25 %)"
+    few = Band.of(
+        "step_time_s",
+        {"low": 2, "centre": 2, "high": 3, "runs": 1200, "group": "all models", "held_out_share": 0.8}
+        | {"least_ranks": 16, "most_ranks": 2048, "too_few": "on blackwell"},
+    )
+    assert few.evidence(64) == "1,200 measured of all models, too few on blackwell"
+    assert few.evidence(8) == "1,200 measured of all models, too few on blackwell, from 16 GPUs"
+    assert few.evidence(4096) == "1,200 measured of all models, too few on blackwell, up to 2,048 GPUs"
 
 
 def test_a_run_without_a_band_shows_what_was_simulated() -> None:
@@ -76,7 +96,9 @@ def test_a_run_without_a_band_says_why() -> None:
 
 def test_a_number_that_is_not_finite_is_left_out() -> None:
     result = shardsim.run(QUICKSTART)
-    result.raw["metrics"].update({"mfu": None, "memory.device_bytes.max": None, "step_time_s": None})
+    result.raw["metrics"]["memory.device_bytes.max"] = None
+    assert "on device" not in repr(result) and "step about" in repr(result)
+    result.raw["metrics"].update({"mfu": None, "step_time_s": None})
     assert "on device" not in repr(result) and "step" not in repr(result) and "OK" in repr(result)
     assert "on device" not in result._repr_html_() and "tokens/s/GPU" in result._repr_html_()
     with pytest.raises(TypeError, match="mfu is no number"):

@@ -79,6 +79,17 @@ def test_lists_and_prices_are_joined_by_commas() -> None:
     ) == ["--gpus", "256,512", "--usd-per-gpu-hour", "h100=2.5,b200=5", "--approximate"]
 
 
+def test_large_numbers_are_written_out() -> None:
+    assert words.options({"budget": 6e6, "memory_margin": 0.05, "gpus": [256.0]}) == [
+        "--budget",
+        "6000000",
+        "--memory-margin",
+        "0.05",
+        "--gpus",
+        "256",
+    ]
+
+
 def test_a_dict_goes_to_standard_input(stand_in: StandIn, tmp_path: pathlib.Path) -> None:
     given = stand_in(RESULT)
     assert (
