@@ -67,6 +67,10 @@ class Import {
   [[nodiscard]] std::int64_t integer(const std::string& path) const {
     return std::get<std::int64_t>(fields_.at(path));
   }
+  /// REQUIRES: has(path), and that it is a text.
+  [[nodiscard]] const std::string& text(const std::string& path) const {
+    return std::get<std::string>(fields_.at(path));
+  }
   void set_name(const std::string& name) { name_ = name; }
 
   /// The scenario's file; ends in a newline.
@@ -123,6 +127,7 @@ struct ImportRequest {
   std::string system;     ///< A system preset.
   std::string output;     ///< The scenario's file; empty: standard output.
   bool approximate = false;
+  bool plan = false;  ///< The layout and the batch are left to a search.
 };
 
 // An importer for each kind of file.

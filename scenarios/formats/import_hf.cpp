@@ -353,8 +353,9 @@ void import_named_model(const std::string& model, bool approximate, Import& impo
 void import_hf(const ImportRequest& request, Import& import) {
   import_hf_model(request.files.front(), request.approximate, import);
   const std::int64_t gpus = import_system(request, {}, import);
+  if (request.plan) return;
   import.assume("the layout", "parallelism.zero_stage", std::int64_t{3},
-                "fully sharded over all GPUs; `shardsim plan` searches for better ones");
+                "fully sharded over all GPUs; --plan searches for one that fits");
   import.assume("the global batch", "training.global_batch_size", gpus, "a sequence per GPU");
 }
 

@@ -10,9 +10,11 @@
 
 #include "scenarios/formats/import.hpp"
 #include "scenarios/load.hpp"
+#include "scenarios/presets.hpp"
 #include "scenarios/scenario.hpp"
 #include "scenarios/source_text.hpp"
 #include "scenarios/suggest.hpp"
+#include "sim/command/import_layout.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/output_format.hpp"
 #include "sim/console/output_paths.hpp"
@@ -65,6 +67,10 @@ void check_paths(const ImportRequest& request) {
   require_outputs(read, {{"the scenario", request.output}}, "choose another with -o");
 }
 
+std::int64_t gpus_of_import(const ImportRequest& request, const std::string& preset) {
+  return request.gpus > 0 ? request.gpus : scenario_of_system(preset, {}).system.gpus_per_node;
+}
+
 // `shardsim import KIND FILE...`: writes a scenario that loads, and on `err` a table with the fate
 // of every foreign name. Throws Error: nothing is written then.
 int command_import(const ImportRequest& request, const Console& console) {
@@ -73,7 +79,15 @@ int command_import(const ImportRequest& request, const Console& console) {
   Import import;
   import.set_name(std::filesystem::path(request.files.front()).filename().string() + ", " +
                   request.kind);
+  if (request.plan && std::string_view(kind.name) != "hf") {
+    throw UsageError("E1349", "--plan is for hf: a " + request.kind + " file has a layout",
+                     "leave --plan out, and search with shardsim plan");
+  }
   kind.run(request, import);
+  if (request.plan) {
+    const std::string preset = import.text("system.preset");
+    plan_imported(request, preset, gpus_of_import(request, preset), import, console.err);
+  }
   const std::string json = import.scenario_json();
   console.err << fmt::format("{} of {}\n", request.kind, printable(request.files.front(), 200))
               << import.table();
@@ -99,6 +113,7 @@ void add_import_options(CLI::App& app, ImportRequest& request) {
   app.add_option("--gpu", request.gpu, "GPU; h100 is the preset dgx-h100");
   app.add_option("--system", request.system, "A system preset, instead of --gpu");
   app.add_option("-o,--out", request.output, "File to write (standard output)");
+  app.add_flag("--plan", request.plan, "Search the layout (hf): the fastest found in 20 s");
   app.add_flag("--approximate", request.approximate,
                "Write the nearest scenario if something is not supported");
 }
@@ -110,7 +125,9 @@ Verb import_verb() {
       {.name = "import",
        .summary = "Make a scenario from another program's configuration or log",
        .examples = {{"shardsim import hf config.json --gpus 64 --gpu h100 -o plan.json",
-                     "a model of Hugging Face"},
+                     "a model of Hugging Face, fully sharded"},
+                    {"shardsim import hf config.json --gpus 64 --gpu h100 --plan -o plan.json",
+                     "and in the fastest layout that a search finds"},
                     {"shardsim import megatron train.log -o plan.json",
                      "what a run said of itself"}}},
       add_import_options, command_import);
