@@ -209,19 +209,6 @@ struct Sources {
   const std::vector<std::string>& overrides;
 };
 
-void remove(JsonValue& document, const std::string& path) {
-  JsonValue* section = &document;
-  std::size_t begin = 0;
-  for (std::size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', begin)) {
-    section = section->is_object() ? section->find(path.substr(begin, dot - begin)) : nullptr;
-    if (section == nullptr) return;
-    begin = dot + 1;
-  }
-  if (!section->is_object()) return;
-  std::erase_if(section->object(),
-                [key = path.substr(begin)](const JsonMember& member) { return member.key == key; });
-}
-
 void refuse_model_file(const SourceText& source, ProblemList& problems) {
   problems.add("E0114", Span{&source, 0, 1}, "",
                printable(source.name) + " is a model's config.json of Hugging Face, not a scenario",
@@ -250,7 +237,7 @@ void read(const Sources& sources, const std::string& left_out, SourceTexts& text
   if (document->is_object()) {
     apply_overrides(*document, sources.overrides, texts, reading.problems);
     leave_sweep_out(*document, reading.problems);
-    if (!left_out.empty()) remove(*document, left_out);
+    if (!left_out.empty()) remove_path(*document, left_out);
     const std::string& beside = reading.folder;
     std::vector<std::string> directories = builtin_preset_directories();
     directories.insert(directories.begin(), beside.empty() ? "." : beside);

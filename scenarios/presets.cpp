@@ -118,7 +118,9 @@ class Overrides {
       return;
     }
     std::optional<JsonValue> value = parse(flag.substr(equals + 1), whole);
-    if (value.has_value()) put(path, whole, std::move(*value));
+    if (!value.has_value()) return;
+    if (std::holds_alternative<std::nullptr_t>(value->data)) return unset(path, whole);
+    put(path, whole, std::move(*value));
   }
 
  private:
@@ -136,6 +138,23 @@ class Overrides {
       return std::nullopt;
     }
     return JsonValue{written, Span{&text, 0, written.size()}};
+  }
+
+  // As if the document did not have it.
+  void unset(const std::string& path, const Span& whole) {
+    const bool is_known =
+        path == "sweep" || find_field(path) != nullptr || find_section(path) != nullptr;
+    if (!is_known) {
+      const std::size_t dot = path.rfind('.');
+      const std::string section = dot == std::string::npos ? "" : path.substr(0, dot);
+      const std::string key = dot == std::string::npos ? path : path.substr(dot + 1);
+      const KeyHint hint = hint_for_key(section, key);
+      problems_->add("E0107", whole, "",
+                     "there is no field \"" + printable(path, 60) + "\" to unset", hint.help,
+                     hint.label);
+      return;
+    }
+    remove_path(*document_, path);
   }
 
   void put(const std::string& path, const Span& whole, JsonValue value) {
@@ -175,6 +194,17 @@ void report_unknown_preset(const JsonValue& name, const Section& section,
                            const std::vector<PresetInfo>& presets,
                            const std::vector<std::string>& directories, ProblemList& problems) {
   const std::vector<std::string> names = names_of_presets(presets);
+  const std::optional<std::string> machine =
+      section.path == "system" ? system_of_gpu(name.string()) : std::nullopt;
+  if (machine && std::ranges::find(names, *machine) != names.end()) {
+    const std::string written = "\"" + *machine + "\"";
+    problems.add(
+        "E0105", name.span, "/system/preset",
+        "no system is called \"" + printable(name.string(), 40) + "\"", "write " + written,
+        "a GPU; the machine of it is " + written,
+        {"write " + written + " for the GPU", {{name.span.offset, name.span.length, written}}});
+    return;
+  }
   problems.add("E0105", name.span, "/" + section.path + "/preset",
                "no " + section.path + " is called \"" + printable(name.string(), 40) + "\"",
                names.empty() ? no_presets_help(directories) : "one of " + one_of_list(names),
@@ -306,6 +336,19 @@ Scenario scenario_of_system(const std::string& system, const std::vector<std::st
   std::vector<std::string> all = overrides;  // A machine alone has no framework.
   all.emplace_back("system.software=none");
   return loaded(all);
+}
+
+void remove_path(JsonValue& document, const std::string& path) {
+  JsonValue* section = &document;
+  std::size_t begin = 0;
+  for (std::size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', begin)) {
+    section = section->is_object() ? section->find(path.substr(begin, dot - begin)) : nullptr;
+    if (section == nullptr) return;
+    begin = dot + 1;
+  }
+  if (!section->is_object()) return;
+  std::erase_if(section->object(),
+                [key = path.substr(begin)](const JsonMember& member) { return member.key == key; });
 }
 
 void apply_overrides(JsonValue& document, const std::vector<std::string>& overrides,

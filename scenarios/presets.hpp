@@ -65,7 +65,11 @@ std::string preset_text(const PresetInfo& preset);
 /// E1087: there is no such machine.
 [[nodiscard]] UsageError no_such_machine(const std::string& message, const std::string& fix);
 
-/// Sets `a.b=value` in the document, one flag after the other. The value is JSON, or else a string.
+/// Takes what stands at `a.b` out of the document, if anything does.
+void remove_path(JsonValue& document, const std::string& path);
+
+/// Sets `a.b=value` in the document, one flag after the other. The value is JSON, or else a string;
+/// null takes the field out, as if the document did not have it (E0107 for an unknown one).
 /// Flags are kept in `texts`, because the values point into them.
 void apply_overrides(JsonValue& document, const std::vector<std::string>& overrides,
                      SourceTexts& texts, ProblemList& problems);

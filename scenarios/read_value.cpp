@@ -135,9 +135,11 @@ std::optional<FieldValue> read_choice(const Place& place) {
   }
   const std::string& text = place.value.string();
   if (std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
-  return place.refuse("E0104", place.name() + " cannot be \"" + printable(text, 40) + "\"",
-                      "one of " + one_of_list(choices), near_label(text, choices),
-                      fix_of_choice(place.value, choices));
+  const std::vector<std::string> family = family_of(text, choices);
+  return place.refuse(
+      "E0104", place.name() + " cannot be \"" + printable(text, 40) + "\"",
+      family.empty() ? "one of " + one_of_list(choices) : "write " + one_of_list(family),
+      near_label(text, choices), fix_of_choice(place.value, choices));
 }
 
 // Ranks are a set, other numbers stand in their order.

@@ -25,6 +25,16 @@ void resolve_trace_ranks(Reading& r) {
   derive(r, "output.trace_ranks", r.scenario.output.trace_ranks, first);
 }
 
+// A path that somebody types may lead anywhere; one in a scenario comes from another machine.
+std::string option_for(const std::string& field) {
+  for (const char* const name : {"report", "trace"}) {
+    if (field == std::string("output.") + name) {
+      return "; \"shardsim run --" + std::string(name) + " PATH\" takes any path";
+    }
+  }
+  return "";
+}
+
 void check_path(Reading& r, const std::string& field, const std::string& path) {
   if (path.empty()) return;
   std::string fault;
@@ -39,7 +49,8 @@ void check_path(Reading& r, const std::string& field, const std::string& path) {
   }
   if (!fault.empty()) {
     r.problem("E0110", field, "the path \"" + printable(path, 60) + "\" " + fault,
-              "write a plain name such as \"result.json\"; the folder is that of --out");
+              "write a plain name such as \"result.json\"; the folder is that of --out" +
+                  option_for(field));
   }
 }
 
@@ -139,12 +150,14 @@ void check_expectations(Reading& r) {
     if (!place.good) continue;
     const std::vector<std::string>& names = metrics_to_expect();
     if (std::find(names.begin(), names.end(), metric) == names.end()) {
-      const std::string near = nearest(metric, names);
-      r.problems.add(
-          "E0111", place.span, place.pointer,
-          "no metric is called \"" + printable(metric, 40) + "\"",
-          near.empty() ? "the metrics are " + one_of_list(names) : "write \"" + near + "\"",
-          near_label(metric, names));
+      const std::vector<std::string> family = family_of(metric, names);
+      const std::string near = family.empty() ? nearest(metric, names) : "";
+      r.problems.add("E0111", place.span, place.pointer,
+                     "no metric is called \"" + printable(metric, 40) + "\"",
+                     !family.empty() ? "write " + one_of_list(family)
+                     : near.empty()  ? "the metrics are " + one_of_list(names)
+                                     : "write \"" + near + "\"",
+                     near_label(metric, names));
     } else if (is_oracle_metric(metric) && r.good("execution.tensors") &&
                r.scenario.execution.tensors == TensorMode::meta) {
       r.problems.add("E0112", place.span, place.pointer,

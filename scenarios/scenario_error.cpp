@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <nlohmann/json.hpp>
+
+#include "scenarios/wrapped_text.hpp"
 
 namespace shardsim {
 namespace {
@@ -77,6 +82,50 @@ std::string escaped(const std::string& text, bool property) {
   return out;
 }
 
+// The name by which GitHub knows a file: relative to the checkout, which GITHUB_WORKSPACE names
+// there. Elsewhere as it was given. Empty for what is no file, or lies outside.
+std::string file_in_checkout(const std::string& file) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::is_regular_file(file, error)) return "";
+  // Read once per failure, and only to name a file.
+  const char* const checkout = std::getenv("GITHUB_WORKSPACE");  // NOLINT(concurrency-mt-unsafe)
+  if (checkout == nullptr || *checkout == '\0') return file;
+  const fs::path whole = fs::canonical(file, error);
+  if (error) return "";
+  const fs::path root = fs::canonical(checkout, error);
+  if (error) return "";
+  const fs::path below = whole.lexically_relative(root);
+  return below.empty() || *below.begin() == ".." ? "" : below.string();
+}
+
+constexpr std::size_t kHelpIndent = 8;  // That of "= help: ".
+
+// The line with the carets. A line that is too wide is cut on both sides, around the carets.
+std::string excerpt_text(const Problem& problem, const std::string& note, const std::string& margin,
+                         std::size_t width) {
+  constexpr std::size_t kBefore = 8;  // Columns to see before the carets.
+  constexpr std::size_t kLeastRoom = 20;
+  const auto caret = static_cast<std::size_t>(std::max(problem.excerpt.caret_column, 0));
+  const auto length = static_cast<std::size_t>(std::max(problem.excerpt.caret_length, 1));
+  const std::size_t whole = std::max(num_columns(problem.excerpt.text), caret + length);
+  const std::size_t before_text = margin.size() + 2;
+  const std::size_t room =
+      width == 0 ? whole : std::max(width - std::min(width, before_text), kLeastRoom);
+  const std::size_t begin = whole <= room ? 0 : caret - std::min(caret, kBefore);
+  const std::size_t carets = std::min(length, room - (caret - begin));
+  std::string out = margin + "|\n" + margin.substr(0, 1) + std::to_string(problem.line) + " | " +
+                    columns_of(problem.excerpt.text, begin, room) + "\n";
+  const std::string marks =
+      margin + "| " + std::string(caret - begin, ' ') + std::string(carets, '^');
+  if (note.empty()) return out + marks + "\n";
+  if (width == 0 || num_columns(marks) + 1 + num_columns(note) <= width) {
+    return out + marks + " " + note + "\n";
+  }
+  return out + marks + "\n" +
+         wrapped(margin + "= note: ", note, width, margin.size() + kHelpIndent);
+}
+
 }  // namespace
 
 std::string pointer_to(const std::string& parent, const std::string& key) {
@@ -114,25 +163,25 @@ void ProblemList::add_file(const std::string& code, const std::string& file,
   add(code, Span{&no_text, 0, 0}, "", message, help);
 }
 
-std::string render(const Problem& problem) {
-  std::string out = "error[" + problem.code + "]: " + printable(problem.message, kWholeText) + "\n";
+std::string render(const Problem& problem, std::size_t width) {
+  constexpr std::size_t kMessageIndent = 4;
+  std::string out = wrapped("error[" + problem.code + "]: ", printable(problem.message, kWholeText),
+                            width, kMessageIndent);
   const std::string number = problem.line > 0 ? std::to_string(problem.line) : "";
   const std::string margin = spaces(static_cast<int>(number.size()) + 2);
-  out += margin.substr(1) + "--> " + printable(problem.file, 200);
-  if (problem.line > 0) out += ":" + number + ":" + std::to_string(problem.column);
-  if (!problem.pointer.empty()) out += "   at " + printable(problem.pointer, 120);
-  out += "\n";
+  std::string place = printable(problem.file, 200);
+  if (problem.line > 0) place += ":" + number + ":" + std::to_string(problem.column);
+  if (!problem.pointer.empty()) place += "   at " + printable(problem.pointer, 120);
+  out += wrapped(margin.substr(1) + "--> ", place, width, margin.size() + 3);
+  const std::string note = printable(problem.label, kWholeText);
   if (!problem.excerpt.text.empty()) {
-    out += margin + "|\n";
-    out += " " + number + " | " + problem.excerpt.text + "\n";
-    out += margin + "| " + spaces(problem.excerpt.caret_column) +
-           std::string(static_cast<std::size_t>(problem.excerpt.caret_length), '^');
-    out += (problem.label.empty() ? "" : " " + printable(problem.label, kWholeText)) + "\n";
-  } else if (!problem.label.empty()) {
-    out += margin + "= note: " + printable(problem.label, kWholeText) + "\n";
+    out += excerpt_text(problem, note, margin, width);
+  } else if (!note.empty()) {
+    out += wrapped(margin + "= note: ", note, width, margin.size() + kHelpIndent);
   }
   if (!problem.help.empty()) {
-    out += margin + "= help: " + printable(problem.help, kWholeText) + "\n";
+    out += wrapped(margin + "= help: ", printable(problem.help, kWholeText), width,
+                   margin.size() + kHelpIndent);
   }
   return out;
 }
@@ -147,9 +196,9 @@ ScenarioError::ScenarioError(std::vector<Problem> problems, std::size_t num_drop
       problems_(std::move(problems)),
       num_dropped_(num_dropped) {}
 
-std::string ScenarioError::render_all() const {
+std::string ScenarioError::render_all(std::size_t width) const {
   std::string out;
-  for (const Problem& problem : problems_) out += render(problem);
+  for (const Problem& problem : problems_) out += render(problem, width);
   if (num_dropped_ > 0) out += "and " + std::to_string(num_dropped_) + " more problems\n";
   return out + offers_of_fixes(problems_);
 }
@@ -169,20 +218,26 @@ std::string ScenarioError::to_json() const {
     item["fix"] = json_of(problem.fix);
     list.push_back(std::move(item));
   }
+  nlohmann::ordered_json object = {{"errors", std::move(list)}};
+  if (num_dropped_ > 0) object["more"] = num_dropped_;
   // File names and pointers may hold bytes that are not UTF-8; they are shown as U+FFFD.
-  return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 std::string ScenarioError::to_annotations() const {
   std::string out;
   for (const Problem& problem : problems_) {
+    const std::string file = file_in_checkout(problem.file);
     out += "::error ";
-    if (!problem.file.empty()) out += "file=" + escaped(problem.file, true) + ",";
-    if (problem.line > 0) {
+    if (!file.empty()) out += "file=" + escaped(file, true) + ",";
+    if (!file.empty() && problem.line > 0) {
       out +=
           "line=" + std::to_string(problem.line) + ",col=" + std::to_string(problem.column) + ",";
     }
-    out += "title=" + problem.code + "::" + escaped(problem.message, false);
+    out += "title=" + problem.code + "::";
+    // A place that the page of a change cannot show, such as --set, is said in words.
+    if (file.empty() && !problem.file.empty()) out += escaped(problem.file + ": ", false);
+    out += escaped(problem.message, false);
     const std::string more = problem.label.empty() ? problem.help : problem.label;
     out += (more.empty() ? "" : escaped(" (" + more + ")", false)) + "\n";
   }

@@ -43,8 +43,9 @@ struct Problem {
   Fix fix;              // of `file`
 };
 
-/// In the style of a compiler: code and message, place, the line with carets, help.
-std::string render(const Problem& problem);
+/// In the style of a compiler: code and message, place, the line with carets, help. Lines have at
+/// most `width` columns, as far as words allow; 0: any number.
+std::string render(const Problem& problem, std::size_t width = 0);
 
 class ProblemList {
  public:
@@ -85,14 +86,17 @@ class ScenarioError : public Error {
   /// Problems beyond those kept.
   [[nodiscard]] std::size_t num_dropped() const noexcept { return num_dropped_; }
 
-  /// All problems as a compiler would print them, and a closing line with their number.
-  [[nodiscard]] std::string render_all() const;
-  /// A JSON array of {code, severity, file, line, column, pointer, message, help, fix}. A problem
+  /// All problems as a compiler would print them, and a closing line with their number. `width`: as
+  /// for render().
+  [[nodiscard]] std::string render_all(std::size_t width = 0) const;
+  /// {"errors": [...]} with a {code, severity, file, line, column, pointer, message, help, fix}
+  /// each, and "more" with the number of problems that are not in it, if there are any. A problem
   /// in a flag or an unreadable file has no line and column. `fix` is null or {message, edits:
   /// [{offset, length, text}]}, in bytes of the file: the edits of `shardsim fix`.
   [[nodiscard]] std::string to_json() const;
   /// A line for each, as GitHub Actions shows them beside the changed lines:
-  /// "::error file=a.json,line=9,col=20,title=E0107::unknown field".
+  /// "::error file=a.json,line=9,col=20,title=E0107::unknown field". `file=` is given for a file of
+  /// the checkout alone (GITHUB_WORKSPACE, if set): with another, GitHub shows nothing.
   [[nodiscard]] std::string to_annotations() const;
 
  private:

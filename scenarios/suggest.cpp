@@ -17,6 +17,10 @@ namespace {
 // Longer words are cut: only slips of the finger are looked for, and the cost is quadratic.
 constexpr std::size_t kLongestCompared = 64;
 
+// Names that begin alike, as far as a person reads them all.
+constexpr std::size_t kLargestFamily = 8;
+constexpr std::string_view kEndsOfWords = "-._";
+
 std::string lower(std::string_view word) {
   std::string out(word);
   for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -196,7 +200,23 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   return best;
 }
 
+std::vector<std::string> family_of(std::string_view word,
+                                   const std::vector<std::string>& candidates) {
+  std::vector<std::string> family;
+  for (const std::string& candidate : candidates) {
+    const bool longer = !word.empty() && candidate.size() > word.size();
+    if (longer && candidate.starts_with(word) &&
+        kEndsOfWords.find(candidate[word.size()]) != std::string_view::npos) {
+      family.push_back(candidate);
+    }
+  }
+  if (family.size() > kLargestFamily) family.clear();
+  return family;
+}
+
 std::string near_label(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::vector<std::string> family = family_of(word, candidates);
+  if (!family.empty()) return "did you mean " + one_of_list(family) + "?";
   return question(nearest(word, candidates));
 }
 
@@ -237,6 +257,14 @@ KeyHint hint_for_key(const std::string& section, const std::string& key) {
   const std::string near = nearest(wanted, keys);
   return {question(near), near.empty() ? "the keys here are " + one_of_list(keys)
                                        : "write " + in_quotes(near) + ", or remove it"};
+}
+
+std::string field_of_word(std::string_view word) {
+  const std::string wanted = normalized(word);
+  const KnownNames& known = known_names();
+  if (const auto own = known.own.find(wanted); own != known.own.end()) return own->second->path;
+  const auto foreign = known.foreign.find(wanted);
+  return foreign == known.foreign.end() ? "" : foreign->second.first->path;
 }
 
 Fix fix_of_key(const std::string& section, const JsonMember& member, const JsonObject& object,

@@ -23,7 +23,13 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 /// The candidate nearest to `word` if it is near enough to be a slip, else "". Ties: the first.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
-/// The nearest as a label beside the carets: `did you mean "tp"?`; "" if none is near.
+/// The candidates that `word` begins, up to a "-", "." or "_": "torchtitan" begins
+/// "torchtitan-2024" and "torchtitan-2025". None if there are more than a line holds.
+[[nodiscard]] std::vector<std::string> family_of(std::string_view word,
+                                                 const std::vector<std::string>& candidates);
+
+/// The family or else the nearest as a label beside the carets: `did you mean "tp"?`; "" if there
+/// is neither.
 std::string near_label(std::string_view word, const std::vector<std::string>& candidates);
 
 /// `words` as `"a", "b" or "c"`.
@@ -35,6 +41,10 @@ struct KeyHint {
   std::string help;
 };
 KeyHint hint_for_key(const std::string& section, const std::string& key);
+
+/// The path of the field that an option of another program is called like: "parallelism.tp" for
+/// "--tp" and for "--tensor-model-parallel-size". "" if there is none.
+[[nodiscard]] std::string field_of_word(std::string_view word);
 
 /// An unknown key of `object`, the section `section`: another program's name for the same quantity
 /// and unit, or a slip near one key only. `claimed`: keys that fixes of this object write already;

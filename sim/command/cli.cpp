@@ -4,6 +4,7 @@
 #include <array>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -17,93 +18,15 @@
 
 #include "scenarios/scenario_error.hpp"
 #include "scenarios/source_text.hpp"
-#include "scenarios/suggest.hpp"
+#include "scenarios/wrapped_text.hpp"
 #include "sim/command/program_words.hpp"
+#include "sim/command/usage_error.hpp"
 #include "sim/command/verbs.hpp"
+#include "sim/console/junit.hpp"
 
 namespace shardsim {
 
 namespace {
-
-const CLI::App& verb_of(const CLI::App& app) {
-  const std::vector<CLI::App*> verbs = app.get_subcommands();
-  return verbs.empty() ? app : *verbs.front();
-}
-
-std::string help_of(const CLI::App& app) {
-  const CLI::App& verb = verb_of(app);
-  return &verb == &app ? "\"shardsim --help\" lists verbs and options"
-                       : "\"shardsim " + verb.get_name() + " --help\" lists its options";
-}
-
-std::vector<std::string> options_of(const CLI::App& verb) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : verb.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
-  }
-  return names;
-}
-
-std::vector<std::string> verbs_of(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* verb : app.get_subcommands({})) names.push_back(verb->get_name());
-  return names;
-}
-
-// An extra word: a mistyped option, a mistyped verb before a file, or a second file.
-UsageError unexpected_word(const CLI::App& app, const std::string& word,
-                           const std::vector<std::string>& words) {
-  const CLI::App& verb = verb_of(app);
-  if (word.substr(0, 1) == "-") {
-    const std::string name = word.substr(0, word.find('='));
-    const std::string near = nearest(name, options_of(verb));
-    return {"E0904", "\"" + name + "\" is not an option of \"shardsim " + verb.get_name() + "\"",
-            near.empty() ? help_of(app) : "write \"" + near + "\"; " + help_of(app)};
-  }
-  const std::string near = nearest(words.front(), verbs_of(app));
-  if (!near.empty() && near != words.front()) {
-    return {"E0904", "\"" + words.front() + "\" is neither a verb nor the only scenario",
-            "write \"shardsim " + near + "\"; the verbs are " + one_of_list(verbs_of(app))};
-  }
-  return {"E0904", "\"" + word + "\" is one word too many",
-          verb.get_name() == "run" ? "run one scenario at a time; \"shardsim check\" takes several"
-                                   : help_of(app)};
-}
-
-// The likely kind of a file, by its name.
-std::string likely_kind(const std::string& verb, const std::string& file) {
-  if (verb != "import") return file.ends_with(".csv") ? "schedule" : "chakra";
-  if (file.ends_with(".log") || file.ends_with(".sh")) return "megatron";
-  if (file.ends_with(".csv")) return "schedule";
-  if (file.find("ds_") != std::string::npos || file.find("deepspeed") != std::string::npos) {
-    return "deepspeed";
-  }
-  return file.find("titan") != std::string::npos ? "torchtitan" : "hf";
-}
-
-// "import FILE" and "import hf": the kind or the file is missing, and the word that is there is
-// taken for the kind. The kinds are the option's description.
-UsageError missing_kind(const CLI::App& verb, const CLI::Option& kind) {
-  const std::string word = kind.results().empty() ? std::string() : kind.results().front();
-  const std::string start = "shardsim " + verb.get_name() + " ";
-  if (kind.get_description().find("\"" + word + "\"") != std::string::npos) {
-    return {"E0905", "no file is given", "name it: " + start + word + " FILE"};
-  }
-  return {"E0905",
-          "it is not said what " + word + (verb.get_name() == "import" ? " is" : " becomes"),
-          "say what it " + std::string(verb.get_name() == "import" ? "is" : "becomes") +
-              " first: " + start + likely_kind(verb.get_name(), word) + " " + word +
-              "; the kinds are " + kind.get_description()};
-}
-
-ScenarioError as_list(const Error& error) {
-  Problem problem;
-  problem.code = error.code();
-  problem.message = error.what();
-  problem.help = error.fix();
-  return {{problem}, 0};
-}
 
 using Examples = std::vector<std::pair<std::string, std::string>>;
 
@@ -199,11 +122,12 @@ std::vector<std::string> with_verb(int argc, const char* const* argv,
                                    const std::vector<Verb>& verbs) {
   std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words.front() == "help") words.front() = "--help";
+  if (!words.empty() && words.front() == "version") words.front() = "--version";
   const auto first = first_word(words);
   const bool named =
       first != words.end() && std::ranges::find(verbs, *first, &Verb::name) != verbs.end();
   const bool global = std::all_of(words.begin(), words.end(), [](const std::string& word) {
-    return word == "-h" || word == "--help" || word == "--version";
+    return word == "-h" || word == "--help" || word == "--version" || word == "-v";
   });
   if (!named && !global) words.insert(words.begin(), "run");
   return words;
@@ -230,76 +154,83 @@ void add_color(CLI::App& app, std::string& color) {
 
 // Options before and after the verb.
 void build(CLI::App& app, const std::vector<Verb>& verbs, std::string& color) {
-  app.set_version_flag("--version", "shardsim " + std::string(version()));
+  app.set_version_flag("-v,--version", "shardsim " + std::string(version()));
   add_color(app, color);
   declare_verbs(app, verbs);
   for (CLI::App* verb : app.get_subcommands({})) add_color(*verb, color);
 }
 
-int run_verb(const Verb& verb, const Console& console) {
+// All problems of a failure, in the form of a scenario's.
+ScenarioError as_list(const Error& error) {
+  if (const auto* const scenario = dynamic_cast<const ScenarioError*>(&error)) return *scenario;
+  Problem problem;
+  problem.code = error.code();
+  problem.message = error.what();
+  problem.help = error.fix();
+  return {{problem}, 0};
+}
+
+std::string junit_of(const ScenarioError& error) {
+  std::vector<JunitCase> cases;
+  for (const Problem& problem : error.problems()) cases.push_back(case_of(problem));
+  return junit_xml("shardsim", cases);
+}
+
+std::string text_of(const Error& error, std::size_t width) {
+  if (const auto* const scenario = dynamic_cast<const ScenarioError*>(&error)) {
+    return scenario->render_all(width);
+  }
+  constexpr std::size_t kMessageIndent = 4;
+  constexpr std::size_t kHelpIndent = 11;
+  const std::string text = wrapped(
+      "error[" + error.code() + "]: ", printable(error.what(), kWholeText), width, kMessageIndent);
+  if (error.fix().empty()) return text;
+  return text + wrapped("   = help: ", printable(error.fix(), kWholeText), width, kHelpIndent);
+}
+
+// Wider pages are hard to read; output to a file has the width of the guide's pages.
+std::size_t page_width(const Screen& screen) {
+  constexpr std::size_t kWidest = 100;
+  return screen.out_width == 0 ? kWidest : std::min(screen.out_width, kWidest);
+}
+
+int run_verb(const Verb& verb, const Console& console, std::size_t error_width) {
+  const auto failed = [&](const Error& error, ErrorForm form) {
+    return report(error, form, console.out, console.err, error_width);
+  };
   try {
     const int exit_code = verb.run(console);
     console.out.flush();
     if (console.out) return exit_code;
-    return report(
+    return failed(
         UsageError("E0906", "cannot write to standard output; what was printed is not complete",
                    "check the space left, or the program that reads"),
-        ErrorForm::text, console.out, console.err);
+        ErrorForm::text);
   } catch (const Error& error) {
-    return report(error, verb.error_form(), console.out, console.err);
+    return failed(error, verb.error_form());
   } catch (const std::exception& error) {
-    console.err << "error[E7000]: " << error.what() << "\n   = help: this is a bug of shardsim; "
-                << "please report it with the scenario\n";
-    return static_cast<int>(ExitCode::internal);
+    return failed(Error(ExitCode::internal, "E7000", error.what(),
+                        "this is a bug of shardsim; please report it with the scenario"),
+                  verb.error_form());
   }
 }
 
 }  // namespace
 
-UsageError usage_error(const CLI::App& app, const CLI::ParseError& error,
-                       const std::vector<std::string>& words) {
-  const CLI::App& verb = verb_of(app);
-  const std::vector<std::string> left = app.remaining(true);
-  if (!left.empty() && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
-    return unexpected_word(app, left.front(), words);
-  }
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError)) {
-    // CLI11 looks for missing words before it looks for extra ones.
-    const auto option = std::find_if(left.begin(), left.end(), [](const std::string& word) {
-      return word.size() > 1 && word.front() == '-';
-    });
-    if (option != left.end()) return unexpected_word(app, *option, words);
-    const std::string missing = error.what();  // "shell is required"
-    const bool without_verb = &verb == &app || verb.get_name() == "run";
-    if (!without_verb && missing.rfind("file", 0) != 0) {
-      return {"E0905",
-              "\"shardsim " + verb.get_name() + "\" needs \"" +
-                  missing.substr(0, missing.find(' ')) + "\"",
-              help_of(app)};
-    }
-    if (const CLI::Option* kind = verb.get_option_no_throw("kind"))
-      return missing_kind(verb, *kind);
-    return {"E0905", "no scenario is given",
-            "name a file: \"shardsim " + (without_verb ? std::string() : verb.get_name() + " ") +
-                "scenarios/quickstart.json\"; \"shardsim demo\" needs none; " + help_of(app)};
-  }
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch)) {
-    const std::string text = error.what();
-    return {"E0904", "\"" + text.substr(0, text.find(':')) + "\" needs a value", help_of(app)};
-  }
-  return {"E0904", error.what(), help_of(app)};
-}
-
-int report(const Error& error, ErrorForm form, std::ostream& out, std::ostream& err) {
-  const auto* scenario = dynamic_cast<const ScenarioError*>(&error);
-  if (form != ErrorForm::text) {
-    const ScenarioError listed = scenario != nullptr ? *scenario : as_list(error);
-    out << (form == ErrorForm::json ? listed.to_json() + "\n" : listed.to_annotations());
-  } else if (scenario != nullptr) {
-    err << scenario->render_all();
-  } else {
-    err << "error[" << error.code() << "]: " << printable(error.what(), kWholeText) << "\n";
-    if (!error.fix().empty()) err << "   = help: " << printable(error.fix(), kWholeText) << "\n";
+int report(const Error& error, ErrorForm form, std::ostream& out, std::ostream& err,
+           std::size_t width) {
+  switch (form) {
+    case ErrorForm::json:
+      out << as_list(error).to_json() << "\n";
+      break;
+    case ErrorForm::annotations:
+      out << as_list(error).to_annotations();
+      break;
+    case ErrorForm::junit:
+      out << junit_of(as_list(error));
+      break;
+    case ErrorForm::text:
+      err << text_of(error, width);
   }
   return static_cast<int>(error.exit_code());
 }
@@ -315,31 +246,38 @@ std::vector<Verb> all_verbs() {
 }
 
 int run_command(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
-                bool terminal, const RunHooks& hooks) {
+                bool terminal, const RunHooks& hooks, const Screen& screen) {
   CLI::App app("Simulates and verifies the parallelism strategies that train large models.",
                "shardsim");
   const std::vector<Verb> verbs = all_verbs();
   std::string color = "auto";
   build(app, verbs, color);
+  const std::vector<std::string> given(argv + 1, argv + argc);
   std::vector<std::string> words = with_verb(argc, argv, verbs);
   const std::vector<std::string> passed_on = cut_passed_on(app, verbs, words);
+  const ErrorForm form = form_in(words);
+  if (words.size() > given.size()) {  // The verb run was put in.
+    const std::optional<UsageError> unknown = unknown_verb(given, verbs);
+    if (unknown) return report(*unknown, form, out, err, screen.err_width);
+  }
   try {
     app.parse(
         std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the back.
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error, out, err);  // --help and --version
-    return report(usage_error(app, error, {argv + 1, argv + argc}), ErrorForm::text, out, err);
+    return report(usage_error(app, error, given), form, out, err, screen.err_width);
   }
   const Console console{.in = std::cin,
                         .out = out,
                         .err = err,
                         .color = color == "always" || (color == "auto" && terminal),
+                        .width = page_width(screen),
                         .words = {argv, argv + argc},
                         .passed_on = passed_on,
                         .hooks = hooks};
   const auto asked = std::find_if(verbs.begin(), verbs.end(),
                                   [&](const Verb& verb) { return app.got_subcommand(verb.name); });
-  return run_verb(*asked, console);
+  return run_verb(*asked, console, screen.err_width);
 }
 
 }  // namespace shardsim

@@ -1,19 +1,28 @@
+#include <algorithm>
 #include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/tracked.hpp"
 
 #include "backends/rendezvous/launch_environment.hpp"
 
+#include "scenarios/presets.hpp"
 #include "scenarios/suggest.hpp"
 #include "sim/collective/collective_run.hpp"
 #include "sim/collective/collective_setting.hpp"
 #include "sim/command/shared_options.hpp"
 #include "sim/command/verbs.hpp"
+#include "sim/console/output_format.hpp"
 #include "sim/console/progress.hpp"
+#include "sim/console/shell_word.hpp"
+#include "sim/experiment/assumptions.hpp"
 #include "sim/real/process_options.hpp"
 #include "sim/run/run.hpp"
 
@@ -70,6 +79,23 @@ void add_collective_options(CLI::App& verb, CollectiveArguments& arguments) {
   add_process_options(verb, arguments.process);
 }
 
+// Fields that somebody set and these times do not depend on. A scenario's file as --system may say
+// much that is of no use here, so only --set counts.
+std::vector<std::string> settings_without_effect(const CollectiveArguments& arguments,
+                                                 const ReadLog& reads) {
+  std::vector<std::string> warnings;
+  if (arguments.overrides.empty()) return warnings;
+  const Scenario machine = scenario_of_system(arguments.system, arguments.overrides);
+  for (std::string& warning : fields_without_effect(machine, reads)) {
+    const bool is_set = std::ranges::any_of(arguments.overrides, [&](const std::string& flag) {
+      const std::string field = overridden_field(flag);
+      return warning.starts_with(field + " ") || warning.starts_with(field + ".");
+    });
+    if (is_set) warnings.push_back(std::move(warning));
+  }
+  return warnings;
+}
+
 // `shardsim collective OP`: times one operation over sizes, checks every element, and prints the
 // table or the JSON. Returns the exit code: 1 for a wrong element, or for bytes on the wire that
 // are not those of our own count where they must be. Throws Error.
@@ -84,6 +110,7 @@ int command_collective(CollectiveArguments& arguments, const Console& console) {
   RunHooks hooks = console.hooks;
   hooks.on_progress = [&progress] { progress.tick(); };
   CollectiveRun run;
+  std::vector<std::string> warnings;
   if (measures) {
     const int here = launched ? launched->local_size.value_or(1) : setting.ranks();
     require_memory(setting, here);
@@ -95,9 +122,15 @@ int command_collective(CollectiveArguments& arguments, const Console& console) {
     add_simulation(setting, run);
   } else {
     if (setting.checks > 0) require_memory(setting, setting.ranks());
-    run = simulate_collectives(setting, hooks);
+    ReadLog reads;
+    {
+      const ReadLog::Scope noted(&reads);
+      run = simulate_collectives(setting, hooks);
+    }
+    warnings = settings_without_effect(arguments, reads);
   }
   progress.done();
+  tell_warnings(warnings, console.err);
   const std::string& backend = arguments.process.backend;
   console.out << (arguments.json ? collective_json(setting, backend, run)
                                  : collective_table(setting, backend, run));

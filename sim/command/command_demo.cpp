@@ -61,6 +61,7 @@ int command_demo(DemoArguments& run, const Console& console) {
   run.file = scenario.string();
   run.text = demo_scenario();
   run.color = console.color;
+  run.width = console.width;
   if (!run.overrides.empty() && !sets(run.overrides, "name")) {
     run.overrides.insert(run.overrides.begin(), kNameOfChanged);
   }

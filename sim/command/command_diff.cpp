@@ -8,6 +8,7 @@
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/metric_rows.hpp"
 
+#include "scenarios/source_text.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/progress.hpp"
 #include "sim/diff/comparison.hpp"
@@ -72,6 +73,10 @@ int command_diff(const DiffArguments& arguments, const Console& console) {
   progress.done();
   for (const std::string& flag : of_b.overrides) b.file += " --set " + flag;
   const RunComparison comparison = compare(std::move(a), std::move(b));
+  if (const std::string changes = different_trainings(comparison); !changes.empty()) {
+    console.err << "warning: these are different trainings: " << printable(changes, kWholeText)
+                << "; tokens/s per GPU can be compared, steps cannot\n";
+  }
   console.out << (arguments.json ? diff_json(comparison) : diff_text(comparison));
   int exit_code = 0;
   for (const ChangeLimit& limit : limits) {

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <ostream>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "scenarios/suggest.hpp"
+#include "sim/command/error_table.hpp"
 #include "sim/command/verbs.hpp"
 
 #include "sim/harness/codes.hpp"
@@ -42,6 +42,7 @@ constexpr std::array kFamilies = {
     Family{"E13", "plans of many runs: sweeps, searches, comparisons, imports and exports"},
     Family{"E14", "reports"},
     Family{"E70", "bugs of shardsim itself"},
+    Family{"E90", "runs that were stopped"},
 };
 constexpr std::size_t kDigits = 4;
 
@@ -55,57 +56,77 @@ std::string upper(std::string word) {
 UsageError unknown(const std::string& code) {
   std::vector<std::string> known;
   for (const CodeEntry& entry : all_codes()) known.emplace_back(entry.code);
+  for (const ErrorEntry& entry : error_table()) known.emplace_back(entry.code);
   const std::string near = nearest(code, known);
   return {"E1205", "there is no code \"" + code + "\"",
           (near.empty() ? std::string() : "did you mean " + near + "? ") +
               "\"shardsim explain\" lists all"};
 }
 
-// The error itself gives the remedy, with the values at hand; this entry has only its subject.
-CodeEntry entry_of_error(const std::string& code, const char* family) {
-  return {code.c_str(), family, "The error itself says what is wrong, with the values.",
-          "The error itself says what to do, after \"= help:\".",
-          "shardsim check FILE shows all errors of a scenario, with their places."};
+// A code of a report, or of an error.
+struct Explained {
+  std::string_view code;
+  std::string_view meaning;
+  std::string_view causes;  // Those of an error are its family: its message names the values.
+  std::string_view fix;
+  std::string_view example;
+  bool is_command = false;
+};
+
+Explained explained(const CodeEntry& entry) {
+  return {entry.code, entry.meaning, entry.causes, entry.fix, entry.example, false};
 }
 
-CodeEntry entry_of(const std::string& code) {
-  if (const CodeEntry* const entry = find_code(code)) return *entry;
-  if (const char* const family = error_family(code)) return entry_of_error(code, family);
+Explained explained(const ErrorEntry& entry) {
+  return {entry.code, entry.meaning, error_family(entry.code),
+          entry.fix,  entry.example, has_command(entry)};
+}
+
+Explained entry_of(const std::string& code) {
+  if (const CodeEntry* const entry = find_code(code)) return explained(*entry);
+  if (const ErrorEntry* const entry = find_error(code)) return explained(*entry);
   throw unknown(code);
 }
 
-std::string text_of(const CodeEntry& entry) {
-  const char* const family = error_family(entry.code);
-  if (family == nullptr) return explain(entry);
-  return fmt::format(
-      "{}: one of the errors about {}.\n\n  The error itself says what is wrong, with the values, "
-      "and what to do (\"= help:\").\n",
-      entry.code, family);
+std::vector<Explained> all_entries() {
+  std::vector<Explained> entries;
+  for (const CodeEntry& entry : all_codes()) entries.push_back(explained(entry));
+  for (const ErrorEntry& entry : error_table()) entries.push_back(explained(entry));
+  return entries;
+}
+
+std::string text_of(const Explained& entry) {
+  if (const CodeEntry* const code = find_code(entry.code)) return explain(*code);
+  std::string text = fmt::format("{}: {}\n\n  about    {}\n  fix      {}\n  example  {}\n",
+                                 entry.code, entry.meaning, entry.causes, entry.fix, entry.example);
+  if (entry.is_command && entry.example.find("scenario.json") != std::string_view::npos) {
+    text += "           (scenario.json is what \"shardsim init\" writes)\n";
+  }
+  return text;
 }
 
 std::string list_of_all() {
   std::string text;
   std::size_t width = 0;
-  for (const CodeEntry& entry : all_codes()) {
-    width = std::max(width, std::string_view(entry.code).size());
-  }
-  for (const CodeEntry& entry : all_codes()) {
+  const std::vector<Explained> entries = all_entries();
+  for (const Explained& entry : entries) width = std::max(width, entry.code.size());
+  for (const Explained& entry : entries) {
     text += fmt::format("{:<{}}  {}\n", entry.code, width, entry.meaning);
   }
   return text;
 }
 
-// An array of objects, and a line break.
-std::string to_json(std::span<const CodeEntry> entries) {
+// {"codes": [...]}, and a line break.
+std::string to_json(const std::vector<Explained>& entries) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (const CodeEntry& entry : entries) {
+  for (const Explained& entry : entries) {
     all.push_back({{"code", entry.code},
                    {"meaning", entry.meaning},
                    {"causes", entry.causes},
                    {"fix", entry.fix},
                    {"example", entry.example}});
   }
-  return all.dump(2) + "\n";
+  return nlohmann::ordered_json{{"codes", std::move(all)}}.dump(2) + "\n";
 }
 
 struct ExplainArguments {
@@ -113,24 +134,18 @@ struct ExplainArguments {
   bool json = false;
 };
 
-// `shardsim explain CODE...`: the meaning of codes of diagnoses; without codes, all in one line
-// each. With --json the entries as an array. Returns 0. Throws UsageError (E1205) for an unknown
-// code, with the nearest one.
+// `shardsim explain CODE...`: the meaning of codes of reports and of errors; without codes, all in
+// one line each. With --json the entries as a list in an object. Returns 0. Throws UsageError
+// (E1205) for an unknown code, with the nearest one.
 int command_explain(const ExplainArguments& arguments, const Console& console) {
-  const std::vector<std::string>& codes = arguments.codes;
-  if (codes.empty()) {
-    console.out << (arguments.json ? to_json(all_codes()) : list_of_all());
+  if (arguments.codes.empty()) {
+    console.out << (arguments.json ? to_json(all_entries()) : list_of_all());
     return 0;
   }
-  std::vector<std::string> names;  // Entries point to them.
-  names.reserve(codes.size());
-  std::vector<CodeEntry> entries;
-  for (const std::string& code : codes) {
-    names.push_back(upper(code));
-    entries.push_back(entry_of(names.back()));
-  }
+  std::vector<Explained> entries;
+  for (const std::string& code : arguments.codes) entries.push_back(entry_of(upper(code)));
   std::string text;
-  for (const CodeEntry& entry : entries) text += (text.empty() ? "" : "\n") + text_of(entry);
+  for (const Explained& entry : entries) text += (text.empty() ? "" : "\n") + text_of(entry);
   console.out << (arguments.json ? to_json(entries) : text);
   return 0;
 }
@@ -151,9 +166,11 @@ const char* error_family(std::string_view code) {
 Verb explain_verb() {
   return with_arguments<ExplainArguments>(
       {.name = "explain",
-       .summary = "Explain the code of a report, or list all codes",
+       .summary = "Explain the code of a report or an error, or list all codes",
        .group = VerbGroup::run,
        .examples = {{"shardsim explain DEADLOCK", "what the code of a report means"},
+                    {"shardsim explain E0107",
+                     "an error: its fix, and a command that ends with it"},
                     {"shardsim explain", "all codes"}}},
       [](CLI::App& app, ExplainArguments& arguments) {
         app.add_option("code", arguments.codes, "DEADLOCK, BUF_WRITE, E0203, ...");

@@ -221,7 +221,7 @@ int command_fix(const FixArguments& arguments, const Console& console) {
     num_dropped += fixed.problems->num_dropped();
   }
   if (!left.empty()) throw ScenarioError(std::move(left), num_dropped);
-  if (arguments.json) console.out << "[]\n";
+  if (arguments.json) console.out << "{\n  \"errors\": []\n}\n";
   return 0;
 }
 

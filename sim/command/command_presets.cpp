@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -10,8 +12,10 @@
 #include "scenarios/field.hpp"
 #include "scenarios/presets.hpp"
 #include "scenarios/source_text.hpp"
+#include "scenarios/suggest.hpp"
 #include "sim/command/machine_page.hpp"
 #include "sim/command/preset_page.hpp"
+#include "sim/command/preset_table.hpp"
 #include "sim/command/verbs.hpp"
 
 namespace shardsim {
@@ -23,6 +27,7 @@ struct PresetsArguments {
   bool page = false;
   bool prices = false;
   bool names = false;
+  bool json = false;
 
   [[nodiscard]] int num_tables() const { return int{page} + int{prices} + int{names}; }
 };
@@ -40,22 +45,33 @@ std::vector<PresetInfo> known_presets() {
   return presets;
 }
 
-void list_presets(std::ostream& out) {
-  for (const PresetInfo& preset : known_presets()) {
+void list_presets(const std::vector<PresetInfo>& presets, std::ostream& out) {
+  for (const PresetInfo& preset : presets) {
     out << (preset.folder == "models" ? "model   " : "system  ") << printable(preset.name) << "\n";
   }
 }
 
-void show_preset(const std::string& name, std::ostream& out) {
-  std::string known;
-  for (const PresetInfo& preset : known_presets()) {
-    if (preset.name == name) {
-      out << preset_text(preset);
-      return;
-    }
-    known += (known.empty() ? "" : ", ") + preset.name;
-  }
-  throw UsageError("E0902", "there is no preset \"" + name + "\"", "presets are " + known);
+// The preset of this name, or the machine of this GPU, as plan's --gpu finds it.
+const PresetInfo& preset_called(const std::string& name, const std::vector<PresetInfo>& presets) {
+  const auto called = [&presets](const std::string& wanted) {
+    return std::ranges::find(presets, wanted, &PresetInfo::name);
+  };
+  if (const auto found = called(name); found != presets.end()) return *found;
+  if (const auto machine = system_of_gpu(name)) return *called(*machine);
+  std::vector<std::string> names = {"models", "systems"};
+  for (const PresetInfo& preset : presets) names.push_back(preset.name);
+  std::vector<std::string> meant = family_of(name, names);
+  if (meant.empty()) meant.push_back(nearest(name, names));
+  throw UsageError("E0902", "there is no preset \"" + name + "\"",
+                   (meant.front().empty() ? "" : "write " + one_of_list(meant) + "; ") +
+                       "\"shardsim presets\" lists all");
+}
+
+std::optional<PresetKinds> kinds_in(const std::vector<std::string>& names) {
+  if (names.empty()) return PresetKinds::all;
+  if (names.front() == "models") return PresetKinds::models;
+  if (names.front() == "systems") return PresetKinds::systems;
+  return std::nullopt;
 }
 
 // Users who have not read the help write "presets show NAME".
@@ -70,17 +86,22 @@ int command_presets(const PresetsArguments& arguments, const Console& console) {
     throw UsageError("E0915", "only one thing is printed: a preset, or one of the tables",
                      "leave out all but one of NAME, --page, --prices and --names");
   }
+  if (arguments.json && arguments.num_tables() > 0) {
+    throw UsageError("E0915", "--json is for the lists of presets, and for one of them",
+                     "leave out --json, or --page, --prices and --names");
+  }
+  const std::vector<PresetInfo> presets = known_presets();
+  const std::optional<PresetKinds> kinds = kinds_in(names);
   if (arguments.page) {
     console.out << preset_page();
   } else if (arguments.prices) {
     console.out << price_page();
   } else if (arguments.names) {
-    list_presets(console.out);
-  } else if (names.empty()) {
-    (void)known_presets();
-    console.out << preset_table();
+    list_presets(presets, console.out);
+  } else if (kinds) {
+    console.out << (arguments.json ? preset_json(*kinds) : preset_table(*kinds));
   } else {
-    show_preset(names.front(), console.out);
+    console.out << preset_text(preset_called(names.front(), presets));  // It is JSON.
   }
   return 0;
 }
@@ -93,6 +114,7 @@ Verb presets_verb() {
        .summary = "List models and systems, or show one",
        .group = VerbGroup::start,
        .examples = {{"shardsim presets", "all models and systems, a line each"},
+                    {"shardsim presets systems --json", "one of the two lists, for programs"},
                     {"shardsim presets dgx-h100", "one, every number with its source"},
                     {"shardsim presets --page", "what of each model is modelled, and what is not"},
                     {"shardsim presets --prices",
@@ -100,7 +122,8 @@ Verb presets_verb() {
       [](CLI::App& app, PresetsArguments& arguments) {
         app.add_option(
             "name", arguments.words,
-            "The preset to show, every number with its source; \"show NAME\" is the same");
+            "The preset to show with its sources (a GPU: its machine), or a list: models, systems");
+        app.add_flag("--json", arguments.json, "Print the lists as one JSON object");
         app.add_flag("--page", arguments.page,
                      "Print a table in Markdown: what of each model is modelled, and what is not");
         app.add_flag("--prices", arguments.prices,

@@ -19,6 +19,7 @@
 #include "scenarios/load.hpp"
 #include "sim/command/shared_options.hpp"
 #include "sim/command/verbs.hpp"
+#include "sim/console/junit.hpp"
 #include "sim/console/output_format.hpp"
 #include "sim/console/output_paths.hpp"
 #include "sim/console/progress.hpp"
@@ -36,7 +37,7 @@ namespace shardsim {
 
 namespace {
 
-constexpr const char* kOtherwise = "choose another with --out or --record-decisions";
+constexpr const char* kOtherwise = "choose another with --out, or with the option that names it";
 
 void write_file(const std::filesystem::path& path, const std::string& text, bool quiet,
                 std::ostream& err) {
@@ -68,9 +69,9 @@ void write_pages(const RunArguments& arguments, const Experiment& experiment,
   const RunDetail* const detail = outcome.detail ? &*outcome.detail : nullptr;
   if (!output.report.empty()) {
     // The report of a failed run says why it failed.
-    write_output(arguments, output.report,
-                 to_html(outcome.result, headline_of(experiment), detail ? *detail : RunDetail()),
-                 err);
+    write_file(report_path(arguments, output),
+               to_html(outcome.result, headline_of(experiment), detail ? *detail : RunDetail()),
+               arguments.quiet, err);
   }
   if (!output.markdown.empty()) {
     write_output(arguments, output.markdown,
@@ -143,6 +144,9 @@ void add_run_options(CLI::App& verb, RunArguments& arguments) {
     verb.add_option_function<std::string>(
         name, [&path](const std::string& given) { path = given; }, help);
   };
+  add_path("--report", arguments.report, "Write the report page (HTML) to this file");
+  add_path("--trace", arguments.trace,
+           "Write the trace to this file: .json for Chrome's form, else Perfetto's");
   add_path(
       "--record-decisions", arguments.record_decisions,
       "Write the decisions that a run with real tensors made on values; the path is relative to "
@@ -160,17 +164,25 @@ void add_run_options(CLI::App& verb, RunArguments& arguments) {
   verb.add_flag("--assumptions", arguments.assumptions,
                 "List every number and simplification behind the result, with its source");
   add_output_format(verb, arguments.json, arguments.annotations,
-                    "Print the result object instead of the summary");
+                    "Print the result object instead of the summary", &arguments.junit);
   verb.add_flag("-q,--quiet", arguments.quiet, "Print nothing unless something is wrong");
 }
 
-Scenario scenario_of(const RunArguments& arguments) {
+Scenario loaded_scenario(const RunArguments& arguments) {
   if (!arguments.text) return load_scenario(arguments.file, arguments.overrides);
   if (arguments.process.on_processes()) {
     throw UsageError("E0914", "processes cannot all read the scenario from standard input",
                      "write it to a file");
   }
   return load_scenario_text(*arguments.text, arguments.file, arguments.overrides);
+}
+
+// The run collects what the files of options need, too.
+Scenario scenario_of(const RunArguments& arguments) {
+  Scenario scenario = loaded_scenario(arguments);
+  if (arguments.report) scenario.output.report = *arguments.report;
+  if (arguments.trace) scenario.output.trace = *arguments.trace;
+  return scenario;
 }
 
 constexpr std::string_view kBeforeCommand = "  Next: ";
@@ -204,20 +216,25 @@ std::string next_command(const RunArguments& arguments, const Experiment& experi
 
 void print_result(const RunArguments& arguments, const Experiment& experiment, const Result& result,
                   const std::string& json, std::ostream& out, std::ostream& err) {
-  constexpr std::size_t kWidth = 100;
   if (arguments.json) {
     out << json;
+    return;
+  }
+  if (arguments.junit) {
+    out << junit_xml("shardsim run", cases_of(result, arguments.file));
     return;
   }
   if (!arguments.quiet || result.exit_code != 0) {
     const std::string next = next_command(arguments, experiment, result);
     out << to_text(result, headline_of(experiment),
-                   {.color = arguments.color, .width = kWidth, .next_command = next});
+                   {.color = arguments.color,
+                    .width = static_cast<int>(arguments.width),
+                    .next_command = next});
     // A page cuts text wider than itself, so such a command is printed once more, whole.
-    const bool is_cut = kBeforeCommand.size() + next.size() > kWidth;
+    const bool is_cut = kBeforeCommand.size() + next.size() > arguments.width;
     if (!arguments.quiet && is_cut) err << "next, in full: " << next << "\n";
   }
-  if (arguments.assumptions) out << assumptions_text(result);
+  if (arguments.assumptions) out << assumptions_text(result, arguments.width);
   if (arguments.annotations) out << annotations_of(result, arguments.file);
 }
 
@@ -260,8 +277,9 @@ int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& 
   write_output(arguments, output.result, json, err);
   const bool chrome = output.trace.ends_with(".json");
   if (!output.trace.empty()) {
-    write_output(arguments, output.trace,
-                 chrome ? to_chrome_json(outcome.traces) : to_perfetto(outcome.traces), err);
+    write_file(trace_path(arguments, output),
+               chrome ? to_chrome_json(outcome.traces) : to_perfetto(outcome.traces),
+               arguments.quiet, err);
   }
   write_pages(arguments, experiment, outcome, err);
   write_record(arguments, experiment, outcome, err);
@@ -277,11 +295,12 @@ Verb run_verb() {
        .examples = {{"shardsim scenarios/quickstart.json", "what a training step costs"},
                     {"shardsim scenarios/quickstart.json --set system.preset=dgx-b200",
                      "the same on other machines"},
-                    {"shardsim scenarios/quickstart.json --set output.trace=step.pftrace",
-                     "with a trace for ui.perfetto.dev"},
+                    {"shardsim scenarios/quickstart.json --report step.html --trace step.pftrace",
+                     "with its page, and a trace for ui.perfetto.dev"},
                     {"shardsim scenarios/quickstart.json --json", "for programs"}}},
       add_run_options, [](RunArguments& arguments, const Console& console) {
         arguments.color = console.color;
+        arguments.width = console.width;
         if (arguments.file == kStandardInput) arguments.text = read_standard_input(console.in);
         arguments.process.words = console.words;
         return command_run(arguments, console.out, console.err, console.hooks);

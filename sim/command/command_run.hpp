@@ -27,12 +27,18 @@ struct RunArguments {
   std::optional<std::string> record_decisions;
   std::optional<std::string> replay_decisions;
   std::optional<std::string> dump_state;  ///< A folder, relative to the current one.
-  int jobs = default_jobs();              ///< Draws of faults at a time.
+  /// Files to write, relative to the current folder; they win over those of the scenario's
+  /// `output`.
+  std::optional<std::string> report;
+  std::optional<std::string> trace;
+  int jobs = default_jobs();  ///< Draws of faults at a time.
   bool json = false;
   bool annotations = false;  ///< Problems once more, as annotations of GitHub Actions.
+  bool junit = false;        ///< Checks and expectations as test cases, instead of the summary.
   bool assumptions = false;  ///< All assumptions of the result, below the summary.
   bool quiet = false;
   bool color = false;
+  std::size_t width = 100;   ///< Columns of the summary, from 80 to 100.
   std::string next_command;  ///< The suggestion after success; empty: found from the result.
   ProcessOptions process;
   ExploreArguments explore;
@@ -42,6 +48,12 @@ struct RunArguments {
 /// for. Returns the exit code. Throws Error. `hooks`: for tests; progress is always reported.
 int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& err,
                 RunHooks hooks = {});
+
+/// The scenario's files below --out, those of --report and --trace where they say.
+[[nodiscard]] std::filesystem::path report_path(const RunArguments& arguments,
+                                                const OutputSpec& output);
+[[nodiscard]] std::filesystem::path trace_path(const RunArguments& arguments,
+                                               const OutputSpec& output);
 
 /// Refuses, before a run, outputs that cannot be written after it. Throws UsageError: E0912 for an
 /// option without a name, E0901 for a file that cannot be written. E0910 is for a file that would

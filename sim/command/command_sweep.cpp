@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -12,6 +13,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "sim/command/verbs.hpp"
+#include "sim/console/junit.hpp"
 #include "sim/console/parallel.hpp"
 #include "sim/console/shell_word.hpp"
 #include "sim/sweep/part_file.hpp"
@@ -30,6 +32,7 @@ struct SweepArguments {
   int jobs = 0;            // 0: as many as there are cores.
   std::string time_limit;  // "90s", "10m", "2h"; empty: none.
   std::string format;      // "ndjson" or "csv": print the rows instead of the summary.
+  bool junit = false;      // Print the points as test cases instead of the summary.
   std::string emit;        // "slurm", "parallel" or "make".
   std::size_t shards = 0;  // For --emit; 0: a fitting number.
   bool list = false;
@@ -90,6 +93,43 @@ void print_rows(const PointIndex& index, const SweepPlan& plan, const Shard& sha
   });
 }
 
+// "training.micro_batch_size=2 parallelism.tp=1": what tells a point from the others.
+std::string point_words(const SweepPlan& plan, std::size_t point) {
+  std::string words = fmt::format("point {}:", point);
+  const std::vector<std::string> values = values_of(plan, point);
+  for (std::size_t i = 0; i < values.size(); ++i) words += " " + plan.columns[i] + "=" + values[i];
+  return words;
+}
+
+// A point that the sweep's "skip" names, or that is not computed yet, is a skipped case.
+JunitCase case_of_point(const SweepPlan& plan, const PointRow& row) {
+  JunitCase each{.class_name = plan.file, .name = point_words(plan, row.point)};
+  if (row.status == PointStatus::ok) return each;
+  const bool is_skipped = plan.block.skip.count(std::string(name_of(row.status))) > 0;
+  each.outcome = is_skipped ? CaseOutcome::skipped : CaseOutcome::failed;
+  each.type = row.code;
+  each.message = row.message;
+  return each;
+}
+
+// A case for each point of this shard, in order of points.
+std::string junit_of(const PointIndex& index, const SweepPlan& plan, const Shard& shard) {
+  std::map<std::size_t, JunitCase> done;
+  index.for_each_line([&](const KeptRow& row, const std::string& line) {
+    if (shard.has(row.point)) done[row.point] = case_of_point(plan, row_of(line, plan.columns));
+  });
+  std::vector<JunitCase> cases;
+  for (std::size_t point = shard.index; point < plan.num_points; point += shard.count) {
+    const auto found = done.find(point);
+    cases.push_back(found != done.end() ? found->second
+                                        : JunitCase{.class_name = plan.file,
+                                                    .name = point_words(plan, point),
+                                                    .outcome = CaseOutcome::skipped,
+                                                    .message = "it is not computed yet"});
+  }
+  return junit_xml("shardsim sweep", cases);
+}
+
 std::string shard_words(const Shard& shard) {
   return shard.count == 1 ? "" : fmt::format(" --shard {}/{}", shard.index, shard.count);
 }
@@ -123,9 +163,13 @@ std::string next_words(const PointIndex& index, const PartHeader& header,
 
 void show(const SweepArguments& arguments, const SweepPlan& plan, const SweepSetting& setting,
           const Console& console) {
-  if (arguments.quiet && arguments.format.empty()) return;
+  if (arguments.quiet && arguments.format.empty() && !arguments.junit) return;
   const PartHeader header = header_of(plan, setting.folder);
   const PointIndex index(setting.folder, &header);
+  if (arguments.junit) {
+    console.out << junit_of(index, plan, setting.shard);
+    return;
+  }
   if (!arguments.format.empty()) {
     print_rows(index, plan, setting.shard, arguments.format == "csv", console.out);
     return;
@@ -152,6 +196,11 @@ void add_sweep_options(CLI::App& verb, SweepArguments& arguments) {
   verb.add_option("--time-limit", arguments.time_limit, "Start no point after 90s, 10m or 2h");
   verb.add_option("--format", arguments.format, "Print the rows: ndjson or csv")
       ->check(CLI::IsMember({"ndjson", "csv"}));
+  verb.add_option_function<std::string>(
+          "--output-format",
+          [&arguments](const std::string& format) { arguments.junit = format == "junit"; },
+          "text, or junit: a test case for each point")
+      ->check(CLI::IsMember({"text", "junit"}));
   verb.add_flag("--list", arguments.list, "Print the points and run none");
   verb.add_option("--emit", arguments.emit, "Print a script: slurm, parallel or make")
       ->check(CLI::IsMember({"slurm", "parallel", "make"}));
@@ -203,7 +252,9 @@ Verb sweep_verb() {
            {{"shardsim sweep scenarios/quickstart.json --axis training.micro_batch_size=1,2 --axis "
              "parallelism.zero_stage=1,2,3 --set system.software=none",
              "six runs with ideal kernels: what is fastest, and what fits"},
-            {"shardsim sweep plan.json --shard auto", "this task's share, under Slurm or mpirun"}}},
+            {"shardsim sweep plan.json --shard auto", "this task's share, under Slurm or mpirun"},
+            {"shardsim sweep plan.json --output-format=junit > sweep.xml",
+             "a test case for each point, for a CI service"}}},
       add_sweep_options, command_sweep);
 }
 

@@ -1,7 +1,6 @@
 #include "sim/command/machine_page.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,20 +10,13 @@
 
 #include "sim/hardware/kernels/kernel_constants.hpp"
 
-#include "reports/terminal_text.hpp"
-#include "reports/units.hpp"
 #include "scenarios/kernels_of.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/presets.hpp"
-#include "sim/command/preset_page.hpp"
-#include "sim/experiment/model_words.hpp"
 
 namespace shardsim {
 
 namespace {
-
-constexpr double kBytesOfGib = 1024.0 * 1024.0 * 1024.0;
-constexpr double kGbOfTb = 1e3;
 
 constexpr const char* kPriceHead = R"(# What is priced from what
 
@@ -121,39 +113,6 @@ std::string collective_words(const SystemSpec& system) {
   return system.network.is_nccl() ? "NCCL's model" : "latency and bandwidth";
 }
 
-std::string peak_words(const SystemSpec& system, DType dtype) {
-  const double peak = system.device.peak_tflops.of(dtype);
-  return peak == 0.0 ? "-" : format_count(std::lround(peak));
-}
-
-std::string domain_words(const SystemSpec& system) {
-  const double pair = system.pair_gb_per_s;
-  const double each = pair > 0 ? pair : static_cast<double>(system.intra_node.bandwidth_gb_per_s);
-  if (system.gpus_per_node == 1) return "1";
-  return fmt::format("{} x {:.4g}{}", format_count(system.gpus_per_node), each,
-                     pair > 0 ? " a pair" : "");
-}
-
-std::string machine_row(const std::string& name) {
-  const SystemSpec system = system_of(name);
-  const DeviceSpec& device = system.device;
-  return fmt::format(
-      "  {:<18}{:>7}{:>7}{:>8}{:>9}{:>8}  {:<18}{:>6}  {}\n", name, peak_words(system, DType::bf16),
-      peak_words(system, DType::fp8_e4m3), peak_words(system, DType::fp4_e2m1),
-      fmt::format("{:.4g}", static_cast<double>(device.memory_bytes) / kBytesOfGib),
-      fmt::format("{:.3g}", device.memory_bandwidth_gb_per_s / kGbOfTb), domain_words(system),
-      fmt::format("{:.4g}", static_cast<double>(system.inter_node.bandwidth_gb_per_s)),
-      device.name);
-}
-
-std::string model_row(const std::string& name) {
-  const ModelSpec model = preset_model(name);
-  return fmt::format("  {:<28}{:>9}{:>8}{:>8}{:>9}  {}\n", name,
-                     format_amount(static_cast<double>(num_parameters(model)), Digits::three),
-                     model.num_layers, format_count(model.hidden_size), format_count(model.seq_len),
-                     feed_forwards_in_words(model));
-}
-
 }  // namespace
 
 std::string price_page() {
@@ -165,19 +124,6 @@ std::string price_page() {
     page += " | " + collective_words(system) + " |\n";
   }
   return page;
-}
-
-std::string preset_table() {
-  std::string text = fmt::format("  {:<28}{:>9}{:>8}{:>8}{:>9}  {}\n", "model", "params", "layers",
-                                 "width", "seq_len", "feed-forwards");
-  for (const std::string& name : builtin_preset_names("models")) text += model_row(name);
-  text +=
-      "\n  Peaks in dense TFLOP/s, memory in GiB, its bandwidth in TB/s, links in GB/s per GPU "
-      "and direction\n";
-  text += fmt::format("  {:<18}{:>7}{:>7}{:>8}{:>9}{:>8}  {:<18}{:>6}  {}\n", "system", "bf16",
-                      "fp8", "fp4", "memory", "TB/s", "domain", "out", "device");
-  for (const std::string& name : builtin_preset_names("systems")) text += machine_row(name);
-  return text;
 }
 
 }  // namespace shardsim

@@ -9,7 +9,4 @@ namespace shardsim {
 /// docs/guide/prices.md is a copy. Throws ScenarioError if a preset cannot be read.
 [[nodiscard]] std::string price_page();
 
-/// The built-in models and machines as two tables, a line each.
-[[nodiscard]] std::string preset_table();
-
 }  // namespace shardsim

@@ -8,6 +8,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "sim/command/cli.hpp"
+#include "sim/console/terminal_width.hpp"
 
 namespace {
 
@@ -30,5 +31,7 @@ int main(int argc, char** argv) {
   const char* term = std::getenv("TERM");
   const bool terminal = isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0') &&
                         (term == nullptr || std::string_view(term) != "dumb");
-  return shardsim::run_command(argc, argv, std::cout, std::cerr, terminal);
+  return shardsim::run_command(argc, argv, std::cout, std::cerr, terminal, {},
+                               {.out_width = shardsim::terminal_width(STDOUT_FILENO),
+                                .err_width = shardsim::terminal_width(STDERR_FILENO)});
 }

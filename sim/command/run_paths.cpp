@@ -59,9 +59,34 @@ void require_new_or_empty(const fs::path& path) {
   }
 }
 
+constexpr const char* kOtherwise = "choose another with --out, or with the option that names it";
+
+std::vector<PathInUse> files_written(const RunArguments& arguments, OutputSpec output) {
+  std::vector<PathInUse> named;
+  if (arguments.report) named.push_back({"the report (--report)", *arguments.report});
+  if (arguments.trace) named.push_back({"the trace (--trace)", *arguments.trace});
+  if (arguments.report) output.report.clear();
+  if (arguments.trace) output.trace.clear();
+  std::vector<PathInUse> written = paths_written(output, arguments.out_directory);
+  written.insert(written.end(), named.begin(), named.end());
+  return written;
+}
+
 }  // namespace
 
+fs::path report_path(const RunArguments& arguments, const OutputSpec& output) {
+  return arguments.report ? fs::path(*arguments.report)
+                          : fs::path(arguments.out_directory) / output.report;
+}
+
+fs::path trace_path(const RunArguments& arguments, const OutputSpec& output) {
+  return arguments.trace ? fs::path(*arguments.trace)
+                         : fs::path(arguments.out_directory) / output.trace;
+}
+
 void check_run_paths(const RunArguments& arguments, const Experiment& experiment) {
+  require_named(arguments.report, "--report");
+  require_named(arguments.trace, "--trace");
   require_named(arguments.record_decisions, "--record-decisions");
   require_named(arguments.replay_decisions, "--replay-decisions");
   require_named(arguments.dump_state, "--dump-state", "folder");
@@ -70,7 +95,7 @@ void check_run_paths(const RunArguments& arguments, const Experiment& experiment
     read.push_back({"the record that is replayed", *arguments.replay_decisions});
   }
   const fs::path folder = arguments.out_directory;
-  std::vector<PathInUse> written = paths_written(experiment.scenario().output, folder);
+  std::vector<PathInUse> written = files_written(arguments, experiment.scenario().output);
   if (arguments.record_decisions) written.push_back({"the record", *arguments.record_decisions});
   if (arguments.explore.shrink && !arguments.explore.shrunk_directory.empty()) {
     written.push_back(
@@ -78,7 +103,7 @@ void check_run_paths(const RunArguments& arguments, const Experiment& experiment
   }
   if (may_report(arguments)) {
     for (const PathInUse& output : written) {
-      require_writable(output.path, true, "choose another with --out or --record-decisions");
+      require_writable(output.path, true, kOtherwise);
     }
   }
   // Its own check is dump_folder_of's: it must be a new or an empty folder.

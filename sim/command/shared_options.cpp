@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -36,16 +37,21 @@ std::string seed_problem(const std::string& text) {
 
 }  // namespace
 
-void add_output_format(CLI::App& verb, bool& json, bool& annotations, const char* json_words) {
+void add_output_format(CLI::App& verb, bool& json, bool& annotations, const char* json_words,
+                       bool* junit) {
   verb.add_flag("--json", json, json_words);
+  std::vector<std::string> formats = {"text", "json", "github"};
+  if (junit != nullptr) formats.emplace_back("junit");
   verb.add_option_function<std::string>(
           "--output-format",
-          [&json, &annotations](const std::string& format) {
+          [&json, &annotations, junit](const std::string& format) {
             json = format == "json";
             annotations = format == "github";
+            if (junit != nullptr) *junit = format == "junit";
           },
-          "Format of problems; github: workflow annotations")
-      ->check(CLI::IsMember({"text", "json", "github"}));
+          junit == nullptr ? "Format of problems; github: workflow annotations"
+                           : "Format of problems; github: workflow annotations, junit: test cases")
+      ->check(CLI::IsMember(formats));
 }
 
 void add_process_options(CLI::App& verb, ProcessOptions& process) {

@@ -11,8 +11,10 @@ namespace shardsim {
 struct ExploreArguments;
 struct ProcessOptions;
 
-/// Declares --json, meaning `json_words`, and --output-format.
-void add_output_format(CLI::App& verb, bool& json, bool& annotations, const char* json_words);
+/// Declares --json, meaning `json_words`, and --output-format. `junit`: null for a verb that has no
+/// test cases to print.
+void add_output_format(CLI::App& verb, bool& json, bool& annotations, const char* json_words,
+                       bool* junit = nullptr);
 
 /// --backend and its options.
 void add_process_options(CLI::App& verb, ProcessOptions& process);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <iosfwd>
 #include <memory>
@@ -18,19 +19,27 @@ namespace shardsim {
 
 struct RunHooks;
 
+/// Columns of the terminals that show a command's output and its errors; 0: it is no terminal.
+struct Screen {
+  std::size_t out_width = 0;
+  std::size_t err_width = 0;
+};
+
 /// The streams of a verb. Results go to `out`, everything else to `err`.
 struct Console {
   std::istream& in;
   std::ostream& out;
   std::ostream& err;
   bool color = false;              ///< Whether `out` is a terminal that takes colours.
+  std::size_t width = 100;         ///< Columns of a page: those of the terminal, at most 100.
   std::vector<std::string> words;  ///< The command line itself, with which processes are started.
   std::vector<std::string> passed_on;  ///< For the program that a verb starts (starts_program).
   const RunHooks& hooks;               ///< Hooks for runs, in tests.
 };
 
-/// The form in which a failure is printed; annotations are those of GitHub Actions.
-enum class ErrorForm { text, json, annotations };
+/// The form in which a failure is printed; annotations are those of GitHub Actions, junit is the
+/// XML of test results that CI services read.
+enum class ErrorForm { text, json, annotations, junit };
 
 /// The group of a verb in --help, by the user's goal.
 enum class VerbGroup { start, run, plan, measure, shell };
@@ -55,8 +64,8 @@ struct Verb {
 };
 
 /// `verb` with Arguments of its own: `add_options(app, arguments)` binds them, and
-/// `run(arguments, console)` returns the exit code. Members `json` and `annotations`, where there
-/// are such, say how errors are printed.
+/// `run(arguments, console)` returns the exit code. Members `json`, `annotations` and `junit`,
+/// where there are such, say how errors are printed.
 template <class Arguments, class AddOptions, class Run>
 [[nodiscard]] Verb with_arguments(Verb verb, AddOptions add_options, Run run) {
   const auto arguments = std::make_shared<Arguments>();
@@ -68,6 +77,9 @@ template <class Arguments, class AddOptions, class Run>
     }
     if constexpr (requires { arguments->annotations; }) {
       if (arguments->annotations) return ErrorForm::annotations;
+    }
+    if constexpr (requires { arguments->junit; }) {
+      if (arguments->junit) return ErrorForm::junit;
     }
     return ErrorForm::text;
   };

@@ -96,6 +96,11 @@ struct RunComparison {
 /// Nothing if the work is the same or unknown, or if a side is measured: unlike_words covers that.
 [[nodiscard]] std::optional<WorkChange> work_change(const RunSide& a, const RunSide& b);
 
+/// The differences that make two predicted steps different trainings: model, batch, sequences. "80
+/// layers instead of 32, 256 sequences instead of 128"; empty for one training on two machines or
+/// in two layouts, and for a measured side.
+[[nodiscard]] std::string different_trainings(const RunComparison& comparison);
+
 /// The outcomes that at least one side has; the throughput only if both have it.
 [[nodiscard]] std::vector<Outcome> outcomes_of(const RunSide& a, const RunSide& b);
 

@@ -321,6 +321,13 @@ std::optional<WorkChange> work_change(const RunSide& a, const RunSide& b) {
   return change;
 }
 
+std::string different_trainings(const RunComparison& comparison) {
+  if (!comparison.work) return "";
+  std::string changes = model_change(comparison.a, comparison.b);
+  append(changes, change_of(comparison.a, comparison.b, kSequences), ", ");
+  return changes;
+}
+
 std::string unlike_words(const RunSide& a, const RunSide& b) {
   if (a.kind != SideKind::megatron_log && b.kind != SideKind::megatron_log) return "";
   // Whether both describe their model well enough to call it the same.

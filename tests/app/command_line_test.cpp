@@ -23,7 +23,6 @@ TEST_CASE("every mistake on the command line is named with its way out, and ends
       {{}, "no scenario is given", "shardsim scenarios/quickstart.json"},
       {{"run"}, "no scenario is given", "shardsim scenarios/quickstart.json"},
       {{"check"}, "no scenario is given", "shardsim check scenarios/quickstart.json"},
-      {{"--json"}, "no scenario is given", "shardsim scenarios/quickstart.json"},
       {{"--jsn", kPlan}, "\"--jsn\" is not an option of \"shardsim run\"", "write \"--json\""},
       {{kPlan, "--jsn"}, "\"--jsn\" is not an option", "write \"--json\""},
       {{"--jsn"}, "\"--jsn\" is not an option", "write \"--json\""},
@@ -31,7 +30,7 @@ TEST_CASE("every mistake on the command line is named with its way out, and ends
        "\"--quiet\" is not an option of \"shardsim check\"",
        "shardsim check --help"},
       {{kPlan, "--xyzzy=3"}, "\"--xyzzy\" is not an option", "shardsim run --help"},
-      {{"chek", kPlan}, "\"chek\" is neither a verb nor the only scenario", "shardsim check"},
+      {{"chek", kPlan}, "\"chek\" is neither a verb nor a file", "shardsim check"},
       {{kPlan, "scenarios/verify-mlp-ddp.json"}, "one word too many", "one scenario at a time"},
       {{"presets", "gpt2", "gpt2-xl"}, "\"gpt2-xl\" is one word too many", "presets --help"},
       {{kPlan, "--set"}, "\"--set\" needs a value", "shardsim run --help"},
@@ -41,7 +40,7 @@ TEST_CASE("every mistake on the command line is named with its way out, and ends
       {{kPlan, "--backend=gloo"}, "gloo not in {fiber,mpi,nccl}", "shardsim run --help"},
       {{kPlan, "--backend=mpi"}, "shapes only cannot run on --backend=mpi", "tensors=real"},
       {{kPlan, "--timeout=0"}, "--timeout", "shardsim run --help"},
-      {{"presets", "gpt5"}, "there is no preset \"gpt5\"", "gpt2-xl"},
+      {{"presets", "gpt5"}, "there is no preset \"gpt5\"", "write \"gpt2\""},
       {{"schema", "trace"}, "trace", "schema --help"},
       {{"nowhere.json"}, "cannot find \"nowhere.json\"", "check the name"},
       {{"scenarios"}, "\"scenarios\" is a folder", "give the name of a file"},
@@ -99,7 +98,7 @@ TEST_CASE("check validates any number of files and runs none") {
   CHECK(printed.err.empty());
   CHECK(std::count(printed.out.begin(), printed.out.end(), '\n') ==
         static_cast<std::ptrdiff_t>(arguments.size() - 1));
-  CHECK(shardsim({"check", "--json", kPlan}).out == "[]\n");
+  CHECK(shardsim({"check", "--json", kPlan}).out == "{\n  \"errors\": []\n}\n");
 }
 
 TEST_CASE("check tells the problems of all files in one list") {
@@ -111,21 +110,22 @@ TEST_CASE("check tells the problems of all files in one list") {
   const Printed printed = shardsim({"check", "--json", "a.json", kPlan, "b.json"});
   CHECK(printed.exit_code == 2);
   CHECK(printed.err.empty());
-  const json problems = json::parse(printed.out);
+  const json problems = json::parse(printed.out)["errors"];
   REQUIRE(problems.size() == 2);
   CHECK(problems[0]["file"] == "a.json");
   CHECK(problems[1]["file"] == "b.json");
 }
 
-TEST_CASE("with --json every failure is a list of problems on standard output") {
+TEST_CASE("with --json every failure is an object with its problems on standard output") {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"nowhere.json", "--json"},
+        {"--json"},
         {kPlan, "--json", "--set", "a=1"},
         {kPlan, "--json", "--backend=mpi"}}) {
     const Printed printed = shardsim(arguments);
     CHECK(printed.exit_code == 2);
     CHECK(printed.err.empty());
-    const json problems = json::parse(printed.out);
+    const json problems = json::parse(printed.out)["errors"];
     REQUIRE(problems.size() == 1);
     CHECK(problems[0]["severity"] == "error");
     CHECK_FALSE(problems[0]["help"].get<std::string>().empty());

@@ -81,7 +81,7 @@ TEST_CASE("the command writes a record and replays it, and refuses what means no
 
   const auto code = [](const Printed& printed) {
     CHECK(printed.exit_code == 2);
-    return json::parse(printed.out)[0]["code"];
+    return json::parse(printed.out)["errors"][0]["code"];
   };
   CHECK(code(shardsim({kSkipping, "--json", "--replay-decisions", record})) == "E0907");
   CHECK(code(with({"--record-decisions", record})) == "E0907");

@@ -24,7 +24,7 @@ std::string code_of_refusal(const std::string& file, const std::string& record,
   INFO(printed.out);
   CHECK(printed.exit_code == 2);
   CHECK(printed.err.empty());  // Not one line of progress: nothing ran.
-  return json::parse(printed.out)[0]["code"];
+  return json::parse(printed.out)["errors"][0]["code"];
 }
 
 }  // namespace

@@ -43,14 +43,14 @@ std::vector<std::string> warnings_of_own(const std::string& network, const std::
 
 }  // namespace
 
-TEST_CASE("a machine's own required number that always loses is named, one that is unread is not") {
+TEST_CASE("a machine's own required number that always loses is named, one that is unread is not", "[desk-5]") {
   CHECK(warnings_of_own("25").empty());
   CHECK(warnings_of_own("100") ==
         std::vector<std::string>{"system.inter_node.bandwidth_gb_per_s has no effect here: a "
                                  "stricter limit always applies: system.pcie_gb_per_s"});
 }
 
-TEST_CASE("a machine's own optional number that always loses is named") {
+TEST_CASE("a machine's own optional number that always loses is named", "[desk-5]") {
   CHECK(warnings_of_own("25", R"("oversubscription": 2, "nodes_per_pod": 1,)").empty());
   CHECK(warnings_of_own("25", R"("pcie_gb_per_s": 90,)") ==
         std::vector<std::string>{"system.pcie_gb_per_s has no effect here: a stricter limit always "
@@ -71,7 +71,7 @@ TEST_CASE("fields that change only tensors' values share one line, and are no wa
   CHECK(lines[0].find("training.learning_rate") != std::string::npos);
 }
 
-TEST_CASE("a latency that NCCL's model does not read is named") {
+TEST_CASE("a latency that NCCL's model does not read is named", "[desk-5]") {
   CHECK(warnings_of("").empty());
   for (const std::string path : {"system.intra_node.latency_us", "system.inter_node.latency_us"}) {
     CHECK(warnings_of(path + "=123") ==
@@ -79,7 +79,7 @@ TEST_CASE("a latency that NCCL's model does not read is named") {
   }
 }
 
-TEST_CASE("a bandwidth that loses against PCIe is named with the winner") {
+TEST_CASE("a bandwidth that loses against PCIe is named with the winner", "[desk-5]") {
   const std::string path = "system.inter_node.bandwidth_gb_per_s";
   CHECK(warnings_of(path + "=100") ==
         std::vector<std::string>{path + " has no effect here: a stricter limit always "

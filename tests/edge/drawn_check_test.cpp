@@ -25,12 +25,13 @@ using Json = nlohmann::json;
 // The least share of accepted draws; with fewer, the test says little about runs.
 constexpr double kLeastAccepted = 1.0 / 3.0;
 
-/// Codes in a list of problems, as --json prints them; none if there is no such list.
+/// Codes of problems, as --json prints them; none if it is no such object.
 std::multiset<std::string> codes_of(const std::string& json) {
   std::multiset<std::string> codes;
-  const Json problems = Json::parse(json, nullptr, false);
-  if (!problems.is_array()) return {};
-  for (const Json& problem : problems) codes.insert(problem.at("code").get<std::string>());
+  const Json document = Json::parse(json, nullptr, false);
+  if (!document.is_object() || !document.contains("errors")) return {};
+  for (const Json& problem : document["errors"])
+    codes.insert(problem.at("code").get<std::string>());
   return codes;
 }
 

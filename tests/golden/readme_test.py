@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """README and guide show what the commands do.
 
-A fenced block below `<!-- output of: shardsim ARGS -->` must be that command's output, byte by byte.
+A fenced block below `<!-- output of: shardsim ARGS -->` must be that command's output, byte by byte. `(exit N)`
+behind ARGS: it ends with that code.
 Every `./dev run ARGS` shown must end well, and so must the examples of `shardsim --help`.
 
 usage: readme_test.py SHARDSIM [--update]     (--update rewrites the blocks)
@@ -18,7 +19,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs/guide").glob("*.md")))
-SHOWN = re.compile(r"<!-- output of: shardsim (.+?) -->\n```\n(.*?)```\n", re.DOTALL)
+SHOWN = re.compile(r"<!-- output of: shardsim (.+?)( \(exit \d+\))? -->\n```\n(.*?)```\n", re.DOTALL)
 COMMAND = re.compile(r"^\./dev run ([^#\n]+)", re.MULTILINE)
 BAD_USAGE = 2  # The exit code where an error is shown.
 HELP_EXAMPLE = re.compile(r"^  shardsim (.+?)(?:  .*)?$", re.MULTILINE)
@@ -39,11 +40,11 @@ def run(shardsim, arguments, folder=None):
             place = words.index(option) + 1
             words[place] = os.path.join(folder, words[place])
     writes_here = words[0] in ("demo", "init")  # It needs no file from here.
-    if "--set" in words and not writes_here:
+    if "--set" in words and not writes_here and words[0] not in ("check", "diff"):  # These have no --out.
         words += ["--out", folder]
     done = subprocess.run([os.path.abspath(shardsim), *words], cwd=folder if writes_here else ROOT, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, check=False, text=True, encoding="utf-8",
-                          stderr=subprocess.STDOUT if shows_all else None, env={"PATH": os.environ["PATH"]})
+                          stderr=subprocess.STDOUT if shows_all else None, env={"PATH": os.environ["PATH"], "SOURCE_DATE_EPOCH": "0"})
     return done.returncode, done.stdout.replace(folder + "/", "")
 
 
@@ -57,8 +58,9 @@ class ReadmeTest(unittest.TestCase):
     def test_the_output_shown_is_the_output_printed(self):
         shown = SHOWN.findall(text_of_pages())
         self.assertTrue(shown)
-        for arguments, text in shown:
-            self.assertEqual(run(self.shardsim, arguments), (BAD_USAGE if text.startswith("error[") else 0, text),
+        for arguments, told, text in shown:
+            code = int(re.sub(r"\D", "", told)) if told else BAD_USAGE if text.startswith("error[") else 0
+            self.assertEqual(run(self.shardsim, arguments), (code, text),
                              "to accept it: python3 tests/golden/readme_test.py SHARDSIM --update")
 
     def test_every_command_shown_ends_well(self):
@@ -86,8 +88,8 @@ class ReadmeTest(unittest.TestCase):
 
 def update(shardsim):
     def with_output(match):
-        arguments = match.group(1)
-        return (f"<!-- output of: shardsim {arguments} -->\n```\n"
+        arguments, told = match.group(1), match.group(2) or ""
+        return (f"<!-- output of: shardsim {arguments}{told} -->\n```\n"
                 f"{run(shardsim, arguments)[1]}```\n")
     for page in PAGES:
         page.write_text(SHOWN.sub(with_output, page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -86,7 +86,7 @@ TEST_CASE("problems can be had as JSON") {
     loaded(valid_text_with("\"zero_stage\": 1", "\"zero\": 1"));
     FAIL("the text is not valid");
   } catch (const ScenarioError& error) {
-    const auto list = nlohmann::json::parse(error.to_json());
+    const auto list = nlohmann::json::parse(error.to_json())["errors"];
     REQUIRE(list.size() == 1);
     CHECK(list[0]["code"] == "E0107");
     CHECK(list[0]["severity"] == "error");
@@ -105,7 +105,7 @@ TEST_CASE("a problem without a line has none in JSON") {
     loaded(valid_text(), {"parallelism.zero_stage=9"});
     FAIL("the flag is out of range");
   } catch (const ScenarioError& error) {
-    const auto list = nlohmann::json::parse(error.to_json());
+    const auto list = nlohmann::json::parse(error.to_json())["errors"];
     REQUIRE(list.size() == 1);
     CHECK(list[0]["file"] == "--set parallelism.zero_stage=9");
     CHECK(list[0]["pointer"] == "/parallelism/zero_stage");

@@ -155,7 +155,8 @@ TEST_CASE("errors offer what fix does, and say of how many problems") {
   CHECK(contains(text.err, "^^^^ Megatron-LM's name; here it is \"tp\""));
   CHECK(contains(text.err, "`shardsim fix " + file + "` fixes 1 of these 2 problems\n"));
 
-  const nlohmann::json problems = nlohmann::json::parse(shardsim({"check", "--json", file}).out);
+  const nlohmann::json problems =
+      nlohmann::json::parse(shardsim({"check", "--json", file}).out)["errors"];
   REQUIRE(problems.size() == 2);
   CHECK(problems[0]["fix"]["message"] == "write \"tp\" for \"tensor_model_parallel_size\"");
   const nlohmann::json edit = problems[0]["fix"]["edits"][0];

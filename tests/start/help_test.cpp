@@ -76,7 +76,7 @@ TEST_CASE("errors of a scenario become annotations beside its lines") {
     CHECK_FALSE(contains(printed.err, "error["));
   }
   CHECK(shardsim({"check", "--output-format=github", kPlan}).exit_code == 0);
-  CHECK(shardsim({"check", "--output-format=json", kPlan}).out == "[]\n");
+  CHECK(contains(shardsim({"check", "--output-format=json", kPlan}).out, "\"errors\": []"));
 }
 
 TEST_CASE("what a run finds wrong becomes annotations of its scenario") {

@@ -79,7 +79,7 @@ class ShellsTest(unittest.TestCase):
     def test_bash_completes_values(self):
         self.assertEqual(self.completed("shardsim", "completion", ""), ["bash", "zsh", "fish"])
         self.assertEqual(self.completed("shardsim", "check", "--output-format", ""),
-                         ["text", "json", "github"])
+                         ["text", "json", "github", "junit"])
         self.assertEqual(self.completed("shardsim", "x.json", "--backend", "=", "m"), ["mpi"])
         self.assertEqual(self.completed("shardsim", "x.json", "--backend", "="),
                          ["fiber", "mpi", "nccl"])

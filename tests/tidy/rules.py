@@ -238,7 +238,7 @@ LIBRARY_RULES = (
                 (r"backends/probe\.cpp", r"sim/run/decision_file\.cpp",
                  r"sim/real/rank_report\.cpp", r"sim/collective/collective_table\.cpp",
                  r"sim/accuracy/(validation_json|read_kernel_trace)\.cpp",
-                 r"sim/command/(command_explain|gpu_facts)\.cpp",
+                 r"sim/command/(command_explain|gpu_facts|preset_table)\.cpp",
                  r"sim/programs/(program_rows\.hpp|replay_report\.cpp)", r"sim/remote/torch_verify\.cpp", r"scenarios/formats/import\.cpp",
                  r"sim/search/((layout_json|training_figures)\.(cpp|hpp)|search_files\.cpp)", r"sim/question/answer_files\.cpp", r"sim/sweep/point_row\.cpp",
                  r"sim/diff/(read_side|profiler_trace|diff_json)\.cpp",
