@@ -97,6 +97,8 @@ void plan_imported(const ImportRequest& request, const std::string& preset, std:
   if (report.ranked.empty()) refuse(report, request.files.front());
   const SimulatedPoint& best = report.ranked.front();
   write_layout_fields(best.candidate, "the fastest that was found", import);
+  import.derive(kPlanOption, "system.software", base.scenario.system.software,
+                "the framework that it was priced as");
   import.derive(kPlanOption, "training.global_batch_size", report.global_batch_size,
                 "4 Ki tokens for each GPU, from 1 Mi to 16 Mi tokens");
   err << fmt::format("layout {}: a step takes {} by the model, {} of {} on the device",

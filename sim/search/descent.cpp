@@ -16,7 +16,8 @@ constexpr std::size_t kMostNeighbours = 16;
 }  // namespace
 
 std::vector<OpenLayouts> Descent::next() {
-  const SimulatedPoint* const best = found_.best();
+  const SimulatedPoint* const best =
+      found_.best() != nullptr ? found_.best() : found_.nearest_miss();
   if (best == nullptr) return {};
   if (best->index != from_) {
     from_ = best->index;
@@ -46,6 +47,9 @@ std::vector<OpenLayouts> Descent::open_neighbours(const Candidate& candidate) {
            !found_.would_lead(entry.bound);
   });
   std::ranges::sort(near, [this](const OpenLayouts& a, const OpenLayouts& b) {
+    if (found_.best() == nullptr && a.bound.device_bytes != b.bound.device_bytes) {
+      return a.bound.device_bytes < b.bound.device_bytes;
+    }
     return found_.leads(a.bound, b.bound) || (!found_.leads(b.bound, a.bound) && a.index < b.index);
   });
   near.resize(std::min(near.size(), kMostNeighbours));

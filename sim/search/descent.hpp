@@ -19,8 +19,9 @@ class Descent {
           const DoneLayouts& done)
       : space_(space), bounds_(bounds), found_(found), done_(done) {}
 
-  /// The neighbours of the best that are simulated next, those with the lowest bounds first. None:
-  /// no neighbour can be better, or there is no best. A new best has neighbours of its own.
+  /// The neighbours of the best that are simulated next, those with the lowest bounds first. While
+  /// nothing fits, the best is the one that needs least memory. None: no neighbour can be better,
+  /// or nothing is simulated. A new best has neighbours of its own.
   [[nodiscard]] std::vector<OpenLayouts> next();
 
  private:

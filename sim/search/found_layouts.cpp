@@ -59,7 +59,10 @@ std::vector<SimulatedPoint> best_of_families(const std::vector<SimulatedPoint>& 
 }
 
 void FoundLayouts::keep(const SimulatedPoint& point) {
-  if (!point.fits) return;
+  if (!point.fits) {
+    if (!miss_ || point.device_bytes < miss_->device_bytes) miss_ = point;
+    return;
+  }
   const auto place = std::upper_bound(best_.begin(), best_.end(), point,
                                       [&](const SimulatedPoint& a, const SimulatedPoint& b) {
                                         return ranks_before(a, b, request_.objective);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,8 @@ class FoundLayouts {
 
   /// The layout that ranks first; null if none fits.
   [[nodiscard]] const SimulatedPoint* best() const { return best_.empty() ? nullptr : &best_[0]; }
+  /// The simulated layout that needs least memory, while none fits; null before the first.
+  [[nodiscard]] const SimulatedPoint* nearest_miss() const { return miss_ ? &*miss_ : nullptr; }
   [[nodiscard]] Objective objective() const { return request_.objective; }
   /// On the objective: seconds or bytes.
   [[nodiscard]] double objective_of(const Bound& bound) const;
@@ -72,6 +75,7 @@ class FoundLayouts {
   const SearchRequest& request_;
   std::vector<SimulatedPoint> best_;  // One of each family, at most request.top, best first.
   std::vector<SimulatedPoint> front_;
+  std::optional<SimulatedPoint> miss_;
 };
 
 }  // namespace shardsim
