@@ -33,6 +33,16 @@ struct LayoutRow {
   double tokens_per_s_per_gpu = 0;
   std::int64_t device_bytes = 0;  ///< The GPU memory that it needs.
   double usd_per_1t_tokens = 0;   ///< 0: no price was given.
+  /// Around the step and the memory; empty: none is known. Days and dollars have the step's.
+  std::vector<MetricBand> bands;
+  double days = 0;  ///< By the model; 0: no tokens were given.
+  double usd = 0;   ///< By the model, for these days; 0: no price was given.
+  /// The flags with which frameworks train this layout; those that cannot are left out.
+  struct Launch {
+    std::string framework;  ///< "megatron"
+    std::string text;       ///< Several lines.
+  };
+  std::vector<Launch> launches;
 };
 
 /// A search of layouts as a page for decisions: the ranking, a figure of speed against memory, the
@@ -50,11 +60,13 @@ struct LayoutPage {
   std::vector<std::string> assumptions;
 };
 
-/// One file without a script, which requests nothing from anywhere and opens from disk. Equal input
-/// gives equal bytes; no text of the input is ever markup.
+/// One file, which requests nothing from anywhere and opens from disk. Its script adds search and
+/// hover; without it everything else is there. Equal input gives equal bytes; no text of the input
+/// is ever markup.
 [[nodiscard]] std::string to_html(const LayoutPage& page);
 
-/// The figure alone: tokens/s/GPU to the right, memory upwards. Empty without layouts.
+/// The figure alone: tokens/s/GPU to the right, memory upwards. The layouts on the front have
+/// their names beside it, each point tells its own when it is pointed at. Empty without layouts.
 [[nodiscard]] std::string to_svg_scatter(const LayoutPage& page);
 
 }  // namespace shardsim

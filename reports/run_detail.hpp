@@ -89,6 +89,14 @@ struct TrafficMatrix {
 };
 inline constexpr std::size_t kMaxTrafficCells = 128;
 
+/// Payload bytes of one step on one axis, of all ranks, by the links that they cross. Rounded where
+/// steps differ. Over all axes these sum to comm.bytes_sent.total.
+struct AxisTraffic {
+  std::string axis;  ///< As AxisComm has it.
+  std::int64_t inside_node = 0;
+  std::int64_t between_nodes = 0;
+};
+
 /// One tier of links: the bytes that all ranks sent over it, and the share of the step that its
 /// busiest part needs at full bandwidth. That part is a rank inside a node. Between nodes it is a
 /// node, as a ring uses the network cards of all its members there.
@@ -129,15 +137,29 @@ struct CostEstimate {
   double usd = 0;
 };
 
+/// The step with one quantity of the scenario changed: an ordinary run with these overrides.
+struct SensitivityBar {
+  std::string quantity;  ///< "computing", "memory bandwidth", "links inside a node", ...
+  double by = 0;         ///< The change of the quantity: 0.1 is 10 % more.
+  std::string setting;   ///< "1,090 TFLOP/s in bf16"
+  std::vector<std::string> overrides;  ///< As --set takes them: "a.b=value".
+  double step_s = 0;                   ///< 0: the run gave none; `note` says why.
+  double tokens_per_s = 0;             ///< By all ranks together.
+  double change = 0;                   ///< Time per token against the run itself: 0.08 is 8 % more.
+  std::string note;                    ///< Such as "does not fit"; may be empty.
+};
+
 struct RunDetail {
   std::vector<StageTime> stages;
   std::vector<AxisComm> axes;
   std::vector<MemoryCurve> memory;
   ScheduleChart schedule;
   TrafficMatrix traffic;
+  std::vector<AxisTraffic> traffic_by_axis;  ///< Those that send.
   std::vector<LinkUse> links;
   Roofline roofline;
   CostEstimate cost;
+  std::vector<SensitivityBar> sensitivity;  ///< By quantity, less before more; empty: not asked.
   /// Notes on omitted or thinned data, in sentences for the page.
   std::vector<std::string> notes;
 };

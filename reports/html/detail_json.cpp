@@ -8,6 +8,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "reports/html/parts.hpp"
+#include "reports/stage_groups.hpp"
 #include "reports/svg/drawing.hpp"
 
 namespace shardsim::html {
@@ -32,6 +33,13 @@ Json stage_json(const StageTime& stage) {
           {"compute_s", stage.compute_s},   {"exposed_comm_s", stage.exposed_comm_s},
           {"bubble_s", stage.bubble_s},     {"host_s", stage.host_s},
           {"peak_bytes", stage.peak_bytes}, {"at_peak", stage.at_peak}};
+}
+
+// Pairs of indices into the stages.
+Json groups_json(const std::vector<StageGroup>& groups) {
+  return array_of(groups, [](const StageGroup& group) {
+    return Json::array({group.first, group.last});
+  });
 }
 
 Json curve_json(const MemoryCurve& curve) {
@@ -128,6 +136,8 @@ std::string detail_json(const RunDetail& detail, double device_memory_bytes) {
   root["memory_categories"] =
       array_of(svg::kMemoryInks, [](const svg::Ink& ink) { return Json(ink.name); });
   root["stages"] = array_of(detail.stages, stage_json);
+  root["stages_by_time"] = groups_json(groups_by_time(detail.stages));
+  root["stages_by_memory"] = groups_json(groups_by_memory(detail.stages));
   root["axes"] = array_of(detail.axes, [](const AxisComm& axis) {
     return Json{{"axis", axis.axis},
                 {"exposed_s", axis.exposed_s},

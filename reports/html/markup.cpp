@@ -1,8 +1,14 @@
 #include "reports/html/markup.hpp"
 
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "sim/kernel/text.hpp"
+#include "sim/kernel/version.hpp"
 
 #include "reports/units.hpp"
 
@@ -35,6 +41,42 @@ std::string script_json(std::string json) {
   return json;
 }
 
+std::string unbroken(const std::string& value) {
+  std::string markup = markup_text(value);
+  const std::size_t space = markup.rfind(' ');
+  if (space != std::string::npos) markup.replace(space, 1, "&nbsp;");
+  return markup;
+}
+
+std::string grouped_digits(std::string_view text, std::size_t least) {
+  constexpr std::string_view kDigits = "0123456789";
+  const auto joins = [](char letter) {
+    return std::isalnum(static_cast<unsigned char>(letter)) != 0 ||
+           std::string_view("_./-+,").find(letter) != std::string_view::npos;
+  };
+  // At the end of a sentence a point joins nothing.
+  const auto joins_after = [&](std::size_t at) {
+    if (at >= text.size() || !joins(text[at])) return false;
+    const bool is_mark = text[at] == '.' || text[at] == ',';
+    return !is_mark || (at + 1 < text.size() && text[at + 1] != ' ');
+  };
+  std::string grouped;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t end = std::min(text.find_first_not_of(kDigits, i), text.size());
+    if (end == i) {
+      grouped += text[i++];
+      continue;
+    }
+    const std::string_view digits = text.substr(i, end - i);
+    const bool stands_alone = (i == 0 || !joins(text[i - 1])) && !joins_after(end);
+    const auto number = parse_number<std::int64_t>(digits);
+    const bool is_grouped = stands_alone && digits.size() >= least && digits[0] != '0' && number;
+    grouped += is_grouped ? format_count(*number) : std::string(digits);
+    i = end;
+  }
+  return grouped;
+}
+
 std::string list_items(const std::vector<std::string>& texts) {
   std::string items;
   for (const std::string& text : texts) items += "<li>" + markup_text(text) + "</li>\n";
@@ -49,6 +91,15 @@ std::string section(std::string_view id, std::string_view title, const std::stri
       id, title, markup);
 }
 
+std::string folded_section(std::string_view id, std::string_view title, std::string_view fact,
+                           const std::string& markup, bool is_open) {
+  if (markup.empty()) return {};
+  return fmt::format(
+      "<details class=\"part\" id=\"{}\"{}>\n<summary><h2>{}</h2> <span "
+      "class=\"fact\">{}</span></summary>\n<div class=\"body\">\n{}</div>\n</details>\n",
+      id, is_open ? " open" : "", title, markup_text(fact), markup);
+}
+
 std::string page_head(std::string_view policy, const std::string& title) {
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -57,6 +108,26 @@ std::string page_head(std::string_view policy, const std::string& title) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>{}</title>\n<style>\n{}</style>\n</head>\n",
       policy, markup_text(title), report_style());
+}
+
+std::string page_buttons() {
+  return "<p class=\"buttons\"><button id=\"unfold\" type=\"button\" hidden>Open all</button>"
+         "<button id=\"theme\" type=\"button\" hidden></button></p>\n";
+}
+
+std::string plain_page(const PlainPage& page) {
+  const std::string facts = page.facts.empty()
+                                ? std::string()
+                                : "<p class=\"facts\">" + markup_text(page.facts) + "</p>\n";
+  return page_head(
+             fmt::format("script-src 'sha256-{}'; style-src 'unsafe-inline'; ", page_script_hash()),
+             page.title + " · shardsim") +
+         fmt::format(
+             "<body>\n<header>\n<p class=\"eyebrow\">{}</p>\n<h1>{}</h1>\n{}{}</header>\n<main>\n{}"
+             "</main>\n<footer><p>Written by shardsim {}. {}</p></footer>\n<script>{}</script>\n"
+             "</body>\n</html>\n",
+             markup_text(page.eyebrow), markup_text(page.title), facts, page_buttons(), page.main,
+             version(), markup_text(page.footer), page_script());
 }
 
 std::vector<Column> text_and_numbers(std::initializer_list<const char*> titles) {
@@ -87,7 +158,7 @@ std::string Table::markup() const {
   }
   const std::string id = id_.empty() ? std::string() : fmt::format(" id=\"{}\"", id_);
   return fmt::format(
-      "<div class=\"scroll\" tabindex=\"0\"><table{}>\n<caption>{}</caption>\n"
+      "<div class=\"scroll\" tabindex=\"0\"><table{}>\n<caption><span>{}</span></caption>\n"
       "<thead><tr>{}</tr></thead>\n<tbody>\n{}</tbody>\n</table></div>\n",
       id, markup_text(caption_), head, body_);
 }

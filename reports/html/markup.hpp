@@ -14,6 +14,13 @@ namespace shardsim::html {
 /// Text of several lines, line breaks kept.
 [[nodiscard]] std::string markup_lines(std::string_view text);
 
+/// A number whose unit stays on its line: "about 1.20 s".
+[[nodiscard]] std::string unbroken(const std::string& value);
+
+/// Words of ours, with separators in whole numbers of at least `least` digits: "rank 1,024". Digits
+/// within a name or beside a point stay as they are.
+[[nodiscard]] std::string grouped_digits(std::string_view text, std::size_t least = 4);
+
 /// JSON as the content of a <script> element: no text in it can end the element.
 [[nodiscard]] std::string script_json(std::string json);
 
@@ -24,6 +31,12 @@ namespace shardsim::html {
 /// markup.
 [[nodiscard]] std::string section(std::string_view id, std::string_view title,
                                   const std::string& markup);
+
+/// A section that is folded away until a reader opens it: its heading with `fact`, one short
+/// sentence, beside it. Empty without markup. `is_open`: shown from the start.
+[[nodiscard]] std::string folded_section(std::string_view id, std::string_view title,
+                                         std::string_view fact, const std::string& markup,
+                                         bool is_open = false);
 
 /// A page up to its body. `policy`: what its Content-Security-Policy allows beside its own style.
 [[nodiscard]] std::string page_head(std::string_view policy, const std::string& title);
@@ -82,13 +95,29 @@ struct Figure {
 /// "41 %", "8.5 %": two digits.
 [[nodiscard]] std::string format_share(double share);
 
-// The script and the style of every page, made from reports/web/dist by reports/web/embed.py.
+// The scripts and the style of pages, made from reports/web/dist by reports/web/embed.py.
 
-/// The charts' script with the licences of its parts, and the style sheet.
+/// The charts' script with the licences of its parts,
 [[nodiscard]] std::string report_script();
+/// the script of pages with plain figures, and the style sheet of all.
+[[nodiscard]] std::string page_script();
 [[nodiscard]] std::string report_style();
 
-/// SHA-256 of the script in base64, as a Content-Security-Policy names the only script it lets run.
+/// SHA-256 of a script in base64, as a Content-Security-Policy names the only script it lets run.
 [[nodiscard]] std::string report_script_hash();
+[[nodiscard]] std::string page_script_hash();
+
+/// The buttons that unfold sections and change colours; hidden where there is no script.
+[[nodiscard]] std::string page_buttons();
+
+/// A whole page with plain figures: its head, `eyebrow` above the title, `facts` below it.
+struct PlainPage {
+  std::string eyebrow;
+  std::string title;
+  std::string facts;
+  std::string main;    ///< Markup.
+  std::string footer;  ///< Behind "Written by shardsim 1.2.3."
+};
+[[nodiscard]] std::string plain_page(const PlainPage& page);
 
 }  // namespace shardsim::html

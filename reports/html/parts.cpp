@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "reports/html/markup.hpp"
+#include "reports/stage_groups.hpp"
 #include "reports/svg/drawing.hpp"
 #include "reports/svg/figures.hpp"
 #include "reports/units.hpp"
@@ -28,8 +29,9 @@ std::string stages_table(const Input& input) {
   table.add_row({"whole step", "", seconds_of(input, metric::kTimeComputeS),
                  seconds_of(input, metric::kTimeExposedCommS),
                  seconds_of(input, metric::kTimeBubbleS), seconds_of(input, metric::kTimeHostS)});
-  for (const StageTime& stage : input.detail.stages) {
-    table.add_row({fmt::format("stage {}", stage.stage), std::to_string(stage.rank),
+  for (const StageGroup& group : groups_by_time(input.detail.stages)) {
+    const StageTime& stage = input.detail.stages[group.first];
+    table.add_row({name_of(group, input.detail.stages), format_count(stage.rank),
                    format_seconds(stage.compute_s), format_seconds(stage.exposed_comm_s),
                    format_seconds(stage.bubble_s), format_seconds(stage.host_s)});
   }
@@ -38,19 +40,21 @@ std::string stages_table(const Input& input) {
 
 std::string stages_figure(const Input& input) {
   if (input.detail.stages.empty()) return {};
-  std::vector<Column> columns = {{"stage", false}, {"peak", true}};
+  std::vector<Column> columns = {{"", false}, {"peak", true}};
   for (const svg::Ink& ink : svg::kMemoryInks) columns.push_back({ink.name, true});
   Table table("Memory of the fullest rank of each stage, at the moment of its peak.",
               std::move(columns));
   std::string label = "Stacked bars of memory at the peak:";
-  for (const StageTime& stage : input.detail.stages) {
+  for (const StageGroup& group : groups_by_memory(input.detail.stages)) {
+    const StageTime& stage = input.detail.stages[group.first];
     const std::string peak = format_memory(stage.peak_bytes);
-    std::vector<std::string> cells = {std::to_string(stage.stage), peak};
+    const std::string name = name_of(group, input.detail.stages);
+    std::vector<std::string> cells = {name, peak};
     for (const std::int64_t bytes : stage.at_peak) {
       cells.push_back(format_memory(bytes));
     }
     table.add_row(cells);
-    label += fmt::format(" stage {} {};", stage.stage, peak);
+    label += fmt::format(" {} {};", name, peak);
   }
   return figure(
              {.chart = "memory",
@@ -77,26 +81,6 @@ std::string over_time_figure(const Input& input) {
                   to_svg_memory_over_time(input.detail, input.headline.device_memory_bytes)});
 }
 
-constexpr std::size_t kBusiest = 8;
-
-std::string cell_name(const TrafficMatrix& matrix, std::size_t cell, std::int64_t ranks) {
-  const std::int64_t first = static_cast<std::int64_t>(cell) * matrix.ranks_per_cell;
-  if (matrix.ranks_per_cell == 1) return std::to_string(first);
-  std::int64_t last = first + matrix.ranks_per_cell - 1;
-  if (ranks > 0) last = std::min(last, ranks - 1);
-  return fmt::format("{}-{}", first, last);
-}
-
-// The busiest first, the first of equals; of those that sent anything.
-std::vector<std::size_t> busiest_cells(const TrafficMatrix& matrix) {
-  std::vector<std::size_t> order(matrix.bytes.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::erase_if(order, [&matrix](std::size_t cell) { return matrix.bytes[cell] == 0; });
-  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return matrix.bytes[i]; });
-  order.resize(std::min(kBusiest, order.size()));
-  return order;
-}
-
 constexpr double kTera = 1e12;
 
 std::string rate_of(double flops_per_s) { return format_number(flops_per_s / kTera) + " TFLOP/s"; }
@@ -119,7 +103,9 @@ std::string time_part(const Input& input) {
   if (has_stages) {
     chart.caption +=
         " The whole step is that of the rank that ends last; below it, of each stage the rank that "
-        "ends last.";
+        "ends last. Neighbouring stages are one row where nothing differs by more than 0.5 % of "
+        "the "
+        "step; its numbers are those of the first.";
   }
   chart.label = fmt::format(
       "Stacked bars: computing {}, waiting for communication {}, bubble and idle {}, waiting for "
@@ -157,10 +143,11 @@ std::string schedule_part(const Input& input) {
   for (const GanttRow& row : schedule.rows) bars += static_cast<std::int64_t>(row.bars.size());
   if (bars == 0) return {};
   return figure({.chart = "schedule",
-                 .caption = "One rank of each stage in the last step: a row for its compute "
-                            "stream and for each communicator. Numbers in bars are microbatches. "
-                            "Zoom with the slider, with Ctrl and the wheel or two fingers; drag to "
-                            "move.",
+                 .caption =
+                     "One rank of each stage in the last step: its compute stream, or that and "
+                     "its communicators. The first microbatches are shown; move the slider "
+                     "to see more. Numbers in bars are microbatches. Zoom with Ctrl and the "
+                     "wheel or two fingers; drag to move.",
                  .label = fmt::format("Gantt chart of the last step with {} rows and {} bars. The "
                                       "figures for each stage are in the table of the section on "
                                       "time.",
@@ -170,65 +157,6 @@ std::string schedule_part(const Input& input) {
 
 std::string memory_part(const Input& input) {
   return stages_figure(input) + over_time_figure(input);
-}
-
-std::string traffic_part(const Input& input) {
-  const TrafficMatrix& matrix = input.detail.traffic;
-  const std::vector<std::size_t> busiest = busiest_cells(matrix);
-  if (busiest.empty()) return {};
-  const auto steps = static_cast<double>(matrix.steps);
-  const double total = static_cast<double>(std::accumulate(matrix.bytes.begin(), matrix.bytes.end(),
-                                                           std::int64_t{0})) /
-                       steps;
-  Table table("The busiest pairs.",
-              text_and_numbers({"from rank", "to rank", "payload", "share of all"}));
-  for (const std::size_t cell : busiest) {
-    const double bytes = static_cast<double>(matrix.bytes[cell]) / steps;
-    table.add_row({cell_name(matrix, cell / matrix.cells, input.headline.ranks),
-                   cell_name(matrix, cell % matrix.cells, input.headline.ranks),
-                   format_traffic(bytes), format_share(bytes / total)});
-  }
-  const std::string all = format_traffic(total);
-  Figure chart;
-  chart.chart = "traffic";
-  chart.caption = fmt::format(
-      "Payload of one step from rank to rank, {} in all. Darker (in dark colours: brighter) is "
-      "more, on a logarithmic scale; blank pairs exchange nothing.",
-      all);
-  if (matrix.ranks_per_cell > 1) {
-    chart.caption +=
-        fmt::format(" A cell is {0} times {0} neighbouring ranks.", matrix.ranks_per_cell);
-  }
-  if (matrix.steps > 1) {
-    chart.caption += fmt::format(" Steps differ: this is the mean of {}.", matrix.steps);
-  }
-  chart.label = fmt::format(
-      "Heat map of {0} by {0} cells, {1} in all; the busiest pairs stand beside it as a table",
-      matrix.cells, all);
-  return "<div class=\"beside\">\n" + figure(chart) + table.markup() +
-         "</div>\n<p class=\"scriptless muted\">The map itself needs a browser that runs the "
-         "script "
-         "of this page.</p>\n";
-}
-
-std::string links_part(const Input& input) {
-  if (input.detail.links.empty()) return {};
-  Table table("Links by tier.", text_and_numbers({"tier", "sent, all ranks", "bandwidth of a GPU",
-                                                  "busiest", "share of the step"}));
-  std::string label = "Bars for each tier of links:";
-  for (const LinkUse& link : input.detail.links) {
-    const std::string share = fmt::format("{:.1f} %", 100 * link.busiest_share);
-    table.add_row({markup_text(link.tier), format_traffic(link.bytes),
-                   format_number(link.bandwidth_gb_per_s) + " GB/s", link.busiest, share});
-    label += fmt::format(" {} {};", link.tier, share);
-  }
-  return figure({.chart = "links",
-                 .caption = "The share of the step that the busiest rank, or between nodes the "
-                            "busiest node with all its network cards, would need for what it "
-                            "sends, at the full bandwidth of its links: near 100 % the link itself "
-                            "is the limit.",
-                 .label = label}) +
-         table.markup();
 }
 
 std::string roofline_part(const Input& input) {

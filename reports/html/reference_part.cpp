@@ -64,7 +64,8 @@ std::string checks_part(const Input& input) {
   if (!result.checks.empty()) {
     Table table("Checks of this run.", {{"check"}, {""}, {"detail"}});
     for (const Check& check : result.checks) {
-      table.add_row({markup_text(check.name), mark(check.passed), markup_text(check.detail)});
+      table.add_row(
+          {markup_text(check.name), mark(check.passed), markup_text(grouped_digits(check.detail))});
     }
     markup += table.markup();
   }
@@ -85,7 +86,8 @@ std::string assumptions_part(const Input& input) {
   Table table("Numbers and simplifications behind the result.", {{"assumption"}, {"source"}});
   table.set_id("assumptions-table");
   for (const Assumption& row : rows) {
-    table.add_row({markup_text(row.text), markup_text(row.source)});
+    // Years have four digits, and sources have numbers that are names.
+    table.add_row({markup_text(grouped_digits(row.text, 5)), markup_text(row.source)});
   }
   std::string markup = fmt::format("<p>{}, {} without a published source.</p>\n",
                                    count_of(rows.size(), "assumption"), assumed);

@@ -50,6 +50,13 @@ void Drawing::path(std::string_view path, std::string_view fill) {
   body_ += fmt::format("<path d=\"{}\" fill=\"{}\"/>\n", path, fill);
 }
 
+void Drawing::disc(double x, double y, double radius, std::string_view fill,
+                   std::string_view title) {
+  body_ +=
+      fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"{}\" fill=\"{}\"><title>{}</title></circle>\n",
+                  length(x), length(y), length(radius), fill, markup_text(title));
+}
+
 double Drawing::legend(const std::vector<Ink>& inks, double y) {
   double x = 0;
   for (const Ink& ink : inks) {

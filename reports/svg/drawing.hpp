@@ -74,6 +74,8 @@ class Drawing {
             bool is_dashed = false);
   /// `path` in the words of SVG ("M0 0h4v4z"), filled.
   void path(std::string_view path, std::string_view fill);
+  /// A disc that tells `title` when it is pointed at.
+  void disc(double x, double y, double radius, std::string_view fill, std::string_view title);
   /// Swatches with their names, from left to right and on as many lines as needed, the first at
   /// `y`. Returns the y below them.
   double legend(const std::vector<Ink>& inks, double y);

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "reports/stage_groups.hpp"
 #include "reports/svg/drawing.hpp"
 #include "reports/units.hpp"
 
@@ -167,9 +168,10 @@ std::string to_svg_breakdown(const Result& result, const RunDetail& detail) {
   }
   chart.bars.push_back(bar_of("whole step", std::move(whole)));
   if (detail.stages.size() > 1) {
-    for (const StageTime& stage : detail.stages) {
+    for (const StageGroup& group : groups_by_time(detail.stages)) {
+      const StageTime& stage = detail.stages[group.first];
       chart.bars.push_back(
-          bar_of(fmt::format("stage {}", stage.stage),
+          bar_of(name_of(group, detail.stages),
                  {stage.compute_s, stage.exposed_comm_s, stage.bubble_s, stage.host_s}));
     }
   }
@@ -187,12 +189,13 @@ std::string to_svg_memory(const RunDetail& detail, double device_bytes) {
   StackedBars chart;
   chart.inks.assign(svg::kMemoryInks.begin(), svg::kMemoryInks.end());
   chart.full = device_bytes;
-  for (const StageTime& stage : detail.stages) {
+  for (const StageGroup& group : groups_by_memory(detail.stages)) {
+    const StageTime& stage = detail.stages[group.first];
     const auto peak = static_cast<double>(stage.peak_bytes);
     chart.full = std::max(chart.full, peak);
-    chart.bars.push_back(
-        {detail.stages.size() > 1 ? fmt::format("stage {}", stage.stage) : "fullest rank",
-         std::vector<double>(stage.at_peak.begin(), stage.at_peak.end()), format_memory(peak)});
+    chart.bars.push_back({detail.stages.size() > 1 ? name_of(group, detail.stages) : "fullest rank",
+                          std::vector<double>(stage.at_peak.begin(), stage.at_peak.end()),
+                          format_memory(peak)});
   }
   Drawing drawing("Memory of the fullest rank of each stage at its peak, by category");
   const double label = drawing.legend(chart.inks, 2) + 10;
@@ -211,7 +214,7 @@ std::string to_svg_memory_over_time(const RunDetail& detail, double device_bytes
   if (fullest == detail.memory.end() || fullest->points.empty()) return {};
   const double full = std::max({device_bytes, peak_of(*fullest), 1.0}) * 1.04;
   Drawing drawing(fmt::format("Memory through the step on rank {} of stage {}, by category",
-                              fullest->rank, fullest->stage));
+                              format_count(fullest->rank), fullest->stage));
   const double top = drawing.legend({svg::kMemoryInks.begin(), svg::kMemoryInks.end()}, 2);
   const double bottom = top + kPlotHeight;
   constexpr int kTicks = 4;

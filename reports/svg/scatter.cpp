@@ -2,11 +2,13 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "reports/pages.hpp"
 #include "reports/svg/drawing.hpp"
+#include "reports/terminal_text.hpp"
 #include "reports/units.hpp"
 
 namespace shardsim {
@@ -17,12 +19,16 @@ using svg::Anchor;
 using svg::Drawing;
 
 constexpr double kLeftEdge = 76;
-constexpr double kRightEdge = svg::kFigureWidth - 24;
+constexpr double kRightEdge = svg::kFigureWidth - 250;  // Behind it are the names.
 constexpr double kTopEdge = 40;
 constexpr double kBottomEdge = 380;
 constexpr double kScatterHeight = 430;
 constexpr const char* kFrontInk = "#2b6cb0";
 constexpr const char* kOtherInk = "#aab3bf";
+constexpr const char* kNameInk = "#9dbbe0";
+constexpr double kNamePitch = 15;
+constexpr std::size_t kMostNames = 20;
+constexpr std::size_t kLongestName = 34;
 constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
 
 // Values from `low` to `high` along pixels from `from` to `to`, with ticks at round numbers.
@@ -56,14 +62,6 @@ Scale scale_of(double least, double most, double from, double to) {
           .tick = tick};
 }
 
-void dot(Drawing& drawing, double x, double y, double radius, const char* ink) {
-  const std::string r = svg::length(radius);
-  drawing.path(
-      fmt::format("M{} {}a{} {} 0 1 0 {} 0a{} {} 0 1 0 -{} 0z", svg::length(x - radius),
-                  svg::length(y), r, r, svg::length(2 * radius), r, r, svg::length(2 * radius)),
-      ink);
-}
-
 void axes(Drawing& drawing, const Scale& speed, const Scale& memory) {
   for (double value = speed.low; value <= speed.high + speed.tick / 2; value += speed.tick) {
     drawing.line(speed.at(value), kTopEdge, speed.at(value), kBottomEdge, svg::kLine);
@@ -79,6 +77,38 @@ void axes(Drawing& drawing, const Scale& speed, const Scale& memory) {
                svg::kMuted);
   drawing.text(kLeftEdge, kTopEdge - 24, "memory of the fullest GPU, GiB", Anchor::start,
                svg::kMuted);
+}
+
+struct Place {
+  const LayoutRow* row;
+  double x;
+  double y;
+  double name_y = 0;
+};
+
+// A point shows this when it is pointed at.
+std::string title_of(const LayoutRow& row) {
+  return fmt::format("{}: step {}, {} tokens/s/GPU, {}", row.layout, format_seconds(row.step_s),
+                     format_number(row.tokens_per_s_per_gpu), format_memory(row.device_bytes));
+}
+
+// A line from each point to its name at the right; names keep their distance and the order of the
+// points from top to bottom.
+void draw_names(Drawing& drawing, std::vector<Place> places) {
+  if (places.size() > kMostNames) places.resize(kMostNames);
+  std::ranges::stable_sort(places, {}, &Place::y);
+  double next = kTopEdge + kNamePitch;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const double latest = kBottomEdge - kNamePitch * static_cast<double>(places.size() - 1 - i);
+    places[i].name_y = std::min(std::max(places[i].y, next), latest);
+    next = places[i].name_y + kNamePitch;
+  }
+  for (const Place& place : places) {
+    drawing.line(place.x, place.y, kRightEdge + 12, place.name_y, kNameInk);
+    drawing.text(kRightEdge + 16, place.name_y + 4,
+                 truncate_to_width(escape_untrusted(place.row->layout), kLongestName),
+                 Anchor::start, svg::kInk, 11);
+  }
 }
 
 }  // namespace
@@ -102,13 +132,21 @@ std::string to_svg_scatter(const LayoutPage& page) {
   const Scale memory = scale_of(least_memory, most_memory, kBottomEdge, kTopEdge);
   Drawing drawing("Layouts by speed and memory: those on the front, and all others simulated");
   axes(drawing, speed, memory);
-  const auto draw = [&](const LayoutRow& row, double radius, const char* ink) {
-    dot(drawing, speed.at(row.tokens_per_s_per_gpu),
-        memory.at(static_cast<double>(row.device_bytes) / kBytesPerGib), radius, ink);
+  const auto place_of = [&](const LayoutRow& row) {
+    return Place{&row, speed.at(row.tokens_per_s_per_gpu),
+                 memory.at(static_cast<double>(row.device_bytes) / kBytesPerGib)};
   };
-  for (const LayoutRow& row : page.others) draw(row, 2.5, kOtherInk);
-  for (const LayoutRow& row : page.front) draw(row, 5, kFrontInk);
-  drawing.text(kRightEdge, kTopEdge - 24, "large: nothing is both faster and smaller", Anchor::end,
+  std::vector<Place> front;
+  for (const LayoutRow& row : page.front) front.push_back(place_of(row));
+  for (const LayoutRow& row : page.others) {
+    const Place place = place_of(row);
+    drawing.disc(place.x, place.y, 3, kOtherInk, title_of(row));
+  }
+  draw_names(drawing, front);
+  for (const Place& place : front) {
+    drawing.disc(place.x, place.y, 5, kFrontInk, title_of(*place.row));
+  }
+  drawing.text(kRightEdge, kTopEdge - 24, "named: nothing is both faster and smaller", Anchor::end,
                kFrontInk);
   return drawing.finish(kScatterHeight);
 }

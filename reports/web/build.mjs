@@ -19,17 +19,22 @@ const notices = [
 ].map(([title, text]) => `==== ${title}\n\n${text}\n`).join('\n');
 if (notices.includes('*/')) throw new Error('a licence would end the comment that holds it');
 
-const script = await build({
-  entryPoints: ['src/main.js'],
-  bundle: true,
-  minify: true,
-  write: false,
-  format: 'iife',
-  charset: 'ascii',
-  legalComments: 'none', // They stand in the banner, whole.
-  target: ['chrome100', 'firefox113', 'safari16.4'], // The first with DecompressionStream, or older.
-  define: { 'process.env.NODE_ENV': '"production"' },
-});
+const scriptOf = async (entry) => {
+  const built = await build({
+    entryPoints: [entry],
+    bundle: true,
+    minify: true,
+    write: false,
+    format: 'iife',
+    charset: 'ascii',
+    legalComments: 'none', // They stand in the banner, whole.
+    target: ['chrome100', 'firefox113', 'safari16.4'], // The first with DecompressionStream, or older.
+    define: { 'process.env.NODE_ENV': '"production"' },
+  });
+  const text = built.outputFiles[0].text;
+  if (/<\/script|<!--/i.test(text)) throw new Error('the script would end the element that holds it');
+  return text;
+};
 const style = await build({
   entryPoints: ['src/report.css'],
   minify: true,
@@ -39,10 +44,9 @@ const style = await build({
   target: ['chrome100', 'firefox113', 'safari16.4'],
 });
 
-const text = script.outputFiles[0].text;
-if (/<\/script|<!--/i.test(text)) throw new Error('the script would end the element that holds it');
 mkdirSync(output, { recursive: true });
-writeFileSync(join(output, 'report.js'), `/*!\n${notices}*/\n${text}`);
+writeFileSync(join(output, 'report.js'), `/*!\n${notices}*/\n${await scriptOf('src/main.js')}`);
+writeFileSync(join(output, 'page.js'), await scriptOf('src/page.js')); // Nothing of the libraries.
 writeFileSync(join(output, 'report.css'), style.outputFiles[0].text);
 writeFileSync(join(output, 'NOTICE'), `${read('node_modules/echarts/NOTICE')}\n`);
 writeFileSync(join(output, 'LICENSE'), `${read('node_modules/echarts/LICENSE')}\n`);

@@ -1,6 +1,6 @@
-"""Writes the built script and style of the report as C++.
+"""Writes the built scripts and the style of pages as C++.
 
-usage: embed.py SCRIPT STYLE OUTPUT.cpp
+usage: embed.py REPORT_SCRIPT PAGE_SCRIPT STYLE OUTPUT.cpp
 """
 import base64
 import hashlib
@@ -34,10 +34,17 @@ def function(name, text):
 """
 
 
-def main(script_path, style_path, output):
-    script = pathlib.Path(script_path).read_text(encoding="ascii")
-    style = pathlib.Path(style_path).read_text(encoding="ascii")
+def script_functions(name, path):
+    """The script, and its hash as a Content-Security-Policy has it."""
+    script = pathlib.Path(path).read_text(encoding="ascii")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"""{function(name, script)}
+std::string {name}_hash() {{ return "{digest}"; }}
+"""
+
+
+def main(report_path, page_path, style_path, output):
+    style = pathlib.Path(style_path).read_text(encoding="ascii")
     pathlib.Path(output).write_text(f"""// Made by reports/web/embed.py; do not edit.
 #include <string>
 
@@ -45,10 +52,9 @@ def main(script_path, style_path, output):
 
 namespace shardsim::html {{
 
-{function("report_script", script)}
+{script_functions("report_script", report_path)}
+{script_functions("page_script", page_path)}
 {function("report_style", style)}
-std::string report_script_hash() {{ return "{digest}"; }}
-
 }}  // namespace shardsim::html
 """, encoding="ascii")
 

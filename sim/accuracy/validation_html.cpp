@@ -1,10 +1,14 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "reports/html/markup.hpp"
+#include "reports/units.hpp"
+#include "reports/verdict_words.hpp"
 #include "sim/accuracy/missing_columns.hpp"
 #include "sim/accuracy/one_constant.hpp"
 #include "sim/accuracy/residuals.hpp"
@@ -127,7 +131,8 @@ std::string scatter_plot(const std::vector<ScatterPoint>& points, const std::str
   const double width = kLeft + kSize + kRight;
   const double height = kTop + kSize + kBottom;
   std::string svg = fmt::format(
-      "<svg viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" role=\"img\" "
+      "<svg class=\"scatter\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
+      "role=\"img\" "
       "aria-label=\"predicted against measured\">\n",
       width, height);
   svg += axes(range, html_text(unit)) + "\n";
@@ -144,37 +149,6 @@ std::string scatter_plot(const std::vector<ScatterPoint>& points, const std::str
   }
   return svg + "</svg>\n";
 }
-
-constexpr const char* kPageHead = R"(<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>shardsim validate: predicted against measured</title>
-<style>
-:root { color-scheme: light dark; --ink: #1c2430; --soft: #66707d; --rule: #d9dee5; --page: #fff;
-  --point: #1f6feb; --near: #8a94a3; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --soft: #9aa5b4; --rule: #343c48;
-  --page: #14181e; --point: #6ea8fe; --near: #7c8798; } }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page);
-  max-width: 1240px; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin: 2.5rem 0 .2rem; }
-p { margin: .3rem 0; } .soft { color: var(--soft); }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; margin: .8rem 0; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .5rem; border-bottom: 1px solid var(--rule); text-align: right; }
-td { white-space: nowrap; }
-th { font-weight: 600; color: var(--soft); } td.text, th.text { text-align: left; }
-td.text:last-child { white-space: normal; min-width: 16rem; overflow-wrap: anywhere; }
-.plots { display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: 0; }
-svg { max-width: 100%; height: auto; } svg text { font-size: 11px; fill: var(--soft); }
-.frame { fill: none; stroke: var(--near); } .grid { stroke: var(--rule); }
-.exact { stroke: var(--ink); } .near { stroke: var(--near); stroke-dasharray: 4 3; }
-.point { fill: var(--point); fill-opacity: .55; } .apart { fill: none; stroke: var(--soft); }
-</style></head><body>
-<h1>Predicted against measured</h1>
-<p>Every row is a published measurement, run as a scenario through the ordinary loader. The full
-line is where both are equal, dashed lines are at &#177;10&nbsp;%. Hollow points are not in the
-headline. Errors are predicted / measured &#8722; 1.</p>
-)";
 
 constexpr double kGigabyte = 1e9;
 
@@ -223,19 +197,49 @@ std::string summary(const std::vector<ValidatedTable>& tables) {
   return html + "</table></div>\n";
 }
 
-std::string plot_of(const ValidatedTable& table, std::size_t quantity) {
-  std::vector<ScatterPoint> points;
+// The points of one quantity of a table, in the unit in which they are plotted.
+void add_points(const ValidatedTable& table, std::size_t quantity, const std::string& before,
+                std::vector<ScatterPoint>& points) {
   for (const ValidatedRow& row : table.rows) {
     const std::optional<PredictedAndMeasured>& pair = row.quantities.at(quantity);
     if (!pair) continue;
     const double unit = shown_unit(quantity);
     points.push_back({{pair->predicted / unit, pair->measured / unit},
-                      fmt::format("line {}: {}", row.line, row.label),
+                      fmt::format("{}line {}: {}", before, row.line, row.label),
                       row.apart.empty()});
   }
+}
+
+std::string figure_of(std::string_view caption, const std::vector<ScatterPoint>& points,
+                      std::size_t quantity) {
   if (points.empty()) return {};
-  return fmt::format("<figure><figcaption>{}</figcaption>{}</figure>\n",
-                     kQuantities.at(quantity).title, scatter_plot(points, shown_name(quantity)));
+  return fmt::format("<figure><figcaption>{}</figcaption>{}</figure>\n", caption,
+                     scatter_plot(points, shown_name(quantity)));
+}
+
+std::string plot_of(const ValidatedTable& table, std::size_t quantity) {
+  std::vector<ScatterPoint> points;
+  add_points(table, quantity, "", points);
+  return figure_of(kQuantities.at(quantity).title, points, quantity);
+}
+
+// Every table in one plot: the first sight of the page. With one table its own plot is that.
+std::string plots_of_all(const std::vector<ValidatedTable>& tables) {
+  std::string html;
+  for (std::size_t quantity = 0; quantity < kNumQuantities; ++quantity) {
+    std::vector<ScatterPoint> points;
+    for (const ValidatedTable& table : tables) {
+      add_points(table, quantity, tables.size() > 1 ? table.name + ", " : "", points);
+    }
+    std::string caption =
+        fmt::format("{}, {} rows", kQuantities.at(quantity).title, format_count(points.size()));
+    if (const std::optional<QuantityFigures> figures = figures_of(tables, quantity, true)) {
+      caption += fmt::format(": mean |error| {:.1f} %, bias {:+.1f} %",
+                             100.0 * figures->errors.mean_absolute, 100.0 * figures->errors.bias);
+    }
+    html += figure_of(caption, points, quantity);
+  }
+  return html;
 }
 
 std::string groups_of_section(const ValidatedTable& table) {
@@ -260,18 +264,10 @@ std::string one_constant_section(std::span<const ValidatedTable> tables, std::si
       100.0 * figures->formula, figures->rows, 100.0 * figures->own);
 }
 
-std::string section_of(std::span<const ValidatedTable> tables, std::size_t which) {
-  const ValidatedTable& table = tables[which];
-  std::string html = fmt::format(
-      "<h2 id=\"{0}\">{0}</h2>\n<p>{1}. Trust {2}; {3} of {4} rows of {5}.</p>\n"
-      "<p class=\"soft\">{6}</p>\n<div class=\"plots\">\n",
-      html_text(table.name), html_text(table.title), html_text(table.trust), table.rows.size(),
-      table.rows_in_file, html_text(table.file), html_text(table.assuming));
-  for (std::size_t i = 0; i < kNumQuantities; ++i) html += plot_of(table, i);
-  html += "</div>\n" + one_constant_section(tables, which) + groups_of_section(table);
+std::string not_represented(const ValidatedTable& table) {
   const std::vector<RefusedRows> refused = refused_rows(table);
-  if (refused.empty()) return html;
-  html += "<p>Not represented:</p><ul>\n";
+  if (refused.empty()) return {};
+  std::string html = "<p>Not represented:</p><ul>\n";
   for (const RefusedRows& rows : refused) {
     html += fmt::format("<li>lines {}: {}</li>\n", runs_text(rows.lines), html_text(rows.reason));
   }
@@ -280,12 +276,49 @@ std::string section_of(std::span<const ValidatedTable> tables, std::size_t which
   return unlocked.empty() ? html : html + "<pre>" + html_text(unlocked) + "</pre>\n";
 }
 
+// Columns of figures stand at the right.
+std::string of_figures(const std::string& markup) {
+  return markup.empty() ? markup : "<div class=\"figures\">\n" + markup + "</div>\n";
+}
+
+std::string section_of(std::span<const ValidatedTable> tables, std::size_t which) {
+  const ValidatedTable& table = tables[which];
+  std::string markup = fmt::format(
+      "<p>{}. Trust {}; {} of {} rows of {}.</p>\n<p class=\"muted\">{}</p>\n<div "
+      "class=\"plots\">\n",
+      html_text(table.title), html_text(table.trust), table.rows.size(), table.rows_in_file,
+      html_text(table.file), html_text(table.assuming));
+  // One table's plots are those of all rows.
+  for (std::size_t i = 0; i < kNumQuantities && tables.size() > 1; ++i) markup += plot_of(table, i);
+  markup += "</div>\n" + one_constant_section(tables, which) + groups_of_section(table) +
+            not_represented(table);
+  return html::folded_section(html_text(table.name), html_text(table.name),
+                              format_count(table.rows.size()) + " rows", of_figures(markup));
+}
+
 }  // namespace
 
 std::string validation_html(const std::vector<ValidatedTable>& tables) {
-  std::string html = kPageHead + summary(tables) + residuals_html(tables);
-  for (std::size_t which = 0; which < tables.size(); ++which) html += section_of(tables, which);
-  return html + "</body></html>\n";
+  html::PlainPage page;
+  page.eyebrow = "shardsim validate";
+  page.title = "Predicted against measured";
+  page.facts =
+      "Every row is a published measurement, run as a scenario through the ordinary loader. Errors "
+      "are predicted / measured - 1.";
+  page.footer = "Hollow points are not in the headline.";
+  page.main = html::section(
+      "summary", "All rows",
+      "<p>The full line is where both are equal, dashed lines are at &#177;10&nbsp;%. Hollow "
+      "points "
+      "are not in the headline. Point at one to see its row.</p>\n<div class=\"plots\">\n" +
+          plots_of_all(tables) + "</div>\n");
+  page.main += html::folded_section("figures", "Errors by table", count_of(tables.size(), "table"),
+                                    of_figures(summary(tables)));
+  page.main += html::folded_section("errors", "Largest errors, and what they vary with", "",
+                                    of_figures(residuals_html(tables)));
+  for (std::size_t which = 0; which < tables.size(); ++which)
+    page.main += section_of(tables, which);
+  return html::plain_page(page);
 }
 
 }  // namespace shardsim

@@ -14,6 +14,7 @@
 #include "reports/units.hpp"
 #include "scenarios/formats/emit.hpp"
 #include "sim/command/plan_arguments.hpp"
+#include "sim/command/plan_page.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/output_format.hpp"
 #include "sim/console/progress.hpp"
@@ -106,7 +107,7 @@ SearchOutcome search_with_progress(const PlanArguments& arguments, const SearchB
 void write_best(const PlanArguments& arguments, const SearchBase& base, const SearchReport& report,
                 std::ostream& out) {
   if (!arguments.csv.empty()) write_plan_file(arguments.csv, to_csv(report));
-  if (!arguments.report.empty()) write_plan_file(arguments.report, to_html(page_of(report)));
+  if (!arguments.report.empty()) write_plan_file(arguments.report, to_html(plan_page(base, report)));
   if (report.ranked.empty() || (arguments.out.empty() && arguments.emit.empty())) return;
   const Scenario best = scenario_of(base, report.ranked.front().candidate);
   if (!arguments.out.empty()) write_plan_file(arguments.out, best.resolved_json);

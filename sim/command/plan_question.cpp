@@ -7,6 +7,7 @@
 
 #include "scenarios/formats/emit.hpp"
 #include "sim/command/plan_arguments.hpp"
+#include "sim/command/question_page.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/output_format.hpp"
 #include "sim/console/progress.hpp"
@@ -48,6 +49,7 @@ const PreparedMachine& machine_of(const std::vector<PreparedMachine>& machines,
 void write_answer(const PlanArguments& arguments, const std::vector<PreparedMachine>& machines,
                   const Answer& answer, std::ostream& out) {
   if (!arguments.csv.empty()) write_plan_file(arguments.csv, to_csv(answer));
+  if (!arguments.report.empty()) write_plan_file(arguments.report, to_html(question_page(answer)));
   const AnswerRow& first = answer.rows.front();
   if (!first.best || (arguments.out.empty() && arguments.emit.empty())) return;
   const Scenario best = scenario_of(machine_of(machines, first).base, first.best->candidate);

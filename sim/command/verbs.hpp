@@ -106,6 +106,8 @@ template <class Arguments, class AddOptions, class Run>
 [[nodiscard]] Verb merge_verb();
 /// `shardsim diff A B`: compares the time and memory of two runs.
 [[nodiscard]] Verb diff_verb();
+/// `shardsim sensitivity FILE`: runs a scenario with less and more of each quantity.
+[[nodiscard]] Verb sensitivity_verb();
 /// `shardsim import KIND FILE...`: makes a scenario of another program's files.
 [[nodiscard]] Verb import_verb();
 /// `shardsim export KIND FILE`: writes a schedule, traces or tables for other programs.

@@ -145,6 +145,8 @@ bool holds(const std::optional<StepBand>& band, std::int64_t step_ps) {
 }
 
 RunComparison compare(RunSide a, RunSide b) {
+  if (a.letter.empty()) a.letter = "A";
+  if (b.letter.empty()) b.letter = "B";
   RunComparison result;
   result.time =
       table_of({"step time", a.step_ps, b.step_ps}, parts_beside(a, b), parts_beside(b, a));

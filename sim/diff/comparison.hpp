@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/comparison_page.hpp"
 #include "reports/run_detail.hpp"
 #include "sim/diff/run_side.hpp"
 
@@ -126,6 +127,12 @@ void add_axes(RunSide& side, const std::vector<AxisComm>& axes);
 [[nodiscard]] std::string diff_text(const RunComparison& comparison);
 /// One object; times in picoseconds and sizes in bytes, so that readers can add them up.
 [[nodiscard]] std::string diff_json(const RunComparison& comparison);
+/// Several comparisons with one A: {"comparisons": [...]}, each with the `letter` of its B.
+[[nodiscard]] std::string comparisons_json(const std::vector<RunComparison>& comparisons);
+
+/// The page that shows two to four sides beside each other; sentences compare with the first.
+/// REQUIRES: each side has a letter of its own.
+[[nodiscard]] ComparisonPage page_of(const std::vector<RunSide>& sides);
 
 /// A limit on a change, for scripts: "step_time_s > 2%".
 struct ChangeLimit {

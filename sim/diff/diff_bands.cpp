@@ -18,13 +18,13 @@ const MetricBand* band_of_metric(const RunSide& side, const std::string& metric)
 
 // "A  step about 1.66 s, 80 % of runs 1.53 to 1.85 s (dense models); by the model 1.57 s", in two
 // lines where one is too narrow.
-std::string band_line(char letter, const RunSide& side, const MetricBand& band) {
+std::string band_line(const RunSide& side, const MetricBand& band) {
   const std::optional<double> simulated = side.metric(band.metric);
   if (!simulated) return {};
   const bool is_step = band.metric == metric::kStepTimeS.name;
   const std::string first =
-      fmt::format("{}  {} {}, {} {}{};", letter, is_step ? "step" : "on device", band_centre(band),
-                  band_held(band), band_range(band),
+      fmt::format("{}  {} {}, {} {}{};", side.letter, is_step ? "step" : "on device",
+                  band_centre(band), band_held(band), band_range(band),
                   band.group.empty() ? "" : fmt::format(" ({})", band.group));
   const std::string second = by_the_model(band, *simulated);
   const bool fits = first.size() + 1 + second.size() <= kPageWidth;
@@ -42,13 +42,14 @@ bool has_two_groups(const RunComparison& comparison) {
 
 std::string sides_bands_text(const RunComparison& comparison) {
   std::string text;
-  for (const auto& [letter, side] :
-       {std::pair('A', &comparison.a), std::pair('B', &comparison.b)}) {
-    for (const MetricBand& band : side->bands) text += band_line(letter, *side, band);
+  for (const RunSide* const side : {&comparison.a, &comparison.b}) {
+    for (const MetricBand& band : side->bands) text += band_line(*side, band);
   }
   if (text.empty()) return text;
   if (has_two_groups(comparison)) {
-    text += "A and B have bands of different groups of runs: compare their ranges, too.\n";
+    text +=
+        fmt::format("A and {} have bands of different groups of runs: compare their ranges, too.\n",
+                    comparison.b.letter);
   }
   return "measured runs like these; the tables below are by the model\n" + text + "\n";
 }

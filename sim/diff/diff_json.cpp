@@ -68,9 +68,7 @@ Json outcome_object(const Outcome& outcome) {
       {"name", outcome.metric}, {"a", number_or_null(outcome.a)}, {"b", number_or_null(outcome.b)}};
 }
 
-}  // namespace
-
-std::string diff_json(const RunComparison& comparison) {
+Json object_of(const RunComparison& comparison) {
   Json root = {{"schema_version", kSchemaVersion},
                {"a", side_object(comparison.a)},
                {"b", side_object(comparison.b)},
@@ -87,7 +85,27 @@ std::string diff_json(const RunComparison& comparison) {
   root["outcomes"] = list_of(comparison.outcomes, outcome_object);
   root["verdict"] = kVerdictNames.at(static_cast<std::size_t>(comparison.verdict));
   root["sentence"] = sentence_of(comparison);
+  return root;
+}
+
+std::string text_of_json(const Json& root) {
   return root.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string diff_json(const RunComparison& comparison) {
+  return text_of_json(object_of(comparison));
+}
+
+std::string comparisons_json(const std::vector<RunComparison>& comparisons) {
+  Json root = {{"schema_version", kSchemaVersion}, {"comparisons", Json::array()}};
+  for (const RunComparison& comparison : comparisons) {
+    Json object = {{"letter", comparison.b.letter}};
+    object.update(object_of(comparison));
+    root["comparisons"].push_back(std::move(object));
+  }
+  return text_of_json(root);
 }
 
 }  // namespace shardsim

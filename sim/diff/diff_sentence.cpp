@@ -165,8 +165,9 @@ std::string step_words(const RunSide& a, const RunSide& b) {
 // "B's step takes 3.25 s instead of 1.63 s, for 2.00 times the tokens: 0.05 % more tokens/s per
 // GPU".
 std::string work_words(const WorkChange& change, const RunSide& a, const RunSide& b) {
-  std::string words =
-      change.model.empty() ? "B's " : fmt::format("B is another model ({}): its ", change.model);
+  std::string words = change.model.empty()
+                          ? b.letter + "'s "
+                          : fmt::format("{} is another model ({}): its ", b.letter, change.model);
   words += step_words(a, b);
   if (!change.a.is_told()) return words;
   const StepWork& of_a = change.a;
@@ -190,7 +191,7 @@ std::string work_words(const WorkChange& change, const RunSide& a, const RunSide
 }
 
 // "; B's goodput is 97.10 % instead of 99.53 %"; empty if it is equal or unknown.
-std::string goodput_words(const std::vector<Outcome>& outcomes) {
+std::string goodput_words(const std::vector<Outcome>& outcomes, const std::string& letter) {
   const auto goodput = std::ranges::find(outcomes, metric::kGoodputFraction.name, &Outcome::metric);
   if (goodput == outcomes.end()) return "";
   const auto text_of = [](const std::optional<double>& share) {
@@ -199,9 +200,13 @@ std::string goodput_words(const std::vector<Outcome>& outcomes) {
   const std::string a = text_of(goodput->a);
   const std::string b = text_of(goodput->b);
   if (a == b) return "";
-  if (a.empty()) return fmt::format("; B's goodput is {}, and A has no failures", b);
-  if (b.empty()) return fmt::format("; B has no failures, and A's goodput is {}", a);
-  return fmt::format("; B's goodput is {} instead of {}", b, a);
+  if (a.empty()) {
+    return fmt::format("; {}'s goodput is {}, and A has no failures", letter, b);
+  }
+  if (b.empty()) {
+    return fmt::format("; {} has no failures, and A's goodput is {}", letter, a);
+  }
+  return fmt::format("; {}'s goodput is {} instead of {}", letter, b, a);
 }
 
 // Below this a factor is shown in percents.
@@ -209,8 +214,8 @@ constexpr double kLeastFactor = 1.01;
 // A smaller share of memory is not worth a word.
 constexpr double kLeastShare = 0.001;
 
-std::string subject_of(const RunSide& side, const char* letter) {
-  return side.is_measured() ? "the measured run" : letter;
+std::string subject_of(const RunSide& side) {
+  return side.is_measured() ? "the measured run" : side.letter;
 }
 
 std::string capitalized(std::string text) {
@@ -241,8 +246,8 @@ std::string deed_of(const DiffRow& row) {
 
 std::string time_words(const RunComparison& comparison) {
   const DiffRow& step = comparison.time.total;
-  const std::string a = subject_of(comparison.a, "A");
-  const std::string b = subject_of(comparison.b, "B");
+  const std::string a = subject_of(comparison.a);
+  const std::string b = subject_of(comparison.b);
   if (step.a == step.b || step.a <= 0 || step.b <= 0) {
     return fmt::format("{} and {} take the same time ({})", capitalized(a), b,
                        format_seconds(seconds_of(step.b)));
@@ -262,7 +267,7 @@ std::string time_words(const RunComparison& comparison) {
   return words;
 }
 
-std::string memory_words(const DiffTable& memory, const char* subject) {
+std::string memory_words(const DiffTable& memory, const std::string& subject) {
   const std::int64_t difference = memory.total.difference();
   const double share = std::abs(static_cast<double>(difference)) /
                        std::max(1.0, static_cast<double>(memory.total.a));
@@ -357,9 +362,11 @@ std::string sentence_of(const RunComparison& comparison) {
   } else if (measured) {
     words += band_words(comparison);
   }
-  const std::string goodput = measured ? "" : goodput_words(comparison.outcomes);
+  const std::string goodput =
+      measured ? "" : goodput_words(comparison.outcomes, comparison.b.letter);
   words += goodput;
-  if (comparison.memory) words += memory_words(*comparison.memory, goodput.empty() ? "it" : "B");
+  if (comparison.memory)
+    words += memory_words(*comparison.memory, goodput.empty() ? "it" : comparison.b.letter);
   if (!measured) words += doubt_words(comparison);
   return words + ".";
 }

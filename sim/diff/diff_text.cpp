@@ -99,8 +99,8 @@ std::string table_text(const DiffTable& table, const Format& format) {
   return text;
 }
 
-std::string side_text(char letter, const RunSide& side) {
-  return cut(fmt::format("{}  {}   {}", letter, printable(side.file, 200),
+std::string side_text(const RunSide& side) {
+  return cut(fmt::format("{}  {}   {}", side.letter, printable(side.file, 200),
                          printable(side.what, 200)),
              kWidth) +
          "\n";
@@ -126,10 +126,11 @@ std::string fields_text(const std::vector<FieldChange>& fields) {
 
 std::string assumptions_text(const RunComparison& comparison) {
   if (comparison.only_in_a.empty() && comparison.only_in_b.empty()) return "";
-  std::string text = fmt::format("\nassumptions: {} only in A, {} only in B\n",
-                                 comparison.only_in_a.size(), comparison.only_in_b.size());
-  for (const auto& [mark, list] :
-       {std::pair('A', &comparison.only_in_a), std::pair('B', &comparison.only_in_b)}) {
+  std::string text =
+      fmt::format("\nassumptions: {} only in A, {} only in {}\n", comparison.only_in_a.size(),
+                  comparison.only_in_b.size(), comparison.b.letter);
+  for (const auto& [mark, list] : {std::pair(comparison.a.letter, &comparison.only_in_a),
+                                   std::pair(comparison.b.letter, &comparison.only_in_b)}) {
     for (std::size_t i = 0; i < std::min(kShownAssumptions, list->size()); ++i) {
       text += cut(fmt::format("  {} {}", mark, (*list)[i]), kWidth) + "\n";
     }
@@ -184,9 +185,10 @@ std::string diff_text(const RunComparison& comparison) {
   const Format memory = [](double bytes) {
     return bytes < 0.0 ? "-" + format_memory(-bytes) : format_memory(bytes);
   };
-  std::string text = side_text('A', comparison.a) + side_text('B', comparison.b) + "\n" +
-                     sides_bands_text(comparison);
-  text += fmt::format("{:<20} {:>12} {:>12} {:>13}\n", "", "A", "B", "difference");
+  std::string text =
+      side_text(comparison.a) + side_text(comparison.b) + "\n" + sides_bands_text(comparison);
+  text += fmt::format("{:<20} {:>12} {:>12} {:>13}\n", "", comparison.a.letter, comparison.b.letter,
+                      "difference");
   text += table_text(comparison.time, time) + outcomes_text(comparison.outcomes);
   if (comparison.memory) text += "\n" + table_text(*comparison.memory, memory);
   if (!comparison.traffic.empty()) {

@@ -170,7 +170,8 @@ double seconds_of(std::int64_t picoseconds) {
 }
 
 RunSide side_of_result(const std::string& json, const std::string& file, bool measured) {
-  RunSide side{.file = file};
+  RunSide side;
+  side.file = file;
   try {
     const Json result = Json::parse(json);
     const Json& scenario = result.at("scenario");

@@ -29,6 +29,7 @@ struct StepBand {
 };
 
 struct RunSide {
+  std::string letter;  ///< "A", "B", ...: compare() gives A and B to sides without one.
   std::string file;
   SideKind kind = SideKind::simulated;
   std::string what;  ///< "llama3-8b on 8 nodes", "median of 48 iterations".

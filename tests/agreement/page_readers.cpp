@@ -167,33 +167,41 @@ ShownNumbers read_markdown(const std::string& text) {
   return numbers;
 }
 
-ShownNumbers read_html(const std::string& text) {
+ShownNumbers read_html(const std::string& page) {
+  const std::string text = std::regex_replace(page, std::regex("&nbsp;"), " ");
   const auto tile = [](const std::string& name) {
     return "<dt>" + name + "</dt><dd class=\"value\">\\$?" + kNumber;
   };
-  // Without a band the value, with one the end of the note.
+  // Without a band the value, with one what stands below it.
   const auto by_the_model = [](const std::string& name) {
     return "<dt>" + name +
-           "</dt><dd class=\"value\">(?:about [^<]*</dd><dd class=\"note\">[^<]*by the model )?" +
+           "</dt><dd class=\"value\">(?:about [^<]*<span class=\"model\">by the model )?\\$?" +
            kNumber;
   };
   const auto centre = [](const std::string& name) {
     return "<dt>" + name + "</dt><dd class=\"value\">about \\$?" + kNumber;
   };
+  const auto bar = [](const std::string& name) {
+    return "<span class=\"name\">" + name + "</span><span class=\"amount\">" + kNumber;
+  };
+  const std::string mfu = R"(Model FLOPs utilization \(MFU\))";
   ShownNumbers numbers;
   find(text,
        {{"step_time_s", by_the_model("Step time")},
+        {"step_time_s", bar("whole step")},
         {"step_time_s.centre", centre("Step time")},
-        {"mfu", tile("MFU")},
-        {"tokens_per_s_per_gpu", tile("Tokens/s/GPU")},
-        {"model_tflops_per_gpu", tile("TFLOP/s/GPU")},
-        {"memory.peak_bytes.max", tile("Memory, tensors")},
-        {"memory.device_bytes.max", by_the_model("Memory, on device")},
-        {"memory.device_bytes.max.centre", centre("Memory, on device")},
+        {"mfu", by_the_model(mfu)},
+        {"tokens_per_s_per_gpu", by_the_model("Tokens/s/GPU")},
+        {"model_tflops_per_gpu", "by the model " + kNumber + " TFLOP/s/GPU"},
+        {"time.compute_s", bar("computing")},
+        {"memory.peak_bytes.max", bar("all tensors")},
+        {"memory.device_bytes.max", by_the_model("Memory on the fullest GPU")},
+        {"memory.device_bytes.max", bar("in use")},
+        {"memory.device_bytes.max.centre", centre("Memory on the fullest GPU")},
         {"goodput.fraction", tile("Goodput")},
         {"cost.days", by_the_model("Time to train")},
         {"cost.days.centre", centre("Time to train")},
-        {"cost.usd", tile("Cost")},
+        {"cost.usd", by_the_model("Cost")},
         {"cost.usd.centre", centre("Cost")}},
        numbers);
   const std::regex metric(

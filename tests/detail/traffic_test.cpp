@@ -48,6 +48,32 @@ TEST_CASE("tiers of links share the bytes") {
   }
 }
 
+TEST_CASE("axes and tiers share the bytes: each axis sends what its metric says") {
+  const DetailedRun two_nodes =
+      detailed("scenarios/quickstart.json", {"system.nodes=2", "training.global_batch_size=32"});
+  for (const DetailedRun& run : detailed_runs()) {
+    INFO(run.name);
+    for (const AxisTraffic& axis : run.detail.traffic_by_axis) {
+      INFO(axis.axis);
+      const double bytes = static_cast<double>(axis.inside_node + axis.between_nodes);
+      CHECK(std::abs(bytes - run.metric("comm.bytes_sent.by_axis." + axis.axis)) <=
+            (run.detail.traffic.steps == 1 ? 0.0 : 1.0));
+    }
+    for (const LinkUse& link : run.detail.links) {
+      double sum = 0;
+      for (const AxisTraffic& axis : run.detail.traffic_by_axis) {
+        const bool is_inside = link.tier == "inside node";
+        sum += static_cast<double>(is_inside ? axis.inside_node : axis.between_nodes);
+      }
+      CHECK(std::abs(sum - static_cast<double>(link.bytes)) <=
+            (run.detail.traffic.steps == 1 ? 0.0 : 5.0));
+    }
+  }
+  REQUIRE(two_nodes.detail.traffic_by_axis.size() == 1);
+  CHECK(two_nodes.detail.traffic_by_axis.front().inside_node > 0);
+  CHECK(two_nodes.detail.traffic_by_axis.front().between_nodes > 0);
+}
+
 TEST_CASE("a tier's share is its busiest rank's bytes by what the link could carry in the step") {
   const DetailedRun run = detailed("scenarios/verify-gpt-tp4.json");
   REQUIRE(run.detail.links.size() == 1);

@@ -98,6 +98,9 @@ Page pipeline_page(const PageShape& shape) {
   detail.schedule = one_forward_one_backward(shape.stages, shape.microbatches, shape.comm_bars,
                                              shape.ranks / shape.stages, kStep);
   add_traffic(detail, shape);
+  detail.traffic_by_axis = {{"dp", 230'000'000'000, 610'000'000'000},
+                            {"tp", 2'100'000'000'000, 0},
+                            {"pp", 0, 90'000'000'000}};
   detail.links = {{"inside node", 2'300'000'000'000, 450, 0.1875, "rank 0"},
                   {"between nodes", 730'000'000'000, 50, 0.40625, "node 2"}};
   add_roofline(detail);
@@ -143,9 +146,31 @@ Page hostile_page() {
   for (AxisComm& axis : detail.axes) axis.axis = name;
   for (std::string& each : detail.schedule.names) each = name;
   for (GanttRow& row : detail.schedule.rows) row.track = name;
+  for (AxisTraffic& axis : detail.traffic_by_axis) axis.axis = name;
   for (LinkUse& link : detail.links) link.tier = name;
   for (RooflinePoint& point : detail.roofline.points) point.name = name;
   detail.notes = {name};
+  return page;
+}
+
+Page sensitive_page() {
+  Page page = small_page();
+  const char* const quantities[] = {"computing", "memory bandwidth", "links inside a node",
+                                    "links between nodes", "batch"};
+  for (std::size_t i = 0; i < std::size(quantities); ++i) {
+    for (const double by : {-0.1, 0.1}) {
+      const double change = -by * 0.8 / static_cast<double>(1 + i * i);
+      page.detail.sensitivity.push_back(
+          {quantities[i],
+           by,
+           "1,090 TFLOP/s in bf16",
+           {"system.device.peak_tflops.bf16=1088.34", "system.device.peak_tflops.fp8=2177.1"},
+           kStep * (1 + change),
+           412'345 / (1 + change),
+           change,
+           i == 3 ? "a stricter limit always applies" : ""});
+    }
+  }
   return page;
 }
 

@@ -42,6 +42,9 @@ struct PageShape {
 [[nodiscard]] Page hostile_page();
 inline constexpr const char* kHostile = "</script><img src=x onerror=alert(1)>\"'&\x1b[31m";
 
+/// The small page with what its step depends on.
+[[nodiscard]] Page sensitive_page();
+
 /// A run of one rank, of which nothing but metrics is known.
 [[nodiscard]] Page bare_page();
 

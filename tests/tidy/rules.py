@@ -243,7 +243,7 @@ LIBRARY_RULES = (
                  r"sim/search/((layout_json|training_figures)\.(cpp|hpp)|search_files\.cpp)", r"sim/question/answer_files\.cpp", r"sim/sweep/point_row\.cpp",
                  r"sim/diff/(read_side|profiler_trace|diff_json)\.cpp",
                  r"scenarios/describe\.cpp", r"scenarios/scenario_error\.cpp", r"reports/html/detail_json\.cpp",
-                 r"reports/json_writer\.cpp",
+                 r"reports/(json_writer|sensitivity)\.cpp",
                  r"strategies/checkpoint/manifest\.cpp", r"backends/rendezvous/message_codec\.cpp",
                  r"tests/.*\.cpp"),
                 "a plain struct; the few .cpp files that speak JSON are named in tests/tidy/rules.py"),

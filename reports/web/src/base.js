@@ -64,6 +64,11 @@ export const categoryAxis = (theme, names) => ({
   axisTick: { show: false },
 });
 
+/** "stage 0", "stages 1 to 6": [first, last] of the stages that are one row. */
+export const groupName = ([first, last], stages) => (first === last
+  ? `stage ${stages[first].stage}`
+  : `stages ${stages[first].stage} to ${stages[last].stage}`);
+
 /** Horizontal bars, one part of each stacked on the other, with the share written where it fits. */
 export function stackedBars(parts, names, width) {
   const rows = names.map((_, row) => parts.map((part) => part.values[row]));

@@ -3,6 +3,9 @@
 import { echarts } from './echarts.js';
 import { readTheme } from './theme.js';
 
+/** Older browsers without the question give what is folded away no width. */
+const isSeen = (place) => (place.checkVisibility?.() ?? true) && place.clientWidth > 0;
+
 export class Figure {
   #place;
   #module;
@@ -19,13 +22,17 @@ export class Figure {
     if (module.choices && module.rows(data) > 1) this.#offerChoice(module.choices(data));
   }
 
-  /** Resolves when ECharts has finished. */
-  draw() {
+  /** Resolves when ECharts has finished, or at once where the place is folded away. */
+  async draw() {
     const place = this.#place;
+    if (!isSeen(place)) {
+      this.#width = 0; // Drawn when it is seen.
+      return undefined;
+    }
     this.#width = place.clientWidth;
-    place.style.height = `${this.#module.height(this.#data, this.#width)}px`;
+    place.style.height = `${this.#module.height(this.#data, this.#width, this.#choice)}px`;
     const theme = readTheme();
-    if (this.#module.key) this.#drawKey(this.#module.key(this.#data, theme));
+    if (this.#module.key) this.#drawKey(this.#module.key(this.#data, theme, this.#choice, this.#width));
     this.#chart?.dispose();
     this.#chart = echarts.init(place, null, { renderer: 'canvas' });
     const finished = new Promise((resolve) => {
@@ -33,13 +40,13 @@ export class Figure {
     });
     this.#chart.setOption(this.#module.option(this.#data, theme, this.#width, this.#choice));
     return finished.then(() => {
-      place.dataset.items = this.#module.items?.(this.#data) ?? this.#count();
+      place.dataset.items = this.#module.items?.(this.#data, this.#choice) ?? this.#count();
       place.dataset.drawn = 'true';
     });
   }
 
   resize() {
-    if (this.#chart && this.#place.clientWidth !== this.#width && this.#place.clientWidth > 0) this.draw();
+    return isSeen(this.#place) && this.#place.clientWidth !== this.#width ? this.draw() : Promise.resolve();
   }
 
   #count() {

@@ -10,6 +10,7 @@ import * as schedule from './charts/schedule.js';
 import * as traffic from './charts/traffic.js';
 import { readData } from './data.js';
 import { Figure } from './figure.js';
+import { startFolding } from './folding.js';
 import { startTheme } from './theme.js';
 import { startFilters } from './tables.js';
 
@@ -23,7 +24,15 @@ async function drawAll(figures) {
   }
 }
 
-/** On paper everything is light, and nothing is folded away but what is long. */
+/** Those that are seen for the first time, or have another width: one after the other. */
+async function resizeAll(figures) {
+  for (const figure of figures) await figure.resize();
+}
+
+/**
+ * On paper everything is light. Sections are printed that a reader has opened, with all that is
+ * folded within them but what is long.
+ */
 function startPrinting(figures) {
   const root = document.documentElement;
   let chosen;
@@ -31,7 +40,7 @@ function startPrinting(figures) {
   addEventListener('beforeprint', () => {
     chosen = root.dataset.theme;
     root.dataset.theme = 'light';
-    opened = [...document.querySelectorAll('details:not([open]):not(.long)')];
+    opened = [...document.querySelectorAll('details.part[open] details:not([open]):not(.long)')];
     for (const details of opened) details.open = true;
     for (const figure of figures) figure.draw();
   });
@@ -52,8 +61,9 @@ async function start() {
   for (const place of document.querySelectorAll('[data-chart]')) {
     figures.push(new Figure(place, CHARTS[place.dataset.chart], data));
   }
+  startFolding(() => resizeAll(figures));
   await drawAll(figures);
-  new ResizeObserver(() => figures.forEach((figure) => figure.resize())).observe(document.body);
+  new ResizeObserver(() => resizeAll(figures)).observe(document.body);
   startPrinting(figures);
   document.body.dataset.report = 'drawn';
 }

@@ -1,6 +1,7 @@
 // Search over long tables: <input type="search" data-filters="ID of the table">.
 
-export function startFilters() {
+/** `matched` is called with the words of a search, in small letters. */
+export function startFilters(matched = () => {}) {
   for (const input of document.querySelectorAll('input[data-filters]')) {
     const table = document.getElementById(input.dataset.filters);
     const rows = [...table.tBodies[0].rows].map((row) => [row, row.textContent.toLowerCase()]);
@@ -13,6 +14,7 @@ export function startFilters() {
         if (!row.hidden) ++shown;
       }
       count.textContent = `${shown} of ${rows.length}`;
+      matched(words);
     };
     input.closest('.search').hidden = false;
     input.addEventListener('input', filter);

@@ -7,6 +7,9 @@ export function formatCount(count) {
   return String(count).replace(THOUSANDS, ',');
 }
 
+/** "rank 1,024": whole numbers in our words. */
+export const groupDigits = (words) => words.replace(/\b\d{4,}\b/g, formatCount);
+
 export function formatNumber(value) {
   if (!Number.isFinite(value)) return String(value);
   if (value === 0) return '0';
@@ -53,7 +56,10 @@ export function apportion(values, total) {
 }
 
 /** Ticks of an axis: as short as they can be, so 200 and not 200.0. */
-export const shortNumber = (value) => String(Number(value.toPrecision(3)));
+export const shortNumber = (value) => {
+  const short = String(Number(value.toPrecision(3)));
+  return short.includes('.') || short.includes('e') ? short : formatCount(short);
+};
 
 /** A unit that suits all of an axis up to `largest`: {scale, name}. */
 export function axisUnit(largest, step, names) {

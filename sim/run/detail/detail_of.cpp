@@ -206,6 +206,7 @@ RunDetail detail_of(const EndedRun& run) {
   RunDetail detail;
   detail.stages = stage_times(world, run.record, mesh);
   detail.traffic = traffic_matrix(world, steps);
+  detail.traffic_by_axis = traffic_by_axis(world, steps);
   detail.links =
       link_use(world, run.experiment, run.result.number(metric::kStepTimeS).value_or(0.0));
   detail.cost = cost_of(run.experiment, run.result);

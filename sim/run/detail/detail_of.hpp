@@ -51,6 +51,9 @@ struct EndedRun {
 /// Bytes from every rank to every other, in the mean step.
 [[nodiscard]] TrafficMatrix traffic_matrix(const World& world, std::int64_t steps);
 
+/// The same bytes by axis and tier, in the order of kAxisMetrics.
+[[nodiscard]] std::vector<AxisTraffic> traffic_by_axis(const World& world, std::int64_t steps);
+
 /// The use of both tiers if there are several nodes. `step_s`: the time that the shares refer to.
 [[nodiscard]] std::vector<LinkUse> link_use(const World& world, const Experiment& experiment,
                                             double step_s);

@@ -149,6 +149,24 @@ TrafficMatrix traffic_matrix(const World& world, std::int64_t steps) {
   return matrix;
 }
 
+std::vector<AxisTraffic> traffic_by_axis(const World& world, std::int64_t steps) {
+  std::map<std::string_view, AxisTraffic> by_axis;
+  world.for_each_link([&](const LinkTraffic& link) {
+    AxisTraffic& axis = by_axis[axis_of(std::string(link.group))];
+    const Cluster& cluster = world.cluster();
+    const bool is_inside = cluster.node_of(link.from_rank) == cluster.node_of(link.to_rank);
+    (is_inside ? axis.inside_node : axis.between_nodes) += link.counts.sent;
+  });
+  std::vector<AxisTraffic> rows;
+  for (const AxisMetric& metric : kAxisMetrics) {
+    const AxisTraffic& sent = by_axis[metric.axis];
+    if (sent.inside_node + sent.between_nodes == 0) continue;
+    rows.push_back({metric.axis, (sent.inside_node + steps / 2) / steps,
+                    (sent.between_nodes + steps / 2) / steps});
+  }
+  return rows;
+}
+
 std::vector<LinkUse> link_use(const World& world, const Experiment& experiment, double step_s) {
   const Cluster& cluster = world.cluster();
   const SystemSpec& system = experiment.scenario().system;

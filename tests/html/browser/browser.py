@@ -18,7 +18,7 @@ import time
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-dev-shm-usage", "--remote-debugging-pipe")
 PATIENCE_S = 60
@@ -67,7 +67,8 @@ class Page:
         pathlib.Path(path).write_bytes(base64.b64decode(answer["data"]))
 
     def print(self, path):
-        answer = self.send("Page.printToPDF", printBackground=False)
+        """As PDF, on the paper that the page asks for."""
+        answer = self.send("Page.printToPDF", printBackground=False, preferCSSPageSize=True)
         pathlib.Path(path).write_bytes(base64.b64decode(answer["data"]))
 
     def note(self, method, event):

@@ -36,7 +36,7 @@ STATE = """(() => {
     links: [rgb('time-1')],
     memory: list('memory', 5),
     'memory-time': list('memory', 5),
-    roofline: [rgb('time-0')],
+    roofline: list('bar', 12),
     schedule: list('bar', 12),
     traffic: between(list('heat', 4)),
   };
@@ -60,6 +60,65 @@ STATE = """(() => {
     return [chart, drawn, Number(items), coloured];
   });
 })()"""
+# Texts of the page that cannot be read whole: beyond the page, cut by their own box, or one over the
+# other. Boxes that scroll may hold more than they show. Charts on canvases are not seen here.
+UNREADABLE = """(() => {
+  const width = document.documentElement.clientWidth;
+  const faults = [];
+  const seen = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const clipsOf = (element) => {
+    const clips = [];
+    for (let at = element; at && at !== document.body; at = at.parentElement) {
+      if (getComputedStyle(at).overflowX !== 'visible') clips.push(at.getBoundingClientRect());
+    }
+    return clips;
+  };
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const parent = node.parentElement;
+    if (!node.data.trim() || parent.closest('script, style, noscript') || !parent.checkVisibility()) continue;
+    const text = node.data.trim().slice(0, 40);
+    const clips = clipsOf(parent);
+    const style = getComputedStyle(parent);
+    if (style.overflowX === 'hidden' && parent.scrollWidth > parent.clientWidth + 1) faults.push(`cut: ${text}`);
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    for (const rect of range.getClientRects()) {
+      let [left, right, top, bottom] = [rect.left, rect.right, rect.top, rect.bottom];
+      for (const clip of clips) {
+        [left, right] = [Math.max(left, clip.left), Math.min(right, clip.right)];
+        [top, bottom] = [Math.max(top, clip.top), Math.min(bottom, clip.bottom)];
+      }
+      // A table scrolls with its cells; all else should be seen without scrolling.
+      if (rect.right > right + 1 && !parent.closest('td, th, pre, svg')) faults.push(`cut: ${text}`);
+      if (right - left < 1 || bottom - top < 1) continue;
+      if (left < -0.5 || right > width + 0.5) faults.push(`beyond the page: ${text}`);
+      // Lines of text may touch: what counts is their middle.
+      const inset = (bottom - top) / 4;
+      seen.push({ text, node, left: left + 1, right: right - 1, top: top + inset, bottom: bottom - inset });
+    }
+  }
+  seen.sort((a, b) => a.top - b.top);
+  seen.forEach((a, i) => {
+    for (let k = i + 1; k < seen.length && seen[k].top < a.bottom; ++k) {
+      const b = seen[k];
+      if (a.node !== b.node && a.left < b.right && b.left < a.right) faults.push(`"${a.text}" over "${b.text}"`);
+    }
+  });
+  return faults;
+})()"""
+# Whole numbers of four digits and more without separators. Names and code have such; so do years, which
+# stand among the assumptions.
+UNGROUPED = """(() => {
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    if (node.parentElement.closest('script, style, code, pre, h1, #assumptions-table')) continue;
+    found.push(...(node.data.match(/(?<![\\w.,:\\/-])\\d{4,}(?![\\w\\/-])/g) ?? []));
+  }
+  return found;
+})()"""
+TALLEST = {1366: 6000, 400: 10000}  # Pixels of a page with its sections closed, by its width.
 LEAST_COLOURED = 40  # Pixels. Axes alone have none, or few by chance where text is antialiased.
 LARGEST_REPORT = 3_000_000  # Bytes, of 1,024 ranks: small enough for a mail.
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -99,6 +158,20 @@ def without_series(path):
     return broken
 
 
+def pages_of(pdf):
+    """How many pages a PDF of Chromium has."""
+    return len(re.findall(rb"/Type\s*/Page\b(?!s)", pathlib.Path(pdf).read_bytes()))
+
+
+def choose(page, chart, choice):
+    """Takes another of the choices above a chart."""
+    page.evaluate(f"""(() => {{
+      const select = document.querySelector('[data-chart={chart}]').closest('figure').querySelector('.choice select');
+      select.value = '{choice}';
+      select.dispatchEvent(new Event('change'));
+    }})()""")
+
+
 class BrowserTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -108,11 +181,23 @@ class BrowserTest(unittest.TestCase):
     def open(self, name, **options):
         return self.open_file(page_file(name), **options)
 
-    def open_file(self, path, expected="drawn", **options):
+    def open_file(self, path, expected="drawn", unfolded=True, **options):
         page = self.browser.open(path, **options)
         page.until("document.body.dataset.report !== undefined")
         self.assertEqual(page.evaluate("document.body.dataset.report"), expected, page.problems)
+        if unfolded:
+            self.unfold(page)
         return page
+
+    @staticmethod
+    def unfold(page):
+        page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+        if page.evaluate("document.body.dataset.report") == "drawn":
+            page.until("[...document.querySelectorAll('[data-chart]')].every((place) => place.dataset.drawn)")
+
+    def require_readable(self, page):
+        self.require_fitting(page)
+        self.assertEqual(page.evaluate(UNREADABLE), [])
 
     def require_quiet(self, page, path):
         self.assertEqual(page.problems, [])
@@ -141,9 +226,109 @@ class BrowserTest(unittest.TestCase):
                 self.require_quiet(page, page_file("small"))
                 page.screenshot(work / f"small-{view}.png")
 
+    def test_every_text_can_be_read_and_the_closed_page_is_short(self):
+        for name in ("small", "large", "bare"):
+            for width, tallest in TALLEST.items():
+                with self.subTest(name=name, width=width):
+                    page = self.open(name, width=width, unfolded=False)
+                    self.assertEqual(page.evaluate("document.querySelectorAll('details[open]').length"), 0)
+                    self.assertLess(page.evaluate("document.documentElement.scrollHeight"), tallest)
+                    self.require_readable(page)
+                    self.unfold(page)
+                    self.require_readable(page)
+
+    def test_pages_with_plain_figures_can_be_read_in_every_view(self):
+        for name in ("layouts", "compared", "sensitive", "question"):
+            path = page_file(name)
+            for width, tallest in TALLEST.items():
+                for scheme in ("light", "dark"):
+                    with self.subTest(name=name, width=width, scheme=scheme):
+                        page = self.open_file(path, unfolded=False, width=width, scheme=scheme)
+                        self.assertLess(page.evaluate("document.documentElement.scrollHeight"), tallest)
+                        self.require_readable(page)
+                        page.screenshot(work / f"{name}-{width}-{scheme}.png")
+                        self.unfold(page)
+                        self.require_readable(page)
+                        self.require_quiet(page, path)
+
+    def test_the_page_of_validate_is_short_and_can_be_read(self):
+        path = work / "validate.html"
+        subprocess.run([shardsim, "validate", "torchtitan", "megascale", "--html", path], cwd=ROOT, check=True,
+                       stdout=subprocess.DEVNULL)
+        for width, tallest in TALLEST.items():
+            page = self.open_file(path, unfolded=False, width=width)
+            self.assertLess(page.evaluate("document.documentElement.scrollHeight"), tallest)
+            self.require_readable(page)
+            # What comes first is the plot of all points.
+            self.assertTrue(page.evaluate("document.querySelector('main > section svg circle') !== null"))
+            self.require_quiet(page, path)
+
+    def test_points_tell_their_layout_and_a_search_leaves_those_that_match(self):
+        page = self.open("layouts")
+        first = "document.querySelector('svg circle')"
+        page.evaluate(f"{first}.dispatchEvent(new PointerEvent('pointerenter'))")
+        self.assertEqual(page.evaluate("document.querySelector('.tip.floating').textContent"),
+                         page.evaluate(f"{first}.querySelector('title').textContent"))
+        self.require_fitting(page)
+        page.evaluate(f"{first}.dispatchEvent(new PointerEvent('pointerleave'))")
+        self.assertTrue(page.evaluate("document.querySelector('.tip.floating').hidden"))
+        page.evaluate("""(() => {
+          const input = document.querySelector('[data-filters=ranking-table]');
+          input.value = 'tp1 dp8x5';
+          input.dispatchEvent(new Event('input'));
+        })()""")
+        shown = page.evaluate("[...document.querySelectorAll('#ranking-table tbody tr')].filter((row) => !row.hidden).length")
+        self.assertEqual(shown, 1)
+        faint = page.evaluate("document.querySelectorAll('svg circle.faint').length")
+        clear = page.evaluate("document.querySelectorAll('svg circle:not(.faint)').length")
+        self.assertGreater(faint, 100)
+        self.assertGreater(clear, 0)
+
+    def test_a_text_that_cannot_be_read_would_be_seen(self):
+        page = self.open("small", unfolded=False)
+        for style, fault in (("position: absolute; left: 1340px; white-space: nowrap", "beyond the page"),
+                             ("display: block; margin-bottom: -20px; margin-left: 0", '" over "'),
+                             ("display: block; overflow: hidden; white-space: nowrap; width: 20px", "cut")):
+            page.evaluate(f"document.querySelector('.tiles dt').style.cssText = {style!r}")
+            faults = page.evaluate(UNREADABLE)
+            self.assertTrue(any(fault in each for each in faults), (fault, faults))
+
+    def test_what_is_folded_is_drawn_when_it_is_opened(self):
+        page = self.open("small", unfolded=False)
+        drawn = "document.querySelector('[data-chart=roofline]').dataset.drawn ?? null"
+        self.assertIsNone(page.evaluate(drawn))
+        page.evaluate("location.hash = '#roofline'")
+        page.until(f"({drawn}) === 'true'")
+        self.assertTrue(page.evaluate("document.getElementById('roofline').open"))
+        page.evaluate("document.getElementById('unfold').click()")
+        page.until("document.querySelectorAll('details.part:not([open])').length === 0")
+        page.until("document.getElementById('unfold').textContent === 'Close all'")
+
+    def test_the_printed_summary_is_one_page(self):
+        plan = real_report("scenarios/gpt3-175b-1024xa100.json", "execution.fold=auto",
+                           "training.tokens_total=3e11", "cost.usd_per_gpu_hour=2.5")
+        for path in (page_file("small"), page_file("large"), plan):
+            page = self.open_file(path, unfolded=False)
+            page.print(work / "summary.pdf")
+            self.assertEqual(pages_of(work / "summary.pdf"), 1, path)
+        page.evaluate("document.getElementById('metrics').open = true")
+        page.print(work / "with-metrics.pdf")
+        self.assertGreater(pages_of(work / "with-metrics.pdf"), 1)
+
+    def test_the_schedule_shows_computing_first_and_all_on_demand(self):
+        page = self.open("small")
+        items = "Number(document.querySelector('[data-chart=schedule]').dataset.items)"
+        computing = page.evaluate(items)
+        choose(page, "schedule", 1)
+        page.until(f"{items} > {computing}")
+        choose(page, "schedule", 0)
+        page.until(f"{items} === {computing}")
+
     def test_a_large_run_is_drawn_whole(self):
         page = self.open("large")
         self.require_drawn(page, CHARTS)
+        choose(page, "schedule", 1)
+        page.until("Number(document.querySelector('[data-chart=schedule]').dataset.items) > 10000")
         self.assertEqual(page.evaluate("Number(document.querySelector('[data-chart=schedule]').dataset.items)"),
                          20000)
         self.require_quiet(page, page_file("large"))
@@ -163,6 +348,20 @@ class BrowserTest(unittest.TestCase):
         page = self.open_file(path)
         self.require_drawn(page, CHARTS)
         self.require_quiet(page, path)
+
+    def test_whole_numbers_have_separators(self):
+        page = self.open_file(real_report("scenarios/gpt3-175b-1024xa100.json", "execution.fold=auto"))
+        self.assertIn("1,024 ranks", page.evaluate("document.querySelector('.facts').textContent"))
+        self.assertEqual(page.evaluate(UNGROUPED), [])
+        page.evaluate("document.querySelector('.tiles dt').textContent = '1024'")
+        self.assertEqual(page.evaluate(UNGROUPED), ["1024"])
+
+    def test_operations_of_the_roofline_have_names(self):
+        page = self.open("small", width=NARROW)
+        names = page.evaluate("""[...document.querySelector('[data-chart=roofline]').closest('figure')
+          .querySelectorAll('.key li')].map((item) => item.textContent)""")
+        self.assertEqual(names[:2], ["matmul", "attention"])
+        self.assertEqual(len(names), 7)  # Those that can be drawn.
 
     def test_axes_alone_are_not_taken_for_a_chart(self):
         path = without_series(page_file("small"))
@@ -218,16 +417,13 @@ class BrowserTest(unittest.TestCase):
         page = self.open("small")
         pixels = "document.querySelector('[data-chart=memory-time] canvas').toDataURL()"
         first = page.evaluate(pixels)
-        page.evaluate("""(() => {
-          const select = document.querySelector('.choice select');
-          select.value = '3';
-          select.dispatchEvent(new Event('change'));
-        })()""")
+        choose(page, "memory-time", 3)
         page.until(f"{pixels} !== {first!r}")
         self.assertEqual(page.problems, [])
 
     def test_without_a_script_there_are_plain_figures(self):
         page = self.browser.open(page_file("small"), script=False)
+        self.unfold(page)
         shown = page.evaluate("[...document.querySelectorAll('.static svg')].map((svg) => svg.checkVisibility())")
         self.assertEqual(shown, [True] * 4)
         self.assertFalse(page.evaluate("document.querySelector('.plot').checkVisibility()"))

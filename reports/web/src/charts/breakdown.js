@@ -1,6 +1,6 @@
 // Where the step goes: the rank that ends last, then one rank of each pipeline stage.
-import { baseOption, categoryAxis, keyOf, stackedBars, tooltipRows, valueAxis } from '../base.js';
-import { formatPercent, formatSeconds, secondsUnit, shortNumber } from '../units.js';
+import { baseOption, categoryAxis, groupName, keyOf, stackedBars, tooltipRows, valueAxis } from '../base.js';
+import { formatCount, formatPercent, formatSeconds, secondsUnit, shortNumber } from '../units.js';
 
 const PARTS = [
   ['computing', 'time.compute_s', 'compute_s'],
@@ -12,7 +12,10 @@ const PARTS = [
 export const rows = (data) => 1 + stagesOf(data).length;
 export const height = (data) => 70 + 32 * Math.min(rows(data), 64);
 
-const stagesOf = ({ detail }) => (detail.stages.length > 1 ? detail.stages : []);
+/** Stages that look alike are one row, with the numbers of the first: {stage, name}. */
+const stagesOf = ({ detail }) => (detail.stages.length > 1
+  ? detail.stages_by_time.map((group) => ({ ...detail.stages[group[0]], name: groupName(group, detail.stages) }))
+  : []);
 const unitOf = ({ result }) => secondsUnit(result.metrics.step_time_s ?? 0);
 
 function partsOf(data, theme) {
@@ -31,14 +34,14 @@ export const key = (data, theme) => keyOf(partsOf(data, theme));
 
 export function option(data, theme, width) {
   const stages = stagesOf(data);
-  const names = ['whole step', ...stages.map((stage) => `stage ${stage.stage}`)];
+  const names = ['whole step', ...stages.map((stage) => stage.name)];
   const unit = unitOf(data);
   const parts = partsOf(data, theme);
   const total = (row) => parts.reduce((sum, part) => sum + part.seconds[row], 0);
   const base = baseOption(theme);
   return {
     ...base,
-    grid: { left: 84, right: 16, top: 8, bottom: 44 },
+    grid: { left: 104, right: 16, top: 8, bottom: 44 },
     xAxis: { ...valueAxis(theme, `time of one step, ${unit.name}`), axisLabel: { color: theme.muted, formatter: shortNumber } },
     yAxis: categoryAxis(theme, names),
     tooltip: {
@@ -46,11 +49,11 @@ export function option(data, theme, width) {
       trigger: 'axis',
       axisPointer: { type: 'shadow' },
       formatter: ([{ dataIndex: row }]) =>
-        tooltipRows(names[row] + (row > 0 ? ` (rank ${stages[row - 1].rank})` : ''), parts.map((part) => [
+        tooltipRows(names[row] + (row > 0 ? ` (rank ${formatCount(stages[row - 1].rank)})` : ''), parts.map((part) => [
           part.color, part.name,
           `${formatSeconds(part.seconds[row])}, ${formatPercent(part.seconds[row] / total(row))}`,
         ])),
     },
-    series: stackedBars(parts, names, width - 100),
+    series: stackedBars(parts, names, width - 120),
   };
 }

@@ -1,7 +1,7 @@
 // How busy the links of each tier are: the share of the step that the busiest part would need to
 // send what it sends at full bandwidth.
 import { baseOption, categoryAxis, tooltipRows, valueAxis } from '../base.js';
-import { formatNumber, formatPercent, formatTraffic, shortNumber } from '../units.js';
+import { formatNumber, formatPercent, formatTraffic, groupDigits, shortNumber } from '../units.js';
 
 export const rows = ({ detail }) => detail.links.length;
 export const height = (data) => 76 + 40 * rows(data);
@@ -24,7 +24,7 @@ export function option({ detail }, theme) {
     tooltip: {
       ...base.tooltip,
       formatter: ({ dataIndex: i }) => tooltipRows(links[i].tier, [
-        [null, 'busiest', links[i].busiest],
+        [null, 'busiest', groupDigits(links[i].busiest)],
         [null, 'share of the step', formatPercent(links[i].busiest_share)],
         [null, 'sent, all ranks', formatTraffic(links[i].bytes)],
         [null, 'bandwidth of a GPU', `${formatNumber(links[i].bandwidth_gb_per_s)} GB/s`],

@@ -1,14 +1,15 @@
 // Memory of the fullest rank of each stage, at its peak, against what a device has.
-import { baseOption, categoryAxis, limitLine, stackedBars, tooltipRows, valueAxis } from '../base.js';
+import { baseOption, categoryAxis, groupName, limitLine, stackedBars, tooltipRows, valueAxis } from '../base.js';
 import { formatMemory, memoryUnit, shortNumber } from '../units.js';
 
-export const rows = ({ detail }) => detail.stages.length;
+export const rows = ({ detail }) => detail.stages_by_memory.length;
 export const height = (data) => 92 + 32 * Math.min(rows(data), 64);
 
 export const key = ({ detail }, theme) => detail.memory_categories.map((name, i) => [theme.memory[i], name]);
 
 export function option({ detail }, theme, width) {
-  const { stages } = detail;
+  const groups = detail.stages_by_memory;
+  const stages = groups.map(([first]) => detail.stages[first]);
   const device = detail.device_memory_bytes;
   const largest = Math.max(device, ...stages.map((stage) => stage.peak_bytes));
   const unit = memoryUnit(largest);
@@ -19,16 +20,16 @@ export function option({ detail }, theme, width) {
     ink: theme.onMemory[i],
     values: stages.map((stage) => stage.at_peak[i] / unit.scale),
   }));
-  const names = stages.map((stage) => (stages.length > 1 ? `stage ${stage.stage}` : 'fullest rank'));
+  const names = groups.map((group) => (detail.stages.length > 1 ? groupName(group, detail.stages) : 'fullest rank'));
   const base = baseOption(theme);
-  const series = stackedBars(parts, names, width - 100);
+  const series = stackedBars(parts, names, width - 128);
   if (device > 0) {
     series[0].markLine = limitLine(
       theme, `device: ${formatMemory(device)}`, { position: 'start', align: 'right', distance: [0, 8] }, { xAxis: device / unit.scale });
   }
   return {
     ...base,
-    grid: { left: 84, right: 24, top: device > 0 ? 28 : 8, bottom: 44 },
+    grid: { left: 104, right: 24, top: device > 0 ? 28 : 8, bottom: 44 },
     xAxis: {
       ...valueAxis(theme, `memory at the peak, ${unit.name}`),
       max: largest * 1.02 / unit.scale,

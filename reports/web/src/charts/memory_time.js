@@ -1,6 +1,6 @@
 // Memory in use through the step, of one stage at a time.
 import { baseOption, limitLine, tooltipRows, valueAxis } from '../base.js';
-import { formatMemory, formatSeconds, memoryUnit, secondsUnit, shortNumber } from '../units.js';
+import { formatCount, formatMemory, formatSeconds, memoryUnit, secondsUnit, shortNumber } from '../units.js';
 
 const total = (curve, i) => curve.bytes.reduce((sum, category) => sum + category[i], 0);
 const peak = (curve) => curve.time_ns.reduce((most, _, i) => Math.max(most, total(curve, i)), 0);
@@ -38,7 +38,7 @@ export const choices = ({ detail }) => {
   const peaks = detail.memory.map(peak);
   return {
     label: 'Stage',
-    names: detail.memory.map((curve, i) => `stage ${curve.stage} (rank ${curve.rank}), peak ${formatMemory(peaks[i])}`),
+    names: detail.memory.map((curve, i) => `stage ${curve.stage} (rank ${formatCount(curve.rank)}), peak ${formatMemory(peaks[i])}`),
     first: peaks.indexOf(Math.max(...peaks)),
   };
 };

@@ -1,24 +1,59 @@
 // The last step as a Gantt chart: one row for each stream of one rank of each stage.
 import { echarts } from '../echarts.js';
 import { baseOption, clip, tooltipRows, valueAxis } from '../base.js';
-import { formatSeconds, secondsUnit, shortNumber } from '../units.js';
+import { formatCount, formatSeconds, secondsUnit, shortNumber } from '../units.js';
 
 // More bars than this are shown a part at first: the whole takes seconds to draw.
 const MOST_AT_ONCE = 20000;
 const KNOWN = new Map(['forward', 'backward', 'weight grad', 'optimizer', 'input grad', 'gradients', 'several'].map((name, i) => [name, i]));
 
+// At first so many microbatches are shown, and at least as many as fill the pipeline.
+const FIRST_MICROBATCHES = 4;
+
+const isCompute = (row) => row.track === 'compute';
+/** What is drawn: 0 are the compute streams alone, 1 is everything. */
+const chosenRows = ({ rows }, choice) => {
+  const compute = rows.filter(isCompute);
+  return choice === 0 && compute.length > 0 ? compute : rows;
+};
+
+export const choices = ({ detail }) => {
+  const all = detail.schedule.rows;
+  return {
+    label: 'Rows',
+    names: [`computing (${formatCount(chosenRows(detail.schedule, 0).length)})`, `computing and communication (${formatCount(all.length)})`],
+    first: 0,
+  };
+};
+
+/** Where the first microbatches end on every row, or the end of the step. */
+function firstPart(schedule, begin, end) {
+  const wanted = Math.max(FIRST_MICROBATCHES, new Set(schedule.rows.map((row) => row.stage)).size);
+  let last = begin;
+  for (const row of schedule.rows.filter(isCompute)) {
+    row.microbatch.forEach((microbatch, i) => {
+      if (microbatch >= 0 && microbatch < wanted) last = Math.max(last, row.begin_ns[i] + row.duration_ns[i]);
+    });
+  }
+  return last > begin && last < end ? last : end;
+}
+
 const barCount = (schedule) => schedule.rows.reduce((sum, row) => sum + row.begin_ns.length, 0);
 const rowHeight = (rows) => Math.max(7, Math.min(26, 1400 / rows));
 
 /** What the colours mean: [colour, name] for the page's own legend. */
-export const key = ({ detail }, theme) => {
+export const key = ({ detail }, theme, choice) => {
   const indices = colorIndices(detail.schedule.names, theme);
-  return detail.schedule.names.map((name, i) => [theme.bars[indices[i]], name]);
+  const drawn = new Set(chosenRows(detail.schedule, choice).flatMap((row) => row.name));
+  return detail.schedule.names.map((name, i) => [theme.bars[indices[i]], name]).filter((_, i) => drawn.has(i));
 };
 
 export const rows = ({ detail }) => detail.schedule.rows.length;
-export const height = (data) => Math.ceil(116 + rowHeight(rows(data)) * rows(data));
-export const items = ({ detail }) => barCount(detail.schedule);
+export const height = ({ detail }, width, choice) => {
+  const count = chosenRows(detail.schedule, choice).length;
+  return Math.ceil(116 + rowHeight(count) * count);
+};
+export const items = ({ detail }, choice) => barCount({ rows: chosenRows(detail.schedule, choice) });
 
 const FIRST_OTHER = KNOWN.size;
 
@@ -58,8 +93,8 @@ function barOf(params, api, names, indices, theme) {
   return shape;
 }
 
-export function option({ detail }, theme, width) {
-  const { schedule } = detail;
+export function option({ detail }, theme, width, choice) {
+  const schedule = { ...detail.schedule, rows: chosenRows(detail.schedule, choice) };
   const begin = schedule.rows.reduce((least, row) => row.begin_ns.reduce((a, b) => Math.min(a, b), least), 0);
   const end = schedule.rows.reduce((most, row) =>
     row.begin_ns.reduce((last, at, i) => Math.max(last, at + row.duration_ns[i]), most), begin);
@@ -70,7 +105,8 @@ export function option({ detail }, theme, width) {
   const indices = colorIndices(schedule.names, theme);
   const hasChunks = schedule.rows.some((row) => row.chunk.some((chunk) => chunk > 0));
   const base = baseOption(theme);
-  const part = Math.min(100, (100 * MOST_AT_ONCE) / barCount(schedule));
+  const most = Math.min(100, (100 * MOST_AT_ONCE) / barCount(schedule));
+  const part = Math.min(most, (100 * (firstPart(schedule, begin, end) - begin)) / Math.max(span, 1));
   const tick = (ns) => shortNumber(ns / 1e9 / unit.scale);
   const zoom = { xAxisIndex: 0, filterMode: 'weakFilter', start: 0, end: part };
   return {
@@ -102,8 +138,8 @@ export function option({ detail }, theme, width) {
     tooltip: {
       ...base.tooltip,
       formatter: ({ value: [row, at, lasts, name, microbatch, chunk] }) => tooltipRows(schedule.names[name], [
-        [theme.bars[indices[name]], `stage ${schedule.rows[row].stage} ${schedule.rows[row].track}`, `rank ${schedule.rows[row].rank}`],
-        ...(microbatch >= 0 ? [[null, 'microbatch', String(microbatch)]] : []),
+        [theme.bars[indices[name]], `stage ${schedule.rows[row].stage} ${schedule.rows[row].track}`, `rank ${formatCount(schedule.rows[row].rank)}`],
+        ...(microbatch >= 0 ? [[null, 'microbatch', formatCount(microbatch)]] : []),
         ...(hasChunks ? [[null, 'chunk of the model', String(chunk)]] : []),
         [null, 'begins', formatSeconds(at / 1e9)],
         [null, 'lasts', formatSeconds(lasts / 1e9)],

@@ -1,7 +1,7 @@
 // Who sends how much to whom in one step: senders down, receivers across. Sizes differ by powers of
 // ten, so colours are of their logarithm, and pairs that exchange nothing are blank.
 import { baseOption, tooltipRows } from '../base.js';
-import { formatTraffic } from '../units.js';
+import { formatCount, formatTraffic } from '../units.js';
 
 export const rows = ({ detail }) => detail.traffic.cells;
 const LEFT = 64;
@@ -13,7 +13,7 @@ export const items = ({ detail }) => detail.traffic.bytes.filter((bytes) => byte
 
 const cellName = (cell, per, ranks) => {
   const last = Math.min((cell + 1) * per, ranks) - 1;
-  return per === 1 ? `${cell}` : `${cell * per}-${last}`;
+  return per === 1 ? formatCount(cell) : `${formatCount(cell * per)}-${formatCount(last)}`;
 };
 
 /** Every how many cells there is room for a label: a power of two, as ranks are laid out. */
