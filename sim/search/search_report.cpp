@@ -274,8 +274,9 @@ LayoutPage page_of(const SearchReport& report) {
   page.order = kOrders.at(static_cast<std::size_t>(report.objective));
   page.why = report.why_runner_up.empty() ? "" : "The second: " + report.why_runner_up;
   const std::string measured = measured_words(report);
-  page.counts = (measured.empty() ? "" : "All numbers are by the model. " + measured + " ") +
-                counts_of(report);
+  page.counts =
+      (measured.empty() ? "" : "Numbers without a range are by the model. " + measured + " ") +
+      counts_of(report);
   if (report.given) {
     page.counts += fmt::format(" The given layout is {}. {}", words_of(report.given->candidate),
                                given_words(report));

@@ -89,7 +89,8 @@ TEST_CASE("the first layout is told beside measured runs like it") {
       "2.25 to 3.75 s (54 measured of all models); by the model 2.00 s (outside that "
       "range: this group's bias is -20 %).";
   CHECK(measured_words(report) == words);
-  CHECK(page_of(report).counts.starts_with("All numbers are by the model. " + words + " "));
+  CHECK(page_of(report).counts.starts_with("Numbers without a range are by the model. " + words +
+                                           " "));
   const auto bands = nlohmann::json::parse(to_json(report))["ranked"][0]["error_bands"];
   CHECK(bands["step_time_s"]["centre"] == 3.0);
   CHECK(bands["step_time_s"]["high"] == 3.75);
