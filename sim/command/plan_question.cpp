@@ -63,7 +63,11 @@ void write_answer(const PlanArguments& arguments, const std::vector<PreparedMach
 // The next question of a planner is about the layouts of one machine.
 std::string next_command(const PlanArguments& arguments, const Answer& answer) {
   const AnswerRow& first = answer.rows.front();
-  return first.best ? plan_command(arguments, first.machine) : std::string();
+  if (!first.best) return {};
+  // Alone the machine would have a default batch of its own, which is another training.
+  PlanArguments same = arguments;
+  same.request.global_batch_size = answer.global_batch_size;
+  return plan_command(same, first.machine);
 }
 
 ExitCode exit_code_of(const Answer& answer) {

@@ -68,7 +68,7 @@ QuestionPage question_page(const Answer& answer) {
   page.deadline_days = answer.question.deadline_days;
   page.budget_usd = answer.question.budget_usd;
   for (const AnswerRow& row : answer.rows) page.rows.push_back(row_of(row));
-  page.notes.push_back(downtime_words(answer.least_goodput));
+  page.notes.push_back(downtime_words(answer.least_goodput, answer.most_goodput));
   add_evidence(answer, page.notes);
   if (answer.stop != SearchStop::none) {
     page.notes.emplace_back(

@@ -55,7 +55,9 @@ std::optional<double> read_with(std::string_view text, const Suffixes& suffixes)
 
 double read_amount(std::string_view text, std::string_view option) {
   const std::optional<double> amount = read_with(text, kThousands);
-  if (!amount) refuse(text, option, "6M, 300B or 10T: k, M, B (or G) and T are thousands");
+  if (!amount)
+    refuse(text, option,
+           "6M or 10T: a number, and k, M, B (or G) or T for thousands; no sign of a currency");
   return *amount;
 }
 

@@ -86,8 +86,8 @@ std::string against_first(const Answer& answer, const AnswerRow& first, const An
   const double sooner = first.training.days.centre - row.training.days.centre;
   std::string text =
       has_all_prices(answer) ? dollars(more) : format_amount(more, Digits::three) + " GPU hours";
-  text += fmt::format(" ({:.2g} %) more than the first, ",
-                      more / cost_of_row(answer, first) * kPercent);
+  text += fmt::format(" ({} %) more than the first, ",
+                      format_number(more / cost_of_row(answer, first) * kPercent));
   if (sooner == 0) return text + "in the same time";
   return text + fmt::format("{} days {}", format_number(sooner < 0 ? -sooner : sooner),
                             sooner < 0 ? "later" : "sooner");

@@ -59,6 +59,7 @@ struct Answer {
   std::vector<std::string> ignored;
   std::vector<std::string> warnings;
   std::optional<double> least_goodput;  ///< That of all rows, where failure rates are given.
+  std::optional<double> most_goodput;
   SearchStop stop = SearchStop::none;
   double time_limit_s = 0;
   std::vector<AnswerRow> rows;  ///< In the order of rank_rows().

@@ -85,7 +85,7 @@ std::string heading_of(const Answer& answer) {
   if (!answer.not_modelled.empty()) {
     text += lines_of("not modelled: " + escape_untrusted(answer.not_modelled));
   }
-  text += lines_of(downtime_words(answer.least_goodput));
+  text += lines_of(downtime_words(answer.least_goodput, answer.most_goodput));
   if (!answer.question.tokens && answer.tokens == 1e12) {
     text += lines_of("days and GPU hours are for 1 T tokens (--tokens)");
   }

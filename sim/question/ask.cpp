@@ -148,6 +148,7 @@ class Asking {
                 row);
       if (row.training.goodput) {
         answer.least_goodput = std::min(answer.least_goodput.value_or(1.0), *row.training.goodput);
+        answer.most_goodput = std::max(answer.most_goodput.value_or(0.0), *row.training.goodput);
       }
       answer.rows.push_back(std::move(row));
     }

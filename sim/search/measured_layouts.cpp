@@ -42,9 +42,9 @@ std::string measured_words(const SearchReport& report) {
   const Result& first = report.measured.front();
   std::string training;
   if (!report.training.empty()) {
-    training =
-        fmt::format(" With #1, {}; {}.", training_words(report.training.front(), report.tokens),
-                    downtime_words(report.training.front().goodput));
+    training = fmt::format(
+        " With #1, {}; {}.", training_words(report.training.front(), report.tokens),
+        downtime_words(report.training.front().goodput, report.training.front().goodput));
   }
   const std::string words =
       sentence_of(first, metric::kStepTimeS, "take", "a step") +

@@ -40,6 +40,8 @@ Json given_json(const SearchReport& report) {
   if (given.point) {
     json = point_json(report, *given.point);
     json["fits"] = given.point->fits;
+    add_bands(json, report.given_measured);
+    if (report.given_training) add_training(json, *report.given_training);
     json["rank_from"] = given.num_ahead + 1;
     json["rank_to"] = given.num_ahead + 1 + given.num_undecided;
   } else {

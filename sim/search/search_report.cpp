@@ -90,7 +90,7 @@ std::string rank_words(const SearchReport& report, const GivenOutcome& given) {
   }
   return fmt::format(
       "between number {} and number {} of {} layouts, as {} that were not simulated "
-      "may be better by their bounds",
+      "may be better than it by their bounds",
       format_count(first), format_count(first + given.num_undecided), all,
       format_count(given.num_undecided));
 }
@@ -156,6 +156,29 @@ std::string counts_of(const SearchReport& report) {
 // The order of the page, by Objective.
 constexpr std::array kOrders = {"fastest first", "smallest first", "cheapest first"};
 
+void measure_given(const SearchBase& base, SearchReport& report) {
+  const SimulatedPoint& point = *report.given->point;
+  const SearchBase own = base_of_given(base, *base.given);
+  report.given_measured = measured_like(compile(scenario_of(own, point.candidate)), point);
+  if (report.tokens <= 0) return;
+  report.given_training =
+      training_figures(report.given_measured, report.tokens, report.usd_per_gpu_hour);
+}
+
+// "It takes 14.8 days and $415 k more."
+std::string training_lost(const SearchReport& report) {
+  if (!report.given_training || report.training.empty()) return {};
+  const TrainingFigures& best = report.training.front();
+  const TrainingFigures& given = *report.given_training;
+  const double days = given.days.centre - best.days.centre;
+  if (days <= 0) return {};
+  std::string text = fmt::format(" The training takes {} days", format_number(days));
+  if (given.usd && best.usd) {
+    text += " and $" + format_amount(given.usd->centre - best.usd->centre, Digits::three);
+  }
+  return text + " more.";
+}
+
 }  // namespace
 
 std::string given_words(const SearchReport& report) {
@@ -177,7 +200,7 @@ std::string given_words(const SearchReport& report) {
   text += fmt::format("It is {}.", rank_words(report, given));
   if (report.ranked.empty() || given.num_ahead == 0) return text;
   const SimulatedPoint& best = report.ranked.front();
-  text += " " + why_behind(report, best, point, "Against #1 it");
+  text += " " + why_behind(report, best, point, "Against #1 it") + training_lost(report);
   if (!point.is_tight || best.is_tight) return text;
   return text + fmt::format(" Its step is {} against {}.", format_seconds(point.step_time_s),
                             format_seconds(best.step_time_s));
@@ -260,6 +283,7 @@ SearchReport report_of(const SearchBase& base, const SearchRequest& request,
   static_cast<SearchCounts&>(report) = outcome;
   report.num_simulated = outcome.simulated.size();
   report.given = outcome.given;
+  if (report.given && report.given->point) measure_given(base, report);
   if (outcome.num_failed > 0) report.first_failed = words_of(outcome.failed);
   add_least(report, outcome);
   return report;

@@ -55,6 +55,8 @@ struct SearchReport : SearchCounts {
   std::string why_runner_up;                    ///< One sentence; empty without one.
 
   std::optional<GivenOutcome> given;  ///< The layout that was asked for; see given_words().
+  Result given_measured;              ///< As `measured`, if it has a point.
+  std::optional<TrainingFigures> given_training;
 
   double time_limit_s = 0;  ///< The one that stopped the search, if one did.
   std::size_t num_simulated = 0;

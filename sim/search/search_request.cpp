@@ -231,8 +231,9 @@ void assume_the_rest(const SearchRequest& request, SearchBase& base) {
   }
   if (request.precision.empty() && base.model_file.empty()) {
     base.assumptions.push_back(
-        fmt::format("{}, optimizer {} (--precision, --set training.optimizer=...)",
-                    to_string(scenario.training.precision), scenario.training.optimizer));
+        fmt::format("{}, gradients reduced in {}, optimizer {} (--precision, --set training....)",
+                    to_string(scenario.training.precision),
+                    to_string(scenario.training.grad_reduce_dtype), scenario.training.optimizer));
   }
   if (request.objective == Objective::cost && request.usd_per_gpu_hour <= 0) {
     base.assumptions.push_back(

@@ -99,64 +99,58 @@ std::string paragraph(const std::string& words) {
   return text;
 }
 
-// A column of numbers, all as wide.
+// A row of a table, with the measured runs like it where they are known.
+struct Row {
+  const SearchReport& report;
+  const SimulatedPoint& point;
+  const Result* measured = nullptr;
+  const TrainingFigures* training = nullptr;
+};
+
 struct Column {
   const char* name;
   std::size_t width;
-  std::string (*text)(const SearchReport& report, std::size_t rank, const SimulatedPoint& point);
+  std::string (*text)(const Row& row);
 };
 
-constexpr std::size_t kNoRank = std::numeric_limits<std::size_t>::max();
-
-// Measured runs are known for the ranked layouts alone.
-const TrainingFigures* training_of(const SearchReport& report, std::size_t rank) {
-  return rank < report.training.size() ? &report.training[rank] : nullptr;
-}
-
-std::string about_words(const SearchReport& report, std::size_t rank, const SimulatedPoint&) {
-  if (rank >= report.measured.size()) return "";
-  const MetricBand* const band = report.measured[rank].band_of(metric::kStepTimeS);
+std::string about_words(const Row& row) {
+  if (row.measured == nullptr) return "";
+  const MetricBand* const band = row.measured->band_of(metric::kStepTimeS);
   return band == nullptr ? "no band" : format_seconds(band->centre);
 }
 
-std::string price_words(const SearchReport& report, std::size_t rank, const SimulatedPoint& point) {
-  const TrainingFigures* const training = training_of(report, rank);
-  if (training != nullptr && training->usd) {
-    return "$" + format_amount(training->usd->centre, Digits::three);
+std::string price_words(const Row& row) {
+  if (row.training != nullptr && row.training->usd) {
+    return "$" + format_amount(row.training->usd->centre, Digits::three);
   }
-  return "$" + format_amount(report.usd_per_1t_tokens(point), Digits::three);
+  return "$" + format_amount(row.report.usd_per_1t_tokens(row.point), Digits::three);
 }
 
-std::string days_words(const SearchReport& report, std::size_t rank, const SimulatedPoint&) {
-  const TrainingFigures* const training = training_of(report, rank);
-  return training == nullptr ? "" : format_number(training->days.centre);
+std::string days_words(const Row& row) {
+  return row.training == nullptr ? "" : format_number(row.training->days.centre);
 }
 
 template <double SimulatedPoint::*kTime>
-std::string seconds_words(const SearchReport&, std::size_t, const SimulatedPoint& point) {
-  return format_seconds(point.*kTime);
+std::string seconds_words(const Row& row) {
+  return format_seconds(row.point.*kTime);
 }
 
-std::string mfu_words(const SearchReport&, std::size_t, const SimulatedPoint& point) {
-  return fmt::format("{:.1f}%", point.mfu * kPercentOfShare);
+std::string mfu_words(const Row& row) {
+  return fmt::format("{:.1f}%", row.point.mfu * kPercentOfShare);
 }
 
-std::string rate_words(const SearchReport&, std::size_t, const SimulatedPoint& point) {
-  return format_number(point.tokens_per_s_per_gpu);
+std::string rate_words(const Row& row) { return format_number(row.point.tokens_per_s_per_gpu); }
+
+std::string memory_words(const Row& row) {
+  return format_memory(row.point.device_bytes) + (row.point.is_tight ? "!" : "");
 }
 
-std::string memory_words(const SearchReport&, std::size_t, const SimulatedPoint& point) {
-  return format_memory(point.device_bytes) + (point.is_tight ? "!" : "");
-}
-
-std::string tensors_words(const SearchReport&, std::size_t, const SimulatedPoint& point) {
-  return format_memory(point.peak_bytes);
-}
+std::string tensors_words(const Row& row) { return format_memory(row.point.peak_bytes); }
 
 class Table {
  public:
   // `is_ranked`: with what is known of measured runs.
-  Table(const SearchReport& report, bool wide, bool is_ranked) : report_(report) {
+  Table(const SearchReport& report, bool wide, bool is_ranked) {
     if (is_ranked) columns_.push_back({"about", 9, about_words});
     columns_.push_back({"by model", 10, seconds_words<&SimulatedPoint::step_time_s>});
     columns_.push_back({"MFU", 7, mfu_words});
@@ -165,7 +159,7 @@ class Table {
     columns_.push_back({"memory", 11, memory_words});
     if (has_training) columns_.push_back({"days", 8, days_words});
     if (report.usd_per_gpu_hour > 0) {
-      columns_.push_back({has_training ? "price" : "/1T tokens", 11, price_words});
+      columns_.push_back({has_training ? "price" : "$/1T tokens", 12, price_words});
     }
     std::size_t taken = kIndent + kRankWidth;
     for (const Column& column : columns_) taken += column.width;
@@ -185,12 +179,12 @@ class Table {
   }
 
   // A layout that is too long for its column goes on in the next line.
-  [[nodiscard]] std::string row(const std::string& first, const SimulatedPoint& point,
-                                std::size_t rank = kNoRank) const {
-    const std::vector<std::string> layout = wrap_to_width(words_of(point.candidate), width_ - 1, 2);
+  [[nodiscard]] std::string row(const std::string& first, const Row& row) const {
+    const std::vector<std::string> layout =
+        wrap_to_width(words_of(row.point.candidate), width_ - 1, 2);
     std::string line = fmt::format("  {:>4}  {:<{}}", first, layout.front(), width_);
     for (const Column& column : columns_) {
-      line += fmt::format("{:>{}}", column.text(report_, rank, point), column.width);
+      line += fmt::format("{:>{}}", column.text(row), column.width);
     }
     line += "\n";
     for (std::size_t i = 1; i < layout.size(); ++i) {
@@ -202,7 +196,6 @@ class Table {
  private:
   static constexpr std::size_t kRankWidth = 6;
   static constexpr std::size_t kLeastLayout = 24;
-  const SearchReport& report_;
   std::vector<Column> columns_;
   std::size_t width_ = 0;  // The width that the columns of numbers leave to layouts.
 };
@@ -276,7 +269,7 @@ std::string front(const SearchReport& report, const SearchTextOptions& options,
   for (std::size_t i = 0; i < shown; ++i) {
     // Evenly over the front, with both ends.
     const std::size_t at = shown < 2 ? 0 : i * (report.front.size() - 1) / (shown - 1);
-    text += table.row("*", report.front[at]);
+    text += table.row("*", {report, report.front[at]});
   }
   if (shown < report.front.size()) {
     text +=
@@ -289,7 +282,9 @@ std::string given(const SearchReport& report, const Table& table) {
   if (!report.given) return {};
   std::string text = "\nthe given layout\n";
   if (report.given->point) {
-    text += table.header("") + table.row(">", *report.given->point);
+    const Row row = {report, *report.given->point, &report.given_measured,
+                     report.given_training ? &*report.given_training : nullptr};
+    text += table.header("") + table.row(">", row);
   } else {
     text += paragraph(words_of(report.given->candidate));
   }
@@ -344,14 +339,17 @@ std::string to_text(const SearchReport& report, const SearchTextOptions& options
   const Table table(report, options.wide, /*is_ranked=*/false);
   const Table ranking(report, options.wide, /*is_ranked=*/true);
   if (report.ranked.empty()) {
-    return text + (is_complete ? misfit(report) : counts(report)) + given(report, table);
+    return text + (is_complete ? misfit(report) : counts(report)) + given(report, ranking);
   }
   text +=
       fmt::format("\n{}; a row is the best of all layouts with its tp, cp and pp\n{}",
                   kFirst.at(static_cast<std::size_t>(report.objective)), ranking.header("rank"));
   bool is_tight = false;
   for (std::size_t i = 0; i < report.ranked.size(); ++i) {
-    text += ranking.row(std::to_string(i + 1), report.ranked[i], i);
+    const Result* const measured = i < report.measured.size() ? &report.measured[i] : nullptr;
+    const bool has_training = i < report.training.size();
+    text += ranking.row(std::to_string(i + 1), {report, report.ranked[i], measured,
+                                                has_training ? &report.training[i] : nullptr});
     is_tight |= report.ranked[i].is_tight;
   }
   for (const SimulatedPoint& point : report.front) is_tight |= point.is_tight;
@@ -361,9 +359,16 @@ std::string to_text(const SearchReport& report, const SearchTextOptions& options
         "it may run out of memory, so it is ranked behind all that leave more",
         report.memory_margin * kPercentOfShare, format_memory(report.memory_capacity_bytes)));
   }
-  text += paragraph("about: as runs like it were measured; all other numbers are by the model");
+  text +=
+      paragraph("about, days and price: as runs like it were measured; all else is by the model");
+  if (std::ranges::any_of(report.measured, [](const Result& measured) {
+        return measured.band_of(metric::kStepTimeS) == nullptr;
+      })) {
+    text +=
+        paragraph("no band: no measured run is like it, so its days and price are by the model");
+  }
   text += paragraph(measured_words(report));
-  text += runner_up(report) + given(report, table) + front(report, options, table) + "\n" +
+  text += runner_up(report) + given(report, ranking) + front(report, options, table) + "\n" +
           counts(report);
   if (!options.command.empty()) text += "\nnext: " + options.command + "\n";
   return text;

@@ -40,12 +40,13 @@ TrainingFigures training_figures(const Result& measured, double tokens, double u
   return figures;
 }
 
-std::string downtime_words(const std::optional<double>& goodput) {
-  if (!goodput) return "downtime not included (--failures)";
+std::string downtime_words(const std::optional<double>& least, const std::optional<double>& most) {
+  if (!least || !most) return "downtime not included (--failures gpu_mtbf_hours=...)";
   constexpr double kPercents = 100.0;
-  return fmt::format(
-      "downtime included: a goodput of {:.3g} % or more, after failures, checkpoints and restarts",
-      *goodput * kPercents);
+  std::string share = fmt::format("{:.1f}", *least * kPercents);
+  const std::string high = fmt::format("{:.1f}", *most * kPercents);
+  if (high != share) share += " to " + high;
+  return fmt::format("downtime included: a goodput of {} %, after failures and checkpoints", share);
 }
 
 std::string training_words(const TrainingFigures& figures, double tokens) {

@@ -24,8 +24,10 @@ struct TrainingFigures {
 [[nodiscard]] TrainingFigures training_figures(const Result& measured, double tokens,
                                                double usd_per_gpu_hour);
 
-/// Whether days include failures: "goodput 98.2 %: ...", or that they do not.
-[[nodiscard]] std::string downtime_words(const std::optional<double>& goodput);
+/// Whether days include failures: "downtime included: a goodput of 98.2 % ...", or that they do
+/// not. Goodputs from `least` to `most`.
+[[nodiscard]] std::string downtime_words(const std::optional<double>& least,
+                                         const std::optional<double>& most);
 
 /// "10 T tokens take about 41.3 days (36.0 to 49.5), 1.02 M GPU hours, $5.08 M".
 [[nodiscard]] std::string training_words(const TrainingFigures& figures, double tokens);

@@ -57,7 +57,7 @@ TEST_CASE("machines that hold come first, the cheapest before the others") {
                                                     "unknown", "too small"});
   CHECK(answer.rows[0].reason == "cheapest");
   CHECK(answer.rows[1].reason == "$0 (0 %) more than the first, 1.00 days later");
-  CHECK(answer.rows[2].reason == "$100 (50 %) more than the first, 2.00 days sooner");
+  CHECK(answer.rows[2].reason == "$100 (50.0 %) more than the first, 2.00 days sooner");
 }
 
 TEST_CASE("without the price of each machine GPU hours rank") {
@@ -69,7 +69,7 @@ TEST_CASE("without the price of each machine GPU hours rank") {
   const Answer answer = answer_with({priced, unpriced});
   CHECK(gpus_of(answer) == std::vector<std::string>{"unpriced", "priced"});
   CHECK(answer.rows[0].reason == "fewest GPU hours");
-  CHECK(answer.rows[1].reason == "20.0 GPU hours (20 %) more than the first, in the same time");
+  CHECK(answer.rows[1].reason == "20.0 GPU hours (20.0 %) more than the first, in the same time");
 }
 
 TEST_CASE("a row that holds says what the high end of its range would miss") {

@@ -66,6 +66,17 @@ TEST_CASE("all machines of a question have the same batch, precision and framewo
   CHECK_FALSE(contains(printed.out, "priced as"));
 }
 
+// Alone, the smaller machine would have a smaller default batch: another training.
+TEST_CASE("the next command of a question has the batch of its rows") {
+  const Printed asked =
+      shardsim({"plan", "gpt2", "--gpus", "8,2048", "--gpu", "h100", "-q", "--fix",
+                "recompute=none", "--fix", "schedule=none", "--fix", "micro_batch_size=1", "--fix",
+                "tp=1", "--fix", "cp=1", "--fix", "pp=1"});
+  REQUIRE(asked.exit_code == 0);
+  CHECK(contains(asked.out, "global batch 8,192\n"));
+  CHECK(contains(asked.out, " --global-batch-size 8192 "));
+}
+
 TEST_CASE("what belongs to the layouts of one machine is refused in a question about several") {
   for (const std::vector<std::string>& more : {std::vector<std::string>{"--against", "tp=2"},
                                                {"--objective", "memory"},
