@@ -12,11 +12,13 @@ namespace shardsim {
 
 /// A machine with its best layout. Without one there are no ranges.
 struct QuestionRow {
-  std::string machine;  ///< "512 x b200"
-  std::string layout;   ///< "tp2 dp64 zero3 mb1 selective"; may be empty.
-  bool holds = false;   ///< It meets the deadline and the budget, where there are such.
-  std::string reason;   ///< Why it is the first, or why it is not, in one sentence.
-  std::string search;   ///< "proven", "gap 2 %"
+  std::string machine;    ///< "512 x b200"
+  std::string layout;     ///< "tp2 dp64 zero3 mb1 selective"; may be empty.
+  bool holds = false;     ///< It meets the deadline and the budget, where there are such.
+  bool is_open = false;   ///< Its search was stopped before it had a layout.
+  bool is_tight = false;  ///< It fits, but leaves less than the margin.
+  std::string reason;     ///< Why it is the first, or why it is not, in one sentence.
+  std::string search;     ///< "proven", "gap 2 %"
   std::optional<StepRange> days;
   std::optional<StepRange> gpu_hours;
   std::optional<StepRange> usd;

@@ -69,9 +69,11 @@ std::string range_chart(const QuestionPage& page, Amount amount, Words words, co
 std::string first_in_words(const QuestionPage& page) {
   if (page.rows.empty()) return {};
   const QuestionRow& first = page.rows.front();
-  const std::string verdict = fmt::format(
-      "<p class=\"verdict {}\">{}</p>\n", first.holds ? "ok" : "bad",
-      markup_text(first.holds ? "✓ " + first.machine : std::string("✗ No machine holds")));
+  const std::string verdict =
+      fmt::format("<p class=\"verdict {}\">{}</p>\n", first.holds ? "ok" : "bad",
+                  markup_text(first.holds     ? "✓ " + first.machine
+                              : first.is_open ? std::string("No answer yet")
+                                              : std::string("✗ No machine holds")));
   return verdict + "<p>" + markup_text(first.reason) + "</p>\n";
 }
 
@@ -119,10 +121,11 @@ std::string table_of_rows(const QuestionPage& page) {
         cell_of(row.days, html::format_days)};
     if (has_prices) cells.push_back(cell_of(row.usd, html::format_usd));
     cells.push_back(row.gpu_hours ? hours_of_gpus(row.gpu_hours->centre) : std::string());
-    cells.push_back(row.days ? fmt::format("{}<br><span class=\"muted\">of {}</span>",
-                                           format_memory(row.device_bytes),
-                                           format_memory(row.capacity_bytes))
-                             : std::string());
+    cells.push_back(row.days
+                        ? fmt::format("{}<br><span class=\"muted\">of {}</span>",
+                                      format_memory(row.device_bytes) + (row.is_tight ? "!" : ""),
+                                      format_memory(row.capacity_bytes))
+                        : std::string());
     cells.push_back(markup_text(row.search));
     cells.push_back(markup_text(row.reason));
     table.add_row(cells);

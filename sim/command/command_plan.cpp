@@ -74,7 +74,8 @@ std::string words_of(const SearchProgress& progress, Objective objective) {
   words += ", best " + (objective == Objective::memory
                             ? format_memory(static_cast<double>(progress.best->device_bytes))
                             : format_seconds(progress.best->step_time_s));
-  if (progress.gap == 0.0) return words + ", proven to be the best; looking for the Pareto front";
+  if (is_proven(*progress.best, progress.gap))
+    return words + ", proven to be the best; looking for the Pareto front";
   constexpr double kPercent = 100.0;
   if (progress.gap) words += fmt::format(", gap {:.3g} %", *progress.gap * kPercent);
   return words;
@@ -107,7 +108,8 @@ SearchOutcome search_with_progress(const PlanArguments& arguments, const SearchB
 void write_best(const PlanArguments& arguments, const SearchBase& base, const SearchReport& report,
                 std::ostream& out) {
   if (!arguments.csv.empty()) write_plan_file(arguments.csv, to_csv(report));
-  if (!arguments.report.empty()) write_plan_file(arguments.report, to_html(plan_page(base, report)));
+  if (!arguments.report.empty())
+    write_plan_file(arguments.report, to_html(plan_page(base, report)));
   if (report.ranked.empty() || (arguments.out.empty() && arguments.emit.empty())) return;
   const Scenario best = scenario_of(base, report.ranked.front().candidate);
   if (!arguments.out.empty()) write_plan_file(arguments.out, best.resolved_json);

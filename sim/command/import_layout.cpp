@@ -24,16 +24,16 @@ SearchOutcome search_shortly(const SearchBase& base, const SearchRequest& reques
   const InterruptWatch interrupt;
   Progress progress(err, true, Progress::Where::terminal);
   // The best is wanted alone: once it is proven, the rest is left out.
-  std::atomic<bool> is_proven = false;
+  std::atomic<bool> is_decided = false;
   SearchHooks hooks;
   hooks.jobs = default_jobs();
   hooks.on_progress = [&](const SearchProgress& found) {
-    is_proven = found.gap == 0.0 && !found.best->is_tight;
+    is_decided = found.fits_none || (found.best && is_proven(*found.best, found.gap));
     progress.tick(fmt::format("searching a layout, {} simulated", found.simulated));
   };
   hooks.stop = [&] {
     if (interrupt.is_asked()) return SearchStop::interrupt;
-    return is_proven || progress.seconds() >= kLimitS ? SearchStop::time_limit : SearchStop::none;
+    return is_decided || progress.seconds() >= kLimitS ? SearchStop::time_limit : SearchStop::none;
   };
   SearchOutcome outcome = search(base, request, hooks);
   progress.done();
@@ -94,6 +94,10 @@ void plan_imported(const ImportRequest& request, const std::string& preset, std:
   wanted.time_limit_s = kLimitS;
   const SearchBase base = prepare_search(wanted);
   const SearchReport report = report_of(base, wanted, search_shortly(base, wanted, err));
+  if (report.stop == SearchStop::interrupt) {
+    throw Error(ExitCode::interrupted, "E9000", "the search of a layout was interrupted",
+                "give the command again, or leave --plan out");
+  }
   if (report.ranked.empty()) refuse(report, request.files.front());
   const SimulatedPoint& best = report.ranked.front();
   write_layout_fields(best.candidate, "the fastest that was found", import);

@@ -28,6 +28,9 @@ void require_for_machines(const PlanArguments& arguments) {
   for (const Row& row :
        {Row{"--against", request.against.has_value()},
         Row{"--objective", request.objective != Objective::time},
+        Row{"--top", request.top != SearchRequest().top},
+        Row{"--front-within", request.front_within != SearchRequest().front_within},
+        Row{"--wide", arguments.wide}, Row{"--ascii", arguments.ascii},
         Row{"--precision with a list", request.precision.find(',') != std::string::npos}}) {
     if (!row.is_given) continue;
     throw UsageError("E1330",
@@ -117,9 +120,12 @@ int answer_question(const PlanArguments& arguments, const Question& question,
                     const Console& console) {
   require_for_machines(arguments);
   const std::vector<PreparedMachine> machines = prepare_machines(question);
-  check_plan_paths(arguments, machines.front().base);
+  const SearchBase& first = std::ranges::find_if(machines, [](const PreparedMachine& machine) {
+                              return machine.no_layout.empty();
+                            })->base;
+  check_plan_paths(arguments, first);
   if (!arguments.emit.empty()) {
-    (void)require_said(emit_for(arguments.emit, machines.front().base.scenario), arguments.emit,
+    (void)require_said(emit_for(arguments.emit, first.scenario), arguments.emit,
                        arguments.request.approximate);
   }
   std::vector<std::string> warnings;

@@ -17,6 +17,8 @@ QuestionRow row_of(const AnswerRow& answered) {
   row.machine =
       fmt::format("{} x {}", format_count(answered.machine.num_gpus), answered.machine.gpu);
   row.holds = answered.fate == MachineFate::holds;
+  row.is_open = answered.fate == MachineFate::not_found;
+  row.is_tight = answered.best && answered.best->is_tight;
   row.reason = answered.reason;
   row.capacity_bytes = answered.memory_capacity_bytes;
   row.search = answered.is_complete ? "proven"
@@ -69,6 +71,12 @@ QuestionPage question_page(const Answer& answer) {
   page.budget_usd = answer.question.budget_usd;
   for (const AnswerRow& row : answer.rows) page.rows.push_back(row_of(row));
   page.notes.push_back(downtime_words(answer.least_goodput, answer.most_goodput));
+  if (!answer.question.tokens) page.notes.emplace_back("Days and GPU hours are for 1 T tokens.");
+  if (std::ranges::any_of(page.rows, &QuestionRow::is_tight)) {
+    page.notes.push_back(
+        fmt::format("! leaves less than {:.3g} % of the memory, so it may run out.",
+                    answer.memory_margin * 100));
+  }
   add_evidence(answer, page.notes);
   if (answer.stop != SearchStop::none) {
     page.notes.emplace_back(

@@ -57,7 +57,7 @@ double read_amount(std::string_view text, std::string_view option) {
   const std::optional<double> amount = read_with(text, kThousands);
   if (!amount)
     refuse(text, option,
-           "6M or 10T: a number, and k, M, B (or G) or T for thousands; no sign of a currency");
+           "6M or 10T: a number with k, M, B (or G) or T, without a sign of a currency");
   return *amount;
 }
 

@@ -6,7 +6,7 @@
 // Amounts as planners write them: "10T" tokens, "90d", "6M" dollars.
 namespace shardsim {
 
-/// A number with an optional suffix for thousands: k, M, B or G, T; "1.5T" is 1.5e12. `option` is
+/// A number with an optional suffix: k, M, B or G, T; "1.5T" is 1.5e12. `option` is
 /// named in errors. Throws UsageError E1335 unless the amount is finite and above 0.
 [[nodiscard]] double read_amount(std::string_view text, std::string_view option);
 

@@ -1,6 +1,7 @@
 #include "sim/question/answer.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -29,6 +30,12 @@ std::string days_words(const AnswerRow& row) {
 void find_misses(const Answer& answer, AnswerRow& row) {
   std::string text;
   const Question& question = answer.question;
+  if (!std::isfinite(row.training.days.centre)) {
+    row.lost_to.emplace_back("failures");
+    row.fate = MachineFate::misses;
+    row.reason = "failures leave no time for progress";
+    return;
+  }
   if (question.deadline_days && row.training.days.centre > *question.deadline_days) {
     row.lost_to.emplace_back("deadline");
     text = fmt::format("late: {} of {}", days_words(row), format_number(*question.deadline_days));
@@ -60,7 +67,7 @@ std::string risk_of(const Answer& answer, const AnswerRow& row) {
 
 void explain_no_layout(const Answer& answer, AnswerRow& row) {
   if (row.fate == MachineFate::no_layout) {
-    row.lost_to.emplace_back("batch");
+    row.lost_to.emplace_back("layout");
     return;
   }
   if (row.is_complete) {
@@ -68,7 +75,8 @@ void explain_no_layout(const Answer& answer, AnswerRow& row) {
     row.lost_to.emplace_back("memory");
     row.reason = "does not fit";
     if (!row.least_that_did_not_fit.empty()) {
-      row.reason += fmt::format(": {} needs {} of {}", row.least_that_did_not_fit,
+      row.reason += fmt::format(": {} needs {}{} of {}", row.least_that_did_not_fit,
+                                row.least_is_simulated ? "" : "at least ",
                                 format_memory(row.least_bytes_not_fitting),
                                 format_memory(row.memory_capacity_bytes));
     }
@@ -76,8 +84,8 @@ void explain_no_layout(const Answer& answer, AnswerRow& row) {
   }
   row.fate = MachineFate::not_found;
   row.lost_to.emplace_back("time limit");
-  row.reason = fmt::format("no layout that fits was found in {:.3g} s; give --time-limit more",
-                           answer.time_limit_s);
+  row.reason = fmt::format("no layout that fits was found in {:.3g} s", answer.spent_s);
+  if (answer.stop == SearchStop::time_limit) row.reason += "; give --time-limit more";
 }
 
 // "$310 k (8.1 %) more than the first, 40 days sooner".
@@ -106,13 +114,13 @@ double cost_of_row(const Answer& answer, const AnswerRow& row) {
                                                     : row.training.gpu_hours.centre;
 }
 
-void judge_row(const Answer& answer, const Experiment& experiment, AnswerRow& row) {
+void judge_row(const Answer& answer, const Experiment* experiment, AnswerRow& row) {
   row.lost_to.clear();
   if (!row.best) {
     explain_no_layout(answer, row);
     return;
   }
-  row.measured = measured_like(experiment, *row.best);
+  row.measured = measured_like(*experiment, *row.best);
   row.training =
       training_figures(row.measured, answer.tokens, row.machine.usd_per_gpu_hour.value_or(0.0));
   find_misses(answer, row);

@@ -21,7 +21,7 @@ enum class MachineFate : std::uint8_t {
   misses,        ///< It trains, but too late, or for too much.
   not_found,     ///< No layout that fits was found before the search was stopped.
   does_not_fit,  ///< No layout fits: the search is complete.
-  no_layout,     ///< The batch, or the model, leaves no layout for this number of GPUs.
+  no_layout,     ///< No layout is legal for this number of GPUs.
 };
 
 /// One machine with its best layout. All ranges are those of measured runs like the layout; see
@@ -31,8 +31,9 @@ struct AnswerRow {
   std::string system;                      ///< "NVIDIA DGX H100"
   std::int64_t memory_capacity_bytes = 0;  ///< That one GPU has.
   MachineFate fate = MachineFate::not_found;
-  std::vector<std::string> lost_to;  ///< "deadline", "budget", "memory", "batch", "time limit".
-  std::string reason;                ///< Why it is the first, or why it is not, in one sentence.
+  std::vector<std::string>
+      lost_to;         ///< "deadline", "budget", "failures", "memory", "layout", "time limit".
+  std::string reason;  ///< Why it is the first, or why it is not, in one sentence.
 
   std::optional<SimulatedPoint> best;
   Result measured;           ///< The metrics and error bands of `best`.
@@ -44,6 +45,7 @@ struct AnswerRow {
   std::size_t num_simulated = 0;
   std::string least_that_did_not_fit;  ///< The layout that needs least memory; may be empty.
   std::int64_t least_bytes_not_fitting = 0;
+  bool least_is_simulated = false;  ///< Else the bytes are a lower bound.
 };
 
 struct Answer {
@@ -61,13 +63,14 @@ struct Answer {
   std::optional<double> least_goodput;  ///< That of all rows, where failure rates are given.
   std::optional<double> most_goodput;
   SearchStop stop = SearchStop::none;
-  double time_limit_s = 0;
+  double spent_s = 0;
   std::vector<AnswerRow> rows;  ///< In the order of rank_rows().
 };
 
 /// Fills in fate, lost_to and reason, and the training if there is a best layout. `row.best` and
 /// the figures of its search are there already.
-void judge_row(const Answer& answer, const Experiment& experiment, AnswerRow& row);
+/// `experiment`: that of the best layout; null without one.
+void judge_row(const Answer& answer, const Experiment* experiment, AnswerRow& row);
 
 /// Rows that hold first, the cheapest (without prices: least GPU hours) before others; then, in the
 /// same order, those that miss; then the others by fate. It completes the reasons of those that

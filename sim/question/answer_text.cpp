@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kScreenColumns = 100;
 constexpr std::size_t kRowIndent = 19;  // Under the days.
+constexpr std::size_t kMostOfName = 15;
 constexpr double kPercents = 100.0;
 
 std::string lines_of(const std::string& words, std::size_t indent = 2) {
@@ -44,14 +45,14 @@ std::string figures_of(const AnswerRow& row) {
       format_memory(row.best->device_bytes) + (row.best->is_tight ? "!" : ""), search_words(row));
 }
 
-std::string row_text(const AnswerRow& row) {
-  std::string text = fmt::format("  {:>7}  {:<8}", format_count(row.machine.num_gpus),
-                                 truncate_to_width(escape_untrusted(row.machine.gpu), 8));
+std::string row_text(const AnswerRow& row, std::size_t name_columns) {
+  std::string text =
+      fmt::format("  {:>7}  {:<{}}", format_count(row.machine.num_gpus),
+                  truncate_to_width(escape_untrusted(row.machine.gpu), name_columns), name_columns);
   if (row.best) text += figures_of(row);
   text += "\n";
   if (row.best) {
-    text += lines_of(truncate_to_width(words_of(row.best->candidate), kScreenColumns - kRowIndent),
-                     kRowIndent);
+    text += lines_of(words_of(row.best->candidate), kRowIndent);
   }
   return text + lines_of(escape_untrusted(row.reason), kRowIndent);
 }
@@ -126,9 +127,9 @@ std::string end_of(const Answer& answer) {
   }
   if (answer.stop == SearchStop::time_limit) {
     return lines_of(
-        fmt::format("Stopped after {:.6g} s: in a row with a gap, the best possible "
+        fmt::format("Stopped after {:.3g} s: in a row with a gap, the best possible "
                     "layout is faster by at most that gap.",
-                    answer.time_limit_s));
+                    answer.spent_s));
   }
   const bool is_proven = std::ranges::all_of(answer.rows, &AnswerRow::is_complete);
   return is_proven ? lines_of("All searches are complete.") : std::string();
@@ -137,11 +138,15 @@ std::string end_of(const Answer& answer) {
 }  // namespace
 
 std::string to_table(const Answer& answer) {
+  std::size_t name_columns = 8;
+  for (const AnswerRow& row : answer.rows) {
+    name_columns = std::max(name_columns, std::min(row.machine.gpu.size(), kMostOfName));
+  }
   const char* const order = has_all_prices(answer) ? "cheapest first" : "fewest GPU hours first";
   std::string text =
-      fmt::format("{}\n  {:>7}  {:<8}{:>9}{:>17}{:>12}{:>11}{:>11}{:>14}\n", order, "GPUs", "GPU",
-                  "days", "range", "GPU hours", "price", "memory", "search");
-  for (const AnswerRow& row : answer.rows) text += row_text(row);
+      fmt::format("{}\n  {:>7}  {:<{}}{:>9}{:>17}{:>12}{:>11}{:>11}{:>14}\n", order, "GPUs", "GPU",
+                  name_columns, "days", "range", "GPU hours", "price", "memory", "search");
+  for (const AnswerRow& row : answer.rows) text += row_text(row, name_columns);
   return text;
 }
 

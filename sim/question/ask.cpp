@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <thread>
 
 #include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
 
+#include "reports/terminal_text.hpp"
+#include "scenarios/scenario_error.hpp"
 #include "sim/console/parallel.hpp"
 
 #include "sim/question/search_turns.hpp"
@@ -19,13 +22,8 @@ namespace {
 // One request may leave no layout, and others of the question may have some.
 constexpr const char* kNoLayout = "E1324";
 
-// A layout that leaves less than the margin ranks behind slower ones that leave more.
-bool is_proven(const std::optional<SimulatedPoint>& best, const std::optional<double>& gap) {
-  return best && !best->is_tight && gap == 0.0;
-}
-
 bool is_decided(const SearchProgress& progress) {
-  return progress.fits_none || is_proven(progress.best, progress.gap);
+  return progress.fits_none || (progress.best && is_proven(*progress.best, progress.gap));
 }
 
 class Asking {
@@ -42,7 +40,7 @@ class Asking {
   Answer run() {
     const std::size_t count = machines_.size() + 1;
     run_parallel(count, static_cast<int>(count),
-                 {.body = [this](std::size_t i) { i == 0 ? watch() : search_one(i - 1); },
+                 {.body = [this](std::size_t i) { i == 0 ? watch_or_fail() : search_one(i - 1); },
                   .finished = nullptr,
                   .stop = nullptr});
     return answer(true);
@@ -71,6 +69,10 @@ class Asking {
 
   void search_one(std::size_t i) {
     try {
+      if (!machines_[i].no_layout.empty()) {
+        turns_.note(i, {.progress = {}, .no_layout = machines_[i].no_layout});
+        return turns_.leave(i);
+      }
       turns_.wait(i, [this] { return has_failed_ || hooks_.stop() != SearchStop::none; });
       search_or_say_why(i);
     } catch (...) {
@@ -86,7 +88,7 @@ class Asking {
       outcomes_[i] = search(machines_[i].base, machines_[i].request, hooks_of(i));
     } catch (const UsageError& error) {
       if (error.code() != kNoLayout) throw;
-      turns_.note(i, {.progress = {}, .no_layout = error.what()});
+      turns_.note(i, {.progress = {}, .no_layout = error.what() + ("; " + error.fix())});
     }
   }
 
@@ -108,9 +110,18 @@ class Asking {
     return hooks;
   }
 
+  void watch_or_fail() {
+    try {
+      watch();
+    } catch (...) {
+      has_failed_ = true;
+      throw;
+    }
+  }
+
   void watch() {
     bool has_first = false;
-    while (!turns_.all_left()) {
+    while (!has_failed_ && !turns_.all_left()) {
       if (hooks_.on_progress) hooks_.on_progress(progress_words());
       if (has_first || has_failed_ || !turns_.all_had_a_turn()) continue;
       has_first = true;
@@ -141,27 +152,38 @@ class Asking {
       } else {
         read_state(turns_.state_of(i), row);
       }
-      const PreparedMachine& machine = machines_[i];
-      judge_row(answer,
-                compile(row.best ? scenario_of(machine.base, row.best->candidate)
-                                 : machine.base.scenario),
-                row);
+      if (row.best) {
+        const Experiment experiment = compile(scenario_of(machines_[i].base, row.best->candidate));
+        judge_row(answer, &experiment, row);
+      } else {
+        judge_row(answer, nullptr, row);
+      }
       if (row.training.goodput) {
         answer.least_goodput = std::min(answer.least_goodput.value_or(1.0), *row.training.goodput);
         answer.most_goodput = std::max(answer.most_goodput.value_or(0.0), *row.training.goodput);
       }
       answer.rows.push_back(std::move(row));
     }
-    if (is_last) note_stop(answer);
+    answer.stop = is_last ? stop_of(answer) : SearchStop::none;
     rank_rows(answer);
     return answer;
   }
 
+  // All share its model, batch and precision.
+  [[nodiscard]] const PreparedMachine& first_machine() const {
+    return *std::ranges::find_if(
+        machines_, [](const PreparedMachine& machine) { return machine.no_layout.empty(); });
+  }
+
   [[nodiscard]] Answer header() const {
-    const SearchBase& base = machines_.front().base;
+    const SearchBase& base = first_machine().base;
     const Scenario& s = base.scenario;
     Answer answer;
     answer.question = question_;
+    for (std::size_t i = 0; i < machines_.size(); ++i) {
+      answer.question.machines[i] = machines_[i].machine;
+    }
+    if (s.training.tokens_total > 0) answer.question.tokens = s.training.tokens_total;
     answer.model = s.model.preset.empty() ? question_.shared.model : s.model.preset;
     answer.seq_len = s.model.seq_len;
     answer.global_batch_size = s.training.global_batch_size;
@@ -172,7 +194,8 @@ class Asking {
     answer.not_modelled = s.model.not_modelled;
     answer.assumptions = base.assumptions;
     answer.ignored = base.ignored;
-    answer.time_limit_s = question_.shared.time_limit_s;
+    answer.spent_s = hooks_.seconds();
+    answer.stop = hooks_.stop();
     for (const PreparedMachine& machine : machines_) {
       for (const std::string& warning : machine.base.warnings) {
         if (std::ranges::find(answer.warnings, warning) == answer.warnings.end()) {
@@ -195,19 +218,25 @@ class Asking {
   void read_outcome(std::size_t i, const SearchOutcome& outcome, AnswerRow& row) const {
     const SearchReport report = report_of(machines_[i].base, machines_[i].request, outcome);
     if (!report.ranked.empty()) row.best = report.ranked.front();
-    row.is_complete =
-        report.stop == SearchStop::none || report.num_open == 0 || is_proven(row.best, report.gap);
+    row.is_complete = report.stop == SearchStop::none || report.num_open == 0 ||
+                      (row.best && is_proven(*row.best, report.gap));
     row.gap = report.gap;
     row.num_candidates = report.num_candidates;
     row.num_simulated = report.num_simulated;
     row.least_that_did_not_fit = report.least_that_did_not_fit;
     row.least_bytes_not_fitting = report.least_bytes_not_fitting;
+    row.least_is_simulated = report.least_is_simulated;
+    // Nothing was too large: the reader refused all, or their runs failed.
+    if (row.best || !row.is_complete || !report.least_that_did_not_fit.empty()) return;
+    row.fate = MachineFate::no_layout;
+    row.reason = report.first_failure.empty() ? "all layouts were refused" : report.first_failure;
   }
 
   static void read_state(const SearchState& state, AnswerRow& row) {
     if (!state.no_layout.empty()) {
       row.fate = MachineFate::no_layout;
       row.reason = state.no_layout;
+      row.is_complete = true;
       return;
     }
     row.best = state.progress.best;
@@ -216,10 +245,10 @@ class Asking {
     row.num_simulated = state.progress.simulated;
   }
 
-  void note_stop(Answer& answer) const {
-    for (const AnswerRow& row : answer.rows) {
-      if (!row.is_complete && row.fate != MachineFate::no_layout) answer.stop = hooks_.stop();
-    }
+  // A search that is decided did not need the rest of the time.
+  [[nodiscard]] SearchStop stop_of(const Answer& answer) const {
+    const bool is_complete = std::ranges::all_of(answer.rows, &AnswerRow::is_complete);
+    return is_complete ? SearchStop::none : hooks_.stop();
   }
 
   const Question& question_;
@@ -232,16 +261,79 @@ class Asking {
 
 }  // namespace
 
+namespace {
+
+// A number of GPUs that does not fill nodes of a kind is no reason to ask nothing of the others.
+constexpr const char* kPartOfNode = "E0203";
+
+PreparedMachine prepare(const Question& question, const MachineChoice& machine) {
+  PreparedMachine prepared;
+  prepared.machine = machine;
+  prepared.request = request_of(question, machine);
+  // A row has one layout, so neither others nor the front are looked for.
+  prepared.request.top = 1;
+  prepared.request.front_within = 1.0;
+  prepared.base = prepare_search(prepared.request);
+  const double price = prepared.base.scenario.cost.usd_per_gpu_hour;
+  if (!prepared.machine.usd_per_gpu_hour && price > 0) prepared.machine.usd_per_gpu_hour = price;
+  return prepared;
+}
+
+void require_answerable(const Question& question, const std::vector<PreparedMachine>& machines) {
+  for (const PreparedMachine& machine : machines) {
+    if (!machine.no_layout.empty()) continue;
+    const bool has_tokens = machine.base.scenario.training.tokens_total > 0;
+    if (!has_tokens && (question.deadline_days || question.budget_usd)) {
+      throw UsageError("E1338",
+                       fmt::format("{} needs the tokens to train on",
+                                   question.deadline_days ? "--deadline" : "--budget"),
+                       "add their number, such as --tokens 10T");
+    }
+    if (!question.budget_usd || machine.machine.usd_per_gpu_hour) continue;
+    throw UsageError(
+        "E1338", fmt::format("--budget needs a price of {}", escape_untrusted(machine.machine.gpu)),
+        fmt::format("add --usd-per-gpu-hour {}=2.5: no price has a default",
+                    escape_untrusted(machine.machine.gpu)));
+  }
+}
+
+void require_different(const std::vector<PreparedMachine>& machines) {
+  for (const PreparedMachine& a : machines) {
+    for (const PreparedMachine& b : machines) {
+      if (&a == &b || a.machine.num_gpus != b.machine.num_gpus || !a.no_layout.empty()) continue;
+      if (!b.no_layout.empty() || a.base.scenario.system.name != b.base.scenario.system.name) {
+        continue;
+      }
+      throw UsageError(
+          "E1336", fmt::format("--gpu {},{} names one machine twice", a.machine.gpu, b.machine.gpu),
+          "name each once: --gpu h100,b200");
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<PreparedMachine> prepare_machines(const Question& question) {
   std::vector<PreparedMachine> machines;
+  std::exception_ptr first_error;
+  bool has_one = false;
   for (const MachineChoice& machine : question.machines) {
-    SearchRequest request = request_of(question, machine);
-    // A row has one layout, so neither others nor the front are looked for.
-    request.top = 1;
-    request.front_within = 1.0;
-    SearchBase base = prepare_search(request);
-    machines.push_back({machine, std::move(request), std::move(base)});
+    try {
+      machines.push_back(prepare(question, machine));
+      has_one = true;
+    } catch (const ScenarioError& error) {
+      const Problem& problem = error.problems().front();
+      if (problem.code != kPartOfNode) throw;
+      if (!first_error) first_error = std::current_exception();
+      PreparedMachine none;
+      none.machine = machine;
+      none.no_layout = problem.message + "; " + problem.help;
+      machines.push_back(std::move(none));
+    }
   }
+  if (!has_one) std::rethrow_exception(first_error);
+  require_different(machines);
+  require_answerable(question, machines);
   return machines;
 }
 

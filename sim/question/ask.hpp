@@ -14,9 +14,13 @@ struct PreparedMachine {
   MachineChoice machine;
   SearchRequest request;
   SearchBase base;
+  std::string no_layout;  ///< Why its number of GPUs is none of this kind; then it has no base.
 };
 
-/// Throws what prepare_search() throws, for the first machine that has something wrong.
+/// Prices and tokens are also those of the model's file, or of --set. Throws what prepare_search()
+/// throws, but for a number of GPUs that fills no nodes of one kind, if others do; UsageError E1336
+/// for two names of one machine, and E1338 for a deadline or a budget without tokens, or a budget
+/// without the price of each machine.
 [[nodiscard]] std::vector<PreparedMachine> prepare_machines(const Question& question);
 
 struct AskHooks {

@@ -77,23 +77,6 @@ void require_prices_for(const std::map<std::string, double>& prices,
   }
 }
 
-void require_answerable(const Question& question) {
-  for (const auto& [option, is_given] : {std::pair{"--deadline", question.deadline_days},
-                                         std::pair{"--budget", question.budget_usd}}) {
-    if (!is_given || question.tokens) continue;
-    throw UsageError("E1338", fmt::format("{} needs the tokens to train on", option),
-                     "add their number, such as --tokens 10T");
-  }
-  if (!question.budget_usd) return;
-  for (const MachineChoice& machine : question.machines) {
-    if (machine.usd_per_gpu_hour) continue;
-    throw UsageError("E1338",
-                     fmt::format("--budget needs a price of {}", escape_untrusted(machine.gpu)),
-                     fmt::format("add {} {}=2.5: no price has a default", kPriceOption,
-                                 escape_untrusted(machine.gpu)));
-  }
-}
-
 }  // namespace
 
 std::vector<std::int64_t> read_gpu_counts(const std::string& words) {
@@ -171,7 +154,6 @@ Question read_question(const QuestionWords& words, const SearchRequest& shared) 
   if (!words.tokens.empty()) question.tokens = read_amount(words.tokens, "--tokens");
   if (!words.deadline.empty()) question.deadline_days = read_days(words.deadline, "--deadline");
   if (!words.budget.empty()) question.budget_usd = read_amount(words.budget, "--budget");
-  require_answerable(question);
   question.shared.batch_for = counts;
   return question;
 }

@@ -52,8 +52,7 @@ struct QuestionWords {
 [[nodiscard]] std::map<std::string, double> read_prices(const std::string& words,
                                                         const std::vector<std::string>& gpus);
 
-/// Throws UsageError as the readers above; E1338 for a deadline or a budget without tokens, or a
-/// budget without the price of each kind.
+/// Throws UsageError as the readers above.
 [[nodiscard]] Question read_question(const QuestionWords& words, const SearchRequest& shared);
 
 /// Whether it asks for a choice between machines, or for a verdict on one: not for layouts alone.

@@ -24,6 +24,10 @@ double gap_of(double best, double lower_bound) {
                          : std::numeric_limits<double>::infinity();
 }
 
+bool is_proven(const SimulatedPoint& best, const std::optional<double>& gap) {
+  return !best.is_tight && gap == 0.0;
+}
+
 bool ranks_before(const SimulatedPoint& a, const SimulatedPoint& b, Objective objective) {
   if (objective == Objective::memory) {
     return std::tie(a.is_tight, a.device_bytes, a.step_time_s, a.index) <

@@ -15,6 +15,10 @@ namespace shardsim {
 /// never below 0.
 [[nodiscard]] double gap_of(double best, double lower_bound);
 
+/// Whether a layout is proven to rank first. One that leaves less than the margin is not, whatever
+/// the gap: slower ones that leave more rank before it.
+[[nodiscard]] bool is_proven(const SimulatedPoint& best, const std::optional<double>& gap);
+
 /// Better first: points that leave the margin, then by the objective, then by the other of time and
 /// memory, then by index.
 [[nodiscard]] bool ranks_before(const SimulatedPoint& a, const SimulatedPoint& b,

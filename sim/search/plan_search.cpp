@@ -47,14 +47,12 @@ class Search {
     if (hooks_.on_begin) hooks_.on_begin();
     add_all();
     if (!is_over()) {
-      // The best by the objective come first, then those that could be on the front, from the
-      // corner on.
+      // The best by the objective, then those that could be on the front, from the corner on.
       visit(by_rank_);
       for (const OpenLayouts& entry : std::exchange(later_, {})) by_corner_.push(entry);
       is_ranked_ = true;
       visit(by_corner_);
-      is_missed_ = !is_over() && found_.best() == nullptr;
-      if (hooks_.prunes && is_missed_) find_nearest_miss();
+      if (hooks_.prunes && !is_over() && found_.best() == nullptr) find_nearest_miss();
       if (hooks_.prunes && !is_over()) note_least_miss();
     }
     finish();
@@ -86,7 +84,6 @@ class Search {
     is_bounded_ = true;
   }
 
-  // If the given layout is a candidate that fits, it is the first find.
   void begin_with_given() {
     given_.simulate([this] { return is_over(); });
     const SimulatedPoint* const point = given_.found();
@@ -133,10 +130,9 @@ class Search {
   void add_ends(std::vector<OpenLayouts>& probed, OpenQueue& queue) {
     bounds_.add_ends(probed);
     if (!is_ranked_) look_ahead(probed, queue);
-    for (const OpenLayouts& entry : probed) {
+    for (const OpenLayouts& entry : std::exchange(probed, {})) {
       entry.closeness == Closeness::with_end ? add(entry, queue) : queue.push(entry);
     }
-    probed.clear();
   }
 
   // Simulates the candidate that would rank first by its bound, at once: thousands of others may
@@ -292,7 +288,7 @@ class Search {
 
   void tell_progress() {
     if (!hooks_.on_progress) return;
-    SearchProgress progress{num_done_, seen_, {}, is_missed_ && num_done_ > 0};
+    SearchProgress progress{num_done_, seen_, {}, is_missed_};
     if (seen_ && is_ranked_) progress.gap = 0;
     if (seen_ && !is_ranked_) progress.gap = gap_of(found_.objective_of(*seen_), least_key_);
     hooks_.on_progress(progress);
@@ -320,6 +316,8 @@ class Search {
   void find_nearest_miss() {
     std::vector<OpenLayouts> batch;
     OpenLayouts miss;
+    note_least_miss();  // A stopped search has this bound.
+    is_missed_ = true;
     while (true) {
       std::int64_t least = std::numeric_limits<std::int64_t>::max();
       for (const auto& point : outcome_.simulated) least = std::min(least, point.device_bytes);
@@ -335,9 +333,11 @@ class Search {
 
   void note_least_miss() {
     OpenLayouts miss;
+    outcome_.least_bytes = 0;
     if (!next_miss(std::numeric_limits<std::int64_t>::max(), miss)) return;
     outcome_.least_bytes = miss.bound.device_bytes;
     outcome_.least = space_.candidate(miss.place);
+    misses_.push(miss);
   }
 
   void finish() {
@@ -368,7 +368,7 @@ class Search {
 
   const SearchBase& base_;
   const SearchHooks& hooks_;
-  const Experiment experiment_;  // The experiment of the base.
+  const Experiment experiment_;
   const LayoutSpace space_;
   LayoutBounds bounds_;
   FoundLayouts found_;
@@ -381,7 +381,7 @@ class Search {
   std::vector<OpenLayouts> later_;  // Candidates that can only be on the front.
   bool is_bounded_ = false;         // All candidates are in a queue, or decided.
   bool is_ranked_ = false;          // The best are known.
-  bool is_missed_ = false;          // Nothing fits.
+  bool is_missed_ = false;
   std::atomic<SearchStop> stop_ = SearchStop::none;
   double least_key_ = 0;  // By rank: nothing that is open has a lower one.
   std::optional<SimulatedPoint> seen_;

@@ -49,7 +49,7 @@ struct SearchProgress {
   std::size_t simulated = 0;
   std::optional<SimulatedPoint> best;  ///< The layout that ranks first.
   std::optional<double> gap;           ///< 0: it is proven to be the best.
-  bool fits_none = false;              ///< None fits, and the need of one is known.
+  bool fits_none = false;              ///< None fits, and the least need is bounded.
 };
 
 struct SearchHooks {

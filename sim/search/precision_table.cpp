@@ -25,7 +25,8 @@ std::string precision_words(const SearchReport& report) {
 }
 
 std::string proof_words(const SearchReport& report) {
-  if (report.stop == SearchStop::none || report.gap == 0.0) return "proven";
+  const bool is_best = !report.ranked.empty() && is_proven(report.ranked.front(), report.gap);
+  if (report.stop == SearchStop::none || is_best) return "proven";
   return report.gap ? fmt::format("gap {:.3g} %", *report.gap * kPerCent) : "not known";
 }
 

@@ -215,6 +215,7 @@ std::string stop_words(const SearchReport& report) {
                          ? std::string("interrupted")
                          : fmt::format("stopped after {:.6g} s", report.time_limit_s);
   if (report.ranked.empty()) {
+    if (report.num_candidates > 0 && report.num_open == 0) return text + ": no layout fits";
     text += ": no layout that fits was found so far";
   } else {
     const SimulatedPoint& best = report.ranked.front();
@@ -222,7 +223,12 @@ std::string stop_words(const SearchReport& report) {
         ": best " + words_of(is_memory ? static_cast<double>(best.device_bytes) : best.step_time_s);
   }
   if (!report.lower_bound) return text + "; nothing is known of the rest";
-  if (report.gap == 0.0) return text + "; nothing left can rank above it (gap 0 %)";
+  if (!report.ranked.empty() && is_proven(report.ranked.front(), report.gap)) {
+    return text + "; nothing left can rank above it (gap 0 %)";
+  }
+  if (report.gap == 0.0) {
+    return text + "; nothing left is better, but slower layouts that leave the margin may be left";
+  }
   text += fmt::format("; nothing left that could rank first {} than {}",
                       is_memory ? "needs less" : "is faster", words_of(*report.lower_bound));
   if (report.gap) text += fmt::format(" (gap {:.3g} %)", *report.gap * kPercent);

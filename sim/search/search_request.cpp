@@ -150,8 +150,13 @@ std::int64_t default_batch(std::int64_t seq_len, std::span<const std::int64_t> g
   // Larger factors would make another training of it.
   constexpr std::int64_t kMostTimes = 2;
   std::int64_t odd = 1;
-  for (const std::int64_t count : gpus) {
-    const std::int64_t together = std::lcm(odd, odd_part(count));
+  // In one order, whatever that of the words is. Both factors are small before they are multiplied.
+  std::vector<std::int64_t> sorted(gpus.begin(), gpus.end());
+  std::ranges::sort(sorted);
+  for (const std::int64_t count : sorted) {
+    const std::int64_t own = odd_part(count);
+    if (own > kMostTimes * batch) continue;
+    const std::int64_t together = std::lcm(odd, own);
     if (together <= kMostTimes * batch) odd = together;
   }
   return odd == 1 ? batch : doubled_up_to(odd, batch);

@@ -86,7 +86,6 @@ constexpr std::size_t kScreen = 100;
 constexpr std::size_t kIndent = 2;
 constexpr std::size_t kMostOnFront = 12;  // Lines; files have all.
 constexpr double kPercentOfShare = 100.0;
-constexpr double kThousand = 1e3;
 
 // By Objective.
 constexpr std::array kFirst = {"fastest first", "least memory first", "cheapest first"};
@@ -341,9 +340,9 @@ std::string to_text(const SearchReport& report, const SearchTextOptions& options
   if (report.ranked.empty()) {
     return text + (is_complete ? misfit(report) : counts(report)) + given(report, ranking);
   }
-  text +=
-      fmt::format("\n{}; a row is the best of all layouts with its tp, cp and pp\n{}",
-                  kFirst.at(static_cast<std::size_t>(report.objective)), ranking.header("rank"));
+  text += fmt::format("\n{}; a row is the best {} layouts with its tp, cp and pp\n{}",
+                      kFirst.at(static_cast<std::size_t>(report.objective)),
+                      is_complete ? "of all" : "that was found of", ranking.header("rank"));
   bool is_tight = false;
   for (std::size_t i = 0; i < report.ranked.size(); ++i) {
     const Result* const measured = i < report.measured.size() ? &report.measured[i] : nullptr;

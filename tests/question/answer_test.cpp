@@ -94,17 +94,34 @@ TEST_CASE("the fate of a row without a layout depends on what its search has dec
   const Experiment experiment = compile(load_scenario(kPlan));
   const Answer answer;
   AnswerRow row;
-  judge_row(answer, experiment, row);
+  judge_row(answer, &experiment, row);
   CHECK(row.fate == MachineFate::not_found);
   CHECK(row.lost_to == std::vector<std::string>{"time limit"});
   row.is_complete = true;
   row.least_that_did_not_fit = "tp8";
   row.least_bytes_not_fitting = std::int64_t{96} << 30U;
+  row.least_is_simulated = true;
   row.memory_capacity_bytes = std::int64_t{80} << 30U;
-  judge_row(answer, experiment, row);
+  judge_row(answer, &experiment, row);
   CHECK(row.fate == MachineFate::does_not_fit);
   CHECK(row.lost_to == std::vector<std::string>{"memory"});
   CHECK(row.reason == "does not fit: tp8 needs 96.0 GiB of 80.0 GiB");
+}
+
+TEST_CASE("a row that makes no progress misses, and has no number that is none") {
+  const Experiment experiment =
+      compile(load_scenario(kPlan, {"faults.gpu_mtbf_hours=0.001", "faults.restart_s=600",
+                                    "faults.checkpoint_write_s=30"}));
+  AnswerRow row;
+  row.machine = {.gpu = "h100", .num_gpus = 64, .usd_per_gpu_hour = 2.0};
+  row.best = SimulatedPoint();
+  row.best->step_time_s = 1.0;
+  row.best->tokens_per_s = 1e6;
+  Answer answer;
+  answer.tokens = 1e12;
+  judge_row(answer, &experiment, row);
+  CHECK(row.fate == MachineFate::misses);
+  CHECK(row.lost_to == std::vector<std::string>{"failures"});
 }
 
 // The deadline and the budget are exactly met, and then missed by the least that a double can.
@@ -117,19 +134,19 @@ TEST_CASE("a row misses a deadline or a budget only beyond it") {
   row.best->tokens_per_s = 1e6;
   Answer answer;
   answer.tokens = 1e12;
-  judge_row(answer, experiment, row);
+  judge_row(answer, &experiment, row);
   REQUIRE(row.fate == MachineFate::holds);
   CHECK(row.training.days.by_the_model == training_days(1e12, 1e6));
   answer.question.deadline_days = row.training.days.centre;
   answer.question.budget_usd = row.training.usd->centre;
-  judge_row(answer, experiment, row);
+  judge_row(answer, &experiment, row);
   CHECK(row.fate == MachineFate::holds);
   answer.question.deadline_days = std::nextafter(row.training.days.centre, 0.0);
-  judge_row(answer, experiment, row);
+  judge_row(answer, &experiment, row);
   CHECK(row.fate == MachineFate::misses);
   CHECK(row.lost_to == std::vector<std::string>{"deadline"});
   answer.question.budget_usd = std::nextafter(row.training.usd->centre, 0.0);
-  judge_row(answer, experiment, row);
+  judge_row(answer, &experiment, row);
   CHECK(row.lost_to == std::vector<std::string>{"deadline", "budget"});
 }
 

@@ -89,6 +89,47 @@ TEST_CASE("what belongs to the layouts of one machine is refused in a question a
   }
 }
 
+TEST_CASE("a number of GPUs that fills no nodes of one kind loses one row") {
+  std::vector<std::string> words = question_with({"--json"});
+  words[3] = "128";
+  words[5] = "h100,gb200";
+  const nlohmann::json rows = rows_of(shardsim(words));
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0]["gpu"] == "h100");
+  CHECK(rows[0]["fate"] == "holds");
+  words[3] = "24,52";
+  words[5] = "h100";
+  const nlohmann::json counts = rows_of(shardsim(words));
+  CHECK(counts[1]["gpus"] == 52);
+  CHECK(counts[1]["fate"] == "no_layout");
+  CHECK(counts[1]["lost_to"] == nlohmann::json{"layout"});
+  CHECK(contains(counts[1]["reason"].get<std::string>(), "52"));
+  words[3] = "52";
+  words[5] = "h100,a100";
+  CHECK(shardsim(words).exit_code == 2);
+}
+
+TEST_CASE("one machine under two names is refused") {
+  std::vector<std::string> words = question_with({});
+  words[5] = "h100,dgx-h100";
+  const Printed refused = shardsim(words);
+  CHECK(refused.exit_code == 2);
+  CHECK(contains(refused.err, "E1336"));
+}
+
+TEST_CASE("a deadline needs tokens and a budget needs prices, from options or the scenario") {
+  CHECK(contains(shardsim(question_with({"--deadline", "9d"})).err, "E1338"));
+  CHECK(contains(shardsim(question_with({"--tokens", "1T", "--budget", "1M"})).err, "E1338"));
+  CHECK(contains(
+      shardsim(question_with({"--tokens", "1T", "--budget", "1M", "--usd-per-gpu-hour", "h100=2"}))
+          .err,
+      "E1338"));
+  const Printed given =
+      shardsim(question_with({"--json", "--deadline", "9000d", "--budget", "9G", "--set",
+                              "training.tokens_total=1e12", "--set", "cost.usd_per_gpu_hour=3"}));
+  for (const nlohmann::json& row : rows_of(given)) CHECK(row["usd_per_gpu_hour"] == 3.0);
+}
+
 TEST_CASE("an unknown GPU of a list is refused before any search") {
   std::vector<std::string> words = question_with({});
   words[5] = "h100,h900";

@@ -75,10 +75,7 @@ TEST_CASE("words of a question that do not fit together are refused with a code"
   CHECK(with([](QuestionWords& w) { w.usd_per_gpu_hour = "h100=2,b200"; }) == "E1330");
   CHECK(with([](QuestionWords& w) { w.usd_per_gpu_hour = "h100=2,h100=3"; }) == "E1337");
   CHECK(with([](QuestionWords& w) { w.usd_per_gpu_hour = "h100=2,a100=1"; }) == "E1337");
-  CHECK(with([](QuestionWords& w) { w.usd_per_gpu_hour = "0"; }) == "E1338");
   CHECK(with([](QuestionWords& w) { w.usd_per_gpu_hour = "nan"; }) == "E1330");
-  CHECK(with([](QuestionWords& w) { w.usd_per_gpu_hour = "h100=2"; }) == "E1338");
-  CHECK(with([](QuestionWords& w) { w.tokens = ""; }) == "E1338");
   CHECK(with([](QuestionWords& w) { w.tokens = "many"; }) == "E1335");
 }
 
@@ -96,6 +93,9 @@ TEST_CASE("a default batch suits all numbers of GPUs that a question names") {
   CHECK(batch({24}) % 3 == 0);
   CHECK(batch({24, 1000}) % 375 == 0);
   CHECK(batch({48, 1000}) >= 488);
+  CHECK(batch({728, 1000}) == batch({1000, 728}));
+  // Their product is -1 in 64 bits.
+  CHECK(batch({3, 6148914691236517205}) == 3072);
   CHECK(batch({8191 * 2}) == 2048);  // No batch has such a factor.
 }
 
