@@ -19,9 +19,9 @@ struct QuestionRow {
   bool is_tight = false;  ///< It fits, but leaves less than the margin.
   std::string reason;     ///< Why it is the first, or why it is not, in one sentence.
   std::string search;     ///< "proven", "gap 2 %"
-  std::optional<StepRange> days;
-  std::optional<StepRange> gpu_hours;
-  std::optional<StepRange> usd;
+  std::optional<BandRange> days;
+  std::optional<BandRange> gpu_hours;
+  std::optional<BandRange> usd;
   std::int64_t device_bytes = 0;    ///< The memory that it needs of a GPU,
   std::int64_t capacity_bytes = 0;  ///< and what that has.
 };

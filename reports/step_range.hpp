@@ -7,7 +7,7 @@ namespace shardsim {
 
 /// A quantity in proportion to the time of a step. Without a band of the step, all four are the
 /// model's.
-struct StepRange {
+struct BandRange {
   double low = 0;
   double centre = 0;  ///< The headline.
   double high = 0;
@@ -15,9 +15,9 @@ struct StepRange {
 };
 
 /// REQUIRES: the result has a step time if it has its band.
-[[nodiscard]] StepRange range_with_step(const Result& result, double by_the_model);
+[[nodiscard]] BandRange range_with_step(const Result& result, double by_the_model);
 
 /// The same for a quantity in inverse proportion: tokens per second.
-[[nodiscard]] StepRange range_against_step(const Result& result, double by_the_model);
+[[nodiscard]] BandRange range_against_step(const Result& result, double by_the_model);
 
 }  // namespace shardsim

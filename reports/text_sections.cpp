@@ -217,7 +217,7 @@ std::string describe_cost(const Result& result, const TextHeadline& headline) {
   if (result.band_of(metric::kStepTimeS) == nullptr) {
     text += format_number(*days) + " days";
   } else {
-    const StepRange range = range_with_step(result, *days);
+    const BandRange range = range_with_step(result, *days);
     text += fmt::format("about {} days ({} to {}, by the model {})", format_number(range.centre),
                         format_number(range.low), format_number(range.high), format_number(*days));
   }

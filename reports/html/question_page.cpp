@@ -15,17 +15,17 @@ namespace shardsim {
 namespace {
 
 using Words = std::string (*)(double value);
-using Amount = std::optional<StepRange> QuestionRow::*;
+using Amount = std::optional<BandRange> QuestionRow::*;
 
 std::string hours_of_gpus(double hours) { return format_amount(hours, Digits::three); }
 
-bool has_range(const StepRange& range) { return range.low < range.high; }
+bool has_range(const BandRange& range) { return range.low < range.high; }
 
-std::string about(const StepRange& range, Words words) {
+std::string about(const BandRange& range, Words words) {
   return has_range(range) ? "about " + words(range.centre) : words(range.centre);
 }
 
-std::string cell_of(const std::optional<StepRange>& range, Words words) {
+std::string cell_of(const std::optional<BandRange>& range, Words words) {
   if (!range) return "<span class=\"muted\">none</span>";
   if (!has_range(*range)) return words(range->centre);
   return fmt::format("<b>{}</b><br><span class=\"muted\">{} to {}<br>model {}</span>",
@@ -52,7 +52,7 @@ std::string range_chart(const QuestionPage& page, Amount amount, Words words, co
     chart.full = *limit;
   }
   for (const QuestionRow& row : page.rows) {
-    const std::optional<StepRange>& range = row.*amount;
+    const std::optional<BandRange>& range = row.*amount;
     if (!range) continue;
     const char* const ink = row.holds ? "memory-3" : "time-2";
     chart.rows.push_back({row.machine,
@@ -83,7 +83,7 @@ std::string tile_of(const char* name, const std::string& value, const std::strin
       html::unbroken(value), markup_text(note));
 }
 
-std::string range_tile(const char* name, const std::optional<StepRange>& range, Words words) {
+std::string range_tile(const char* name, const std::optional<BandRange>& range, Words words) {
   if (!range) return {};
   const std::string note = has_range(*range)
                                ? fmt::format("{} to {}; by the model {}", words(range->low),

@@ -62,7 +62,7 @@ Tile scaled_tile(const Input& input, const Scaled& scaled) {
   const std::string model = scaled.words(scaled.simulated);
   const bool has_band = input.result.band_of(metric::kStepTimeS) != nullptr;
   if (!has_band || !(scaled.simulated > 0)) return {scaled.name, model, "", scaled.note};
-  const StepRange range = scaled.is_rate ? range_against_step(input.result, scaled.simulated)
+  const BandRange range = scaled.is_rate ? range_against_step(input.result, scaled.simulated)
                                          : range_with_step(input.result, scaled.simulated);
   std::string words = scaled.words(range.low) + " to " + scaled.words(range.high);
   if (!scaled.note.empty()) words += "; " + scaled.note;

@@ -25,7 +25,7 @@ enum class MachineFate : std::uint8_t {
 };
 
 /// One machine with its best layout. All ranges are those of measured runs like the layout; see
-/// StepRange.
+/// BandRange.
 struct AnswerRow {
   MachineChoice machine;
   std::string system;                      ///< "NVIDIA DGX H100"

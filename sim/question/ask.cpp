@@ -263,9 +263,6 @@ class Asking {
 
 namespace {
 
-// A number of GPUs that does not fill nodes of a kind is no reason to ask nothing of the others.
-constexpr const char* kPartOfNode = "E0203";
-
 PreparedMachine prepare(const Question& question, const MachineChoice& machine) {
   PreparedMachine prepared;
   prepared.machine = machine;
@@ -322,8 +319,9 @@ std::vector<PreparedMachine> prepare_machines(const Question& question) {
       machines.push_back(prepare(question, machine));
       has_one = true;
     } catch (const ScenarioError& error) {
+      // Machines differ in the system alone: if one is refused, that is no reason to ask nothing of
+      // the others.
       const Problem& problem = error.problems().front();
-      if (problem.code != kPartOfNode) throw;
       if (!first_error) first_error = std::current_exception();
       PreparedMachine none;
       none.machine = machine;

@@ -18,7 +18,7 @@ struct PreparedMachine {
 };
 
 /// Prices and tokens are also those of the model's file, or of --set. Throws what prepare_search()
-/// throws, but for a number of GPUs that fills no nodes of one kind, if others do; UsageError E1336
+/// throws, but for a machine that the reader refuses while it takes others; UsageError E1336
 /// for two names of one machine, and E1338 for a deadline or a budget without tokens, or a budget
 /// without the price of each machine.
 [[nodiscard]] std::vector<PreparedMachine> prepare_machines(const Question& question);

@@ -14,12 +14,12 @@ namespace {
 
 constexpr double kHoursOfDay = 24.0;
 
-StepRange times(const StepRange& range, double factor) {
+BandRange times(const BandRange& range, double factor) {
   return {range.low * factor, range.centre * factor, range.high * factor,
           range.by_the_model * factor};
 }
 
-nlohmann::ordered_json range_json(const StepRange& range) {
+nlohmann::ordered_json range_json(const BandRange& range) {
   return {{"low", range.low},
           {"centre", range.centre},
           {"high", range.high},
@@ -50,7 +50,7 @@ std::string downtime_words(const std::optional<double>& least, const std::option
 }
 
 std::string training_words(const TrainingFigures& figures, double tokens) {
-  const StepRange& days = figures.days;
+  const BandRange& days = figures.days;
   std::string text = fmt::format(
       "{} tokens take {}", format_amount(tokens, Digits::given),
       days.low == days.high ? format_number(days.centre) + " days"

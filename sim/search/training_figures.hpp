@@ -13,11 +13,11 @@
 namespace shardsim {
 
 struct TrainingFigures {
-  StepRange tokens_per_s;
+  BandRange tokens_per_s;
   std::optional<double> goodput;  ///< Where failure rates are given.
-  StepRange days;                 ///< With the goodput.
-  StepRange gpu_hours;
-  std::optional<StepRange> usd;  ///< Where there is a price.
+  BandRange days;                 ///< With the goodput.
+  BandRange gpu_hours;
+  std::optional<BandRange> usd;  ///< Where there is a price.
 };
 
 /// `measured`: see measured_like(). `usd_per_gpu_hour`: 0 without a price.

@@ -65,7 +65,7 @@ TEST_CASE("without the price of each machine GPU hours rank") {
   unpriced.machine.usd_per_gpu_hour.reset();
   unpriced.training.usd.reset();
   AnswerRow priced = trained_row("priced", 1, 120);
-  priced.training.usd = StepRange{1, 1, 1, 1};
+  priced.training.usd = BandRange{1, 1, 1, 1};
   const Answer answer = answer_with({priced, unpriced});
   CHECK(gpus_of(answer) == std::vector<std::string>{"unpriced", "priced"});
   CHECK(answer.rows[0].reason == "fewest GPU hours");
