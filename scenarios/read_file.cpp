@@ -6,6 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include "scenarios/confined_reading.hpp"
+
 namespace shardsim {
 
 std::optional<std::string> read_regular_file(const std::string& path, std::size_t max_bytes,
@@ -17,6 +19,7 @@ std::optional<std::string> read_regular_file(const std::string& path, std::size_
     problems.add_file("E0001", path, "this is not the name of a file");
     return std::nullopt;
   }
+  if (!may_read(path, problems)) return std::nullopt;
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found || status.type() == fs::file_type::none) {

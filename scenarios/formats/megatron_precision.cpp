@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "strategies/model/activation_store.hpp"
+#include "strategies/model/feed_forward_activation.hpp"
 #include "strategies/model/low_precision.hpp"
 
 #include "scenarios/formats/emit_flags.hpp"

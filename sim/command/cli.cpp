@@ -237,11 +237,11 @@ int report(const Error& error, ErrorForm form, std::ostream& out, std::ostream& 
 
 std::vector<Verb> all_verbs() {
   return {
-      run_verb(),       demo_verb(),     init_verb(),       fix_verb(),         plan_verb(),
-      sweep_verb(),     merge_verb(),    diff_verb(),       sensitivity_verb(), import_verb(),
-      export_verb(),    replay_verb(),   torch_verb(),      presets_verb(),     schema_verb(),
-      check_verb(),     schedule_verb(), explain_verb(),    collective_verb(),  doctor_verb(),
-      calibrate_verb(), validate_verb(), completion_verb(), man_verb(),
+      run_verb(),    demo_verb(),      init_verb(),     fix_verb(),        plan_verb(),
+      serve_verb(),  sweep_verb(),     merge_verb(),    diff_verb(),       sensitivity_verb(),
+      import_verb(), export_verb(),    replay_verb(),   torch_verb(),      presets_verb(),
+      schema_verb(), check_verb(),     schedule_verb(), explain_verb(),    collective_verb(),
+      doctor_verb(), calibrate_verb(), validate_verb(), completion_verb(), man_verb(),
   };
 }
 

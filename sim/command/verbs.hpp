@@ -100,6 +100,8 @@ template <class Arguments, class AddOptions, class Run>
 [[nodiscard]] Verb fix_verb();
 /// `shardsim plan MODEL --gpus N --gpu KIND`: finds the layout to train with.
 [[nodiscard]] Verb plan_verb();
+/// `shardsim serve`: a page on which layouts are tried.
+[[nodiscard]] Verb serve_verb();
 /// `shardsim sweep FILE`: computes the missing points of a sweep.
 [[nodiscard]] Verb sweep_verb();
 /// `shardsim merge DIR`: puts the parts of a sweep together.

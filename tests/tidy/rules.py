@@ -10,7 +10,7 @@ EXPERIMENT_SEES = ("sim/kernel", "sim/hardware", "backends", "strategies", "scen
 RUN_SEES = EXPERIMENT_SEES + ("sim/harness", "sim/experiment")
 VERBS_SEE = RUN_SEES + ("sim/run", "sim/console")
 VERB_ROOMS = ("sim/real", "sim/explore", "sim/sweep", "sim/diff", "sim/collective", "sim/accuracy", "sim/search",
-              "sim/programs", "sim/remote", "sim/export", "sim/question")
+              "sim/programs", "sim/remote", "sim/export", "sim/question", "sim/serve")
 
 # An error code belongs to one of these; what stands above an experiment counts as the command.
 CODES_OF_THE_COMMAND = VERB_ROOMS + ("sim/run", "sim/verify", "sim/console", "sim/command")
@@ -36,6 +36,7 @@ LAYERS = {
     "sim/accuracy": VERBS_SEE + ("sim/collective",),
     "sim/search": VERBS_SEE + ("sim/collective",),
     "sim/question": VERBS_SEE + ("sim/search",),
+    "sim/serve": VERBS_SEE + ("sim/search",),
     "sim/programs": RUN_SEES + ("sim/run",),
     "sim/remote": RUN_SEES + ("sim/programs",),
     "sim/export": VERBS_SEE + ("sim/collective", "sim/programs"),
@@ -216,6 +217,7 @@ SCENARIO_TAKERS = {
     "sim/command/command_export": ("check_paths",),
     "sim/export/program_chakra": ("chakra_of_programs",),
     "sim/export/recorded_run": ("RecordedRun", "record_run", "traced_everywhere"),
+    "sim/serve/guarded_scenario": ("refuse_long_programs", "refuse_what_is_no_plan"),
     "sim/sweep/run_sweep": ("key_of",),
     "sim/explore/explore_run": ("accept", "follow_with_batch", "follow_with_system", "smaller_values",
                                 "stage_layers_of", "with_axis", "with_batch", "with_size"),
@@ -240,7 +242,7 @@ LIBRARY_RULES = (
                  r"sim/accuracy/(validation_json|read_kernel_trace)\.cpp",
                  r"sim/command/(command_explain|gpu_facts|preset_table)\.cpp",
                  r"sim/programs/(program_rows\.hpp|replay_report\.cpp)", r"sim/remote/torch_verify\.cpp", r"scenarios/formats/import\.cpp",
-                 r"sim/search/((layout_json|training_figures)\.(cpp|hpp)|search_files\.cpp)", r"sim/question/answer_files\.cpp", r"sim/sweep/point_row\.cpp",
+                 r"sim/search/((layout_json|training_figures)\.(cpp|hpp)|search_files\.cpp)", r"sim/question/answer_files\.cpp", r"sim/serve/(answer|plan_stream)\.cpp", r"sim/sweep/point_row\.cpp",
                  r"sim/diff/(read_side|profiler_trace|diff_json)\.cpp",
                  r"scenarios/describe\.cpp", r"scenarios/scenario_error\.cpp", r"reports/html/detail_json\.cpp",
                  r"reports/(json_writer|sensitivity)\.cpp",
@@ -255,6 +257,7 @@ LIBRARY_RULES = (
     LibraryRule("boost-include", r"^boost/", (r"sim/kernel/.*\.cpp",
                                            r"backends/rendezvous/rendezvous_(server|line)\.cpp",
                                            r"sim/console/parallel\.cpp",
+                                           r"sim/serve/http_(server|connection)\.cpp",
                                            r"sim/run/draws/factor_quantile\.cpp"),
                 "the kernel's own types; fibers are its secret, and sockets that of the rendezvous"),
 )

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "sim/serve/answer.hpp"
+#include "sim/serve/serve_limits.hpp"
+
+// The two answers to a scenario.
+namespace shardsim {
+
+/// The server, as its workers see it.
+struct ServeSetting {
+  std::string folder;  ///< Where scenarios may read files; empty: nowhere.
+  ServeLimits limits;
+};
+
+/// The result object, byte by byte as `shardsim run --json` prints it.
+[[nodiscard]] HttpAnswer answer_run(const std::string& scenario, const ServeSetting& setting,
+                                    const AskEnd& end);
+
+/// The same object as "result" and, in the words of the text page, "tiles", "bars", "verdict" and
+/// "text".
+[[nodiscard]] HttpAnswer answer_show(const std::string& scenario, const ServeSetting& setting,
+                                     const AskEnd& end);
+
+}  // namespace shardsim
