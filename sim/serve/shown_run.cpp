@@ -66,7 +66,7 @@ Tile scaled_tile(const Result& result, const Scaled& scaled) {
   if (result.band_of(metric::kStepTimeS) == nullptr) {
     return {scaled.name, scaled.words(scaled.simulated), "", ""};
   }
-  const StepRange range = range_with_step(result, scaled.simulated);
+  const BandRange range = range_with_step(result, scaled.simulated);
   return {scaled.name, "about " + scaled.words(range.centre),
           "by the model " + scaled.words(range.by_the_model),
           scaled.words(range.low) + " to " + scaled.words(range.high)};
