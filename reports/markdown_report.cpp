@@ -185,7 +185,7 @@ std::string verdicts(const Result& result) {
   }
   for (const ExpectationResult& row : result.expectations) {
     text += fmt::format("- {} {}\n", row.passed ? "passed" : "**FAILED**",
-                        plain(expectation_text(row)));
+                        plain(expectation_text(row, result)));
   }
   if (result.diagnosis)
     text +=

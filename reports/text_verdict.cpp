@@ -82,6 +82,18 @@ std::string sent(const Result& result, const std::string& name) {
                             : fmt::format(", {:+.0f} B against the simulation", difference));
 }
 
+// Whether pages show the centre of a band for this metric: its own band, or the step's.
+bool has_centre(const std::string& metric, const Result& result) {
+  if (!result.no_error_band.empty()) return false;
+  const auto is_band_of = [&result](const std::string& name) {
+    return std::ranges::find(result.error_bands, name, &MetricBand::metric) !=
+           result.error_bands.end();
+  };
+  const bool follows_step = metric == metric::kMfu.name || metric == metric::kTokensPerS.name ||
+                            metric == metric::kTokensPerSPerGpu.name || metric.starts_with("cost.");
+  return is_band_of(metric) || (follows_step && is_band_of(metric::kStepTimeS.name));
+}
+
 constexpr const char* kPassed = "✓";
 constexpr const char* kFailed = "✗";
 
@@ -100,7 +112,7 @@ std::string format_metric(const std::string& name, double value) {
   return format_number(value);
 }
 
-std::string expectation_text(const ExpectationResult& row) {
+std::string expectation_text(const ExpectationResult& row, const Result& result) {
   if (std::isnan(row.actual)) {
     return fmt::format("{} {} {}: this run has no such metric", row.metric, row.op,
                        format_expected(row.metric, row.expected));
@@ -112,7 +124,8 @@ std::string expectation_text(const ExpectationResult& row) {
     actual = fmt::format("{}", row.actual);
     expected = fmt::format("{}", row.expected);
   }
-  return fmt::format("{} {} {}: {}", row.metric, row.op, expected, actual);
+  return fmt::format("{} {} {}: {}{}", row.metric, row.op, expected, actual,
+                     has_centre(row.metric, result) ? " by the model" : "");
 }
 
 std::string verdict_text(const Result& result) {
@@ -226,7 +239,7 @@ Lines expectations_section(const Result& result, bool passed, const Page& page) 
   for (const ExpectationResult& row : result.expectations) {
     if (row.passed != passed) continue;
     append(lines, page.marked(passed ? Style::good : Style::bad, passed ? kPassed : kFailed,
-                              expectation_text(row)));
+                              expectation_text(row, result)));
   }
   return lines;
 }

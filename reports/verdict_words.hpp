@@ -16,8 +16,9 @@ namespace shardsim {
 /// In the unit that the metric's name promises.
 [[nodiscard]] std::string format_metric(const std::string& name, double value);
 
-/// "mfu >= 0.38: 0.387".
-[[nodiscard]] std::string expectation_text(const ExpectationResult& row);
+/// "mfu >= 0.38: 0.387". With " by the model" behind it where a page of this result shows the
+/// centre of a band instead: expectations judge what was simulated.
+[[nodiscard]] std::string expectation_text(const ExpectationResult& row, const Result& result);
 
 /// "OK", "FAILED: 2 checks", "DOES NOT FIT".
 [[nodiscard]] std::string verdict_text(const Result& result);

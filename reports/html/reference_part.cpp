@@ -72,7 +72,7 @@ std::string checks_part(const Input& input) {
   if (!result.expectations.empty()) {
     Table table("Expectations of the scenario.", {{"expectation: actual value"}, {""}});
     for (const ExpectationResult& row : result.expectations) {
-      table.add_row({markup_text(expectation_text(row)), mark(row.passed)});
+      table.add_row({markup_text(expectation_text(row, result)), mark(row.passed)});
     }
     markup += table.markup();
   }

@@ -36,7 +36,8 @@ std::string problems(const Input& input) {
                           check.detail.empty() ? "" : ": ", markup_text(check.detail));
   }
   for (const ExpectationResult& row : result.expectations) {
-    if (!row.passed) failed += "<li>expected " + markup_text(expectation_text(row)) + "</li>\n";
+    if (!row.passed)
+      failed += "<li>expected " + markup_text(expectation_text(row, result)) + "</li>\n";
   }
   std::string markup;
   if (!failed.empty()) {

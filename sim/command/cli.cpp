@@ -228,6 +228,7 @@ int report(const Error& error, ErrorForm form, std::ostream& out, std::ostream& 
       break;
     case ErrorForm::junit:
       out << junit_of(as_list(error));
+      err << text_of(error, width);  // The XML goes to a file, and the log of a job shows this.
       break;
     case ErrorForm::text:
       err << text_of(error, width);

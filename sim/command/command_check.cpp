@@ -64,7 +64,7 @@ Scenario checked(const std::string& file, const CheckArguments& arguments, std::
 JunitCase case_of_file(const std::string& file, const ScenarioError* error) {
   JunitCase each{.class_name = file, .name = "valid"};
   if (error == nullptr) return each;
-  each.outcome = CaseOutcome::failed;
+  each.outcome = CaseOutcome::error;  // As for a run, which could not begin either.
   each.type = error->code();
   each.message = error->what();
   each.text = error->render_all();
@@ -91,7 +91,10 @@ int command_check(const CheckArguments& arguments, const Console& console) {
       cases.push_back(case_of_file(file, &error));
     }
   }
-  if (arguments.junit) console.out << junit_xml("shardsim check", cases);
+  if (arguments.junit) {
+    console.out << junit_xml("shardsim check", cases);
+    tell_failures(cases, console.err);
+  }
   if (problems.empty()) {
     if (arguments.json) console.out << "{\n  \"errors\": []\n}\n";
     return 0;

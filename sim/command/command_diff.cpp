@@ -53,7 +53,7 @@ void add_diff_options(CLI::App& verb, DiffArguments& arguments) {
   verb.add_option("b", arguments.b,
                   "A result, scenario, Megatron-LM log or profiler trace (A with --set)");
   verb.add_option("others", arguments.others, "Up to two more sides, compared with A, too")
-      ->expected(0, 2);
+      ->expected(0, CLI::detail::expected_max_vector_size);
   verb.add_option("--set", arguments.overrides, "Override a field of B: a.b=value; repeatable")
       ->allow_extra_args(false);
   verb.add_option("--measured", arguments.measured,
@@ -64,6 +64,13 @@ void add_diff_options(CLI::App& verb, DiffArguments& arguments) {
       ->allow_extra_args(false);
   verb.add_option("--report", arguments.report, "Write the sides beside each other as a page");
   verb.add_flag("--json", arguments.json, "Print one JSON object");
+}
+
+void require_few_sides(const DiffArguments& arguments) {
+  constexpr std::size_t kMostOthers = 2;  // Beside A and B.
+  if (arguments.others.size() <= kMostOthers) return;
+  throw UsageError("E1345", "at most four files can be compared",
+                   fmt::format("leave {} of them out", arguments.others.size() - kMostOthers));
 }
 
 void require_page(const DiffArguments& arguments) {
@@ -119,6 +126,7 @@ void warn_of_trainings(const RunComparison& comparison, std::size_t sides, std::
 int command_diff(const DiffArguments& arguments, const Console& console) {
   std::vector<ChangeLimit> limits;
   for (const std::string& text : arguments.limits) limits.push_back(parse_limit(text));
+  require_few_sides(arguments);
   require_page(arguments);
   Progress progress(console.err, true);
   RunHooks hooks = console.hooks;

@@ -221,7 +221,9 @@ void print_result(const RunArguments& arguments, const Experiment& experiment, c
     return;
   }
   if (arguments.junit) {
-    out << junit_xml("shardsim run", cases_of(result, arguments.file));
+    const std::vector<JunitCase> cases = cases_of(result, arguments.file);
+    out << junit_xml("shardsim run", cases);
+    tell_failures(cases, err);
     return;
   }
   if (!arguments.quiet || result.exit_code != 0) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <ctime>
+#include <ostream>
 
 #include <fmt/format.h>
 
@@ -13,6 +14,7 @@
 #include "reports/result.hpp"
 #include "reports/verdict_words.hpp"
 #include "scenarios/scenario_error.hpp"
+#include "scenarios/source_text.hpp"
 
 namespace shardsim {
 
@@ -127,7 +129,7 @@ std::vector<JunitCase> cases_of(const Result& result, const std::string& file) {
     if (!row.passed) {
       each.outcome = CaseOutcome::failed;
       each.type = "expect";
-      each.message = expectation_text(row);
+      each.message = expectation_text(row, result);
     }
     cases.push_back(std::move(each));
   }
@@ -140,7 +142,8 @@ std::vector<JunitCase> cases_of(const Result& result, const std::string& file) {
     }
     cases.push_back(std::move(each));
   }
-  JunitCase ends{.class_name = file, .name = "run"};
+  // It says no more than that: a plan that does not fit fails its check of memory.
+  JunitCase ends{.class_name = file, .name = "the run came to its end"};
   if (result.diagnosis) {
     ends.outcome = CaseOutcome::failed;
     ends.type = result.diagnosis->code;
@@ -148,6 +151,16 @@ std::vector<JunitCase> cases_of(const Result& result, const std::string& file) {
   }
   cases.push_back(std::move(ends));
   return cases;
+}
+
+void tell_failures(const std::vector<JunitCase>& cases, std::ostream& err) {
+  for (const JunitCase& each : cases) {
+    if (each.outcome != CaseOutcome::failed && each.outcome != CaseOutcome::error) continue;
+    // The message of an expectation repeats its name, with the value behind it.
+    const std::string what = each.type == "expect" ? "expectation" : each.name;
+    err << fmt::format("failed: {}: {}{}{}\n", printable(each.class_name, kWholeText), what,
+                       each.type == "expect" ? " " : ": ", printable(each.message, kWholeText));
+  }
 }
 
 JunitCase case_of(const Problem& problem) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <iosfwd>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,9 @@ struct JunitCase {
 
 /// A case of each check and expectation of a run, and of its diagnosis if it did not finish.
 [[nodiscard]] std::vector<JunitCase> cases_of(const Result& result, const std::string& file);
+
+/// A line for each case that failed: "failed: plan.json: expect mfu >= 0.9: 0.537 by the model".
+void tell_failures(const std::vector<JunitCase>& cases, std::ostream& err);
 
 /// A case that could not be judged, because of this problem.
 [[nodiscard]] JunitCase case_of(const Problem& problem);

@@ -220,7 +220,14 @@ std::string breach_of(const ChangeLimit& limit, const RunComparison& comparison)
   if (pair == comparison.metrics.end()) {
     std::vector<std::string> known;
     for (const MetricPair& other : comparison.metrics) known.push_back(other.name);
-    const std::string near = nearest(limit.metric, known);
+    std::string near = nearest(limit.metric, known);
+    // "step" begins one or several; the shortest is meant.
+    const auto begun = std::ranges::min_element(known, {}, [&](const std::string& name) {
+      return std::pair(!name.starts_with(limit.metric + "_"), name.size());
+    });
+    if (near.empty() && begun != known.end() && begun->starts_with(limit.metric + "_")) {
+      near = *begun;
+    }
     throw UsageError("E1344", fmt::format("A and B do not both have \"{}\"", limit.metric),
                      near.empty() ? "they tell " + one_of_list(known) : "write \"" + near + "\"");
   }

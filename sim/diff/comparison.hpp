@@ -117,6 +117,13 @@ void add_axes(RunSide& side, const std::vector<AxisComm>& axes);
 /// Whether the band holds this time.
 [[nodiscard]] bool holds(const std::optional<StepBand>& band, std::int64_t step_ps);
 
+/// "does not fit: it needs 91.2 GiB on the fullest GPU, which has 80.0 GiB", of a side that does
+/// not; the sizes are left out if they are unknown.
+[[nodiscard]] std::string does_not_fit_words(const RunSide& side);
+
+/// The memory of a GPU of this side, in bytes; 0 if it is unknown.
+[[nodiscard]] double device_bytes_of(const RunSide& side);
+
 /// The result of the comparison, in one sentence.
 [[nodiscard]] std::string sentence_of(const RunComparison& comparison);
 

@@ -32,7 +32,8 @@ Json band_object(const RunSide& side, const MetricBand& band) {
 Json side_object(const RunSide& side) {
   Json object = {{"file", side.file},
                  {"kind", kKindNames.at(static_cast<std::size_t>(side.kind))},
-                 {"what", side.what}};
+                 {"what", side.what},
+                 {"fits", side.fits ? Json(*side.fits) : Json(nullptr)}};
   if (side.band) object["step_time_band_s"] = {side.band->low_s, side.band->high_s};
   if (!side.bands.empty()) {
     object["error_bands"] = Json::array();

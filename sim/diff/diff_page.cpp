@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "sim/kernel/text.hpp"
-
 #include "reports/comparison_page.hpp"
 #include "reports/html/markup.hpp"
 #include "reports/units.hpp"
@@ -15,8 +13,6 @@
 // The page of `shardsim diff --report`: two to four sides, each compared with the first.
 namespace shardsim {
 namespace {
-
-constexpr double kGib = 0x1p30;
 
 // How a number follows from the step: its band is then the step's.
 enum class FollowsStep : std::uint8_t { no, in_proportion, inversely };
@@ -99,10 +95,6 @@ std::vector<ComparedNumber> numbers_of(const RunSide& first, const RunSide& side
   return numbers;
 }
 
-double device_bytes_of(const RunSide& side) {
-  return parse_number<double>(side.field("system.device.memory_gib")).value_or(0) * kGib;
-}
-
 std::vector<ComparedPart> parts_of(const std::vector<Part>& parts, double unit) {
   std::vector<ComparedPart> compared;
   for (const Part& part : parts) {
@@ -151,9 +143,8 @@ ComparedSide side_of(const RunSide& first, const RunSide& side) {
   compared.memory = memory_parts(side);
   compared.device_bytes = device_bytes_of(side);
   compared.bands = side.bands;
-  const auto needed = side.metric(metric::kMemoryDeviceBytesMax.name);
-  if (needed && compared.device_bytes > 0) {
-    compared.is_bad = *needed > compared.device_bytes;
+  if (side.fits) {
+    compared.is_bad = !*side.fits;
     compared.verdict = compared.is_bad ? "does not fit" : "fits";
   }
   return compared;

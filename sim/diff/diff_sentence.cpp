@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "sim/kernel/metric_rows.hpp"
+#include "sim/kernel/text.hpp"
 
 #include "reports/units.hpp"
 #include "sim/diff/comparison.hpp"
@@ -315,7 +316,30 @@ std::string doubt_words(const RunComparison& comparison) {
       shifted ? "the ranges of measured runs like each other's plan" : "each other's error band");
 }
 
+// "; B does not fit: ...", for each side that does not.
+std::string fit_words(const RunComparison& comparison) {
+  std::string words;
+  for (const RunSide* const side : {&comparison.a, &comparison.b}) {
+    if (side->fits.value_or(true)) continue;
+    words += fmt::format("; {} {}", subject_of(*side), does_not_fit_words(*side));
+  }
+  return words;
+}
+
 }  // namespace
+
+double device_bytes_of(const RunSide& side) {
+  constexpr double kGib = 0x1p30;
+  return parse_number<double>(side.field("system.device.memory_gib")).value_or(0) * kGib;
+}
+
+std::string does_not_fit_words(const RunSide& side) {
+  const std::optional<double> needed = side.metric(metric::kMemoryDeviceBytesMax.name);
+  const double device = device_bytes_of(side);
+  if (!needed || device <= 0.0) return "does not fit";
+  return fmt::format("does not fit: it needs {} on the fullest GPU, which has {}",
+                     format_memory(*needed), format_memory(device));
+}
 
 std::optional<WorkChange> work_change(const RunSide& a, const RunSide& b) {
   if (a.is_measured() || b.is_measured()) return std::nullopt;
@@ -368,6 +392,7 @@ std::string sentence_of(const RunComparison& comparison) {
   if (comparison.memory)
     words += memory_words(*comparison.memory, goodput.empty() ? "it" : comparison.b.letter);
   if (!measured) words += doubt_words(comparison);
+  words += fit_words(comparison);
   return words + ".";
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -29,6 +30,20 @@ std::string points_text(double share) { return fmt::format("{:.2f} points", kAll
 std::string days_text(double days) { return format_number(days) + " days"; }
 std::string hours_text(double hours) { return format_amount(hours, Digits::three); }
 std::string usd_text(double usd) { return "$" + format_amount(usd, Digits::three); }
+
+// The change as a share of A. Beside nothing, or next to nothing, there is no share: B's is new.
+std::string share_text(double a, double difference) {
+  constexpr double kMost = 1000.0;  // Times A.
+  if (difference == 0.0) return "0.0 %";
+  if (a == 0.0 || std::abs(difference / a) > kMost) return "new";
+  const std::string text = fmt::format("{:+.1f} %", kAll * difference / a);
+  return text == "-0.0 %" || text == "+0.0 %" ? "0.0 %" : text;
+}
+
+std::string without_trailing_blanks(std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
 
 using AmountText = std::string (*)(double amount);
 
@@ -60,13 +75,12 @@ std::string line_of_outcome(const OutcomeRow& row, const Outcome& outcome) {
     const char* const sign = difference < 0.0 ? "-" : "+";
     change = difference == 0.0 ? "=" : sign + row.difference(std::abs(difference));
     if (row.has_share && *outcome.a > 0.0) {
-      share = fmt::format("{:+.1f} %", kAll * difference / *outcome.a);
+      share = share_text(*outcome.a, difference);
     }
   }
-  std::string line = fmt::format("{:<20} {:>12} {:>12} {:>13} {:>10}", row.title, cell(outcome.a),
-                                 cell(outcome.b), change, share);
-  line.erase(line.find_last_not_of(' ') + 1);
-  return line + "\n";
+  return without_trailing_blanks(fmt::format("{:<20} {:>12} {:>12} {:>13} {:>10}", row.title,
+                                             cell(outcome.a), cell(outcome.b), change, share)) +
+         "\n";
 }
 
 constexpr std::size_t kShownFields = 12;
@@ -75,17 +89,20 @@ constexpr std::size_t kWidth = 100;
 
 using Format = std::function<std::string(double amount)>;
 
+// Cuts between words, unless the last one is longer than a third of the line.
 std::string cut(std::string text, std::size_t width) {
-  if (text.size() > width) text = text.substr(0, width - 3) + "...";
-  return text;
+  if (text.size() <= width) return text;
+  constexpr std::string_view kRest = " ...";
+  const std::size_t most = width - kRest.size();
+  const std::size_t space = text.rfind(' ', most);
+  const bool has_end = space != std::string::npos && space >= width * 2 / 3;
+  text.resize(has_end ? space : most);
+  return without_trailing_blanks(text) + std::string(kRest);
 }
 
 std::string line_of(const DiffRow& row, const std::string& indent, const Format& format) {
   const auto difference = static_cast<double>(row.difference());
-  std::string share;
-  if (row.a != 0) {
-    share = fmt::format("{:+.1f} %", 100.0 * difference / static_cast<double>(row.a));
-  }
+  const std::string share = share_text(static_cast<double>(row.a), difference);
   const std::string change =
       difference == 0.0 ? "=" : (difference < 0.0 ? "-" : "+") + format(std::abs(difference));
   return fmt::format("{:<20} {:>12} {:>12} {:>13} {:>10}\n", indent + row.name,
@@ -100,10 +117,13 @@ std::string table_text(const DiffTable& table, const Format& format) {
 }
 
 std::string side_text(const RunSide& side) {
-  return cut(fmt::format("{}  {}   {}", side.letter, printable(side.file, 200),
-                         printable(side.what, 200)),
-             kWidth) +
-         "\n";
+  std::string text =
+      cut(without_trailing_blanks(fmt::format("{}  {}   {}", side.letter, printable(side.file, 200),
+                                              printable(side.what, 200))),
+          kWidth) +
+      "\n";
+  if (side.fits.value_or(true)) return text;
+  return text + fmt::format("   {} {}\n", side.letter, does_not_fit_words(side));
 }
 
 std::string fields_text(const std::vector<FieldChange>& fields) {
@@ -119,7 +139,7 @@ std::string fields_text(const std::vector<FieldChange>& fields) {
             "\n";
   }
   if (fields.size() > kShownFields) {
-    text += fmt::format("  and {} more (--json has all)\n", fields.size() - kShownFields);
+    text += fmt::format("  ... and {} more (--json has all)\n", fields.size() - kShownFields);
   }
   return text;
 }
@@ -135,7 +155,7 @@ std::string assumptions_text(const RunComparison& comparison) {
       text += cut(fmt::format("  {} {}", mark, (*list)[i]), kWidth) + "\n";
     }
     if (list->size() > kShownAssumptions) {
-      text += fmt::format("  {} and {} more (--json has all)\n", mark,
+      text += fmt::format("  {} ... and {} more (--json has all)\n", mark,
                           list->size() - kShownAssumptions);
     }
   }
@@ -152,8 +172,8 @@ std::string notes_text(const RunComparison& comparison) {
                                comparison.memory->rows.end();
   if (other) {
     text +=
-        "note: memory is the largest of all ranks for each category; \"other\" corrects for "
-        "the fullest rank\n";
+        "note: each memory category is the largest over all ranks, but the peak is one rank's; "
+        "\"other\" is the rest\n";
   }
   return text.empty() ? "" : "\n" + text;
 }

@@ -185,6 +185,9 @@ RunSide side_of_result(const std::string& json, const std::string& file, bool me
       return side;
     }
     take_metrics(side, result.at("metrics"));
+    for (const Json& check : result.value("checks", Json::array())) {
+      if (check.at("name") == "memory") side.fits = check.at("passed").get<bool>();
+    }
     for (const Json& row : result.value("assumptions", Json::array())) {
       side.assumptions.push_back(row.at("text").get<std::string>() + " (" +
                                  row.at("source").get<std::string>() + ")");

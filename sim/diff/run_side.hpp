@@ -39,6 +39,7 @@ struct RunSide {
   /// The memory of the fullest rank, and its categories; those of other ranks if they need more.
   std::optional<std::int64_t> peak_bytes;
   std::vector<Part> memory;
+  std::optional<bool> fits;   ///< Whether its memory was enough; nothing if that is unknown.
   std::vector<Part> traffic;  ///< By axis, all ranks together.
   std::map<std::string, double> metrics;
   std::optional<StepBand> band;

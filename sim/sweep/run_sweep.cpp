@@ -67,7 +67,7 @@ void explain(PointRow& row, const Result& result) {
   }
   for (const ExpectationResult& expected : result.expectations) {
     if (expected.passed) continue;
-    return fail(row, PointStatus::failed, "expectation", expectation_text(expected));
+    return fail(row, PointStatus::failed, "expectation", expectation_text(expected, result));
   }
 }
 

@@ -8,6 +8,7 @@ usage: ci_test.py SHARDSIM        (needs PyYAML, package python3-yaml)
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -73,8 +74,15 @@ class CiTest(unittest.TestCase):
             for option in re.findall(r"--[a-z-]+", words):
                 self.assertIn(option, shown)
 
-    def run_steps(self, *plans):
-        """Exit code and output of each script with shardsim in it, and the files it leaves."""
+    def test_desk_point_12_the_guard_of_the_page_holds(self):
+        guards = re.findall(r"(?m)^shardsim (diff docs/.*)$", PAGE.read_text(encoding="utf-8"))
+        self.assertEqual(len(guards), 1)
+        done = subprocess.run([self.shardsim, *shlex.split(guards[0])], cwd=ROOT, capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def run_steps(self, *plans, changed=None):
+        """Exit code and output of each script with shardsim in it, and the files it leaves. `changed`: by plan, a
+        text and what takes its place."""
         with tempfile.TemporaryDirectory() as folder:
             here = pathlib.Path(folder)
             (here / "plans").mkdir()
@@ -82,6 +90,10 @@ class CiTest(unittest.TestCase):
             os.symlink(self.shardsim, here / "opt/bin/shardsim")
             for plan in plans:
                 shutil.copy(GUIDE / "ci" / plan, here / "plans" / plan)
+            for plan, (old, new) in (changed or {}).items():
+                text = (here / "plans" / plan).read_text(encoding="utf-8")
+                self.assertIn(old, text)
+                (here / "plans" / plan).write_text(text.replace(old, new), encoding="utf-8")
             ran = []
             for step in self.workflow():
                 script = step.get("run", "")
@@ -102,6 +114,11 @@ class CiTest(unittest.TestCase):
         self.assertEqual([code for code, _ in ran], [0, 0])
         self.assertEqual(sorted(results), ["plan.html", "plan.xml"])
         self.assertIn(' tests="5" failures="0" errors="0" ', results["plan.xml"])
+
+        ran, results = self.run_steps("plan.json", changed={"plan.json": ('"value": 0.45', '"value": 0.99')})
+        self.assertEqual([code for code, _ in ran], [0, 1])
+        self.assertRegex(ran[1][1], r"(?m)^::error file=plans/plan\.json,title=expect::mfu >= 0\.99: 0\.\d+ by the model$")
+        self.assertIn(' failures="1" ', results["plan.xml"])
 
         ran, results = self.run_steps("plan.json", "broken.json")
         self.assertEqual([code for code, _ in ran], [2, 1])

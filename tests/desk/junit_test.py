@@ -40,6 +40,7 @@ class JunitTest(unittest.TestCase):
                               capture_output=True, check=False, env={**os.environ, **environment})
         self.assertEqual(done.returncode, code, done.stderr)
         self.assertEqual(valid(done.stdout), "")
+        self.err = done.stderr.decode("utf-8", "replace")
         suite, = xml.etree.ElementTree.fromstring(done.stdout)
         cases = {}
         for case in suite.findall("testcase"):
@@ -67,8 +68,9 @@ class JunitTest(unittest.TestCase):
         wrong.write_text('{"schema_version": 1, "modle": 7}', encoding="utf-8")
         self.assertEqual(self.cases_of("check", PLAN, code=0), {"valid": ("passed", None, None)})
         cases = self.cases_of("check", str(wrong), code=2)
-        self.assertEqual(cases["valid"], ("failure", "E0107", 'unknown field "modle"'))
-        text = self.suite.find("testcase/failure").text
+        self.assertEqual(cases["valid"], ("error", "E0107", 'unknown field "modle"'))
+        self.assertEqual(self.err, f'failed: {wrong}: valid: unknown field "modle"\n')
+        text = self.suite.find("testcase/error").text
         self.assertIn('error[E0103]: "system" is missing', text)  # All problems, as people see them.
         self.assertEqual(self.suite.find("testcase").get("classname"), str(wrong))
         done = subprocess.run([self.shardsim, "check", str(wrong), PLAN, "nowhere.json", FORMAT], cwd=self.folder.name,
@@ -76,19 +78,22 @@ class JunitTest(unittest.TestCase):
         self.assertEqual((done.returncode, valid(done.stdout)), (2, ""))
         suite, = xml.etree.ElementTree.fromstring(done.stdout)
         self.assertEqual([case.get("classname") for case in suite.findall("testcase")], [str(wrong), PLAN, "nowhere.json"])
-        self.assertEqual((suite.get("tests"), suite.get("failures")), ("3", "2"))
+        self.assertEqual((suite.get("tests"), suite.get("errors")), ("3", "2"))
 
     def test_desk_point_12_a_run_has_a_case_for_each_check_and_expectation(self):
         expect = 'expect=[{"metric": "mfu", "op": ">=", "value": 0.9}, {"metric": "ranks", "op": "==", "value": 64}]'
         cases = self.cases_of("run", PLAN, "--set", expect, code=1)
         self.assertEqual(cases["expect mfu >= 0.9"][:2], ("failure", "expect"))
-        self.assertRegex(cases["expect mfu >= 0.9"][2], r"^mfu >= 0\.9: 0\.\d+$")
+        self.assertRegex(cases["expect mfu >= 0.9"][2], r"^mfu >= 0\.9: 0\.\d+ by the model$")
+        # The XML goes to a file: the log of the job has a line for each case that failed.
+        self.assertRegex(self.err, rf"^failed: {PLAN}: expectation mfu >= 0\.9: 0\.\d+ by the model\n$")
         self.assertEqual(cases["expect ranks == 64"], ("passed", None, None))
         self.assertEqual(cases["check conservation"], ("passed", None, None))
-        self.assertEqual(cases["run"], ("passed", None, None))
+        self.assertEqual(cases["the run came to its end"], ("passed", None, None))
         # Too large for its devices: the check of memory fails.
         cases = self.cases_of(PLAN, "--set", "model.preset=llama3-70b", "--set", "parallelism.zero_stage=0", code=3)
         self.assertEqual(cases["check memory"][:2], ("failure", "memory"))
+        self.assertRegex(self.err, rf"^failed: {PLAN}: check memory: rank \d+ needs .*\n$")
 
     def test_desk_point_12_a_sweep_has_a_case_for_each_point(self):
         axis = ("--axis", "parallelism.tp=1,3,8")
@@ -113,6 +118,7 @@ class JunitTest(unittest.TestCase):
         for words in (("run", "nowhere.json"), ("run", PLAN, "--tp", "8"), ("deom",)):
             cases = self.cases_of(*words, code=2)
             self.assertEqual([case[0] for case in cases.values()], ["error"])
+            self.assertRegex(self.err, r"^error\[E\d+\]: ")
 
     def test_desk_point_12_hostile_text_stays_text(self):
         names = ["a&b<c>\"d\".json", "]]>.json", "x\x01\x1b[31my.json", "bad\udcff.json", "tab\there.json"]
@@ -120,7 +126,7 @@ class JunitTest(unittest.TestCase):
             with self.subTest(name=name.encode("utf-8", "surrogateescape")):
                 (pathlib.Path(self.folder.name) / name).write_text("{", encoding="utf-8")
                 cases = self.cases_of("check", name, code=2)
-                self.assertEqual(cases["valid"][0], "failure")
+                self.assertEqual(cases["valid"][0], "error")
         self.cases_of(PLAN, "--set", "name=<b>&amp;\u202e\ufffe</b>", code=2)  # A name may not hide characters.
 
     def test_desk_point_12_the_same_run_gives_the_same_bytes(self):

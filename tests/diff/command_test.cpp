@@ -112,6 +112,7 @@ TEST_CASE("a limit that is exceeded fails, for scripts", "[diff]") {
   printed = diff("step_tim_s > 2%");
   CHECK(printed.exit_code == 2);
   CHECK(contains(printed.err, "write \"step_time_s\""));
+  CHECK(contains(diff("step > 2%").err, "write \"step_time_s\""));
 }
 
 TEST_CASE("limits are of changes, in percent or in the metric's unit", "[diff]") {
@@ -169,7 +170,52 @@ TEST_CASE("files that are neither are refused, with a way out", "[diff]") {
   CHECK(contains(shardsim({"diff", kPlan, folder / "slip.json"}).err, "error[E0107]"));
 }
 
+TEST_CASE("a side that does not fit is told as such, in text and JSON", "[diff]") {
+  const std::vector<std::string> words = {"diff", kPlan, "--set", "parallelism.zero_stage=2"};
+  const Printed printed = shardsim(words);
+  INFO(printed.out);
+  CHECK(contains(printed.out, "\n   B does not fit: it needs "));
+  CHECK_FALSE(contains(printed.out, "A does not fit"));
+  CHECK(contains(last_line(printed.out), "; B does not fit: it needs "));
+  CHECK(contains(last_line(printed.out), " on the fullest GPU, which has 79.6 GiB."));
+  const auto json = nlohmann::json::parse(
+      shardsim({"diff", kPlan, "--set", "parallelism.zero_stage=2", "--json"}).out);
+  CHECK(json["a"]["fits"] == true);
+  CHECK(json["b"]["fits"] == false);
+  const auto log =
+      nlohmann::json::parse(shardsim({"diff", kPlan, "--measured", kLog, "--json"}).out);
+  CHECK(log["b"]["fits"].is_null());
+}
+
+TEST_CASE("shares, blanks and cuts of the text are clean", "[diff]") {
+  constexpr std::int64_t kGib = std::int64_t{1} << 30;
+  RunSide a = made_side(1000, {{"compute", 1000}});
+  RunSide b = made_side(1001, {{"compute", 900}, {"bubble", 101}});
+  a.peak_bytes = b.peak_bytes = 4 * kGib;
+  a.memory = {{"params", 4 * kGib - 16}, {"comm", 16}};
+  b.memory = {{"params", 4 * kGib - 3 * kGib}, {"comm", 3 * kGib}};
+  b.assumptions = {std::string(60, 'x') + " these words are whole and " + std::string(9, 'y') +
+                   " stays out of it"};
+  for (int i = 0; i < 13; ++i) b.fields["f" + std::to_string(i)] = "1";
+  for (int i = 0; i < 6; ++i) b.assumptions.push_back("more " + std::to_string(i));
+  a.traffic = {{"dp", 1'000'000}};
+  b.traffic = {{"dp", 999'999}};
+  const std::string text = diff_text(compare(a, b));
+  INFO(text);
+  CHECK(contains(text, " +101 ps        new\n"));
+  CHECK_FALSE(contains(text, "-0.0 %"));
+  CHECK_FALSE(contains(text, "+0.0 %"));
+  CHECK(contains(text, " +3.00 GiB        new\n"));
+  CHECK_FALSE(contains(text, " \n"));
+  CHECK(contains(text, " these words are whole and ...\n"));
+  CHECK(contains(text, "\n  ... and 1 more (--json has all)\n"));
+  CHECK(contains(text, "\n  B ... and 3 more (--json has all)\n"));
+}
+
 TEST_CASE("there are two sides, not one and not three", "[diff]") {
+  const Printed five = shardsim({"diff", kPlan, kPlan, kPlan, kPlan, kPlan});
+  CHECK(five.exit_code == 2);
+  CHECK(contains(five.err, "error[E1345]: at most four files can be compared"));
   CHECK(contains(shardsim({"diff", kPlan}).err, "error[E1345]"));
   CHECK(contains(shardsim({"diff", kPlan, kPlan, "--measured", kLog}).err, "error[E1345]"));
 }

@@ -22,6 +22,8 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs/guide").glob("*.md")))
 SHOWN = re.compile(r"<!-- output of: shardsim (.+?)( \(exit \d+\))? -->\n```\n(.*?)```\n", re.DOTALL)
 COMMAND = re.compile(r"^\./dev run ([^#\n]+)", re.MULTILINE)
 BAD_USAGE = 2  # The exit code where an error is shown.
+# A row of a table: what a comparison with these flags comes to, which is the last line of its output.
+COMPARED = re.compile(r"^\| `(--set [^`]+)` \| (.*?) ?\|$", re.MULTILINE)
 HELP_EXAMPLE = re.compile(r"^  shardsim (.+?)(?:  .*)?$", re.MULTILINE)
 
 
@@ -48,6 +50,10 @@ def run(shardsim, arguments, folder=None):
     return done.returncode, done.stdout.replace(folder + "/", "")
 
 
+def sentence_of(shardsim, flags):
+    return run(shardsim, "diff scenarios/quickstart.json " + flags)[1].splitlines()[-1]
+
+
 def text_of_pages():
     return "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 
@@ -62,6 +68,12 @@ class ReadmeTest(unittest.TestCase):
             code = int(re.sub(r"\D", "", told)) if told else BAD_USAGE if text.startswith("error[") else 0
             self.assertEqual(run(self.shardsim, arguments), (code, text),
                              "to accept it: python3 tests/golden/readme_test.py SHARDSIM --update")
+
+    def test_a_table_of_sentences_has_those_that_are_printed(self):
+        shown = COMPARED.findall((ROOT / "docs/guide/compare.md").read_text(encoding="utf-8"))
+        self.assertEqual(len(shown), 4)
+        for flags, sentence in shown:
+            self.assertEqual(sentence_of(self.shardsim, flags), sentence)
 
     def test_every_command_shown_ends_well(self):
         commands = [command.strip()
@@ -92,7 +104,10 @@ def update(shardsim):
         return (f"<!-- output of: shardsim {arguments}{told} -->\n```\n"
                 f"{run(shardsim, arguments)[1]}```\n")
     for page in PAGES:
-        page.write_text(SHOWN.sub(with_output, page.read_text(encoding="utf-8")), encoding="utf-8")
+        text = SHOWN.sub(with_output, page.read_text(encoding="utf-8"))
+        if page.name == "compare.md":
+            text = COMPARED.sub(lambda row: f"| `{row[1]}` | {sentence_of(shardsim, row[1])} |", text)
+        page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
