@@ -43,7 +43,8 @@ std::vector<std::string> warnings_of_own(const std::string& network, const std::
 
 }  // namespace
 
-TEST_CASE("a machine's own required number that always loses is named, one that is unread is not", "[desk-5]") {
+TEST_CASE("a machine's own required number that always loses is named, one that is unread is not",
+          "[desk-5]") {
   CHECK(warnings_of_own("25").empty());
   CHECK(warnings_of_own("100") ==
         std::vector<std::string>{"system.inter_node.bandwidth_gb_per_s has no effect here: a "
