@@ -67,7 +67,7 @@ ShownNumbers read_json(const std::string& text) {
     if (value.is_boolean()) numbers.push_back({name, value.get<bool>() ? 1.0 : 0.0, 0});
     if (value.is_number()) numbers.push_back({name, value.get<double>(), 0});
   }
-  const nlohmann::json metrics = result["metrics"];
+  const nlohmann::json& metrics = result["metrics"];
   for (const nlohmann::json& band : result.value("error_bands", nlohmann::json::array())) {
     const auto metric = band["metric"].get<std::string>();
     for (const char* part : {"centre", "high"}) {

@@ -9,6 +9,7 @@
 #include "scenarios/presets.hpp"
 
 #include "tests/app/command_fixture.hpp"
+#include "tests/approved_file.hpp"
 
 // Verbs, options, and what is said to those who mistype them.
 namespace shardsim::test {

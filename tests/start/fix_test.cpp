@@ -82,7 +82,7 @@ TEST_CASE("lists have slips in their names, and torchtitan's -1 is auto") {
 }
 
 TEST_CASE("what could mean something else is left alone and told") {
-  const char* const kDoubtful[] = {
+  const char* const doubtful[] = {
       R"("dp": 8)",                               // As near to tp as to pp.
       R"("tp": 1, "tensor_parallel_degree": 8)",  // Which of them?
       R"("tensor_parallel_degree": 8, "autotp_size": 4)",
@@ -94,7 +94,7 @@ TEST_CASE("what could mean something else is left alone and told") {
       R"("zero_stage": true)",
       R"("recompute_granularity": "selective")",  // In another section, and other tensors.
   };
-  for (const char* content : kDoubtful) {
+  for (const char* content : doubtful) {
     INFO(content);
     const std::string text = with_parallelism(content);
     const FixedScenario fixed = fix_scenario(text, "mine.json");
