@@ -361,8 +361,8 @@ LayerCosts probe_layers(const Experiment& base, NetworkModel& network, const Lay
     const bool has_experts = here.moe.num_experts > 0;
     if (!has_experts || !is_probed) {
       probe = {};  // Times of gradients are of this kind's parameters alone.
-      // Where no block has an MLP, the smallest that tp divides.
-      const std::int64_t width = std::max<std::int64_t>(here.ffn_hidden_size, here.tensor_parallel);
+      const std::int64_t tp = here.tensor_parallel;  // Need not divide an MLP that no block has.
+      const std::int64_t width = std::max(here.ffn_hidden_size - here.ffn_hidden_size % tp, tp);
       Probe(base, network, alone, with_dense_mlp(here, width)).run(probe);
       is_probed = true;
     }

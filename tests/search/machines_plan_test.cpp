@@ -50,4 +50,20 @@ TEST_CASE("a GPU's name finds its machine, whoever sells it") {
   CHECK(system_of_gpu("h1000") == std::nullopt);
 }
 
+// All layers of Mixtral have experts, so tp need not divide the width of an MLP that none has.
+TEST_CASE("a plan of experts has degrees of tensor parallelism that racks bring") {
+  SearchRequest request;
+  request.model = "mixtral-8x22b";
+  request.gpu = "gb200";
+  request.num_gpus = 288;
+  request.global_batch_size = 288;
+  request.fixed = {"tp=24"};
+  const SearchBase base = prepare_search(request);
+  SearchHooks hooks;
+  std::size_t simulated = 0;
+  hooks.on_progress = [&](const SearchProgress& progress) { simulated = progress.simulated; };
+  hooks.stop = [&] { return simulated > 0 ? SearchStop::interrupt : SearchStop::none; };
+  CHECK(!search(base, request, hooks).simulated.empty());
+}
+
 }  // namespace shardsim::test
