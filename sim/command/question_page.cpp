@@ -1,18 +1,16 @@
 #include "sim/command/question_page.hpp"
 
-#include <set>
+#include <algorithm>
 
 #include <fmt/format.h>
 
 #include "reports/units.hpp"
-#include "reports/verdict_words.hpp"
 
 namespace shardsim {
 
 namespace {
 
 QuestionRow row_of(const AnswerRow& answered) {
-  constexpr double kPercent = 100.0;
   QuestionRow row;
   row.machine =
       fmt::format("{} x {}", format_count(answered.machine.num_gpus), answered.machine.gpu);
@@ -21,9 +19,7 @@ QuestionRow row_of(const AnswerRow& answered) {
   row.is_tight = answered.best && answered.best->is_tight;
   row.reason = answered.reason;
   row.capacity_bytes = answered.memory_capacity_bytes;
-  row.search = answered.is_complete ? "proven"
-               : answered.gap ? fmt::format("gap {} %", format_number(*answered.gap * kPercent))
-                              : "open";
+  row.search = search_words(answered);
   if (!answered.best) return row;
   row.layout = words_of(answered.best->candidate);
   row.device_bytes = answered.best->device_bytes;
@@ -31,19 +27,6 @@ QuestionRow row_of(const AnswerRow& answered) {
   row.gpu_hours = answered.training.gpu_hours;
   row.usd = answered.training.usd;
   return row;
-}
-
-// The evidence behind the ranges, once for each kind of GPU.
-void add_evidence(const Answer& answer, std::vector<std::string>& notes) {
-  std::set<std::string> told;
-  for (const AnswerRow& row : answer.rows) {
-    if (!row.best || !told.insert(row.machine.gpu).second) continue;
-    const MetricBand* const band = row.measured.band_of(metric::kStepTimeS);
-    notes.push_back(row.machine.gpu + ": " +
-                    (band == nullptr ? "no range, as " + row.measured.no_error_band
-                                     : fmt::format("the range holds {} ({})", band_held(*band),
-                                                   band_evidence(*band, row.measured))));
-  }
 }
 
 std::string title_of(const Answer& answer) {
@@ -77,12 +60,11 @@ QuestionPage question_page(const Answer& answer) {
         fmt::format("! leaves less than {:.3g} % of the memory, so it may run out.",
                     answer.memory_margin * 100));
   }
-  add_evidence(answer, page.notes);
+  for (const std::string& words : evidence_words(answer)) page.notes.push_back(words);
   if (answer.stop != SearchStop::none) {
     page.notes.emplace_back(
         "The search was stopped: in a row with a gap, the best possible layout is faster by at "
-        "most "
-        "that gap.");
+        "most that gap.");
   }
   page.assumptions = answer.assumptions;
   for (const std::string& field : answer.ignored) page.assumptions.push_back("ignored: " + field);

@@ -81,6 +81,11 @@ void rank_rows(Answer& answer);
 [[nodiscard]] double cost_of_row(const Answer& answer, const AnswerRow& row);
 [[nodiscard]] bool has_all_prices(const Answer& answer);
 
+/// "proven", "gap 2.1 %", "open": how far the row's search came.
+[[nodiscard]] std::string search_words(const AnswerRow& row);
+/// The evidence behind the ranges, once for each kind of GPU: "h100: the range holds 70 % ...".
+[[nodiscard]] std::vector<std::string> evidence_words(const Answer& answer);
+
 struct AnswerTextOptions {
   std::string command;  ///< The command that is worth trying next; may be empty.
 };

@@ -27,12 +27,6 @@ std::string lines_of(const std::string& words, std::size_t indent = 2) {
   return text;
 }
 
-std::string search_words(const AnswerRow& row) {
-  if (row.is_complete) return "proven";
-  if (!row.gap) return "open";
-  return fmt::format("gap {} %", format_number(*row.gap * kPercents));
-}
-
 std::string figures_of(const AnswerRow& row) {
   const std::string range = row.training.days.low == row.training.days.high
                                 ? "no range"
@@ -87,26 +81,8 @@ std::string heading_of(const Answer& answer) {
     text += lines_of("not modelled: " + escape_untrusted(answer.not_modelled));
   }
   text += lines_of(downtime_words(answer.least_goodput, answer.most_goodput));
-  if (!answer.question.tokens && answer.tokens == 1e12) {
+  if (!answer.question.tokens) {
     text += lines_of("days and GPU hours are for 1 T tokens (--tokens)");
-  }
-  return text;
-}
-
-// The evidence behind the ranges, once for each kind of GPU.
-std::string ranges_of(const Answer& answer) {
-  std::vector<std::string> told;
-  std::string text;
-  for (const AnswerRow& row : answer.rows) {
-    if (!row.best) continue;
-    if (std::ranges::find(told, row.machine.gpu) != told.end()) continue;
-    told.push_back(row.machine.gpu);
-    const MetricBand* const band = row.measured.band_of(metric::kStepTimeS);
-    const std::string words = band == nullptr
-                                  ? "no range, as " + row.measured.no_error_band
-                                  : fmt::format("the range holds {} ({})", band_held(*band),
-                                                band_evidence(*band, row.measured));
-    text += lines_of(fmt::format("{}: {}", escape_untrusted(row.machine.gpu), words));
   }
   return text;
 }
@@ -137,6 +113,27 @@ std::string end_of(const Answer& answer) {
 
 }  // namespace
 
+std::string search_words(const AnswerRow& row) {
+  if (row.is_complete) return "proven";
+  if (!row.gap) return "open";
+  return fmt::format("gap {} %", format_number(*row.gap * kPercents));
+}
+
+std::vector<std::string> evidence_words(const Answer& answer) {
+  std::vector<std::string> told;
+  std::vector<std::string> evidence;
+  for (const AnswerRow& row : answer.rows) {
+    if (!row.best || std::ranges::find(told, row.machine.gpu) != told.end()) continue;
+    told.push_back(row.machine.gpu);
+    const MetricBand* const band = row.measured.band_of(metric::kStepTimeS);
+    evidence.push_back(row.machine.gpu + ": " +
+                       (band == nullptr ? "no range, as " + row.measured.no_error_band
+                                        : fmt::format("the range holds {} ({})", band_held(*band),
+                                                      band_evidence(*band, row.measured))));
+  }
+  return evidence;
+}
+
 std::string to_table(const Answer& answer) {
   std::size_t name_columns = 8;
   for (const AnswerRow& row : answer.rows) {
@@ -152,7 +149,9 @@ std::string to_table(const Answer& answer) {
 
 std::string to_text(const Answer& answer, const AnswerTextOptions& options) {
   std::string text = heading_of(answer) + "\n" + to_table(answer);
-  text += "\n" + ranges_of(answer) + tight_of(answer) + end_of(answer);
+  text += "\n";
+  for (const std::string& words : evidence_words(answer)) text += lines_of(escape_untrusted(words));
+  text += tight_of(answer) + end_of(answer);
   if (!options.command.empty()) text += "\nnext: " + options.command + "\n";
   return text;
 }
