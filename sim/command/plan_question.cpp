@@ -120,21 +120,13 @@ int answer_question(const PlanArguments& arguments, const Question& question,
                     const Console& console) {
   require_for_machines(arguments);
   const std::vector<PreparedMachine> machines = prepare_machines(question);
-  const SearchBase& first = std::ranges::find_if(machines, [](const PreparedMachine& machine) {
-                              return machine.no_layout.empty();
-                            })->base;
+  const SearchBase& first = shared_base(machines);
   check_plan_paths(arguments, first);
   if (!arguments.emit.empty()) {
     (void)require_said(emit_for(arguments.emit, first.scenario), arguments.emit,
                        arguments.request.approximate);
   }
-  std::vector<std::string> warnings;
-  for (const PreparedMachine& machine : machines) {
-    for (const std::string& warning : machine.base.warnings) {
-      if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(warning);
-    }
-  }
-  tell_warnings(warnings, console.err);
+  tell_warnings(warnings_of(machines), console.err);
   const Answer answer = ask_with_progress(arguments, question, machines, console.err);
   if (arguments.json) {
     console.out << to_json(answer);

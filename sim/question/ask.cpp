@@ -169,14 +169,8 @@ class Asking {
     return answer;
   }
 
-  // All share its model, batch and precision.
-  [[nodiscard]] const PreparedMachine& first_machine() const {
-    return *std::ranges::find_if(
-        machines_, [](const PreparedMachine& machine) { return machine.no_layout.empty(); });
-  }
-
   [[nodiscard]] Answer header() const {
-    const SearchBase& base = first_machine().base;
+    const SearchBase& base = shared_base(machines_);
     const Scenario& s = base.scenario;
     Answer answer;
     answer.question = question_;
@@ -196,13 +190,7 @@ class Asking {
     answer.ignored = base.ignored;
     answer.spent_s = hooks_.seconds();
     answer.stop = hooks_.stop();
-    for (const PreparedMachine& machine : machines_) {
-      for (const std::string& warning : machine.base.warnings) {
-        if (std::ranges::find(answer.warnings, warning) == answer.warnings.end()) {
-          answer.warnings.push_back(warning);
-        }
-      }
-    }
+    answer.warnings = warnings_of(machines_);
     return answer;
   }
 
@@ -333,6 +321,22 @@ std::vector<PreparedMachine> prepare_machines(const Question& question) {
   require_different(machines);
   require_answerable(question, machines);
   return machines;
+}
+
+const SearchBase& shared_base(const std::vector<PreparedMachine>& machines) {
+  return std::ranges::find_if(
+             machines, [](const PreparedMachine& machine) { return machine.no_layout.empty(); })
+      ->base;
+}
+
+std::vector<std::string> warnings_of(const std::vector<PreparedMachine>& machines) {
+  std::vector<std::string> warnings;
+  for (const PreparedMachine& machine : machines) {
+    for (const std::string& warning : machine.base.warnings) {
+      if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(warning);
+    }
+  }
+  return warnings;
 }
 
 Answer ask(const Question& question, const std::vector<PreparedMachine>& machines,

@@ -23,6 +23,12 @@ struct PreparedMachine {
 /// without the price of each machine.
 [[nodiscard]] std::vector<PreparedMachine> prepare_machines(const Question& question);
 
+/// The base of the first machine that has layouts: model, batch and precision are those of
+/// all. REQUIRES: prepare_machines() made them.
+[[nodiscard]] const SearchBase& shared_base(const std::vector<PreparedMachine>& machines);
+/// The warnings of all machines, each once.
+[[nodiscard]] std::vector<std::string> warnings_of(const std::vector<PreparedMachine>& machines);
+
 struct AskHooks {
   int jobs = 1;
   std::function<double()> seconds;   ///< A clock that any thread may read.
