@@ -31,6 +31,16 @@ AnswerRow lost_row(const char* gpu, MachineFate fate) {
   return row;
 }
 
+// A row whose layout is simulated, and not judged yet.
+AnswerRow simulated_row() {
+  AnswerRow row;
+  row.machine = {.gpu = "h100", .num_gpus = 64, .usd_per_gpu_hour = 2.0};
+  row.best = SimulatedPoint();
+  row.best->step_time_s = 1.0;
+  row.best->tokens_per_s = 1e6;
+  return row;
+}
+
 Answer answer_with(const std::vector<AnswerRow>& rows) {
   Answer answer;
   answer.rows = rows;
@@ -112,11 +122,7 @@ TEST_CASE("a row that makes no progress misses, and has no number that is none")
   const Experiment experiment =
       compile(load_scenario(kPlan, {"faults.gpu_mtbf_hours=0.001", "faults.restart_s=600",
                                     "faults.checkpoint_write_s=30"}));
-  AnswerRow row;
-  row.machine = {.gpu = "h100", .num_gpus = 64, .usd_per_gpu_hour = 2.0};
-  row.best = SimulatedPoint();
-  row.best->step_time_s = 1.0;
-  row.best->tokens_per_s = 1e6;
+  AnswerRow row = simulated_row();
   Answer answer;
   answer.tokens = 1e12;
   judge_row(answer, &experiment, row);
@@ -127,11 +133,7 @@ TEST_CASE("a row that makes no progress misses, and has no number that is none")
 // The deadline and the budget are exactly met, and then missed by the least that a double can.
 TEST_CASE("a row misses a deadline or a budget only beyond it") {
   const Experiment experiment = compile(load_scenario(kPlan));
-  AnswerRow row;
-  row.machine = {.gpu = "h100", .num_gpus = 64, .usd_per_gpu_hour = 2.0};
-  row.best = SimulatedPoint();
-  row.best->step_time_s = 1.0;
-  row.best->tokens_per_s = 1e6;
+  AnswerRow row = simulated_row();
   Answer answer;
   answer.tokens = 1e12;
   judge_row(answer, &experiment, row);
