@@ -135,7 +135,7 @@ std::optional<FieldValue> read_choice(const Place& place) {
   }
   const std::string& text = place.value.string();
   if (std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
-  const std::vector<std::string> family = family_of(text, choices);
+  const std::vector<std::string> family = names_of_family(text, choices);
   return place.refuse(
       "E0104", place.name() + " cannot be \"" + printable(text, 40) + "\"",
       family.empty() ? "one of " + one_of_list(choices) : "write " + one_of_list(family),

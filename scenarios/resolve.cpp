@@ -150,7 +150,7 @@ void check_expectations(Reading& r) {
     if (!place.good) continue;
     const std::vector<std::string>& names = metrics_to_expect();
     if (std::find(names.begin(), names.end(), metric) == names.end()) {
-      const std::vector<std::string> family = family_of(metric, names);
+      const std::vector<std::string> family = names_of_family(metric, names);
       const std::string near = family.empty() ? nearest(metric, names) : "";
       r.problems.add("E0111", place.span, place.pointer,
                      "no metric is called \"" + printable(metric, 40) + "\"",

@@ -200,8 +200,8 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   return best;
 }
 
-std::vector<std::string> family_of(std::string_view word,
-                                   const std::vector<std::string>& candidates) {
+std::vector<std::string> names_of_family(std::string_view word,
+                                         const std::vector<std::string>& candidates) {
   std::vector<std::string> family;
   for (const std::string& candidate : candidates) {
     const bool longer = !word.empty() && candidate.size() > word.size();
@@ -215,7 +215,7 @@ std::vector<std::string> family_of(std::string_view word,
 }
 
 std::string near_label(std::string_view word, const std::vector<std::string>& candidates) {
-  const std::vector<std::string> family = family_of(word, candidates);
+  const std::vector<std::string> family = names_of_family(word, candidates);
   if (!family.empty()) return "did you mean " + one_of_list(family) + "?";
   return question(nearest(word, candidates));
 }

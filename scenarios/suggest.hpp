@@ -25,8 +25,8 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 
 /// The candidates that `word` begins, up to a "-", "." or "_": "torchtitan" begins
 /// "torchtitan-2024" and "torchtitan-2025". None if there are more than a line holds.
-[[nodiscard]] std::vector<std::string> family_of(std::string_view word,
-                                                 const std::vector<std::string>& candidates);
+[[nodiscard]] std::vector<std::string> names_of_family(std::string_view word,
+                                                       const std::vector<std::string>& candidates);
 
 /// The family or else the nearest as a label beside the carets: `did you mean "tp"?`; "" if there
 /// is neither.

@@ -16,7 +16,7 @@ double doublings(std::int64_t a, std::int64_t b) {
 
 // The index of the first that has the least distance.
 template <class List, class Distance>
-std::uint32_t nearest(const List& list, const Distance& distance) {
+std::uint32_t nearest_in(const List& list, const Distance& distance) {
   const auto least = std::ranges::min_element(
       list, [&](const auto& a, const auto& b) { return distance(a) < distance(b); });
   return static_cast<std::uint32_t>(std::distance(list.begin(), least));
@@ -26,17 +26,17 @@ LayoutPlace nearest_in(const LayoutSpace& space, std::uint32_t index, const Cand
   const LayoutBlock& block = space.blocks()[index];
   LayoutPlace place;
   place.block = index;
-  place.batch = nearest(block.batches, [&wanted](const BatchChoice& batch) {
+  place.batch = nearest_in(block.batches, [&wanted](const BatchChoice& batch) {
     return std::tuple(batch.recompute != wanted.recompute,
                       doublings(batch.micro_batch_size, wanted.micro_batch_size),
                       batch.sequence_parallel != wanted.sequence_parallel);
   });
   place.schedule =
-      nearest(block.batches[place.batch].schedules, [&wanted](const ScheduleChoice& schedule) {
+      nearest_in(block.batches[place.batch].schedules, [&wanted](const ScheduleChoice& schedule) {
         return std::tuple(schedule.schedule != wanted.schedule,
                           doublings(schedule.vpp, wanted.vpp));
       });
-  place.data = nearest(block.data, [&wanted](const DataChoice& data) {
+  place.data = nearest_in(block.data, [&wanted](const DataChoice& data) {
     return std::tuple(doublings(data.ep, wanted.ep), data.etp != wanted.etp,
                       data.zero_stage != wanted.zero_stage,
                       doublings(data.dp_replicate, wanted.dp_replicate));
