@@ -18,7 +18,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs/guide"
 WORKFLOW = GUIDE / "ci/github-workflow.yml"
-PAGE = GUIDE / "ci.md"
+PAGE = GUIDE / "ci-reference.md"
 # The distribution's Python has the distribution's packages; the first in PATH may be another.
 READ = """import json, sys, yaml
 class Strict(yaml.SafeLoader):

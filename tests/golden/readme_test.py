@@ -70,7 +70,7 @@ class ReadmeTest(unittest.TestCase):
                              "to accept it: python3 tests/golden/readme_test.py SHARDSIM --update")
 
     def test_a_table_of_sentences_has_those_that_are_printed(self):
-        shown = COMPARED.findall((ROOT / "docs/guide/compare.md").read_text(encoding="utf-8"))
+        shown = COMPARED.findall((ROOT / "docs/guide/compare-reference.md").read_text(encoding="utf-8"))
         self.assertEqual(len(shown), 4)
         for flags, sentence in shown:
             self.assertEqual(sentence_of(self.shardsim, flags), sentence)
@@ -105,7 +105,7 @@ def update(shardsim):
                 f"{run(shardsim, arguments)[1]}```\n")
     for page in PAGES:
         text = SHOWN.sub(with_output, page.read_text(encoding="utf-8"))
-        if page.name == "compare.md":
+        if page.name == "compare-reference.md":
             text = COMPARED.sub(lambda row: f"| `{row[1]}` | {sentence_of(shardsim, row[1])} |", text)
         page.write_text(text, encoding="utf-8")
 
