@@ -51,6 +51,8 @@ struct ExpectationResult {
   double expected = 0.0;
   double actual = 0.0;
   bool passed = false;
+  int line = 0;  ///< In the scenario's file; 0 if a flag wrote it.
+  int column = 0;
 };
 
 /// A number or simplification the result rests on, and where it comes from.

@@ -31,10 +31,8 @@ std::vector<std::string> names_of_presets(const std::vector<PresetInfo>& presets
 Scenario scenario_of_preset(const std::string& name, const std::vector<std::string>& overrides) {
   const std::vector<std::string> names = builtin_preset_names("systems");
   if (std::find(names.begin(), names.end(), name) == names.end()) {
-    const std::string near = nearest(name, names);
     throw no_such_machine("there is no system \"" + name + "\"",
-                          (near.empty() ? "" : "write \"" + near + "\"; ") +
-                              "name a scenario's file, or " + one_of_list(names));
+                          help_for_preset(name, names, "systems") + "; or name a scenario's file");
   }
   // Nodes of most sizes divide the batch, also those of 72 GPUs.
   const std::string text = R"({"schema_version": 1, "name": "collective",
@@ -190,6 +188,16 @@ class Overrides {
   ProblemList* problems_;
 };
 
+// Presets beside the scenario are in no list that a command prints.
+std::string own_presets(const std::vector<std::string>& names, const std::string& folder) {
+  const std::vector<std::string> builtin = builtin_preset_names(folder);
+  std::vector<std::string> own;
+  for (const std::string& name : names) {
+    if (std::ranges::find(builtin, name) == builtin.end()) own.push_back(name);
+  }
+  return own.empty() ? "" : "; beside the scenario: " + one_of_list(own);
+}
+
 void report_unknown_preset(const JsonValue& name, const Section& section,
                            const std::vector<PresetInfo>& presets,
                            const std::vector<std::string>& directories, ProblemList& problems) {
@@ -207,7 +215,9 @@ void report_unknown_preset(const JsonValue& name, const Section& section,
   }
   problems.add("E0105", name.span, "/" + section.path + "/preset",
                "no " + section.path + " is called \"" + printable(name.string(), 40) + "\"",
-               names.empty() ? no_presets_help(directories) : "one of " + one_of_list(names),
+               names.empty() ? no_presets_help(directories)
+                             : help_for_preset(name.string(), names, section.preset_folder) +
+                                   own_presets(names, section.preset_folder),
                near_label(name.string(), names), fix_of_choice(name, names));
 }
 

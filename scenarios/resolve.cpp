@@ -146,7 +146,13 @@ void resolve(Reading& r) {
 void check_expectations(Reading& r) {
   for (std::size_t i = 0; i < r.scenario.expect.size(); ++i) {
     const FieldState place = r.item("expect", i, "metric");
-    const std::string& metric = r.scenario.expect[i].metric;
+    Expectation& expectation = r.scenario.expect[i];
+    const std::string& metric = expectation.metric;
+    if (written_by_user(place) && !place.span.source->flag) {
+      const Position position = position_of(place.span);
+      expectation.line = position.line;
+      expectation.column = position.column;
+    }
     if (!place.good) continue;
     const std::vector<std::string>& names = metrics_to_expect();
     if (std::find(names.begin(), names.end(), metric) == names.end()) {

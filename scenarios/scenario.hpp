@@ -45,6 +45,9 @@ struct Expectation {
   std::string metric;
   CompareOp op = CompareOp::less_equal;
   double value = 0;
+  /// The place of `metric` in the scenario's file; 0 for what a flag wrote.
+  int line = 0;
+  int column = 0;
 };
 
 /// Files to write; "" means none. Paths are relative and stay below the output directory.

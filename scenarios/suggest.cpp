@@ -19,6 +19,7 @@ constexpr std::size_t kLongestCompared = 64;
 
 // Names that begin alike, as far as a person reads them all.
 constexpr std::size_t kLargestFamily = 8;
+constexpr std::size_t kMostNear = 5;
 constexpr std::string_view kEndsOfWords = "-._";
 
 std::string lower(std::string_view word) {
@@ -156,6 +157,14 @@ std::optional<Fix> fix_of_foreign_value(const JsonMember& member) {
   return Fix{"\"auto\" for -1", {{member.value.span.offset, member.value.span.length, "\"auto\""}}};
 }
 
+// A third of the letters may be wrong; one of three or fewer would match nearly anything.
+std::size_t most_slips(std::string_view word) { return std::max<std::size_t>(1, word.size() / 3); }
+
+bool begins(std::string_view word, std::string_view candidate) {
+  return !word.empty() && candidate.size() > word.size() && candidate.starts_with(word) &&
+         kEndsOfWords.find(candidate[word.size()]) != std::string_view::npos;
+}
+
 bool is_written(const JsonObject& object, const std::string& key) {
   return std::any_of(object.begin(), object.end(), [&](const JsonMember& member) {
     return member.key == key && !member.value.span.source->preset;
@@ -188,8 +197,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
-  // A third of the letters may be wrong; one of three or fewer would match nearly anything.
-  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  std::size_t best_distance = most_slips(word) + 1;
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance && distance < candidate.size()) {
@@ -204,14 +212,37 @@ std::vector<std::string> names_of_family(std::string_view word,
                                          const std::vector<std::string>& candidates) {
   std::vector<std::string> family;
   for (const std::string& candidate : candidates) {
-    const bool longer = !word.empty() && candidate.size() > word.size();
-    if (longer && candidate.starts_with(word) &&
-        kEndsOfWords.find(candidate[word.size()]) != std::string_view::npos) {
-      family.push_back(candidate);
-    }
+    if (begins(word, candidate)) family.push_back(candidate);
   }
   if (family.size() > kLargestFamily) family.clear();
   return family;
+}
+
+std::vector<std::string> near_names(std::string_view word,
+                                    const std::vector<std::string>& candidates) {
+  std::vector<std::pair<std::size_t, std::string>> found;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = begins(word, candidate) ? 0 : edit_distance(word, candidate);
+    const bool is_slip = distance <= most_slips(word) && distance < candidate.size();
+    if (is_slip) found.emplace_back(distance, candidate);
+  }
+  std::ranges::stable_sort(found, {}, &std::pair<std::size_t, std::string>::first);
+  std::vector<std::string> names;
+  for (auto& [distance, name] : found) {
+    const bool is_after_family = distance > 0 && found.front().first == 0;
+    if (names.size() < kMostNear && !is_after_family) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::string help_for_preset(std::string_view word, const std::vector<std::string>& names,
+                            const std::string& folder) {
+  std::vector<std::string> near = near_names(word, names);
+  // Users name the GPU for the machine.
+  if (near.empty() && folder == "systems") near = near_names("dgx-" + std::string(word), names);
+  const std::string listing = "\"shardsim presets " + folder + "\" lists ";
+  return near.empty() ? listing + "all"
+                      : "write " + one_of_list(near) + "; " + listing + "the rest";
 }
 
 std::string near_label(std::string_view word, const std::vector<std::string>& candidates) {

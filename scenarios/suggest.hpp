@@ -28,6 +28,16 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 [[nodiscard]] std::vector<std::string> names_of_family(std::string_view word,
                                                        const std::vector<std::string>& candidates);
 
+/// The family or else those near enough to be meant, the nearest first; at most five.
+[[nodiscard]] std::vector<std::string> near_names(std::string_view word,
+                                                  const std::vector<std::string>& candidates);
+
+/// The way out for an unknown preset of `folder` ("models" or "systems"): the near names, and the
+/// command that lists all. There are too many presets to print them under each error.
+[[nodiscard]] std::string help_for_preset(std::string_view word,
+                                          const std::vector<std::string>& names,
+                                          const std::string& folder);
+
 /// The family or else the nearest as a label beside the carets: `did you mean "tp"?`; "" if there
 /// is neither.
 std::string near_label(std::string_view word, const std::vector<std::string>& candidates);

@@ -27,7 +27,8 @@ from shardsim.plans import Plan
 from shardsim.results import Result
 from shardsim.searches import plan, sweep
 from shardsim.sweeps import Sweep
-from shardsim.verbs import Preset, check, diff, presets, run, version
+from shardsim.validations import Validation
+from shardsim.verbs import Preset, check, diff, presets, run, validate, version
 from shardsim.words import Scenario
 
 __all__ = [
@@ -50,11 +51,13 @@ __all__ = [
     "ShardsimError",
     "Sweep",
     "UsageError",
+    "Validation",
     "check",
     "diff",
     "plan",
     "presets",
     "run",
     "sweep",
+    "validate",
     "version",
 ]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 20
 _CENTRE = ".band_centre"  # of the column that has a metric's error band
-_KEPT = ("point", "key", "status", "code", "message")
+_KEPT = ("point", "key", "status", "code", "message", "warnings")
 
 
 class Sweep:
@@ -60,7 +60,7 @@ class Sweep:
         used = [
             name
             for name in (self.rows[0] if self.rows else {})
-            if name not in ("key", "point") and any(row.get(name) not in (None, "") for row in self.rows)
+            if name not in ("key", "point") and any(row.get(name) not in (None, "", []) for row in self.rows)
         ]
         rows = [{name: row.get(name) for name in used} for row in self.rows]
         return frame(rows, index=[row["point"] for row in self.rows], name="point")

@@ -18,6 +18,7 @@ from shardsim.diffs import Diff
 from shardsim.errors import Problem, class_of, error_of, is_result, problems_of_json
 from shardsim.program import Ended, call
 from shardsim.results import Result
+from shardsim.validations import Validation
 from shardsim.words import Path, Scenario
 
 _OK, _FAILED, _NO_FIT = 0, 1, 3
@@ -146,6 +147,34 @@ def _side(side: Scenario | Result) -> Iterator[str]:
         kept = pathlib.Path(folder) / "result.json"
         kept.write_text(side.json, encoding="utf-8")
         yield str(kept)
+
+
+def validate(
+    tables: str | Sequence[str] = (),
+    *,
+    folder: Path | None = None,
+    sample: bool = False,
+    progress: bool = False,
+    extra: Sequence[str] = (),
+) -> Validation:
+    """Compares predictions with published measurements: of all tables, of some by name, or of your own (.json).
+
+    `sample` takes some rows of each table, which is seconds instead of minutes. `folder` has the tables; else
+    those of the program's checkout are taken.
+    """
+    ended = call(
+        [
+            "validate",
+            *([tables] if isinstance(tables, str) else tables),
+            "--json",
+            *words.options({"folder": folder, "sample": sample}),
+            *extra,
+        ],
+        progress=progress,
+    )
+    if not is_result(ended.output):
+        raise error_of(ended.exit_code, ended.output, ended.log)
+    return Validation(ended.output, ended.exit_code, ended.log)
 
 
 def presets() -> list[Preset]:

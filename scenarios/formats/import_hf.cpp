@@ -342,10 +342,9 @@ void import_named_model(const std::string& model, bool approximate, Import& impo
   }
   std::error_code error;
   if (!std::filesystem::exists(model, error)) {
-    const std::string near = nearest(model, names);
-    throw UsageError("E1357", "--model " + model + " is neither a file nor a model preset",
-                     (near.empty() ? "" : "write \"" + near + "\"; ") +
-                         "name a config.json of Hugging Face, or " + one_of_list(names));
+    throw UsageError(
+        "E1357", "--model " + model + " is neither a file nor a model preset",
+        help_for_preset(model, names, "models") + "; or name a config.json of Hugging Face");
   }
   import_hf_model(model, approximate, import);
 }

@@ -33,7 +33,7 @@ void put_scenario(const fs::path& path, bool quiet, std::ostream& err) {
     std::ifstream file(path, std::ios::binary);
     const std::string found{std::istreambuf_iterator<char>(file), {}};
     if (found == demo_scenario()) return;
-    throw UsageError("E1381", fmt::format("{} is no longer the demo's scenario", path.string()),
+    throw UsageError("E0969", fmt::format("{} is no longer the demo's scenario", path.string()),
                      fmt::format("run it: \"shardsim {} --out {}\"; or give the demo another "
                                  "folder with --out",
                                  path.string(), path.parent_path().string()));
@@ -54,7 +54,7 @@ bool sets(const std::vector<std::string>& overrides, const std::string& path) {
 }
 
 // `shardsim demo`: puts the built-in scenario into the folder and runs it as `shardsim FILE` does.
-// Throws UsageError (E1381) if the folder has a changed one.
+// Throws UsageError (E0969) if the folder has a changed one.
 int command_demo(DemoArguments& run, const Console& console) {
   const fs::path scenario = fs::path(run.out_directory) / "scenario.json";
   put_scenario(scenario, run.quiet, console.err);

@@ -32,12 +32,10 @@ namespace {
 UsageError no_preset(const std::string& what, const std::string& name,
                      const std::vector<std::string>& known) {
   if (known.empty()) {
-    return {"E1382", "there are no presets", no_presets_help(builtin_preset_directories())};
+    return {"E0913", "there are no presets", no_presets_help(builtin_preset_directories())};
   }
-  const std::string near = nearest(name, known);
-  return {"E1382", fmt::format("there is no {} \"{}\"", what, name),
-          (near.empty() ? std::string() : "did you mean \"" + near + "\"? ") + "There are " +
-              one_of_list(known)};
+  return {"E0902", fmt::format("there is no {} \"{}\"", what, name),
+          help_for_preset(name, known, what + "s")};
 }
 
 // Reads a preset's file: the number alone, or with its source.
@@ -52,7 +50,7 @@ std::int64_t gpus_per_node(const std::string& system) {
     const auto* whole = number == nullptr ? nullptr : std::get_if<std::int64_t>(&number->data);
     if (whole != nullptr && *whole > 0) return *whole;
   }
-  throw UsageError("E1382", fmt::format("\"{}\" does not say how many GPUs a node has", system),
+  throw UsageError("E0966", fmt::format("\"{}\" does not say how many GPUs a node has", system),
                    "choose another with --gpu");
 }
 
@@ -122,7 +120,7 @@ void refuse_choices_beside_file(const InitArguments& arguments) {
   const StarterAsk plain;
   const StarterAsk& ask = arguments.ask;
   if (ask.model == plain.model && ask.system == plain.system && ask.gpus == plain.gpus) return;
-  throw UsageError("E1383", "--from a scenario takes everything from that file",
+  throw UsageError("E0967", "--from a scenario takes everything from that file",
                    "leave --model, --gpu and --gpus out, and use --set when you run it");
 }
 
@@ -160,12 +158,12 @@ void add_init_options(CLI::App& app, InitArguments& arguments) {
 }
 
 // `shardsim init`: writes a scenario that loads, and the schema that editors use to complete keys.
-// It never overwrites: throws UsageError (E1384) if the file exists.
+// It never overwrites: throws UsageError (E0968) if the file exists.
 int command_init(const InitArguments& arguments, const Console& console) {
   const bool print = arguments.file == kStandardOutput;
   const fs::path path = print ? fs::path("scenario.json") : fs::path(arguments.file);
   if (!print && fs::exists(path)) {
-    throw UsageError("E1384", fmt::format("{} already exists", path.string()),
+    throw UsageError("E0968", fmt::format("{} already exists", path.string()),
                      "choose another name with -o, or move it away");
   }
   const std::string text = starter_of(arguments);
@@ -201,7 +199,7 @@ std::string starter_text(const StarterAsk& ask) {
   const std::int64_t gpus = ask.gpus > 0 ? ask.gpus : per_node;
   if (gpus > per_node && gpus % per_node != 0) {
     throw UsageError(
-        "E1382",
+        "E0966",
         fmt::format("{} GPUs do not fill nodes of {} with {} each", gpus, ask.system, per_node),
         fmt::format("ask for {} or {}", gpus / per_node * per_node,
                     (gpus / per_node + 1) * per_node));

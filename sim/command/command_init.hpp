@@ -15,13 +15,13 @@ struct StarterAsk {
   std::int64_t gpus = 0;            ///< 0: those of one node.
 };
 
-/// The preset for `kind`: "h100" is "dgx-h100". Throws UsageError (E1382) with the known ones.
+/// The preset for `kind`: "h100" is "dgx-h100". Throws UsageError (E0902) with the near ones.
 [[nodiscard]] std::string system_preset(const std::string& kind);
-/// Throws UsageError (E1382) if there is no such name.
+/// Throws UsageError (E0902) if there is no such name.
 void require_model_preset(const std::string& name);
 
 /// A scenario with comments that loads: fully sharded over all GPUs, one sequence each. Throws
-/// UsageError (E1382) if the GPUs do not fill nodes.
+/// UsageError (E0966) if the GPUs do not fill nodes.
 [[nodiscard]] std::string starter_text(const StarterAsk& ask);
 
 }  // namespace shardsim

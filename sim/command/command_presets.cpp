@@ -60,11 +60,11 @@ const PresetInfo& preset_called(const std::string& name, const std::vector<Prese
   if (const auto machine = system_of_gpu(name)) return *called(*machine);
   std::vector<std::string> names = {"models", "systems"};
   for (const PresetInfo& preset : presets) names.push_back(preset.name);
-  std::vector<std::string> meant = names_of_family(name, names);
-  if (meant.empty()) meant.push_back(nearest(name, names));
-  throw UsageError("E0902", "there is no preset \"" + name + "\"",
-                   (meant.front().empty() ? "" : "write " + one_of_list(meant) + "; ") +
-                       "\"shardsim presets\" lists all");
+  const std::vector<std::string> meant = near_names(name, names);
+  const std::string all = "\"shardsim presets\" lists ";
+  throw UsageError(
+      "E0902", "there is no preset \"" + name + "\"",
+      meant.empty() ? all + "all" : "write " + one_of_list(meant) + "; " + all + "the rest");
 }
 
 std::optional<PresetKinds> kinds_in(const std::vector<std::string>& names) {

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <ostream>
@@ -17,6 +18,7 @@
 #include "sim/console/parallel.hpp"
 #include "sim/console/shell_word.hpp"
 #include "sim/sweep/part_file.hpp"
+#include "sim/sweep/point_problems.hpp"
 #include "sim/sweep/run_sweep.hpp"
 #include "sim/sweep/shard.hpp"
 #include "sim/sweep/sweep_summary.hpp"
@@ -28,13 +30,14 @@ namespace {
 struct SweepArguments {
   SweepRequest request;
   std::string shard = "0/1";
-  std::string folder;      // Empty: the file's name with .sweep, in the current folder.
-  int jobs = 0;            // 0: as many as there are cores.
-  std::string time_limit;  // "90s", "10m", "2h"; empty: none.
-  std::string format;      // "ndjson" or "csv": print the rows instead of the summary.
-  bool junit = false;      // Print the points as test cases instead of the summary.
-  std::string emit;        // "slurm", "parallel" or "make".
-  std::size_t shards = 0;  // For --emit; 0: a fitting number.
+  std::string folder;        // Empty: the file's name with .sweep, in the current folder.
+  int jobs = 0;              // 0: as many as there are cores.
+  std::string time_limit;    // "90s", "10m", "2h"; empty: none.
+  std::string format;        // "ndjson" or "csv": print the rows instead of the summary.
+  bool junit = false;        // Print the points as test cases instead of the summary.
+  bool annotations = false;  // Print what is wrong with points as annotations before the summary.
+  std::string emit;          // "slurm", "parallel" or "make".
+  std::size_t shards = 0;    // For --emit; 0: a fitting number.
   bool list = false;
   bool quiet = false;
 };
@@ -93,30 +96,49 @@ void print_rows(const PointIndex& index, const SweepPlan& plan, const Shard& sha
   });
 }
 
-// "training.micro_batch_size=2 parallelism.tp=1": what tells a point from the others.
-std::string point_words(const SweepPlan& plan, std::size_t point) {
-  std::string words = fmt::format("point {}:", point);
-  const std::vector<std::string> values = values_of(plan, point);
-  for (std::size_t i = 0; i < values.size(); ++i) words += " " + plan.columns[i] + "=" + values[i];
-  return words;
+bool is_skipped(const SweepPlan& plan, const PointRow& row) {
+  return plan.block.skip.count(std::string(name_of(row.status))) > 0;
+}
+
+// All problems as `check` and `run` print them, and the warnings of the run.
+std::string failure_text(const SweepPlan& plan, const PointRow& row) {
+  std::string text;
+  for (const Problem& problem : problems_of_point(plan, row)) text += render(problem);
+  for (const std::string& warning : row.warnings) text += "warning: " + warning + "\n";
+  return text;
 }
 
 // A point that the sweep's "skip" names, or that is not computed yet, is a skipped case.
 JunitCase case_of_point(const SweepPlan& plan, const PointRow& row) {
   JunitCase each{.class_name = plan.file, .name = point_words(plan, row.point)};
   if (row.status == PointStatus::ok) return each;
-  const bool is_skipped = plan.block.skip.count(std::string(name_of(row.status))) > 0;
-  each.outcome = is_skipped ? CaseOutcome::skipped : CaseOutcome::failed;
+  each.outcome = is_skipped(plan, row) ? CaseOutcome::skipped : CaseOutcome::failed;
   each.type = row.code;
   each.message = row.message;
+  if (each.outcome == CaseOutcome::failed) each.text = failure_text(plan, row);
   return each;
 }
 
-// A case for each point of this shard, in order of points.
-std::string junit_of(const PointIndex& index, const SweepPlan& plan, const Shard& shard) {
-  std::map<std::size_t, JunitCase> done;
+// The rows of this shard, in order of points.
+void for_each_row(const PointIndex& index, const SweepPlan& plan, const Shard& shard,
+                  const std::function<void(const PointRow&)>& take) {
   index.for_each_line([&](const KeptRow& row, const std::string& line) {
-    if (shard.has(row.point)) done[row.point] = case_of_point(plan, row_of(line, plan.columns));
+    if (shard.has(row.point)) take(row_of(line, plan.columns));
+  });
+}
+
+// A case for each point of this shard, in order of points. The warnings of points that passed are
+// messages of the suite.
+void print_junit(const PointIndex& index, const SweepPlan& plan, const Shard& shard,
+                 const Console& console) {
+  std::map<std::size_t, JunitCase> done;
+  std::string messages;
+  for_each_row(index, plan, shard, [&](const PointRow& row) {
+    done[row.point] = case_of_point(plan, row);
+    if (row.status != PointStatus::ok) return;
+    for (const std::string& warning : row.warnings) {
+      messages += point_words(plan, row.point) + ": warning: " + warning + "\n";
+    }
   });
   std::vector<JunitCase> cases;
   for (std::size_t point = shard.index; point < plan.num_points; point += shard.count) {
@@ -127,7 +149,15 @@ std::string junit_of(const PointIndex& index, const SweepPlan& plan, const Shard
                                                     .outcome = CaseOutcome::skipped,
                                                     .message = "it is not computed yet"});
   }
-  return junit_xml("shardsim sweep", cases);
+  console.out << junit_xml("shardsim sweep", cases, messages);
+  tell_failures(cases, console.err);
+}
+
+void print_annotations(const PointIndex& index, const SweepPlan& plan, const Shard& shard,
+                       std::ostream& out) {
+  for_each_row(index, plan, shard, [&](const PointRow& row) {
+    if (!is_skipped(plan, row)) out << annotations_of_point(plan, row);
+  });
 }
 
 std::string shard_words(const Shard& shard) {
@@ -163,11 +193,14 @@ std::string next_words(const PointIndex& index, const PartHeader& header,
 
 void show(const SweepArguments& arguments, const SweepPlan& plan, const SweepSetting& setting,
           const Console& console) {
-  if (arguments.quiet && arguments.format.empty() && !arguments.junit) return;
+  const bool is_silent = arguments.quiet && arguments.format.empty() && !arguments.junit;
+  if (is_silent && !arguments.annotations) return;
   const PartHeader header = header_of(plan, setting.folder);
   const PointIndex index(setting.folder, &header);
+  if (arguments.annotations) print_annotations(index, plan, setting.shard, console.out);
+  if (is_silent) return;
   if (arguments.junit) {
-    console.out << junit_of(index, plan, setting.shard);
+    print_junit(index, plan, setting.shard, console);
     return;
   }
   if (!arguments.format.empty()) {
@@ -198,9 +231,12 @@ void add_sweep_options(CLI::App& verb, SweepArguments& arguments) {
       ->check(CLI::IsMember({"ndjson", "csv"}));
   verb.add_option_function<std::string>(
           "--output-format",
-          [&arguments](const std::string& format) { arguments.junit = format == "junit"; },
-          "text, or junit: a test case for each point")
-      ->check(CLI::IsMember({"text", "junit"}));
+          [&arguments](const std::string& format) {
+            arguments.junit = format == "junit";
+            arguments.annotations = format == "github";
+          },
+          "text; github: workflow annotations, too; or junit: a test case for each point")
+      ->check(CLI::IsMember({"text", "github", "junit"}));
   verb.add_flag("--list", arguments.list, "Print the points and run none");
   verb.add_option("--emit", arguments.emit, "Print a script: slurm, parallel or make")
       ->check(CLI::IsMember({"slurm", "parallel", "make"}));

@@ -104,7 +104,8 @@ std::string case_xml(const JunitCase& each) {
 
 }  // namespace
 
-std::string junit_xml(std::string_view suite, const std::vector<JunitCase>& cases) {
+std::string junit_xml(std::string_view suite, const std::vector<JunitCase>& cases,
+                      std::string_view messages) {
   const auto count = [&cases](CaseOutcome outcome) {
     return std::ranges::count(cases, outcome, &JunitCase::outcome);
   };
@@ -118,7 +119,10 @@ std::string junit_xml(std::string_view suite, const std::vector<JunitCase>& case
       cases.size(), count(CaseOutcome::failed), count(CaseOutcome::error),
       count(CaseOutcome::skipped), escaped_xml(version(), true));
   for (const JunitCase& each : cases) out += case_xml(each);
-  return out + "    <system-out/>\n    <system-err/>\n  </testsuite>\n</testsuites>\n";
+  out += "    <system-out/>\n    ";
+  out += messages.empty() ? "<system-err/>"
+                          : "<system-err>" + escaped_xml(messages, false) + "</system-err>";
+  return out + "\n  </testsuite>\n</testsuites>\n";
 }
 
 std::vector<JunitCase> cases_of(const Result& result, const std::string& file) {

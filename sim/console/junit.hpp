@@ -27,7 +27,9 @@ struct JunitCase {
 
 /// One suite. Characters that XML does not have become U+FFFD, control characters are dropped. The
 /// time of its making is that of SOURCE_DATE_EPOCH, if set, so that builds can be reproduced.
-[[nodiscard]] std::string junit_xml(std::string_view suite, const std::vector<JunitCase>& cases);
+/// `messages` is the suite's <system-err>: the schema has none for a case.
+[[nodiscard]] std::string junit_xml(std::string_view suite, const std::vector<JunitCase>& cases,
+                                    std::string_view messages = "");
 
 /// A case of each check and expectation of a run, and of its diagnosis if it did not finish.
 [[nodiscard]] std::vector<JunitCase> cases_of(const Result& result, const std::string& file);

@@ -27,7 +27,10 @@ std::string annotations_of(const Result& result, const std::string& file) {
   std::vector<Problem> problems;
   for (const ExpectationResult& expectation : result.expectations) {
     if (expectation.passed) continue;
-    problems.push_back(found(file, "expect", expectation_text(expectation, result)));
+    Problem problem = found(file, "expect", expectation_text(expectation, result));
+    problem.line = expectation.line;
+    problem.column = expectation.column;
+    problems.push_back(std::move(problem));
   }
   for (const Check& check : result.checks) {
     if (!check.passed) problems.push_back(found(file, check.name, check.detail));

@@ -11,7 +11,8 @@ namespace shardsim {
 struct Result;
 
 /// The errors of a finished run, a line each: failed expectations and checks (memory among them),
-/// and the diagnosis. `file`: the scenario. Nothing for a run without errors.
+/// and the diagnosis. `file`: the scenario, in which an expectation has a line. Nothing for a run
+/// without errors.
 [[nodiscard]] std::string annotations_of(const Result& result, const std::string& file);
 
 /// Prints "warning: ..." lines for verbs without a summary. Warnings contain words of users.

@@ -311,7 +311,9 @@ std::vector<ExpectationResult> judge(const std::vector<Expectation>& expectation
                       .op = to_string(expectation.op),
                       .expected = expectation.value,
                       .actual = actual.value_or(std::numeric_limits<double>::quiet_NaN()),
-                      .passed = actual && holds(*actual, expectation.op, expectation.value)});
+                      .passed = actual && holds(*actual, expectation.op, expectation.value),
+                      .line = expectation.line,
+                      .column = expectation.column});
   }
   return judged;
 }

@@ -45,9 +45,10 @@ std::int64_t doubled_up_to(std::int64_t odd, std::int64_t batch) {
   return odd;
 }
 
-std::string help_for_preset(const std::string& word, const std::vector<std::string>& names) {
+std::string help_for_name(const std::string& word, const std::vector<std::string>& names,
+                          const std::string& folder) {
   return names.empty() ? no_presets_help(builtin_preset_directories())
-                       : help_for_word(word, names, "there are ");
+                       : help_for_preset(word, names, folder);
 }
 
 std::string system_preset_of(const std::string& gpu) {
@@ -58,7 +59,7 @@ std::string system_preset_of(const std::string& gpu) {
     if (name.starts_with("dgx-") || name.starts_with("hgx-")) words.push_back(name.substr(4));
   }
   throw UsageError("E1322", "no GPU or system is called \"" + gpu + "\"",
-                   help_for_preset(lower_case(gpu), words));
+                   help_for_name(lower_case(gpu), words, "systems"));
 }
 
 // Fewer GPUs than a node has are a part of one.
@@ -89,9 +90,9 @@ void read_model(const SearchRequest& request, SearchBase& base,
   }
   const std::vector<std::string> names = builtin_preset_names("models");
   if (!is_among(names, request.model)) {
-    throw UsageError(
-        "E1321", "no model is called \"" + request.model + "\"",
-        help_for_preset(request.model, names) + (names.empty() ? "" : "; or name a JSON file"));
+    throw UsageError("E1321", "no model is called \"" + request.model + "\"",
+                     help_for_name(request.model, names, "models") +
+                         (names.empty() ? "" : "; or name a JSON file"));
   }
   base.text = "{\"schema_version\": 1, \"model\": {\"preset\": \"" + request.model + "\"}}";
   base.file = "plan";

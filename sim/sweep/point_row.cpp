@@ -14,10 +14,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kSweepFormat = "shardsim-sweep";
-constexpr int kFormatVersion = 2;
+constexpr int kFormatVersion = 3;
 constexpr std::array<std::string_view, 4> kStatusNames = {"ok", "invalid", "out_of_memory",
                                                           "failed"};
-constexpr std::array<const char*, 5> kFixedColumns = {"point", "key", "status", "code", "message"};
+constexpr std::array<const char*, 6> kFixedColumns = {"point", "key",     "status",
+                                                      "code",  "message", "warnings"};
 
 // The metrics that have bands, as long as the run has them, and what a line keeps of each band.
 const std::array<std::string, 2> kBandedMetrics = {metric::kStepTimeS.name,
@@ -93,6 +94,7 @@ std::string line_of(const PointRow& row, const std::vector<std::string>& columns
   line["status"] = name_of(row.status);
   line["code"] = row.code;
   line["message"] = row.message;
+  line["warnings"] = row.warnings;
   for (std::size_t i = 0; i < columns.size(); ++i) line[columns[i]] = Json::parse(row.values[i]);
   for (const std::string& name : metric_names()) line[name] = metric_value(row.metrics, name);
   for (const std::string& name : kBandedMetrics) add_band(line, row, name);
@@ -157,6 +159,7 @@ PointRow row_of(std::string_view text, const std::vector<std::string>& columns) 
   row.status = static_cast<PointStatus>(status - kStatusNames.begin());
   row.code = line.at("code");
   row.message = line.at("message");
+  row.warnings = line.at("warnings");
   for (const std::string& column : columns) row.values.push_back(dumped(line.at(column)));
   for (const std::string& name : metric_names()) {
     if (!line.at(name).is_null()) row.metrics.push_back({name, metric_of(line.at(name))});

@@ -10,9 +10,9 @@
 
 // One finished point, and the line that keeps it. A line is flat JSON: DuckDB and pandas read a
 // file of them as a table. Its keys, in this order:
-//   point, key, status, code, message, the paths of all axes, all metrics (null: none), and the
-//   error bands of two metrics: METRIC.band_low, _centre, _high, _group and _held_out_share (null:
-//   none).
+//   point, key, status, code, message, warnings (a list of texts), the paths of all axes, all
+//   metrics (null: none), and the error bands of two metrics: METRIC.band_low, _centre, _high,
+//   _group and _held_out_share (null: none).
 namespace shardsim {
 
 enum class PointStatus { ok, invalid, out_of_memory, failed };
@@ -30,6 +30,7 @@ struct PointRow {
   PointStatus status = PointStatus::ok;
   std::string code;  ///< "E0203", "memory", "DEADLOCK"; empty if ok.
   std::string message;
+  std::vector<std::string> warnings;
   std::vector<std::string> values;  ///< By column, as JSON texts.
   std::vector<Metric> metrics;
   std::vector<MetricBand> bands;  ///< As far as a line has them.

@@ -74,6 +74,7 @@ void explain(PointRow& row, const Result& result) {
 void judge_result(PointRow& row, Result&& result) {
   row.metrics = std::move(result.metrics);
   row.bands = std::move(result.error_bands);
+  row.warnings = std::move(result.warnings);
   switch (static_cast<ExitCode>(result.exit_code)) {
     case ExitCode::ok:
       return;

@@ -117,7 +117,7 @@ class CiTest(unittest.TestCase):
 
         ran, results = self.run_steps("plan.json", changed={"plan.json": ('"value": 0.45', '"value": 0.99')})
         self.assertEqual([code for code, _ in ran], [0, 1])
-        self.assertRegex(ran[1][1], r"(?m)^::error file=plans/plan\.json,title=expect::mfu >= 0\.99: 0\.\d+ by the model$")
+        self.assertRegex(ran[1][1], r"(?m)^::error file=plans/plan\.json,line=10,col=17,title=expect::mfu >= 0\.99: 0\.\d+ by the model$")
         self.assertIn(' failures="1" ', results["plan.xml"])
 
         ran, results = self.run_steps("plan.json", "broken.json")
@@ -125,6 +125,49 @@ class CiTest(unittest.TestCase):
         self.assertIn("::error file=plans/broken.json,line=5,col=20,title=E0107::", ran[0][1])
         self.assertIn('<error message="unknown field', results["broken.xml"])
         self.assertIn(' failures="0" errors="0" ', results["plan.xml"])
+
+    def run_gitlab(self, plan, *, is_cached):
+        """Exit code of the job on GitLab's page of the guide, what it printed, and its test report."""
+        job = read_yaml(re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1])["plans"]
+        with tempfile.TemporaryDirectory() as folder:
+            here, tools = pathlib.Path(folder) / "checkout", pathlib.Path(folder) / "tools"
+            (here / "plans").mkdir(parents=True)
+            tools.mkdir()
+            (here / "plans/llama.json").write_text(plan, encoding="utf-8")
+            (cached,) = job["cache"]["paths"]
+            installs = f'[ "$1" = install ] && mkdir -p "$2/bin" && ln -s {shlex.quote(self.shardsim)} "$2/bin/shardsim"'
+            if is_cached:
+                subprocess.run(["sh", "-c", installs, "dev", "install", str(here / cached)], check=True)
+            # What the job fetches: a copy whose `dev install` puts the program there.
+            programs = {"apt-get": "exit 0", "git": '[ "$1 $2" = "clone address" ] && mkdir "$3" && '
+                        f'printf "#!/bin/sh\\n%s" {shlex.quote(installs)} > "$3/dev" && chmod +x "$3/dev"'}
+            for name, text in programs.items():
+                (tools / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+                (tools / name).chmod(0o755)
+            # A runner gives all lines of a script to one shell, which ends at the first that fails.
+            done = subprocess.run(["sh", "-e"], input="\n".join(job["script"]), cwd=here, capture_output=True, text=True,
+                                  check=False, env={"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+                                                    "SHARDSIM_REPOSITORY": "address"})
+            self.assertEqual(job["artifacts"]["when"], "always")
+            report = here / job["artifacts"]["reports"]["junit"]
+            lint = subprocess.run(["xmllint", "--noout", "--nonet", "--schema", str(pathlib.Path(__file__).with_name("junit.xsd")),
+                                   str(report)], capture_output=True, text=True, check=False)
+            self.assertEqual(lint.returncode, 0, lint.stderr)
+            return done.returncode, done.stdout + done.stderr, report.read_text(encoding="utf-8")
+
+    def test_desk_point_12_the_job_of_gitlab_leaves_the_report_that_it_names(self):
+        plan = (GUIDE / "ci/plan.json").read_text(encoding="utf-8")
+        for is_cached in (True, False):
+            code, said, report = self.run_gitlab(plan, is_cached=is_cached)
+            self.assertEqual((code, said), (0, ""))
+            self.assertIn(' tests="5" failures="0" errors="0" ', report)
+        code, said, report = self.run_gitlab(plan.replace('"value": 0.45', '"value": 0.99'), is_cached=True)
+        self.assertEqual(code, 1)
+        self.assertRegex(said, r"^failed: plans/llama\.json: expectation mfu >= 0\.99: 0\.\d+ by the model\n$")
+        self.assertIn(' failures="1" ', report)
+        code, _, report = self.run_gitlab("{", is_cached=True)
+        self.assertEqual(code, 2)
+        self.assertIn(' errors="1" ', report)
 
 
 if __name__ == "__main__":

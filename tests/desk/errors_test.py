@@ -137,6 +137,29 @@ class ErrorsTest(unittest.TestCase):
                         .startswith('::error title=E0107::--set training.a=1: unknown field "a"'))
         self.assertTrue(self.annotations("nowhere.json")[0].startswith("::error title=E0001::nowhere.json: cannot find"))
 
+    def test_desk_point_12_a_failed_expectation_has_the_line_of_its_entry(self):
+        with tempfile.TemporaryDirectory() as checkout:
+            file = pathlib.Path(checkout) / "plan.json"
+            text = (ROOT / "docs/guide/ci/plan.json").read_text(encoding="utf-8").replace("0.45", "0.95")
+            # A block of a sweep before it moves no line.
+            text = text.replace('  "expect": [', '  "sweep": {\n    "axes": { "training.micro_batch_size": [1, 3] }\n'
+                                '  },\n  "expect": [')
+            file.write_text(text, encoding="utf-8")
+            line = 1 + text[:text.index('"mfu"')].count("\n")
+            words = {"folder": checkout, "GITHUB_WORKSPACE": checkout}
+            place = f"::error file=plan.json,line={line},col=17,title=expect::"
+            _, out, _ = self.run_here("run", "plan.json", "-q", "--output-format=github", **words)
+            self.assertRegex(out, rf"(?m)^{re.escape(place)}mfu >= 0\.95: 0\.\d+ by the model$")
+            # The entry of a flag is in no file.
+            _, out, _ = self.run_here("run", "plan.json", "-q", "--output-format=github", "--set",
+                                      'expect=[{"metric": "ranks", "op": "==", "value": 7}]', **words)
+            self.assertIn("::error file=plan.json,title=expect::ranks == 7: 64.0\n", out)
+            code, out, err = self.run_here("sweep", "plan.json", "-q", "--output-format=github", **words)
+            self.assertEqual((code, err), (0, ""))
+            first, second = out.splitlines()
+            self.assertTrue(first.startswith(f"{place}point 0: training.micro_batch_size=1: mfu >= 0.95: 0."), out)
+            self.assertTrue(second.startswith("::error file=plan.json,line=8,col=38,title=E0204::point 1: training.micro_batch_size=3: "), out)
+
     def test_desk_point_12_report_and_trace_go_where_they_are_sent(self):
         with tempfile.TemporaryDirectory() as folder:
             report, trace = pathlib.Path(folder) / "deep/step.html", pathlib.Path(folder) / "step.json"
@@ -227,6 +250,17 @@ class ErrorsTest(unittest.TestCase):
             with self.subTest(code=code):
                 for key in ("meaning", "causes", "fix", "example"):
                     self.assertTrue(row[key].strip(), key)
+
+    def test_desk_point_13_a_code_has_one_meaning(self):
+        """init and demo had codes of recorded traces, so that explain spoke of Chakra."""
+        # Errors of one kind that two rooms find.
+        shared = {"E0907", "E0940", "E0944", "E0957", "E1310", "E1323", "E1324", "E1330", "E1377", "E1378", "E1399",
+                  "E7000", "E9000"}
+        rooms = {}
+        for path in (ROOT / "sim").rglob("*.cpp"):
+            for code in re.findall(r'"(E\d{4})"', path.read_text(encoding="utf-8")):
+                rooms.setdefault(code, set()).add(path.parent.name)
+        self.assertEqual({code for code, found in rooms.items() if len(found) > 1}, shared)
 
     def test_desk_point_13_examples_end_with_their_errors(self):
         command = re.compile(r"(^|[;|] )(\w+=\S* )*shardsim ")

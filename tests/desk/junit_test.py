@@ -102,6 +102,26 @@ class JunitTest(unittest.TestCase):
         self.assertEqual([case[0] for case in cases.values()], ["passed", "failure", "passed"])
         self.assertEqual(cases["point 1: parallelism.tp=3"][1:], ("E0203", "tp (3) does not divide the 64 ranks"))
 
+    def test_desk_point_12_a_point_says_all_that_is_wrong_with_it(self):
+        expect = 'expect=[{"metric": "mfu", "op": ">=", "value": 0.95}, {"metric": "ranks", "op": "==", "value": 7}]'
+        unread = ("--set", "system.inter_node.latency_us=123")
+        cases = self.cases_of("sweep", PLAN, "--axis", "parallelism.tp=1,3", "--set", expect, *unread, code=0)
+        self.assertEqual([case[0] for case in cases.values()], ["failure", "failure"])
+        texts = [case.text for case in self.suite.iterfind("testcase/failure")]
+        self.assertIn("mfu >= 0.95: 0.", texts[0])
+        self.assertIn("error[expect]: ranks == 7: 64.0\n", texts[0])  # The row has the first alone.
+        warning = "system.inter_node.latency_us has no effect here: this run does not use it"
+        self.assertIn(f"warning: {warning}\n", texts[0])
+        self.assertIn("error[E0203]: tp (3) does not divide the 64 ranks", texts[1])
+        self.assertIn("  = help: ", texts[1])
+        told = [line for line in self.err.splitlines() if line.startswith("failed: ")]
+        self.assertEqual(len(told), 2)
+        self.assertTrue(told[1].startswith(f"failed: {PLAN}: point 1: parallelism.tp=3: tp (3) does not"), told)
+        # A point that passed has no place for messages in the schema: they are the suite's.
+        cases = self.cases_of("sweep", PLAN, "--axis", "parallelism.tp=1", *unread, "--out", "passed", code=0)
+        self.assertEqual([case[0] for case in cases.values()], ["passed"])
+        self.assertEqual(self.suite.findtext("system-err"), f"point 0: parallelism.tp=1: warning: {warning}\n")
+
     def test_desk_point_12_points_that_a_sweep_passes_over_are_skipped(self):
         sweep = {"axes": {"parallelism.tp": [1, 3]}, "skip": ["invalid"]}
         scenario = json.loads("\n".join(line.split("//")[0] for line in pathlib.Path(PLAN).read_text().splitlines()))

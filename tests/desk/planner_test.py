@@ -109,6 +109,16 @@ class PlannerTest(unittest.TestCase):
         self.assertNotIn("…", ranking)
         self.assertNotRegex(ranking, r"\bdp\d+x1\b.*zero")
 
+    def test_desk_point_6_the_first_layout_leaves_a_margin_and_the_fastest_does_not(self):
+        words = ("llama3-8b", "--gpus", "64", "--gpu", "h100", "--fix", "tp=1", "--fix", "pp=1", "--fix", "cp=1", "--time-limit", "0")
+        best = self.plan(*words)["ranked"][0]
+        tight = self.plan(*words, "--memory-margin", "0")["ranked"][0]
+        self.assertTrue(best["leaves_margin"])
+        self.assertLess(tight["metrics"]["step_time_s"], best["metrics"]["step_time_s"])
+        device = 79.6 * 2**30
+        self.assertGreater(tight["metrics"]["memory.device_bytes.max"], 0.95 * device)
+        self.assertLess(best["metrics"]["memory.device_bytes.max"], 0.95 * device)
+
     def test_desk_point_7_a_batch_that_the_program_chooses_has_layouts(self):
         for gpus in ("1000", "24", "96"):
             report = self.plan("llama3-8b", "--gpus", gpus, "--gpu", "h100", "--fix", "cp=1", "--fix", "recompute=selective",

@@ -64,6 +64,17 @@ TEST_CASE("desk point 11: presets, software and metrics are answered with near n
           "[desk-11]") {
   CHECK(contains(help_for({"presets", "llama3-70"}), "write \"llama3-70b\""));
   CHECK(contains(help_for({"presets", "dgx"}), "\"dgx-h100\""));
+  // Names of models fill a screen: the near ones are printed, and the command that lists the rest.
+  const std::string models = "\"shardsim presets models\" lists ";
+  CHECK(help_for({"check", kPlan, "--set", "model=llama3-7b"}) ==
+        "= help: write \"llama2-7b\", \"llama3-70b\", \"llama3-8b\", \"llama2-70b\" or "
+        "\"llama2-13b\"; " +
+            models + "the rest\n");
+  CHECK(help_for({"check", kPlan, "--set", "model=xyzzy"}) == "= help: " + models + "all\n");
+  CHECK(contains(help_for({"plan", "qwen3", "--gpus", "8", "--gpu", "h100"}),
+                 "or \"qwen3-30b-a3b\"; " + models + "the rest"));
+  CHECK(contains(help_for({"collective", "all_reduce", "--system", "h1000"}),
+                 "write \"dgx-h100\", "));
   const Printed gpu = shardsim({"check", kPlan, "--set", "system.preset=h100"});
   CHECK(contains(gpu.err, "a GPU; the machine of it is \"dgx-h100\""));
   CHECK(contains(gpu.err, "= help: write \"dgx-h100\""));

@@ -2,7 +2,7 @@
 """README and guide show what the commands do.
 
 A fenced block below `<!-- output of: shardsim ARGS -->` must be that command's output, byte by byte. `(exit N)`
-behind ARGS: it ends with that code.
+behind ARGS: it ends with that code. `| FILTER` behind them: the lines that this command of the shell leaves.
 Every `./dev run ARGS` shown must end well, and so must the examples of `shardsim --help`.
 
 usage: readme_test.py SHARDSIM [--update]     (--update rewrites the blocks)
@@ -18,7 +18,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs/guide").glob("*.md")))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs/guide").glob("*.md")), ROOT / "docs/what-users-met.md")
 SHOWN = re.compile(r"<!-- output of: shardsim (.+?)( \(exit \d+\))? -->\n```\n(.*?)```\n", re.DOTALL)
 COMMAND = re.compile(r"^\./dev run ([^#\n]+)", re.MULTILINE)
 BAD_USAGE = 2  # The exit code where an error is shown.
@@ -33,6 +33,7 @@ def run(shardsim, arguments, folder=None):
     if folder is None:
         with tempfile.TemporaryDirectory() as own:
             return run(shardsim, arguments, own)
+    arguments, _, lines = arguments.partition(" | ")
     words = shlex.split(arguments)
     shows_all = words[-1] == "2>&1"  # Notes and errors, too.
     if shows_all:
@@ -42,12 +43,16 @@ def run(shardsim, arguments, folder=None):
             place = words.index(option) + 1
             words[place] = os.path.join(folder, words[place])
     writes_here = words[0] in ("demo", "init")  # It needs no file from here.
-    if "--set" in words and not writes_here and words[0] not in ("check", "diff"):  # These have no --out.
+    if "--set" in words and not writes_here and words[0] not in ("check", "collective", "diff", "plan"):  # These have no --out.
         words += ["--out", folder]
     done = subprocess.run([os.path.abspath(shardsim), *words], cwd=folder if writes_here else ROOT, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, check=False, text=True, encoding="utf-8",
                           stderr=subprocess.STDOUT if shows_all else None, env={"PATH": os.environ["PATH"], "SOURCE_DATE_EPOCH": "0"})
-    return done.returncode, done.stdout.replace(folder + "/", "")
+    shown = done.stdout.replace(folder + "/", "")
+    if lines:
+        shown = subprocess.run(["sh", "-c", lines], input=shown, stdout=subprocess.PIPE, check=True, text=True,
+                               encoding="utf-8").stdout
+    return done.returncode, shown
 
 
 def sentence_of(shardsim, flags):

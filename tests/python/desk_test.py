@@ -22,4 +22,5 @@ def test_point_14_every_verb_of_a_planner_is_a_function() -> None:
     assert shardsim.check(scenario) == []
     assert shardsim.diff(scenario, system={"preset": "dgx-b200"}).sentence
     assert shardsim.plan("gpt2", gpus=8, gpu="h100", fix={"tp": 1, "pp": 1, "cp": 1}).best["layout"]
+    assert shardsim.validate("bloom_176b", sample=True).overall["step_time_s"]["rows"] > 0
     assert list(pathlib.Path().iterdir()) == []  # Nothing is left in the user's folder.

@@ -17,8 +17,9 @@ print(result.step_time_s > 0, len(result._repr_html_()) > 100)
 sweep = shardsim.sweep("gpt2", {"training.micro_batch_size": [1, 2]}, gpus=8)
 plan = shardsim.plan("gpt2", gpus=8, gpu="h100", fix={"tp": 1, "pp": 1, "cp": 1})
 diff = shardsim.diff(result, result)
-print(len(sweep.rows), len(plan.rows) > 0, len(diff.rows()) > 0)
-for each in (result, sweep, plan, diff):
+validation = shardsim.validate("bloom_176b", sample=True)
+print(len(sweep.rows), len(plan.rows) > 0, len(diff.rows()) > 0, len(validation.rows()) > 0)
+for each in (result, sweep, plan, diff, validation):
     try:
         each.df()
     except ImportError as error:
@@ -44,7 +45,7 @@ def python(code: str) -> str:
 
 
 def test_all_but_frames_works_without_pandas() -> None:
-    assert python(WITHOUT_PANDAS).split("\n")[:-1] == ["True True", "2 True True", *["True"] * 4]
+    assert python(WITHOUT_PANDAS).split("\n")[:-1] == ["True True", "2 True True True", *["True"] * 5]
 
 
 def test_pandas_is_imported_when_a_frame_is_asked_for() -> None:

@@ -144,6 +144,16 @@ TEST_CASE("presets beside the scenario come before the built-in ones") {
   CHECK(s.system.name == "NVIDIA DGX A100");
 }
 
+TEST_CASE("an unknown preset is answered with those beside the scenario, which no command lists") {
+  try {
+    (void)load_scenario("tests/scenarios/data/own_preset.json", {"model.preset=xyzzy"});
+    FAIL("there is no such preset");
+  } catch (const ScenarioError& error) {
+    CHECK(error.problems()[0].help ==
+          "\"shardsim presets models\" lists all; beside the scenario: \"broken\"");
+  }
+}
+
 TEST_CASE("built-in presets are found beside an executable that was moved, built or installed") {
   CHECK(preset_directories_beside("", "..").empty());
   const test::TemporaryFolder folder;

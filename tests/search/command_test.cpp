@@ -137,10 +137,10 @@ TEST_CASE("a plan says what is wrong and how to go on") {
   const Mistake mistakes[] = {
       {{"plan", "llama3-70", "--gpus", "8", "--gpu", "h100"},
        "no model is called \"llama3-70\"",
-       "did you mean \"llama3-70b\"?"},
+       "= help: write \"llama3-70b\""},
       {{"plan", "gpt2", "--gpus", "8", "--gpu", "h10"},
        "no GPU or system",
-       "did you mean \"h100\"?"},
+       "= help: write \"h100\""},
       {{"plan", "gpt2", "--gpus", "12", "--gpu", "h100"},
        "12 ranks do not fill nodes of 8 GPUs",
        "8 or 16"},

@@ -127,7 +127,7 @@ TEST_CASE("a demo's scenario that somebody changed is not written over") {
   write(folder / "scenario.json", "{}");
   const Printed printed = shardsim({"demo", "--out", folder.path()});
   CHECK(printed.exit_code == 2);
-  CHECK(contains(printed.err, "E1381"));
+  CHECK(contains(printed.err, "E0969"));
   CHECK(contains(printed.err, "--out"));
   CHECK(content_of(folder / "scenario.json") == "{}");
 }

@@ -67,17 +67,17 @@ TEST_CASE("what init refuses is named with its way out, and nothing is written")
   write(there, "mine");
   const std::string free = folder / "free.json";
   const Mistake mistakes[] = {
-      {{"init", "-o", there}, "E1384", "choose another name with -o"},
+      {{"init", "-o", there}, "E0968", "choose another name with -o"},
       {{"init", "--model", "llama3-7b", "-o", free},
        "no model \"llama3-7b\"",
-       "did you mean \"llama"},
+       "= help: write \"llama2-7b\", "},
       {{"init", "--gpu", "h1000", "-o", free}, "no system \"h1000\"", "\"dgx-h100\""},
       {{"init", "--gpus", "12", "-o", free}, "12 GPUs do not fill nodes", "ask for 8 or 16"},
       {{"init", "--gpus", "0", "-o", free}, "--gpus", "init --help"},
       {{"init", "--from", "nowhere.json", "-o", free},
        "cannot find \"nowhere.json\"",
        "check the name"},
-      {{"init", "--from", kPlan, "--gpus", "8", "-o", free}, "E1383", "--set"},
+      {{"init", "--from", kPlan, "--gpus", "8", "-o", free}, "E0967", "--set"},
       // A copy would not load where its schedule does not lie beside it.
       {{"init", "--from", "scenarios/verify-llama-pp2-schedule-file.json", "-o", free},
        "E0",

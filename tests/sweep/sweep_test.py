@@ -229,7 +229,7 @@ class FileTest(SweepTest):
                  for what in ("low", "centre", "high", "group", "held_out_share")]
         for line in self.merged("out").splitlines():
             self.assertEqual(list(json.loads(line)),
-                             ["point", "key", "status", "code", "message", *self.AXES, *metrics, *bands])
+                             ["point", "key", "status", "code", "message", "warnings", *self.AXES, *metrics, *bands])
 
     def test_skipped_points_are_kept_but_not_merged(self):
         file = self.write_scenario(self.AXES, skip=["invalid"])
