@@ -62,7 +62,7 @@ void draw_transformer(DrawnScenario& s, const std::string& family, const Degrees
 }
 
 void draw_experts(DrawnScenario& s, const Degrees& degrees, bool sequence_parallel) {
-  const std::int64_t experts = number_of({2, 4, 8});
+  const std::int64_t experts = number_of({2, 4, 6, 8, 12});
   s.set("model.num_experts", experts);
   s.set("model.num_experts_per_token", number_of({1, 2}));
   const std::int64_t width = degrees.tp * number_of({1, 2, 3, 4});

@@ -65,6 +65,7 @@ void ProgramWriter::mark(const ProgramMark& mark) {
 }
 
 void ProgramWriter::grow(std::size_t count) {
+  if (on_growth_) on_growth_(num_steps_ + count);
   program_.steps.resize(std::max(num_steps_ + count, 2 * num_steps_));
 }
 

@@ -94,6 +94,11 @@ class ProgramWriter {
     ProgramStep* next_;
   };
 
+  /// Tells the number of steps whenever it is about to double; it may throw to end the recording.
+  void watch_growth(std::function<void(std::size_t)> on_growth) {
+    on_growth_ = std::move(on_growth);
+  }
+
   /// Steps so far, and the one at a place. The program has them when it is finished.
   [[nodiscard]] std::size_t num_steps() const { return num_steps_; }
   [[nodiscard]] const ProgramStep& step(std::size_t at) const { return program_.steps[at]; }
@@ -134,6 +139,7 @@ class ProgramWriter {
   }
   void grow(std::size_t count);
 
+  std::function<void(std::size_t)> on_growth_;
   RankProgram& program_;  // With steps to spare.
   std::size_t num_steps_ = 0;
   ProgramTables& tables_;

@@ -83,11 +83,16 @@ class Classes {
     const Scenario& scenario = experiment_.scenario();
     const int shares = mesh_.cp * (scenario.parallelism.sequence_parallel ? mesh_.tp : 1);
     const std::int64_t rows = scenario.training.micro_batch_size * scenario.model.seq_len / shares;
-    if (!moe_.declares_routing() && is_even(moe_, rows)) return {};
     const int member = mesh_.expert_part_of(place);
-    // Declared routing is the same for every sample.
     const int group = mesh_.expert_index(place) - member;
-    return {member, moe_.declares_routing() ? group % (mesh_.cp * mesh_.tp) : group};
+    // Declared routing is the same for every sample.
+    if (moe_.declares_routing()) return {member, group % (mesh_.cp * mesh_.tp)};
+    const EvenShares even = even_shares(moe_, rows);
+    const auto period = static_cast<int>(even.period);
+    // Ranks differ in how many tokens each expert of a rank gets, which is counted and costs
+    // nothing.
+    if (even.are_alike(moe_.num_experts, mesh_.ep)) return {mesh_.expert_index(place) % period, 0};
+    return {member, group % period};
   }
 
   const Experiment& experiment_;
@@ -96,8 +101,20 @@ class Classes {
   bool known_ = false;
 };
 
-RankProgram record(Recorder& recorder, const ParallelPlan& plan, int rank) {
+constexpr const char* kTooManySteps =
+    "too many ranks do different things to keep what each of them does";
+
+// Records what `most_steps` hold, as long as the hooks let it.
+struct Limits {
+  std::size_t most_steps;
+  const RunHooks& hooks;
+};
+RankProgram record(Recorder& recorder, const ParallelPlan& plan, int rank, const Limits& limits) {
   return recorder.record(rank, [&](Runtime& runtime, Communicator& world, ProgramWriter& writer) {
+    writer.watch_growth([&limits](std::size_t steps) {
+      if (steps > limits.most_steps) throw NotRecordable{kTooManySteps};
+      if (limits.hooks.on_progress) limits.hooks.on_progress();
+    });
     Mesh mesh(world, plan.options().mesh);
     Marker marker(writer);
     plan.train_rank(runtime, mesh, marker);
@@ -150,16 +167,15 @@ RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks, 
       own.last = rank;
       if (own.first < 0) {
         own.first = rank;
-        own.program =
-            place_of(record(recorder, plan, rank), programs.programs, by_length, recorder);
+        own.program = place_of(record(recorder, plan, rank, {most_steps, hooks}), programs.programs,
+                               by_length, recorder);
         const auto num_programs = static_cast<std::size_t>(own.program) + 1;
         if (num_programs > num_counted) {
           num_counted = num_programs;
           num_steps += programs.programs.back().steps.size();
         }
         if (num_steps > most_steps) {
-          return {std::nullopt,
-                  "too many ranks do different things to keep what each of them does"};
+          return {std::nullopt, kTooManySteps};
         }
         if (hooks.on_progress) hooks.on_progress();
       }
@@ -171,7 +187,7 @@ RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks, 
     }
     for (const auto& [_, own] : members) {
       if (own.last == own.first) continue;
-      RankProgram other = record(recorder, plan, own.last);
+      RankProgram other = record(recorder, plan, own.last, {most_steps, hooks});
       std::string difference =
           difference_of(programs.programs[static_cast<std::size_t>(own.program)], other);
       if (!difference.empty()) return {std::nullopt, std::move(difference)};

@@ -292,7 +292,7 @@ bool knows_routing(const Experiment& base, const LayerKey& key) {
   const std::int64_t of_node = base.cluster().gpus_per_node;
   const std::int64_t parts = key.ep * key.etp;
   const bool is_regular = parts % of_node == 0 || of_node % parts == 0;
-  return is_even(moe, rows) && is_regular;
+  return even_shares(moe, rows).are_alike(moe.num_experts, key.ep) && is_regular;
 }
 
 }  // namespace

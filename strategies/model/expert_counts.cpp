@@ -101,12 +101,11 @@ ExpertCountsPlanner::ExpertCountsPlanner(const MoeOptions& options, std::int64_t
 std::shared_ptr<const ExpertCounts> ExpertCountsPlanner::counts(int layer, const ExpertGroup& group,
                                                                 std::int64_t rows) const {
   const std::int64_t shares = std::int64_t{group.context_parts} * group.token_shards;
-  // If nothing is declared, the remainder starts at different experts by layer and group.
+  // If nothing is declared, the experts with one slot more differ by layer and group.
   const int place = group.rank * group.slices + group.slice;
   const GroupKey key =
-      routing_
-          ? GroupKey{layer, place, group.first % shares, rows}
-          : GroupKey{static_cast<int>(first_favoured(layer, group.first, rows)), place, 0, rows};
+      routing_ ? GroupKey{layer, place, group.first % shares, rows}
+               : GroupKey{static_cast<int>(moved_on(layer, group.first, rows)), place, 0, rows};
   std::shared_ptr<const ExpertCounts>& known = groups_[key];
   if (known != nullptr) return known;
   auto made = std::make_shared<ExpertCounts>();
@@ -149,13 +148,17 @@ std::shared_ptr<const ExpertCounts> ExpertCountsPlanner::equal(std::int64_t rows
   return known;
 }
 
-// A member continues where the one before it stopped, a layer an expert further: no expert is
-// favoured.
-std::int64_t ExpertCountsPlanner::first_favoured(int layer, std::int64_t number,
-                                                 std::int64_t rows) const {
-  const std::int64_t remainder = rows * options_.experts_per_token % options_.num_experts;
-  if (remainder == 0) return 0;
-  return (layer + number % options_.num_experts * remainder) % options_.num_experts;
+EvenShares even_shares(const MoeOptions& options, std::int64_t rows) {
+  const std::int64_t slots = rows * options.experts_per_token;
+  const std::int64_t left = slots % options.num_experts;
+  const std::int64_t common = std::gcd(left, std::int64_t{options.num_experts});
+  return {slots / options.num_experts, left / common, options.num_experts / common};
+}
+
+// An expert further from member to member and layer to layer: no expert is favoured.
+std::int64_t ExpertCountsPlanner::moved_on(int layer, std::int64_t number,
+                                           std::int64_t rows) const {
+  return (layer + number) % even_shares(options_, rows).period;
 }
 
 ExpertCountsPlanner::Slots ExpertCountsPlanner::slots_of_member(int layer, const ExpertGroup& group,
@@ -163,12 +166,11 @@ ExpertCountsPlanner::Slots ExpertCountsPlanner::slots_of_member(int layer, const
                                                                 std::int64_t rows) const {
   const std::int64_t number = group.first + std::int64_t{member} * group.slices + group.slice;
   if (!routing_) {
-    const std::int64_t slots_in_all = rows * options_.experts_per_token;
-    Slots slots(static_cast<std::size_t>(options_.num_experts),
-                slots_in_all / options_.num_experts);
-    const std::int64_t first = first_favoured(layer, number, rows);
-    for (std::int64_t i = 0; i < slots_in_all % options_.num_experts; ++i) {
-      ++slots[static_cast<std::size_t>((first + i) % options_.num_experts)];
+    const EvenShares shares = even_shares(options_, rows);
+    const std::int64_t further = moved_on(layer, number, rows);
+    Slots slots;
+    for (std::int64_t expert = 0; expert < options_.num_experts; ++expert) {
+      slots.push_back(shares.of(expert, further));
     }
     return slots;
   }

@@ -118,8 +118,8 @@ class ExpertCountsPlanner {
   [[nodiscard]] const DeclaredRouting& routing() const { return *routing_; }
 
   /// Counts of declared routing, or a plan's assumption for learned routing: every expert gets
-  /// equally many tokens, and the remainder goes to experts that vary with layer and member.
-  /// `rows`: tokens of every member.
+  /// equally many tokens, and the remainder to experts at equal distances, which move on by one
+  /// from member to member and layer to layer. `rows`: tokens of every member.
   [[nodiscard]] std::shared_ptr<const ExpertCounts> counts(int layer, const ExpertGroup& group,
                                                            std::int64_t rows) const;
   /// `rows` to and from every expert, as when tokens beyond a capacity are dropped.
@@ -130,7 +130,7 @@ class ExpertCountsPlanner {
   // By list of popularity, share of the sequence, token shard and rows.
   using ShareKey = std::tuple<std::size_t, int, int, std::int64_t>;
   // By layer, member and slice, first member's place in the order of shares, and rows; of learned
-  // routing, by first_favoured(), member and slice, 0 and rows.
+  // routing, by moved_on(), member and slice, 0 and rows.
   using GroupKey = std::tuple<int, int, std::int64_t, std::int64_t>;
   // By layer, share of the sequence, token shard, rows and parts; of learned routing, 0 for the
   // first three.
@@ -139,10 +139,9 @@ class ExpertCountsPlanner {
   /// Slots of a member's tokens by expert, before a layer moves them on.
   [[nodiscard]] const Slots& slots_of(int layer, SequencePart part, int token_shard,
                                       std::int64_t rows) const;
-  /// For learned routing and the `number`-th rank's tokens: the expert that gets the first
-  /// remaining slot when all have equally many; 0 if none remains.
-  [[nodiscard]] std::int64_t first_favoured(int layer, std::int64_t number,
-                                            std::int64_t rows) const;
+  /// For learned routing and the `number`-th rank's tokens: how far the experts that get one slot
+  /// more have moved on.
+  [[nodiscard]] std::int64_t moved_on(int layer, std::int64_t number, std::int64_t rows) const;
   [[nodiscard]] Slots slots_of_member(int layer, const ExpertGroup& group, int member,
                                       std::int64_t rows) const;
   [[nodiscard]] Slots received_by(int layer, const ExpertGroup& group, std::int64_t rows) const;
@@ -161,11 +160,24 @@ class ExpertCountsPlanner {
   mutable std::map<std::int64_t, std::shared_ptr<const ExpertCounts>> equal_;  // By rows.
 };
 
-/// Whether a plan without declared routing has a rank's `rows` tokens go to all experts alike,
-/// whichever layer and rank it is: none remains.
-[[nodiscard]] inline bool is_even(const MoeOptions& options, std::int64_t rows) {
-  return rows * options.experts_per_token % options.num_experts == 0;
-}
+/// How a plan shares a rank's `rows` tokens out to experts that learned routing chooses: each
+/// expert gets equally many slots, and `extra` of each `period` experts in a row one more.
+struct EvenShares {
+  std::int64_t each = 0;
+  std::int64_t extra = 0;
+  std::int64_t period = 1;
+
+  /// Slots of an expert, after the experts with one more have moved on so far.
+  [[nodiscard]] std::int64_t of(std::int64_t expert, std::int64_t moved_on) const {
+    return each + ((expert + moved_on) % period * extra % period < extra ? 1 : 0);
+  }
+  /// Whether each of `members` that divide the experts gets as many slots as any other, whichever
+  /// layer and rank the tokens are of.
+  [[nodiscard]] bool are_alike(std::int64_t num_experts, std::int64_t members) const {
+    return num_experts / members % period == 0;
+  }
+};
+[[nodiscard]] EvenShares even_shares(const MoeOptions& options, std::int64_t rows);
 
 /// Position in its sample of a rank's row, where rows are the tokens of `part` of every sample, one
 /// after the other, from `first_token` on.

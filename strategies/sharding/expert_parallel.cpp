@@ -15,10 +15,10 @@ namespace {
 std::vector<std::int64_t> splits_of(const std::vector<std::int64_t>& counts, int members,
                                     std::int64_t row) {
   std::vector<std::int64_t> splits;
-  const std::size_t each = counts.size() / to_size(members);
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    if (i % each == 0) splits.push_back(0);
-    splits.back() += counts[i] * row;
+  splits.reserve(to_size(members));
+  const std::ptrdiff_t each = std::ssize(counts) / members;
+  for (auto first = counts.begin(); first != counts.end(); first += each) {
+    splits.push_back(std::accumulate(first, first + each, std::int64_t{0}) * row);
   }
   return splits;
 }

@@ -81,6 +81,22 @@ TEST_CASE("ranks that do too many different things are not recorded") {
   CHECK(less.obstacle == "too many ranks do different things to keep what each of them does");
 }
 
+TEST_CASE("whoever waits for a long recording may end it") {
+  struct Ended {};
+  const auto recorded = [](const char* batch) {
+    RunHooks hooks;
+    hooks.on_progress = [calls = 0]() mutable {
+      if (++calls == 12) throw Ended();
+    };
+    const Experiment experiment = compile(load_scenario_text(
+        small_plan("llama"), "test.json",
+        {"training.micro_batch_size=1", std::string("training.global_batch_size=") + batch}));
+    return record_ranks(experiment, hooks, nullptr).programs.has_value();
+  };
+  CHECK(recorded("8"));
+  CHECK_THROWS_AS(recorded("65536"), Ended);
+}
+
 TEST_CASE("ranks that fold have equal programs, and stages have programs of their own") {
   const std::string text = small_plan("llama");
   for (const char* zero : {"0", "1", "3"}) {

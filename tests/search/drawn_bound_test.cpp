@@ -41,7 +41,7 @@ std::string draw_model(bool has_experts) {
     model += fmt::format(
         R"(, "num_experts": {}, "num_experts_per_token": 2, "moe_ffn_hidden_size": 512,
            "num_shared_experts": {}, "first_dense_layers": {}, "moe_routing": "{}")",
-        *rc::gen::element(4, 8), *rc::gen::inRange(0, 2), *rc::gen::inRange(0, 2),
+        *rc::gen::element(4, 6, 8, 12), *rc::gen::inRange(0, 2), *rc::gen::inRange(0, 2),
         *rc::gen::element("learned", "learned", "uniform"));
   }
   return model + "}";
