@@ -159,13 +159,6 @@ std::string band_centre(const MetricBand& band) {
   return "about " + format_metric(band.metric, band.centre);
 }
 
-std::optional<double> centre_factor(const Result& result) {
-  const MetricBand* const band = result.band_of(metric::kStepTimeS);
-  const auto step = result.number(metric::kStepTimeS);
-  if (band == nullptr || !step) return std::nullopt;
-  return band->centre / *step;
-}
-
 std::string by_the_model(const MetricBand& band, double simulated) {
   return "by the model " + simulated_words(band, simulated);
 }

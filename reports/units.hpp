@@ -9,6 +9,9 @@
 // machines never use these.
 namespace shardsim {
 
+/// A share times this is in percent.
+inline constexpr double kPercent = 100.0;
+
 /// "1.23", "45.6", "789", "1,230,000": three significant digits, grouped by thousands.
 [[nodiscard]] std::string format_number(double value);
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <string>
 
 #include "reports/result.hpp"
@@ -33,10 +32,6 @@ namespace shardsim {
 [[nodiscard]] std::string by_the_model(const MetricBand& band, double simulated);
 /// The same without "by the model".
 [[nodiscard]] std::string simulated_words(const MetricBand& band, double simulated);
-
-/// The centre of the step's band over what was simulated, to which days and cost are in proportion.
-/// Nothing without a band.
-[[nodiscard]] std::optional<double> centre_factor(const Result& result);
 
 /// "1.92 to 2.55 s", "980 ms to 1.20 s".
 [[nodiscard]] std::string band_range(const MetricBand& band);

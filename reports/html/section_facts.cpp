@@ -9,6 +9,7 @@
 #include "reports/html/parts.hpp"
 #include "reports/sensitivity.hpp"
 #include "reports/stage_groups.hpp"
+#include "reports/step_range.hpp"
 #include "reports/units.hpp"
 #include "reports/verdict_words.hpp"
 
@@ -25,10 +26,12 @@ std::string fact_of_stages(const Input& input) {
 
 std::string fact_of_cost(const Input& input) {
   const CostEstimate& cost = input.detail.cost;
-  const double factor = centre_factor(input.result).value_or(1.0);
   if (!(cost.days > 0)) return {};
-  return "about " + format_days(cost.days * factor) +
-         (cost.usd > 0 ? ", " + format_usd(cost.usd * factor) : std::string());
+  const auto centre = [&input](double by_the_model) {
+    return range_with_step(input.result, by_the_model).centre;
+  };
+  return "about " + format_days(centre(cost.days)) +
+         (cost.usd > 0 ? ", " + format_usd(centre(cost.usd)) : std::string());
 }
 
 std::string fact_of_memory(const Input& input) {

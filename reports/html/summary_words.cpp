@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +8,7 @@
 
 #include "reports/html/markup.hpp"
 #include "reports/html/parts.hpp"
+#include "reports/step_range.hpp"
 #include "reports/units.hpp"
 #include "reports/verdict_words.hpp"
 
@@ -95,11 +95,14 @@ std::string memory_sentence(const Input& input) {
 std::string cost_sentence(const Input& input) {
   const CostEstimate& cost = input.detail.cost;
   if (!(cost.tokens_total > 0) || !(cost.days > 0)) return {};
-  const std::optional<double> factor = centre_factor(input.result);
+  const bool has_band = input.result.band_of(metric::kStepTimeS) != nullptr;
+  const auto centre = [&input](double by_the_model) {
+    return range_with_step(input.result, by_the_model).centre;
+  };
   std::string text =
       fmt::format("Training on {} tokens takes {}{}", format_tokens(cost.tokens_total),
-                  factor ? "about " : "", bold(format_days(cost.days * factor.value_or(1.0))));
-  if (cost.usd > 0) text += " and costs " + bold(format_usd(cost.usd * factor.value_or(1.0)));
+                  has_band ? "about " : "", bold(format_days(centre(cost.days))));
+  if (cost.usd > 0) text += " and costs " + bold(format_usd(centre(cost.usd)));
   text += ", if every step is like this one";
   if (const auto goodput = input.result.number(metric::kGoodputFraction)) {
     text += fmt::format(" and, with failures and checkpoints, {} of the work is kept",

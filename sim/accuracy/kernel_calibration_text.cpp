@@ -8,6 +8,7 @@
 
 #include "sim/hardware/kernels/replaced_constants.hpp"
 
+#include "reports/units.hpp"
 #include "scenarios/source_text.hpp"
 #include "sim/accuracy/kernel_calibration.hpp"
 
@@ -17,10 +18,9 @@ namespace {
 
 constexpr std::size_t kShownKernels = 12;
 constexpr std::size_t kShownName = 60;
-constexpr double kErrorPercent = 100.0;
 
 std::string percent_of(double part, double whole) {
-  return fmt::format("{:5.1f} %", whole > 0.0 ? kErrorPercent * part / whole : 0.0);
+  return fmt::format("{:5.1f} %", whole > 0.0 ? kPercent * part / whole : 0.0);
 }
 
 std::string file_name_of(const std::string& path) {
@@ -56,8 +56,8 @@ std::string trace_text(const KernelTrace& trace) {
   std::string text =
       fmt::format("  {}: {} kernels of {:.4g} ms, {:.4g} ms without communication\n",
                   printable(trace.file, 200), trace.kernels, 1e3 * trace.seconds, 1e3 * computing);
-  text += fmt::format("    coverage {:.1f} % of the time that computes\n",
-                      kErrorPercent * trace.coverage());
+  text +=
+      fmt::format("    coverage {:.1f} % of the time that computes\n", kPercent * trace.coverage());
   for (std::size_t i = 0; i < kKernelOperations; ++i) {
     if (trace.matched.at(i) == 0.0) continue;
     text += fmt::format("      {}  {}\n", percent_of(trace.matched.at(i), computing),
@@ -92,9 +92,9 @@ std::string errors_text(const KernelFit& fit) {
   for (const KernelErrors& each : fit.errors) {
     text += fmt::format("{:<34}{:>6}{:>7.1f}{:>7.1f}    {:>6}{:>7.1f}{:>7.1f}\n",
                         fmt::format("  {}, {}", name_of(each.operation), name_of(each.precision)),
-                        each.rows - each.held_out_rows, kErrorPercent * each.before,
-                        kErrorPercent * each.after, each.held_out_rows,
-                        kErrorPercent * each.held_out_before, kErrorPercent * each.held_out_after);
+                        each.rows - each.held_out_rows, kPercent * each.before,
+                        kPercent * each.after, each.held_out_rows, kPercent * each.held_out_before,
+                        kPercent * each.held_out_after);
   }
   return text;
 }
@@ -189,8 +189,8 @@ std::string kernel_overlay_text(const KernelCalibration& report) {
       report.device.kernels);
   for (const KernelErrors& each : report.fit.errors) {
     text += fmt::format("//   {} in {}: {:.1f} %, {:.1f} %, {:.1f} %\n", name_of(each.operation),
-                        name_of(each.precision), kErrorPercent * each.before,
-                        kErrorPercent * each.after, kErrorPercent * each.held_out_after);
+                        name_of(each.precision), kPercent * each.before, kPercent * each.after,
+                        kPercent * each.held_out_after);
   }
   return text + list_text(report, "");
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "reports/terminal_text.hpp"
+#include "reports/units.hpp"
 #include "scenarios/source_text.hpp"
 #include "sim/accuracy/residuals.hpp"
 
@@ -10,7 +11,6 @@ namespace shardsim {
 
 namespace {
 
-constexpr double kHundred = 100.0;
 constexpr std::size_t kTextWidth = 100;
 constexpr std::size_t kTextIndent = 6;
 // The others, and those that explain nothing, are in JSON.
@@ -26,8 +26,8 @@ std::string all_tables_text(std::span<const ValidatedTable> tables, std::size_t 
   std::string line;
   for (const TraitGroup& group : trait_groups(tables, trait)) {
     line += fmt::format("{}{}: {:.1f} % ({:+.1f}, {} row{})", line.empty() ? "" : "; ",
-                        printable(group.value), kHundred * group.mean_absolute,
-                        kHundred * group.bias, group.rows, group.rows == 1 ? "" : "s");
+                        printable(group.value), kPercent * group.mean_absolute,
+                        kPercent * group.bias, group.rows, group.rows == 1 ? "" : "s");
   }
   return wrapped(fmt::format("  by {}: {}", kTraits.at(trait).title, line));
 }
@@ -36,11 +36,11 @@ std::string growth_text(const ErrorGrowth& growth) {
   std::string line;
   for (const TraitGroup& group : growth.groups) {
     line += fmt::format("{}{}: {:+.1f} ({})", line.empty() ? "" : "; ", printable(group.value),
-                        kHundred * group.bias, group.rows);
+                        kPercent * group.bias, group.rows);
   }
   return wrapped(fmt::format("    {}, explains {:.0f} %, spread {:.1f} %: {}",
-                             kTraits.at(growth.trait).title, kHundred * *growth.explained,
-                             kHundred * growth.spread, line));
+                             kTraits.at(growth.trait).title, kPercent * *growth.explained,
+                             kPercent * growth.spread, line));
 }
 
 std::string located_text(const ValidatedTable& table) {
@@ -48,7 +48,7 @@ std::string located_text(const ValidatedTable& table) {
   if (growths.empty()) return {};
   const std::optional<QuantityFigures> figures = figures_of({&table, 1}, kStepTime, true);
   std::string text = fmt::format("  {} ({} rows, mean |error| {:.1f} %)\n", printable(table.name),
-                                 figures->errors.rows, kHundred * figures->errors.mean_absolute);
+                                 figures->errors.rows, kPercent * figures->errors.mean_absolute);
   for (std::size_t i = 0; i < std::min(growths.size(), kShownTraits); ++i) {
     if (growths[i].explained.value_or(0.0) > 0.0) text += growth_text(growths[i]);
   }
@@ -61,7 +61,7 @@ std::string residual_line(std::span<const ValidatedTable> tables, const StepResi
   const ValidatedRow& row = table.rows[residual.row];
   const PredictedAndMeasured& pair = *row.quantities.at(kStepTime);
   std::string line = fmt::format("  {:<{}}{:>5}{:>+8.1f} %{:>10.3f}{:>10.3f}{:>10.3f}",
-                                 printable(table.name), width, row.line, kHundred * pair.error(),
+                                 printable(table.name), width, row.line, kPercent * pair.error(),
                                  pair.measured, pair.predicted, pair.measured - pair.predicted);
   for (std::size_t i = 0; i < kStepParts.size(); ++i) {
     line += row.parts ? fmt::format("{:>14.3f}", row.parts->at(i)) : fmt::format("{:>14}", "-");
@@ -103,7 +103,7 @@ std::string residuals_text(std::span<const ValidatedTable> tables) {
          fmt::format(
              "what errors vary with, in tables of {} rows and more with a mean |error| above "
              "{:.0f} %: bias in % (rows)\n{}",
-             kLeastLocatedRows, kHundred * kLeastLocatedError, located);
+             kLeastLocatedRows, kPercent * kLeastLocatedError, located);
 }
 
 }  // namespace shardsim

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "reports/units.hpp"
 #include "scenarios/source_text.hpp"
 #include "sim/accuracy/bands_text.hpp"
 #include "sim/accuracy/missing_columns.hpp"
@@ -12,8 +13,6 @@
 namespace shardsim {
 
 namespace {
-
-constexpr double kPercent = 100.0;
 
 constexpr std::size_t kLabelWidth = 20;
 

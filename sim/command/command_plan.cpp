@@ -76,7 +76,6 @@ std::string words_of(const SearchProgress& progress, Objective objective) {
                             : format_seconds(progress.best->step_time_s));
   if (is_proven(*progress.best, progress.gap))
     return words + ", proven to be the best; looking for the Pareto front";
-  constexpr double kPercent = 100.0;
   if (progress.gap) words += fmt::format(", gap {:.3g} %", *progress.gap * kPercent);
   return words;
 }

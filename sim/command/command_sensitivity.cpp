@@ -9,6 +9,7 @@
 #include "reports/pages.hpp"
 #include "reports/sensitivity.hpp"
 #include "reports/text_summary.hpp"
+#include "reports/units.hpp"
 #include "scenarios/load.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/output_paths.hpp"
@@ -81,7 +82,6 @@ int command_sensitivity(const SensitivityArguments& arguments, const Console& co
         count, arguments.jobs,
         {.body = body, .finished = [&](std::size_t) { progress.tick(++done, count); }, .stop = {}});
   };
-  constexpr double kPercent = 100.0;
   detail.sensitivity =
       sensitivity_of(experiment, outcome.result, arguments.by_percent / kPercent, load, hooks);
   progress.done();

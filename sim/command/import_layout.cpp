@@ -108,10 +108,9 @@ void plan_imported(const ImportRequest& request, const std::string& preset, std:
   err << fmt::format("layout {}: a step takes {} by the model, {} of {} on the device",
                      words_of(best.candidate), format_seconds(best.step_time_s),
                      format_memory(best.device_bytes), format_memory(report.memory_capacity_bytes));
-  constexpr double kPercents = 100.0;
   if (report.gap && *report.gap > 0) {
     err << fmt::format("; the best possible is at most {} % faster",
-                       format_number(*report.gap * kPercents));
+                       format_number(*report.gap * kPercent));
   }
   err << "\n";
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <optional>
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
@@ -16,8 +17,17 @@ namespace {
 // The next index and the failure of lowest index: the shared state of the threads of one call.
 class Desk {
  public:
-  Desk(std::size_t count, const ParallelWork& work) : count_(count), work_(work), failed_(count) {}
+  Desk(std::size_t count, int jobs, const ParallelWork& work)
+      : count_(count), jobs_(jobs), work_(work), failed_(count) {}
 
+  // The caller's share of the work; others help where they may.
+  void run() {
+    serve();
+    if (helpers_) helpers_->join();
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
   // One thread's share of the work: the next index, until there is none.
   void serve() {
     for (;;) {
@@ -32,15 +42,26 @@ class Desk {
     }
   }
 
-  void rethrow() const {
-    if (failure_) std::rethrow_exception(failure_);
-  }
-
- private:
   std::size_t take() {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (failure_ || next_ == count_ || (work_.stop && work_.stop())) return count_;
-    return next_++;
+    const std::size_t index = next_++;
+    call_helpers();
+    return index;
+  }
+
+  // A thread that has taken its index calls others for the rest: as many as may work, and are not
+  // there. Once there, they stay.
+  void call_helpers() {
+    const int wanted = work_.at_a_time ? std::min(work_.at_a_time(), jobs_) : jobs_;
+    const std::size_t left = count_ - next_;
+    if (left == 0 || num_threads_ >= wanted) return;
+    if (!helpers_) helpers_.emplace(static_cast<std::size_t>(jobs_ - 1));
+    const auto missing = static_cast<std::size_t>(wanted - num_threads_);
+    for (std::size_t i = 0; i < std::min(left, missing); ++i) {
+      ++num_threads_;
+      boost::asio::post(*helpers_, [this] { serve(); });
+    }
   }
 
   void finish(std::size_t index) {
@@ -57,11 +78,14 @@ class Desk {
   }
 
   std::size_t count_;
+  int jobs_;
   const ParallelWork& work_;
   std::mutex mutex_;
   std::size_t next_ = 0;
   std::size_t failed_;
   std::exception_ptr failure_;
+  int num_threads_ = 1;
+  std::optional<boost::asio::thread_pool> helpers_;
 };
 
 // A handler can reach its watch in no other way.
@@ -82,16 +106,8 @@ void install(int signal, struct sigaction& before) {
 }  // namespace
 
 void run_parallel(std::size_t count, int jobs, const ParallelWork& work) {
-  Desk desk(count, work);
   const auto threads = std::min(count, static_cast<std::size_t>(jobs));
-  if (threads <= 1) {
-    desk.serve();
-  } else {
-    boost::asio::thread_pool pool(threads);
-    for (std::size_t i = 0; i < threads; ++i) boost::asio::post(pool, [&desk] { desk.serve(); });
-    pool.join();
-  }
-  desk.rethrow();
+  Desk(count, static_cast<int>(std::max<std::size_t>(threads, 1)), work).run();
 }
 
 int default_jobs() {

@@ -18,9 +18,12 @@ struct ParallelWork {
   std::function<void(std::size_t index)> finished;
   /// Called before each start; true: no more are started. Null: never.
   std::function<bool()> stop;
+  /// Threads that may work now, from 1 to the jobs. Called before each start, so that cores that
+  /// others leave are taken without a wait. Null: all jobs.
+  std::function<int()> at_a_time = {};
 };
 
-/// Returns when all started work has ended. With one job everything runs on the caller's thread.
+/// Returns when all started work has ended. The caller's thread works, too; alone with one job.
 /// After an exception nothing more is started, and that of the lowest index is thrown. REQUIRES:
 /// jobs >= 1.
 void run_parallel(std::size_t count, int jobs, const ParallelWork& work);

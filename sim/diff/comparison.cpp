@@ -10,6 +10,7 @@
 #include "sim/kernel/metric_rows.hpp"
 #include "sim/kernel/text.hpp"
 
+#include "reports/units.hpp"
 #include "scenarios/suggest.hpp"
 
 namespace shardsim {
@@ -128,8 +129,6 @@ BandVerdict verdict_of(const RunSide& a, const RunSide& b, const std::optional<W
   const bool in_b = b.is_measured() || holds(b.band, scaled(a.step_ps, scale));
   return in_a && in_b ? BandVerdict::within_band : BandVerdict::distinguishable;
 }
-
-constexpr double kPercent = 100.0;
 
 std::string trimmed(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(' ');

@@ -122,7 +122,6 @@ std::string batch_change(const RunSide& a, const RunSide& b) {
   return changes;
 }
 
-constexpr double kPercentOfAll = 100.0;
 // From here on a factor reads better than percents.
 constexpr double kTwice = 2.0;
 // Below this two decimals are too few.
@@ -144,7 +143,7 @@ StepWork work_of(const RunSide& side) {
 std::string factor_words(double factor) {
   if (factor < kTenth) return fmt::format("{} times the", format_number(factor));
   if (factor >= kTwice || factor <= 1.0 / kTwice) return fmt::format("{:.2f} times the", factor);
-  const double percent = std::abs(factor - 1.0) * kPercentOfAll;
+  const double percent = std::abs(factor - 1.0) * kPercent;
   const std::string number =
       percent < kOnePercent ? fmt::format("{:.2f}", percent) : fmt::format("{:.1f}", percent);
   if (number == "0.00") return kSame;
@@ -196,7 +195,7 @@ std::string goodput_words(const std::vector<Outcome>& outcomes, const std::strin
   const auto goodput = std::ranges::find(outcomes, metric::kGoodputFraction.name, &Outcome::metric);
   if (goodput == outcomes.end()) return "";
   const auto text_of = [](const std::optional<double>& share) {
-    return share ? fmt::format("{:.2f} %", kPercentOfAll * *share) : "";
+    return share ? fmt::format("{:.2f} %", kPercent * *share) : "";
   };
   const std::string a = text_of(goodput->a);
   const std::string b = text_of(goodput->b);

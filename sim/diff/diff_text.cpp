@@ -17,16 +17,14 @@
 namespace shardsim {
 namespace {
 
-constexpr double kAll = 100.0;
-
 std::string rate_text(double rate) {
   // From here on all digits are shown: three would hide the effect of a setting.
   constexpr double kHundred = 100.0;
   return rate < kHundred ? format_number(rate) : format_count(std::llround(rate));
 }
 
-std::string share_of_all(double share) { return fmt::format("{:.2f} %", kAll * share); }
-std::string points_text(double share) { return fmt::format("{:.2f} points", kAll * share); }
+std::string share_of_all(double share) { return fmt::format("{:.2f} %", kPercent * share); }
+std::string points_text(double share) { return fmt::format("{:.2f} points", kPercent * share); }
 std::string days_text(double days) { return format_number(days) + " days"; }
 std::string hours_text(double hours) { return format_amount(hours, Digits::three); }
 std::string usd_text(double usd) { return "$" + format_amount(usd, Digits::three); }
@@ -36,7 +34,7 @@ std::string share_text(double a, double difference) {
   constexpr double kMost = 1000.0;  // Times A.
   if (difference == 0.0) return "0.0 %";
   if (a == 0.0 || std::abs(difference / a) > kMost) return "new";
-  const std::string text = fmt::format("{:+.1f} %", kAll * difference / a);
+  const std::string text = fmt::format("{:+.1f} %", kPercent * difference / a);
   return text == "-0.0 %" || text == "+0.0 %" ? "0.0 %" : text;
 }
 

@@ -11,6 +11,7 @@
 #include "sim/kernel/text.hpp"
 
 #include "reports/terminal_text.hpp"
+#include "reports/units.hpp"
 
 namespace shardsim {
 
@@ -62,11 +63,10 @@ double read_amount(std::string_view text, std::string_view option) {
 }
 
 double read_share(std::string_view text, std::string_view option) {
-  constexpr double kPerCent = 100.0;
   const bool is_percent = text.ends_with('%');
   const std::optional<double> number =
       parse_number<double>(is_percent ? text.substr(0, text.size() - 1) : text);
-  const double share = is_percent ? number.value_or(-1.0) / kPerCent : number.value_or(-1.0);
+  const double share = is_percent ? number.value_or(-1.0) / kPercent : number.value_or(-1.0);
   if (share >= 0.0 && share < 1.0) return share;
   throw UsageError("E1335",
                    fmt::format("{} {} is no share from 0 to below 1", option,

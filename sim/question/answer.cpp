@@ -15,8 +15,6 @@ namespace shardsim {
 
 namespace {
 
-constexpr double kPercent = 100.0;
-
 std::string dollars(double usd) { return "$" + format_amount(usd, Digits::three); }
 
 std::string days_words(const AnswerRow& row) {
@@ -47,6 +45,11 @@ void find_misses(const Answer& answer, AnswerRow& row) {
   }
   row.fate = row.lost_to.empty() ? MachineFate::holds : MachineFate::misses;
   row.reason = text;
+}
+
+double cost_by_the_model(const Answer& answer, const AnswerRow& row) {
+  return has_all_prices(answer) && row.training.usd ? row.training.usd->by_the_model
+                                                    : row.training.gpu_hours.by_the_model;
 }
 
 // The risk of a row that holds: demands that the high end of its range misses.
@@ -86,6 +89,22 @@ void explain_no_layout(const Answer& answer, AnswerRow& row) {
   row.lost_to.emplace_back("time limit");
   row.reason = fmt::format("no layout that fits was found in {:.3g} s", answer.spent_s);
   if (answer.stop == SearchStop::time_limit) row.reason += "; give --time-limit more";
+}
+
+// Why the first is the first. The model's own figures are no best estimate: the sentence says so,
+// and whether another would be first if all rows had such figures.
+std::string first_words(const Answer& answer, const AnswerRow& first) {
+  std::string text = has_all_prices(answer) ? "cheapest" : "fewest GPU hours";
+  if (first.has_range()) return text;
+  text += ", but by the model alone: no measured run is like its layout";
+  const AnswerRow* other = &first;
+  for (const AnswerRow& row : answer.rows) {
+    if (row.fate != MachineFate::holds) continue;
+    if (cost_by_the_model(answer, row) < cost_by_the_model(answer, *other)) other = &row;
+  }
+  if (other == &first) return text;
+  return text + fmt::format(". By the model alone {} {} would be the first",
+                            other->machine.num_gpus, other->machine.gpu);
 }
 
 // "$310 k (8.1 %) more than the first, 40 days sooner".
@@ -136,8 +155,8 @@ void rank_rows(Answer& answer) {
   const AnswerRow& first = answer.rows.front();
   for (AnswerRow& row : answer.rows) {
     if (row.fate != MachineFate::holds) continue;
-    row.reason = &row == &first ? (has_all_prices(answer) ? "cheapest" : "fewest GPU hours")
-                                : against_first(answer, first, row);
+    row.reason = &row == &first ? first_words(answer, first) : against_first(answer, first, row);
+    if (&row != &first && !row.has_range()) row.reason += "; by the model alone";
     const std::string risk = risk_of(answer, row);
     if (!risk.empty()) row.reason += "; " + risk;
   }

@@ -46,6 +46,9 @@ struct AnswerRow {
   std::string least_that_did_not_fit;  ///< The layout that needs least memory; may be empty.
   std::int64_t least_bytes_not_fitting = 0;
   bool least_is_simulated = false;  ///< Else the bytes are a lower bound.
+
+  /// Whether measured runs like its layout give a range; else all figures are the model's own.
+  [[nodiscard]] bool has_range() const { return measured.band_of(metric::kStepTimeS) != nullptr; }
 };
 
 struct Answer {
@@ -84,6 +87,8 @@ void rank_rows(Answer& answer);
 /// "proven", "gap 2.1 %", "open": how far the row's search came.
 [[nodiscard]] std::string search_words(const AnswerRow& row);
 /// The evidence behind the ranges, once for each kind of GPU: "h100: the range holds 70 % ...".
+/// Rows without a range are named, with the reason, and how far the model was from measured runs of
+/// the others.
 [[nodiscard]] std::vector<std::string> evidence_words(const Answer& answer);
 
 struct AnswerTextOptions {

@@ -16,7 +16,6 @@ namespace {
 constexpr std::size_t kScreenColumns = 100;
 constexpr std::size_t kRowIndent = 19;  // Under the days.
 constexpr std::size_t kMostOfName = 15;
-constexpr double kPercents = 100.0;
 
 std::string lines_of(const std::string& words, std::size_t indent = 2) {
   std::string text;
@@ -28,10 +27,10 @@ std::string lines_of(const std::string& words, std::size_t indent = 2) {
 }
 
 std::string figures_of(const AnswerRow& row) {
-  const std::string range = row.training.days.low == row.training.days.high
-                                ? "no range"
-                                : fmt::format("{} to {}", format_number(row.training.days.low),
-                                              format_number(row.training.days.high));
+  const std::string range = row.has_range()
+                                ? fmt::format("{} to {}", format_number(row.training.days.low),
+                                              format_number(row.training.days.high))
+                                : "by the model";
   return fmt::format(
       "{:>9}{:>17}{:>12}{:>11}{:>11}{:>14}", format_number(row.training.days.centre), range,
       format_amount(row.training.gpu_hours.centre, Digits::three),
@@ -94,7 +93,7 @@ std::string tight_of(const Answer& answer) {
   return lines_of(
       fmt::format("! fits, but leaves less than {:.3g} % of the memory "
                   "(--memory-margin): it may run out of memory",
-                  answer.memory_margin * kPercents));
+                  answer.memory_margin * kPercent));
 }
 
 std::string end_of(const Answer& answer) {
@@ -111,26 +110,51 @@ std::string end_of(const Answer& answer) {
   return is_proven ? lines_of("All searches are complete.") : std::string();
 }
 
+// A scale for the comparison of rows with a range and rows without.
+// REQUIRES: a row has a range.
+std::string unlike_words(const Answer& answer) {
+  std::vector<double> factors;
+  for (const AnswerRow& row : answer.rows) {
+    if (!row.best || !row.has_range()) continue;
+    factors.push_back(row.training.days.centre / row.training.days.by_the_model);
+  }
+  const auto [least, most] = std::ranges::minmax(factors);
+  const std::string low = fmt::format("{:.2f}", least);
+  const std::string high = fmt::format("{:.2f}", most);
+  return fmt::format(
+      "rows by the model alone rank beside best estimates: in rows with a range the best estimate "
+      "is {} times the model's days",
+      low == high ? low : low + " to " + high);
+}
+
 }  // namespace
 
 std::string search_words(const AnswerRow& row) {
   if (row.is_complete) return "proven";
   if (!row.gap) return "open";
-  return fmt::format("gap {} %", format_number(*row.gap * kPercents));
+  return fmt::format("gap {} %", format_number(*row.gap * kPercent));
 }
 
 std::vector<std::string> evidence_words(const Answer& answer) {
   std::vector<std::string> told;
   std::vector<std::string> evidence;
   for (const AnswerRow& row : answer.rows) {
-    if (!row.best || std::ranges::find(told, row.machine.gpu) != told.end()) continue;
+    if (!row.best || !row.has_range()) continue;
+    if (std::ranges::find(told, row.machine.gpu) != told.end()) continue;
     told.push_back(row.machine.gpu);
     const MetricBand* const band = row.measured.band_of(metric::kStepTimeS);
-    evidence.push_back(row.machine.gpu + ": " +
-                       (band == nullptr ? "no range, as " + row.measured.no_error_band
-                                        : fmt::format("the range holds {} ({})", band_held(*band),
-                                                      band_evidence(*band, row.measured))));
+    evidence.push_back(fmt::format("{}: the range holds {} ({})", row.machine.gpu, band_held(*band),
+                                   band_evidence(*band, row.measured)));
   }
+  std::size_t num_without = 0;
+  for (const AnswerRow& row : answer.rows) {
+    if (!row.best || row.has_range()) continue;
+    ++num_without;
+    evidence.push_back(fmt::format("{} {}: by the model alone, as {}",
+                                   format_count(row.machine.num_gpus), row.machine.gpu,
+                                   row.measured.no_error_band));
+  }
+  if (num_without > 0 && !told.empty()) evidence.push_back(unlike_words(answer));
   return evidence;
 }
 

@@ -22,10 +22,6 @@ namespace {
 // One request may leave no layout, and others of the question may have some.
 constexpr const char* kNoLayout = "E1324";
 
-bool is_decided(const SearchProgress& progress) {
-  return progress.fits_none || (progress.best && is_proven(*progress.best, progress.gap));
-}
-
 class Asking {
  public:
   Asking(const Question& question, const std::vector<PreparedMachine>& machines,
@@ -47,12 +43,6 @@ class Asking {
   }
 
  private:
-  // The cores are shared by machines first: two searches on two cores beat one on both.
-  [[nodiscard]] int at_a_time() const {
-    return std::min(hooks_.jobs, static_cast<int>(machines_.size()));
-  }
-  [[nodiscard]] int jobs_of_one() const { return std::max(1, hooks_.jobs / at_a_time()); }
-
   // All first turns together take a quarter of the time.
   [[nodiscard]] SearchTurns::Limits limits() const {
     constexpr double kShareOfFirst = 0.25;
@@ -60,9 +50,9 @@ class Asking {
     const double limit_s =
         question_.shared.time_limit_s > 0 ? question_.shared.time_limit_s : kUsualLimit;
     SearchTurns::Limits limits;
-    limits.at_a_time = at_a_time();
-    limits.first_turn_s = limit_s * kShareOfFirst * limits.at_a_time /
-                          static_cast<double>(std::max<std::size_t>(machines_.size(), 1));
+    limits.jobs = hooks_.jobs;
+    const auto num_machines = static_cast<double>(std::max<std::size_t>(machines_.size(), 1));
+    limits.first_turn_s = limit_s * kShareOfFirst * std::min(hooks_.jobs / num_machines, 1.0);
     limits.turn_s = std::min(limits.turn_s, limits.first_turn_s);
     return limits;
   }
@@ -94,15 +84,17 @@ class Asking {
 
   SearchHooks hooks_of(std::size_t i) {
     SearchHooks hooks;
-    hooks.jobs = jobs_of_one();
-    // Only the search's own thread waits: its helpers then have nothing to do.
+    // The cores are shared by machines first: two searches on two cores beat one on both.
+    hooks.jobs = hooks_.jobs;
+    hooks.jobs_now = [this, i] { return turns_.jobs_of(i); };
+    // Only the search's own thread waits. A search with helpers has no other to wait for.
     hooks.stop = [this, i, own = std::this_thread::get_id()] {
       const auto asked = [this] { return has_failed_ ? SearchStop::interrupt : hooks_.stop(); };
       if (std::this_thread::get_id() == own) {
         turns_.wait(i, [&asked] { return asked() != SearchStop::none; });
       }
       // A row has one layout: nothing more is wanted of a search that has proven it.
-      return is_decided(turns_.state_of(i).progress) ? SearchStop::time_limit : asked();
+      return turns_.has_decided(i) ? SearchStop::time_limit : asked();
     };
     hooks.on_progress = [this, i](const SearchProgress& progress) {
       turns_.note(i, {.progress = progress, .no_layout = {}});

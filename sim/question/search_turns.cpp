@@ -6,6 +6,10 @@
 
 namespace shardsim {
 
+bool is_decided(const SearchProgress& progress) {
+  return progress.fits_none || (progress.best && is_proven(*progress.best, progress.gap));
+}
+
 SearchTurns::SearchTurns(std::size_t count, const Limits& limits, std::function<double()> seconds)
     : limits_(limits), seconds_(std::move(seconds)), turns_(count) {
   for (std::size_t search = 0; search < count; ++search) waiting_.push_back(search);
@@ -18,7 +22,7 @@ bool SearchTurns::lasts(const Turn& turn) const {
 }
 
 bool SearchTurns::begins(std::size_t search) {
-  if (num_working_ >= limits_.at_a_time || waiting_.front() != search) return false;
+  if (num_working_ >= limits_.jobs || waiting_.front() != search) return false;
   waiting_.pop_front();
   ++num_working_;
   turns_[search].is_working = true;
@@ -58,6 +62,16 @@ void SearchTurns::wait(std::size_t search, const std::function<bool()>& is_over)
 void SearchTurns::note(std::size_t search, const SearchState& state) {
   const std::lock_guard lock(mutex_);
   turns_[search].state = state;
+  turns_[search].is_decided = is_decided(state.progress);
+}
+
+int SearchTurns::jobs_of(std::size_t search) const {
+  const std::lock_guard lock(mutex_);
+  const auto left = static_cast<int>(turns_.size() - num_left_);
+  const auto before = std::count_if(turns_.begin(), turns_.begin() + static_cast<long>(search),
+                                    [](const Turn& turn) { return !turn.has_left; });
+  const int share = limits_.jobs / std::max(left, 1);
+  return std::max(1, share + (before < limits_.jobs % std::max(left, 1) ? 1 : 0));
 }
 
 SearchState SearchTurns::state_of(std::size_t search) const {
@@ -70,6 +84,7 @@ void SearchTurns::leave(std::size_t search) {
   std::erase(waiting_, search);
   if (turns_[search].is_working) end(turns_[search]);
   turns_[search].is_first = false;
+  turns_[search].has_left = true;
   ++num_left_;
   changed_.notify_all();
 }

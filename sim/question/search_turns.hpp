@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -20,10 +21,13 @@ struct SearchState {
   std::string no_layout;  ///< Why there is none to search; empty if there are.
 };
 
+/// Whether nothing that is left to search can change the row of its machine.
+[[nodiscard]] bool is_decided(const SearchProgress& progress);
+
 class SearchTurns {
  public:
   struct Limits {
-    int at_a_time = 1;          ///< Searches that work at the same time.
+    int jobs = 1;               ///< Cores, and the most searches that work at the same time.
     double turn_s = 1.0;        ///< The length of a turn while others wait.
     double first_turn_s = 4.0;  ///< The most of a search's first turn, which ends with a find.
   };
@@ -37,6 +41,11 @@ class SearchTurns {
   /// The knowledge of the search so far; with a find its first turn may end.
   void note(std::size_t search, const SearchState& state);
   [[nodiscard]] SearchState state_of(std::size_t search) const;
+  /// Whether the knowledge so far decides it: cheap enough to ask at each step.
+  [[nodiscard]] bool has_decided(std::size_t search) const { return turns_[search].is_decided; }
+  /// The cores that a search may use while it works: all cores are shared by those that have not
+  /// ended, and the first of them get what is left over.
+  [[nodiscard]] int jobs_of(std::size_t search) const;
   /// The search has ended. Only its state is asked for after this.
   void leave(std::size_t search);
 
@@ -49,6 +58,8 @@ class SearchTurns {
   struct Turn {
     bool is_working = false;
     bool is_first = true;
+    bool has_left = false;
+    std::atomic<bool> is_decided = false;
     double begin_s = 0;
     SearchState state;
   };

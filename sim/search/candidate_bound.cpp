@@ -17,7 +17,15 @@ namespace {
 constexpr std::size_t kMostKept = 1U << 16U;
 constexpr std::size_t kMostPlayed = 512;  // Each has the actions of some ranks.
 
+// The most forwards of a schedule that is played: more take seconds, in which nothing asks whether
+// the search is over. To fill and drain a pipeline takes little of so many.
+constexpr std::int64_t kMostPlayedForwards = std::int64_t{1} << 20U;
+
 }  // namespace
+
+bool BoundTable::plays(const Candidate& candidate) {
+  return candidate.pp * candidate.vpp <= kMostPlayedForwards / candidate.num_microbatches;
+}
 
 BoundTable::BoundTable(const Experiment& base)
     : experiment_(base),
@@ -283,6 +291,7 @@ Bound BoundTable::close(const Candidate& candidate) {
   const LayerWeights& weights = this->weights(candidate);
   Bound bound = quick(candidate);
   bound.step_ps = std::max(bound.step_ps, sharding_ps(candidate, stages));
+  if (!plays(candidate)) return bound;
   // Elements that stage 3 has gathered while the last module of any stage runs forward, and when
   // its backward begins: then the previous module is being gathered, too.
   const std::int64_t block = weights.smallest_block();

@@ -37,9 +37,12 @@ class BoundTable {
   /// In closed form: the busiest pipeline rank with the time to fill the pipeline before it;
   /// weights, gradients and optimizer state as they are sharded, and the smallest activations.
   [[nodiscard]] Bound quick(const Candidate& candidate);
-  /// Plays the pipeline's schedule, with its messages, and counts microbatches in flight. Never
-  /// below quick().
+  /// Plays the pipeline's schedule, if plays() it, with its messages, and counts microbatches in
+  /// flight. Never below quick().
   [[nodiscard]] Bound close(const Candidate& candidate);
+
+  /// Whether the candidate's schedule is short enough to be played in part of a second.
+  [[nodiscard]] static bool plays(const Candidate& candidate);
 
   /// The costs of its stages, and its schedule played with them, for StepEnds. The stages are valid
   /// as long as this table.

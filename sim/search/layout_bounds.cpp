@@ -36,14 +36,15 @@ class LayoutBounds::Prober {
       part.num_data = 1;
       if (cuts_alike) {
         part.closeness = Closeness::one;
-        part.bound = tight_bound(space_.candidate(part.place));
+        part.bound = tight_bound(group.bound, space_.candidate(part.place));
       } else {
         const DataChoice& first = data[part.place.data];
         while (part.place.data + part.num_data < end &&
                first.cuts_experts_as(data[part.place.data + part.num_data])) {
           ++part.num_data;
         }
-        part.bound = least(part.place, std::span(data).subspan(part.place.data, part.num_data));
+        part.bound = least_or(group.bound, part.place,
+                              std::span(data).subspan(part.place.data, part.num_data));
       }
       parts.push_back(part);
     }
@@ -53,22 +54,38 @@ class LayoutBounds::Prober {
   void add_end(OpenLayouts& layout) {
     layout.closeness = Closeness::with_end;
     const Candidate candidate = space_.candidate(layout.place);
+    if (!BoundTable::plays(candidate)) return;
     try {
       const PipelineStages stages = bounds_.stages_of(candidate);
       const std::int64_t message = bounds_.play(candidate, stages).message;
       const std::int64_t step = ends_.least_step(candidate, stages, message);
       layout.bound.step_ps = std::max(layout.bound.step_ps, step);
     } catch (const UsageError&) {
+    } catch (const LimitError&) {
     }
   }
 
  private:
-  // A candidate with an impossible schedule keeps its quick bound: its run reports the error.
-  [[nodiscard]] Bound tight_bound(const Candidate& candidate) {
+  // Experts' tensors may be larger than any can be: then the group's bound stays, and runs report
+  // the error.
+  [[nodiscard]] Bound least_or(const Bound& known, const LayoutPlace& place,
+                               std::span<const DataChoice> data) {
+    try {
+      return least(place, data);
+    } catch (const LimitError&) {
+      return known;
+    }
+  }
+
+  // A candidate with an impossible schedule keeps its quick bound, and one of which the costs have
+  // no sum keeps the group's: its run reports the error.
+  [[nodiscard]] Bound tight_bound(const Bound& known, const Candidate& candidate) {
     try {
       return bounds_.close(candidate);
     } catch (const UsageError&) {
       return bounds_.quick(candidate);
+    } catch (const LimitError&) {
+      return known;
     }
   }
 
@@ -78,9 +95,9 @@ class LayoutBounds::Prober {
   StepEnds ends_;
 };
 
-LayoutBounds::LayoutBounds(const SearchBase& base, const LayoutSpace& space, int jobs, Hooks hooks)
-    : space_(space), hooks_(std::move(hooks)) {
-  for (int job = 0; job < jobs; ++job) probers_.emplace_back(base, space);
+LayoutBounds::LayoutBounds(const SearchBase& base, const LayoutSpace& space, Hooks hooks)
+    : base_(base), space_(space), hooks_(std::move(hooks)) {
+  probers_.emplace_back(base, space);
 }
 
 LayoutBounds::~LayoutBounds() = default;
@@ -93,7 +110,8 @@ void LayoutBounds::for_each(std::size_t count,
       work(probers_[thread], i);
     }
   };
-  const std::size_t threads = std::min(count, probers_.size());
+  const std::size_t threads = std::min(count, static_cast<std::size_t>(hooks_.jobs_now()));
+  while (probers_.size() < threads) probers_.emplace_back(base_, space_);
   run_parallel(
       threads, static_cast<int>(std::max<std::size_t>(threads, 1)),
       {.body = body, .finished = [this](std::size_t) { hooks_.tell_progress(); }, .stop = {}});

@@ -15,12 +15,13 @@ namespace shardsim {
 class LayoutBounds {
  public:
   struct Hooks {
+    std::function<int()> jobs_now;        ///< Threads that may work, at least 1.
     std::function<bool()> is_over;        ///< Called by any thread: nothing more is bounded.
     std::function<void()> tell_progress;  ///< Called by one thread at a time.
   };
 
   /// The arguments outlive it. One of its calls runs at a time.
-  LayoutBounds(const SearchBase& base, const LayoutSpace& space, int jobs, Hooks hooks);
+  LayoutBounds(const SearchBase& base, const LayoutSpace& space, Hooks hooks);
   ~LayoutBounds();
 
   /// The bound of a whole block's choices of data, with one batch and schedule.
@@ -40,9 +41,10 @@ class LayoutBounds {
   /// `work` is called once for each index, from several threads.
   void for_each(std::size_t count, const std::function<void(Prober&, std::size_t)>& work);
 
+  const SearchBase& base_;
   const LayoutSpace& space_;
   Hooks hooks_;
-  std::deque<Prober> probers_;  // One for each thread.
+  std::deque<Prober> probers_;  // One for each thread that ever worked.
 };
 
 }  // namespace shardsim

@@ -18,8 +18,13 @@ namespace {
 
 std::vector<std::int64_t> divisors_of(std::int64_t number) {
   std::vector<std::int64_t> found;
-  for (std::int64_t d = 1; d <= number; ++d) {
+  for (std::int64_t d = 1; d <= number / d; ++d) {
     if (number % d == 0) found.push_back(d);
+  }
+  // Each has a partner from the root on; that of the root is itself.
+  for (std::size_t i = found.size(); i-- > 0;) {
+    const std::int64_t partner = number / found[i];
+    if (partner != found[i]) found.push_back(partner);
   }
   return found;
 }

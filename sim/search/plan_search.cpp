@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
-#include <span>
 #include <utility>
 
-#include "sim/console/parallel.hpp"
+#include "sim/kernel/error.hpp"
+
 #include "sim/search/descent.hpp"
 #include "sim/search/layout_bounds.hpp"
+#include "sim/search/missed_layouts.hpp"
 #include "sim/search/open_layouts.hpp"
+#include "sim/search/simulate_layouts.hpp"
 
 namespace shardsim {
 namespace {
@@ -19,9 +21,8 @@ constexpr std::size_t kBatch = 16;
 // The number of bounds between two reports of progress.
 constexpr std::size_t kQuickAtATime = 256;
 
-double bytes_of(const Bound& bound) { return static_cast<double>(bound.device_bytes); }
 double corner_of(const Bound& bound) {
-  return bytes_of(bound) * static_cast<double>(bound.step_ps);
+  return static_cast<double>(bound.device_bytes) * static_cast<double>(bound.step_ps);
 }
 
 class Search {
@@ -31,15 +32,16 @@ class Search {
         hooks_(hooks),
         experiment_(compile(base.scenario)),
         space_(experiment_, base.fixed),
-        bounds_(base, space_, hooks.jobs,
-                {.is_over = [this] { return is_over(); },
+        bounds_(base, space_,
+                {.jobs_now = [this] { return jobs_now(); },
+                 .is_over = [this] { return is_over(); },
                  .tell_progress = [this] { tell_progress(); }}),
         found_(experiment_, request),
         given_(base, space_, found_),
         descent_(space_, bounds_, found_, done_),
         by_rank_([this](const Bound& bound) { return found_.objective_of(bound); }),
         by_corner_(corner_of),
-        misses_(bytes_of) {}
+        misses_(bounds_, found_, done_, [this] { return is_over(); }) {}
 
   SearchOutcome run() {
     outcome_.num_candidates = space_.num_candidates();
@@ -72,16 +74,25 @@ class Search {
             tell_progress();
             if (is_over()) return;
           }
-          const Bound bound = bounds_.least(at);
-          add({.bound = bound,
-               .place = at,
-               .num_data = static_cast<std::uint32_t>(block.data.size()),
-               .index = space_.index(at)},
-              by_rank_);
+          add_group({.bound = {},
+                     .place = at,
+                     .num_data = static_cast<std::uint32_t>(block.data.size()),
+                     .index = space_.index(at)});
         }
       }
     }
     is_bounded_ = true;
+  }
+
+  // A micro-batch can be larger than any tensor may be: then each candidate's run would say so.
+  void add_group(OpenLayouts group) {
+    try {
+      group.bound = bounds_.least(group.place);
+    } catch (const LimitError& error) {
+      fail(group, num_to_decide(group), error.code() + ": " + error.what());
+      return;
+    }
+    add(group, by_rank_);
   }
 
   void begin_with_given() {
@@ -234,28 +245,24 @@ class Search {
     return asked != SearchStop::none;
   }
 
+  [[nodiscard]] int jobs_now() const {
+    return hooks_.jobs_now ? std::clamp(hooks_.jobs_now(), 1, hooks_.jobs) : hooks_.jobs;
+  }
+
   // Candidates whose simulation was abandoned go back to the queue.
   void simulate_batch(std::vector<OpenLayouts>& batch, OpenQueue& queue) {
     std::erase_if(batch, [this](const OpenLayouts& entry) { return num_to_decide(entry) == 0; });
-    std::vector<std::optional<Simulation>> runs(batch.size());
-    const auto over = [this] { return is_over(); };
-    run_parallel(batch.size(), hooks_.jobs,
-                 {.body =
-                      [&](std::size_t i) {
-                        try {
-                          runs[i] = simulate_layout(base_, batch[i].index,
-                                                    space_.candidate(batch[i].place), over);
-                        } catch (const SimulationAbandoned&) {
-                        }
-                      },
-                  .finished =
-                      [&](std::size_t i) {
-                        if (!runs[i]) return;
-                        ++num_done_;
-                        see(runs[i]->point);
-                        tell_progress();
-                      },
-                  .stop = over});
+    const std::vector<std::optional<Simulation>> runs =
+        simulate_layouts(base_, space_, batch,
+                         {.jobs = hooks_.jobs,
+                          .jobs_now = [this] { return jobs_now(); },
+                          .is_over = [this] { return is_over(); },
+                          .finished =
+                              [this](const Simulation& run) {
+                                ++num_done_;
+                                see(run.point);
+                                tell_progress();
+                              }});
     for (std::size_t i = 0; i < batch.size(); ++i) {
       if (runs[i]) {
         settle(batch[i], *runs[i]);
@@ -273,10 +280,19 @@ class Search {
       found_.keep(*run.point);
       return;
     }
-    ++(run.failure.empty() ? outcome_.num_refused : outcome_.num_failed);
-    if (run.failure.empty() || entry.index >= first_failed_) return;
+    if (run.failure.empty()) {
+      ++outcome_.num_refused;
+    } else {
+      fail(entry, 1, run.failure);
+    }
+  }
+
+  // `num` candidates from the entry's place on.
+  void fail(const OpenLayouts& entry, std::size_t num, const std::string& failure) {
+    outcome_.num_failed += num;
+    if (num == 0 || entry.index >= first_failed_) return;
     first_failed_ = entry.index;
-    outcome_.first_failure = run.failure;
+    outcome_.first_failure = failure;
     outcome_.failed = space_.candidate(entry.place);
   }
 
@@ -294,23 +310,6 @@ class Search {
     hooks_.on_progress(progress);
   }
 
-  // Takes groups of misses apart until the next miss is one candidate. False: there is none below
-  // `least` bytes.
-  bool next_miss(std::int64_t least, OpenLayouts& miss) {
-    while (!misses_.empty() && !is_over()) {
-      miss = misses_.pop();
-      if (miss.bound.device_bytes >= least) return false;
-      if (num_to_decide(miss) == 0) continue;
-      if (miss.closeness != Closeness::group) return true;
-      const std::vector<OpenLayouts> parts = bounds_.parts_of(std::span(&miss, 1)).front();
-      if (parts.empty()) misses_.push(miss);  // Stopped.
-      for (const OpenLayouts& part : parts) {
-        if (found_.is_too_large(part.bound)) misses_.push(part);
-      }
-    }
-    return false;
-  }
-
   // Finds the candidate that needs least memory if all are too large. It simulates in the order of
   // the bounds, until the remaining bounds are above the simulated memory.
   void find_nearest_miss() {
@@ -321,11 +320,11 @@ class Search {
     while (true) {
       std::int64_t least = std::numeric_limits<std::int64_t>::max();
       for (const auto& point : outcome_.simulated) least = std::min(least, point.device_bytes);
-      while (batch.size() < kBatch && next_miss(least, miss)) batch.push_back(miss);
+      while (batch.size() < kBatch && misses_.next(least, miss)) batch.push_back(miss);
       if (batch.empty() || is_over()) return;
       const std::size_t before =
           outcome_.simulated.size() + outcome_.num_refused + outcome_.num_failed;
-      simulate_batch(batch, misses_);
+      simulate_batch(batch, misses_.queue());
       outcome_.num_too_large -=
           outcome_.simulated.size() + outcome_.num_refused + outcome_.num_failed - before;
     }
@@ -334,7 +333,7 @@ class Search {
   void note_least_miss() {
     OpenLayouts miss;
     outcome_.least_bytes = 0;
-    if (!next_miss(std::numeric_limits<std::int64_t>::max(), miss)) return;
+    if (!misses_.next(std::numeric_limits<std::int64_t>::max(), miss)) return;
     outcome_.least_bytes = miss.bound.device_bytes;
     outcome_.least = space_.candidate(miss.place);
     misses_.push(miss);
@@ -377,7 +376,7 @@ class Search {
   Descent descent_;
   OpenQueue by_rank_;
   OpenQueue by_corner_;
-  OpenQueue misses_;                // Too large: groups and their members.
+  MissedLayouts misses_;
   std::vector<OpenLayouts> later_;  // Candidates that can only be on the front.
   bool is_bounded_ = false;         // All candidates are in a queue, or decided.
   bool is_ranked_ = false;          // The best are known.

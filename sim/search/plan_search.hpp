@@ -54,6 +54,8 @@ struct SearchProgress {
 
 struct SearchHooks {
   int jobs = 1;
+  /// How many of the jobs may work now, at least 1; asked by any thread, often. Null: all.
+  std::function<int()> jobs_now;
   /// Called by one thread at a time.
   std::function<void(const SearchProgress& progress)> on_progress;
   /// Called once, when the given layout is simulated and the search begins. Null: never.

@@ -13,7 +13,6 @@
 namespace shardsim {
 namespace {
 
-constexpr double kPerCent = 100.0;
 constexpr double kDollarsPerK = 1e3;
 constexpr std::size_t kLayoutIndent = 6;  // A layout's, below its numbers.
 constexpr std::size_t kScreenWidth = 100;
@@ -27,7 +26,7 @@ std::string precision_words(const SearchReport& report) {
 std::string proof_words(const SearchReport& report) {
   const bool is_best = !report.ranked.empty() && is_proven(report.ranked.front(), report.gap);
   if (report.stop == SearchStop::none || is_best) return "proven";
-  return report.gap ? fmt::format("gap {:.3g} %", *report.gap * kPerCent) : "not known";
+  return report.gap ? fmt::format("gap {:.3g} %", *report.gap * kPercent) : "not known";
 }
 
 // The best of a precision beside the first of all.
@@ -48,7 +47,7 @@ std::string table_row(const SearchReport& report, const SearchReport& first) {
       fmt::format("  {:<18}{:>9}{:>8}{:>7.1f}%{:>11}{:>11}{:>12}", precision_words(report),
                   format_seconds(best.step_time_s),
                   fmt::format("{:.2f}x", ratio_to(best, first.ranked.front(), report.objective)),
-                  best.mfu * kPerCent, format_number(best.tokens_per_s_per_gpu),
+                  best.mfu * kPercent, format_number(best.tokens_per_s_per_gpu),
                   format_memory(best.device_bytes), proof_words(report));
   if (report.usd_per_gpu_hour > 0) {
     text += fmt::format("{:>10}k", format_number(report.usd_per_1t_tokens(best) / kDollarsPerK));

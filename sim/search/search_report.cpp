@@ -17,7 +17,6 @@ namespace shardsim {
 namespace {
 
 constexpr double kTrillion = 1e12;
-constexpr double kPercent = 100.0;
 
 std::vector<CategoryDifference> differences_of(const SimulatedPoint& best,
                                                const SimulatedPoint& next) {

@@ -85,7 +85,6 @@ class Canvas {
 constexpr std::size_t kScreen = 100;
 constexpr std::size_t kIndent = 2;
 constexpr std::size_t kMostOnFront = 12;  // Lines; files have all.
-constexpr double kPercentOfShare = 100.0;
 
 // By Objective.
 constexpr std::array kFirst = {"fastest first", "least memory first", "cheapest first"};
@@ -134,9 +133,7 @@ std::string seconds_words(const Row& row) {
   return format_seconds(row.point.*kTime);
 }
 
-std::string mfu_words(const Row& row) {
-  return fmt::format("{:.1f}%", row.point.mfu * kPercentOfShare);
-}
+std::string mfu_words(const Row& row) { return fmt::format("{:.1f}%", row.point.mfu * kPercent); }
 
 std::string rate_words(const Row& row) { return format_number(row.point.tokens_per_s_per_gpu); }
 
@@ -356,7 +353,7 @@ std::string to_text(const SearchReport& report, const SearchTextOptions& options
     text += paragraph(fmt::format(
         "! fits, and leaves less than {:.3g} % of the {} that a GPU has (execution.memory_margin): "
         "it may run out of memory, so it is ranked behind all that leave more",
-        report.memory_margin * kPercentOfShare, format_memory(report.memory_capacity_bytes)));
+        report.memory_margin * kPercent, format_memory(report.memory_capacity_bytes)));
   }
   text +=
       paragraph("about, days and price: as runs like it were measured; all else is by the model");

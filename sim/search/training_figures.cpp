@@ -42,9 +42,8 @@ TrainingFigures training_figures(const Result& measured, double tokens, double u
 
 std::string downtime_words(const std::optional<double>& least, const std::optional<double>& most) {
   if (!least || !most) return "downtime not included (--failures gpu_mtbf_hours=...)";
-  constexpr double kPercents = 100.0;
-  std::string share = fmt::format("{:.1f}", *least * kPercents);
-  const std::string high = fmt::format("{:.1f}", *most * kPercents);
+  std::string share = fmt::format("{:.1f}", *least * kPercent);
+  const std::string high = fmt::format("{:.1f}", *most * kPercent);
   if (high != share) share += " to " + high;
   return fmt::format("downtime included: a goodput of {} %, after failures and checkpoints", share);
 }

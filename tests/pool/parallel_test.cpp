@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -56,6 +59,32 @@ TEST_CASE("every index is done once, whatever the number of jobs", "[pool]") {
     std::sort(finished.begin(), finished.end());
     for (int i = 0; i < 100; ++i) CHECK(finished.at(static_cast<std::size_t>(i)) == i);
   }
+}
+
+// The index that has begun waits for all others: without a second thread that lasts for ever.
+TEST_CASE("cores that become free during the work are taken at the next start", "[pool]") {
+  std::atomic<int> may_work = 1;
+  std::atomic<int> done = 0;
+  std::set<std::thread::id> before;
+  std::mutex mutex;
+  std::set<std::thread::id> after;
+  run_parallel(20, 4,
+               {.body =
+                    [&](std::size_t i) {
+                      {
+                        const std::lock_guard lock(mutex);
+                        (i < 10 ? before : after).insert(std::this_thread::get_id());
+                      }
+                      if (i == 9) may_work = 2;
+                      while (i == 10 && done < 19) std::this_thread::yield();
+                      ++done;
+                    },
+                .finished = nullptr,
+                .stop = nullptr,
+                .at_a_time = [&may_work] { return may_work.load(); }});
+  CHECK(before == std::set<std::thread::id>{std::this_thread::get_id()});
+  CHECK(after.size() == 2);
+  CHECK(done == 20);
 }
 
 TEST_CASE("after a failure nothing is started, and the first index's is thrown", "[pool]") {

@@ -21,6 +21,33 @@ AnswerRow trained_row(const char* gpu, double days, double usd,
   row.training.days = {days, days, days, days};
   row.training.gpu_hours = {usd, usd, usd, usd};
   row.training.usd = row.training.gpu_hours;
+  row.measured.metrics.push_back({metric::kStepTimeS.name, 1.0});
+  row.measured.error_bands.push_back({.metric = metric::kStepTimeS.name,
+                                      .low = 0.9,
+                                      .centre = 1.1,
+                                      .high = 1.3,
+                                      .runs = 5,
+                                      .group = "dense models"});
+  return row;
+}
+
+// Its figures are the model's: no measured run is like it.
+AnswerRow unlike_row(const char* gpu, double days, double usd) {
+  AnswerRow row = trained_row(gpu, days, usd);
+  row.measured.error_bands.clear();
+  row.measured.no_error_band = "no measured run has 8 GPUs";
+  return row;
+}
+
+// A row whose best estimate is `factor` times the model's figures.
+AnswerRow ranged_row(const char* gpu, double days, double usd, double factor) {
+  AnswerRow row = trained_row(gpu, days, usd);
+  const auto of = [factor](double centre) {
+    return BandRange{0.9 * centre, centre, 1.2 * centre, centre / factor};
+  };
+  row.training.days = of(days);
+  row.training.gpu_hours = of(usd);
+  row.training.usd = of(usd);
   return row;
 }
 
@@ -68,6 +95,46 @@ TEST_CASE("machines that hold come first, the cheapest before the others") {
   CHECK(answer.rows[0].reason == "cheapest");
   CHECK(answer.rows[1].reason == "$0 (0 %) more than the first, 1.00 days later");
   CHECK(answer.rows[2].reason == "$100 (50.0 %) more than the first, 2.00 days sooner");
+}
+
+TEST_CASE("a cheapest row without a range says so, and what would be first like for like") {
+  const Answer answer =
+      answer_with({ranged_row("dear", 5, 300, 1.25), unlike_row("unlike", 4, 200),
+                   ranged_row("ranged", 5, 220, 1.25), unlike_row("unlike and dear", 4, 400)});
+  CHECK(gpus_of(answer) == std::vector<std::string>{"unlike", "ranged", "dear", "unlike and dear"});
+  CHECK(answer.rows[0].reason ==
+        "cheapest, but by the model alone: no measured run is like its layout. By the model alone "
+        "8 ranged would be the first");
+  CHECK(answer.rows[1].reason == "$20 (10.0 %) more than the first, 1.00 days later");
+  CHECK(answer.rows[3].reason ==
+        "$200 (100 %) more than the first, in the same time; by the model alone");
+}
+
+TEST_CASE("a cheapest row without a range that is first like for like only says that it has none") {
+  const Answer answer =
+      answer_with({unlike_row("unlike", 4, 200), ranged_row("ranged", 5, 300, 1.25)});
+  CHECK(answer.rows[0].reason ==
+        "cheapest, but by the model alone: no measured run is like its layout");
+}
+
+TEST_CASE("the notes name rows without a range, why, and how far the model is from measured runs") {
+  const Answer mixed = answer_with({unlike_row("unlike", 4, 200), ranged_row("ranged", 5, 220, 1.1),
+                                    ranged_row("other", 5, 230, 1.25)});
+  const std::vector<std::string> notes = evidence_words(mixed);
+  REQUIRE(notes.size() == 4);
+  CHECK(notes[0].starts_with("ranged: the range holds "));
+  CHECK(notes[2] == "8 unlike: by the model alone, as no measured run has 8 GPUs");
+  CHECK(
+      notes[3] ==
+      "rows by the model alone rank beside best estimates: in rows with a range the best estimate "
+      "is 1.10 to 1.25 times the model's days");
+  // Alone they are compared like for like.
+  CHECK(evidence_words(answer_with({unlike_row("unlike", 4, 200)})).size() == 1);
+  // The kind's other rows have a range.
+  const Answer one_kind =
+      answer_with({unlike_row("h100", 4, 200), ranged_row("h100", 5, 220, 1.1)});
+  CHECK(evidence_words(one_kind).size() == 3);
+  CHECK(to_table(one_kind).find("by the model     ") != std::string::npos);
 }
 
 TEST_CASE("without the price of each machine GPU hours rank") {

@@ -13,7 +13,7 @@ namespace {
 // Searches that each need some turns. The clock moves by a tenth of a turn at each question.
 struct TurnTaking {
   explicit TurnTaking(std::size_t count, int at_a_time)
-      : turns(count, {.at_a_time = at_a_time, .turn_s = 1.0, .first_turn_s = 4.0},
+      : turns(count, {.jobs = at_a_time, .turn_s = 1.0, .first_turn_s = 4.0},
               [this] { return static_cast<double>(ticks++) * 0.1; }),
         steps(count) {}
 
@@ -72,6 +72,40 @@ TEST_CASE("a search that waits returns when all is over") {
   CHECK_FALSE(taking.turns.all_had_a_turn());
   taking.turns.leave(0);
   CHECK(taking.turns.all_had_a_turn());
+}
+
+TEST_CASE("all cores are shared by the searches that have not ended") {
+  SearchTurns turns(3, {.jobs = 5, .turn_s = 1.0, .first_turn_s = 4.0}, [] { return 0.0; });
+  const auto jobs = [&turns] {
+    return std::vector<int>{turns.jobs_of(0), turns.jobs_of(1), turns.jobs_of(2)};
+  };
+  CHECK(jobs() == std::vector<int>{2, 2, 1});
+  turns.leave(0);
+  CHECK(turns.jobs_of(1) == 3);
+  CHECK(turns.jobs_of(2) == 2);
+  turns.leave(2);
+  CHECK(turns.jobs_of(1) == 5);
+}
+
+TEST_CASE("more searches than cores have one core each while they work") {
+  const SearchTurns turns(7, {.jobs = 2, .turn_s = 1.0, .first_turn_s = 4.0}, [] { return 0.0; });
+  for (std::size_t search = 0; search < 7; ++search) CHECK(turns.jobs_of(search) == 1);
+}
+
+TEST_CASE("a search is decided once its best is proven, or nothing can fit") {
+  SearchTurns turns(3, {.jobs = 1, .turn_s = 1.0, .first_turn_s = 4.0}, [] { return 0.0; });
+  SearchState state;
+  state.progress.best = SimulatedPoint();
+  state.progress.gap = 0.01;
+  turns.note(0, state);
+  CHECK_FALSE(turns.has_decided(0));
+  state.progress.gap = 0.0;
+  turns.note(0, state);
+  CHECK(turns.has_decided(0));
+  turns.note(
+      1, {.progress = {.simulated = 1, .best = {}, .gap = {}, .fits_none = true}, .no_layout = {}});
+  CHECK(turns.has_decided(1));
+  CHECK_FALSE(turns.has_decided(2));
 }
 
 }  // namespace shardsim::test
