@@ -48,8 +48,8 @@ std::string bar_chart(const BarChart& chart) {
                                                     : fmt::format("<figcaption>{}</figcaption>\n",
                                                                   markup_text(chart.caption));
   return fmt::format(
-      "<figure class=\"bar-chart\">\n<h3>{}</h3>\n{}<ul class=\"bars\">\n{}</ul>\n</figure>\n",
-      markup_text(chart.title), caption, rows);
+      "<figure class=\"bar-chart\">\n<h3>{}</h3>\n{}<ul class=\"bars\">\n{}</ul>\n{}</figure>\n",
+      markup_text(chart.title), caption, rows, more_on_screen(chart.rows.size(), kBarsOnPaper));
 }
 
 std::string ink_legend(const std::vector<InkName>& inks) {

@@ -171,6 +171,7 @@ std::string rows_table(const ComparisonPage& page, const std::string& caption, c
                        const std::vector<ComparedRow>& rows, bool numbers) {
   if (rows.empty()) return {};
   html::Table table(caption, columns_of(page, first, numbers));
+  table.make_brief();
   for (const ComparedRow& row : rows) {
     std::vector<std::string> cells = {numbers ? markup_text(row.name)
                                               : "<code>" + markup_text(row.name) + "</code>"};
@@ -205,23 +206,29 @@ std::string folded_numbers(const ComparisonPage& page) {
                      memory_words_of);
 }
 
-constexpr std::size_t kFewFields = 12;
+// Many are folded away.
+std::string fields_section(const ComparisonPage& page) {
+  constexpr std::size_t kFew = 12;
+  constexpr const char* kTitle = "What differs in the scenario";
+  const std::string table = rows_table(page, "Fields of the scenarios that are not the same.",
+                                       "field", page.fields, false);
+  return page.fields.size() <= kFew
+             ? html::section("fields", kTitle, table)
+             : html::folded_section("fields", kTitle, count_of(page.fields.size(), "field"), table);
+}
 
 }  // namespace
 
 std::string to_html(const ComparisonPage& page) {
   std::string cards;
   for (const ComparedSide& side : page.sides) cards += card_of(side);
-  const std::string words = html::list_items(page.sentences);
   const std::string summary =
-      (words.empty() ? words : "<ul class=\"words\">\n" + words + "</ul>\n") +
+      html::brief_list(page.sentences, "words") +
       fmt::format("<div class=\"sides\" style=\"--columns:{}\">\n{}</div>\n", page.sides.size(),
                   cards);
   const std::string charts = "<div class=\"pair\">\n<div>" + time_chart(page) + "</div>\n<div>" +
                              memory_chart(page) + "</div>\n<div>" + band_chart(page) +
                              "</div>\n</div>\n";
-  const std::string fields = rows_table(page, "Fields of the scenarios that are not the same.",
-                                        "field", page.fields, false);
   html::PlainPage plain;
   plain.eyebrow = "shardsim: runs beside each other";
   plain.title = page.title;
@@ -229,16 +236,12 @@ std::string to_html(const ComparisonPage& page) {
   plain.main =
       "<section id=\"summary\" aria-label=\"Summary\">\n" + summary + "</section>\n" +
       "<section id=\"charts\" aria-label=\"Charts\">\n" + charts + "</section>\n" +
-      html::folded_section("fields", "What differs in the scenario",
-                           count_of(page.fields.size(), "field"), fields,
-                           page.fields.size() <= kFewFields) +
+      fields_section(page) +
       html::folded_section("numbers", "Time and memory as tables", "", folded_numbers(page)) +
       html::folded_section(
           "traffic", "Traffic", "",
           rows_table(page, "Sent by all ranks in a step.", "axis", page.traffic, true)) +
-      html::folded_section(
-          "notes", "Notes", "",
-          page.notes.empty() ? std::string() : "<ul>\n" + html::list_items(page.notes) + "</ul>\n");
+      html::folded_section("notes", "Notes", "", html::plain_list(page.notes));
   return html::plain_page(plain);
 }
 

@@ -62,6 +62,7 @@ std::string table_of_layouts(const std::string& id, const std::string& caption,
   if (has_cost) columns.push_back({"cost", true});
   html::Table table(caption, columns);
   table.set_id(id);
+  table.make_brief();
   for (const LayoutRow& row : rows) {
     std::vector<std::string> cells = {
         markup_text(row.layout),
@@ -158,7 +159,6 @@ std::string ranking(const LayoutPage& page) {
 }  // namespace
 
 std::string to_html(const LayoutPage& page) {
-  const std::string assumptions = html::list_items(page.assumptions);
   const std::string bars = step_bars(page) + memory_bars(page);
   const std::string summary = best_in_words(page) +
                               (bars.empty() ? bars : "<div class=\"pair\">\n" + bars + "</div>\n") +
@@ -171,7 +171,8 @@ std::string to_html(const LayoutPage& page) {
   plain.main =
       html::section("summary", "Summary", summary) +
       html::section("ranking", "Ranking", ranking(page)) +
-      html::section("front", "Speed against memory", scatter_section(page)) +
+      html::section("front", "Speed against memory", scatter_section(page),
+                    html::OnPaper::only_with_all) +
       html::folded_section(
           "front-layouts", "Pareto front", count_of(page.front.size(), "layout"),
           page.front.empty()
@@ -181,7 +182,7 @@ std::string to_html(const LayoutPage& page) {
                                  page.front)) +
       html::folded_section("launch", "Launch flags", "for the best layouts", launches(page)) +
       html::folded_section("assumptions", "Assumptions", format_count(page.assumptions.size()),
-                           assumptions.empty() ? "" : "<ul>\n" + assumptions + "</ul>\n");
+                           html::plain_list(page.assumptions));
   return html::plain_page(plain);
 }
 

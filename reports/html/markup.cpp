@@ -83,21 +83,44 @@ std::string list_items(const std::vector<std::string>& texts) {
   return items;
 }
 
-std::string section(std::string_view id, std::string_view title, const std::string& markup) {
+std::string more_on_screen(std::size_t count, std::size_t most) {
+  if (count <= most) return {};
+  return fmt::format("<p class=\"paper-only more\">{} more on screen.</p>\n",
+                     format_count(count - most));
+}
+
+std::string plain_list(const std::vector<std::string>& texts) {
+  return texts.empty() ? std::string() : "<ul>\n" + list_items(texts) + "</ul>\n";
+}
+
+std::string brief_list(const std::vector<std::string>& texts, std::string_view style) {
+  if (texts.empty()) return {};
+  return fmt::format("<ul class=\"brief {}\">\n{}</ul>\n", style, list_items(texts)) +
+         more_on_screen(texts.size(), kRowsOnPaper);
+}
+
+std::string paper_note() {
+  return "<p class=\"paper-only\">On paper is the summary. A section that is open on screen "
+         "follows "
+         "it; Open all prints everything.</p>\n";
+}
+
+std::string section(std::string_view id, std::string_view title, const std::string& markup,
+                    OnPaper on_paper) {
   if (markup.empty()) return {};
   return fmt::format(
-      "<section id=\"{0}\" aria-labelledby=\"{0}-title\">\n<h2 id=\"{0}-title\">{1}</h2>\n{2}"
-      "</section>\n",
-      id, title, markup);
+      "<section id=\"{0}\"{3} aria-labelledby=\"{0}-title\">\n<h2 "
+      "id=\"{0}-title\">{1}</h2>\n{2}</section>\n",
+      id, title, markup, on_paper == OnPaper::yes ? "" : " class=\"screen-only\"");
 }
 
 std::string folded_section(std::string_view id, std::string_view title, std::string_view fact,
-                           const std::string& markup, bool is_open) {
+                           const std::string& markup) {
   if (markup.empty()) return {};
   return fmt::format(
-      "<details class=\"part\" id=\"{}\"{}>\n<summary><h2>{}</h2> <span "
+      "<details class=\"part\" id=\"{}\">\n<summary><h2>{}</h2> <span "
       "class=\"fact\">{}</span></summary>\n<div class=\"body\">\n{}</div>\n</details>\n",
-      id, is_open ? " open" : "", title, markup_text(fact), markup);
+      id, title, markup_text(fact), markup);
 }
 
 std::string page_head(std::string_view policy, const std::string& title) {
@@ -124,10 +147,10 @@ std::string plain_page(const PlainPage& page) {
              page.title + " · shardsim") +
          fmt::format(
              "<body>\n<header>\n<p class=\"eyebrow\">{}</p>\n<h1>{}</h1>\n{}{}</header>\n<main>\n{}"
-             "</main>\n<footer><p>Written by shardsim {}. {}</p></footer>\n<script>{}</script>\n"
+             "</main>\n<footer>{}<p>Written by shardsim {}. {}</p></footer>\n<script>{}</script>\n"
              "</body>\n</html>\n",
              markup_text(page.eyebrow), markup_text(page.title), facts, page_buttons(), page.main,
-             version(), markup_text(page.footer), page_script());
+             paper_note(), version(), markup_text(page.footer), page_script());
 }
 
 std::vector<Column> text_and_numbers(std::initializer_list<const char*> titles) {
@@ -140,6 +163,7 @@ Table::Table(std::string caption, std::vector<Column> columns)
     : caption_(std::move(caption)), columns_(std::move(columns)) {}
 
 void Table::add_row(const std::vector<std::string>& markup) {
+  ++rows_;
   body_ += "<tr>";
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const std::string style = std::string(columns_[i].is_number ? "number" : "text") +
@@ -157,10 +181,13 @@ std::string Table::markup() const {
                         markup_text(column.title));
   }
   const std::string id = id_.empty() ? std::string() : fmt::format(" id=\"{}\"", id_);
+  const std::string style = is_brief_ ? " class=\"brief\"" : "";
   return fmt::format(
-      "<div class=\"scroll\" tabindex=\"0\"><table{}>\n<caption><span>{}</span></caption>\n"
-      "<thead><tr>{}</tr></thead>\n<tbody>\n{}</tbody>\n</table></div>\n",
-      id, markup_text(caption_), head, body_);
+             "<div class=\"scroll\" "
+             "tabindex=\"0\"><table{}{}>\n<caption><span>{}</span></caption>\n"
+             "<thead><tr>{}</tr></thead>\n<tbody>\n{}</tbody>\n</table></div>\n",
+             id, style, markup_text(caption_), head, body_) +
+         (is_brief_ ? more_on_screen(rows_, kRowsOnPaper) : std::string());
 }
 
 std::string folded(std::string_view title, const std::string& markup) {

@@ -27,16 +27,35 @@ namespace shardsim::html {
 /// Each text as an item of a list.
 [[nodiscard]] std::string list_items(const std::vector<std::string>& texts);
 
+// The printed summary is one page, so it has the first few of everything that may be long. The
+// style sheet has the same numbers.
+inline constexpr std::size_t kRowsOnPaper = 5;   ///< Each brief table and list has so many,
+inline constexpr std::size_t kBarsOnPaper = 12;  ///< and each chart.
+
+/// "3 more on screen." for paper, of which only `most` are there; empty if all are.
+[[nodiscard]] std::string more_on_screen(std::size_t count, std::size_t most);
+
+/// A list; empty without texts.
+[[nodiscard]] std::string plain_list(const std::vector<std::string>& texts);
+
+/// A list of which paper has the first few. `style`: one more class.
+[[nodiscard]] std::string brief_list(const std::vector<std::string>& texts,
+                                     std::string_view style = "");
+
+/// The last line of a page on paper: what is left out there.
+[[nodiscard]] std::string paper_note();
+
+enum class OnPaper { yes, only_with_all };
+
 /// A section of a page with its heading, for the script and for readers aloud; empty without
-/// markup.
+/// markup. `on_paper`: some are printed only where a reader has opened all sections.
 [[nodiscard]] std::string section(std::string_view id, std::string_view title,
-                                  const std::string& markup);
+                                  const std::string& markup, OnPaper on_paper = OnPaper::yes);
 
 /// A section that is folded away until a reader opens it: its heading with `fact`, one short
-/// sentence, beside it. Empty without markup. `is_open`: shown from the start.
+/// sentence, beside it. Empty without markup.
 [[nodiscard]] std::string folded_section(std::string_view id, std::string_view title,
-                                         std::string_view fact, const std::string& markup,
-                                         bool is_open = false);
+                                         std::string_view fact, const std::string& markup);
 
 /// A page up to its body. `policy`: what its Content-Security-Policy allows beside its own style.
 [[nodiscard]] std::string page_head(std::string_view policy, const std::string& title);
@@ -56,6 +75,8 @@ class Table {
   Table(std::string caption, std::vector<Column> columns);
   /// Lets a search field name the table.
   void set_id(std::string id) { id_ = std::move(id); }
+  /// Paper has its first rows alone.
+  void make_brief() { is_brief_ = true; }
   /// Cells as markup, as many as columns. The first is the heading of its row.
   void add_row(const std::vector<std::string>& markup);
   [[nodiscard]] std::string markup() const;
@@ -65,6 +86,8 @@ class Table {
   std::vector<Column> columns_;
   std::string id_;
   std::string body_;
+  std::size_t rows_ = 0;
+  bool is_brief_ = false;
 };
 
 /// "Numbers as a table", folded away.

@@ -28,7 +28,6 @@ struct Section {
 std::vector<Section> sections_of(const html::Input& input) {
   const html::SectionFacts facts = html::section_facts(input);
   return {
-      {"sensitivity", "What the step depends on", facts.sensitivity, html::sensitivity_part(input)},
       {"time", "Time by stage", facts.time, html::time_part(input)},
       {"cost", "Days and cost", facts.cost, html::cost_part(input)},
       {"memory", "Memory by stage and through the step", facts.memory, html::memory_part(input)},
@@ -59,10 +58,10 @@ std::string to_html(const Result& result, const TextHeadline& headline, const Ru
   const html::Input input{result, headline, detail};
   std::string body = fmt::format("<section id=\"summary\" aria-label=\"Summary\">\n{}</section>\n",
                                  html::summary_part(input));
+  // Somebody asked for it, so it is not folded away.
+  body += html::section("sensitivity", "What the step depends on", html::sensitivity_part(input));
   for (const Section& section : sections_of(input)) {
-    // It is on the page only if somebody asked for it.
-    const bool is_open = section.id == std::string_view("sensitivity");
-    body += html::folded_section(section.id, section.title, section.fact, section.markup, is_open);
+    body += html::folded_section(section.id, section.title, section.fact, section.markup);
   }
   const std::string policy =
       fmt::format("script-src 'sha256-{}'; style-src 'unsafe-inline'; img-src data:; ",
@@ -71,10 +70,11 @@ std::string to_html(const Result& result, const TextHeadline& headline, const Ru
                          headline.name.empty() ? "shardsim" : headline.name + " · shardsim") +
          fmt::format(
              "<body>\n<header>\n{}</header>\n"
-             "<main>\n{}</main>\n<footer><p>Written by shardsim {}. Times are virtual: simulated, "
+             "<main>\n{}</main>\n<footer>{}<p>Written by shardsim {}. Times are virtual: "
+             "simulated, "
              "not measured. Charts by Apache ECharts, whose licence is in the source of this "
              "page.</p></footer>\n{}<script>{}</script>\n</body>\n</html>\n",
-             html::masthead(input), body, version(),
+             html::masthead(input), body, html::paper_note(), version(),
              data_elements(result, detail, headline.device_memory_bytes), html::report_script());
 }
 

@@ -114,6 +114,7 @@ std::string table_of_rows(const QuestionPage& page) {
   columns.push_back({"why"});
   html::Table table("Every machine with its best layout, " + page.order + ".", columns);
   table.set_id("machines-table");
+  table.make_brief();
   for (const QuestionRow& row : page.rows) {
     std::vector<std::string> cells = {
         fmt::format("<b>{} {}</b><br><span class=\"muted\">{}</span>", row.holds ? "✓" : "✗",
@@ -131,10 +132,6 @@ std::string table_of_rows(const QuestionPage& page) {
     table.add_row(cells);
   }
   return html::search_field("machines-table", "Search the machines") + table.markup();
-}
-
-std::string list_of(const std::vector<std::string>& texts) {
-  return texts.empty() ? std::string() : "<ul>\n" + html::list_items(texts) + "</ul>\n";
 }
 
 }  // namespace
@@ -155,10 +152,10 @@ std::string to_html(const QuestionPage& page) {
       "<section id=\"summary\" aria-label=\"Summary\">\n" + first_in_words(page) +
       tiles_of_first(page) +
       (charts.empty() ? charts : "<div class=\"pair\">\n" + charts + "</div>\n") +
-      list_of(page.notes) + "</section>\n" +
+      html::brief_list(page.notes) + "</section>\n" +
       html::section("machines", "All machines", table_of_rows(page)) +
       html::folded_section("assumptions", "Assumptions", format_count(page.assumptions.size()),
-                           list_of(page.assumptions));
+                           html::plain_list(page.assumptions));
   return html::plain_page(plain);
 }
 

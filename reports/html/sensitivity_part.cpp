@@ -67,7 +67,9 @@ std::string sensitivity_part(const Input& input) {
                    "<code>" + markup_text(settings) + "</code>" +
                        (bar.note.empty() ? "" : "<br>" + markup_text(bar.note))});
   }
-  return "<p>The further a bar reaches, the more the step depends on that quantity. To the right "
+  return "<p class=\"fact\">" + markup_text(section_facts(input).sensitivity) +
+         "</p>\n<p>The further a bar reaches, the more the step depends on that quantity. To the "
+         "right "
          "of the line a token takes longer, to the left it takes less.</p>\n" +
          ink_legend({{kLessInk, "less of it"}, {kMoreInk, "more of it"}}) +
          bar_chart(chart_of(bars)) + folded("Numbers as a table", table.markup());

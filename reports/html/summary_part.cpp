@@ -14,6 +14,23 @@ namespace shardsim::html {
 namespace {
 
 // Many warnings would push the numbers off the first screen.
+// On paper a long diagnosis has its first lines.
+std::string diagnosis_box(const std::string& text) {
+  constexpr std::ptrdiff_t kLinesOnPaper = 10;
+  const std::ptrdiff_t lines = std::ranges::count(text, '\n');
+  std::size_t end = text.size();
+  if (lines > kLinesOnPaper) {
+    end = 0;
+    for (std::ptrdiff_t line = 0; line < kLinesOnPaper; ++line) end = text.find('\n', end) + 1;
+  }
+  const std::string rest = end == text.size() ? std::string()
+                                              : "<span class=\"screen-only\">" +
+                                                    markup_lines(text.substr(end)) + "</span>";
+  return fmt::format("<div class=\"box bad\"><h3>Diagnosis</h3><pre>{}{}</pre>{}</div>\n",
+                     markup_lines(text.substr(0, end)), rest,
+                     more_on_screen(static_cast<std::size_t>(lines), kLinesOnPaper));
+}
+
 std::string warnings(const std::vector<std::string>& warnings) {
   constexpr std::size_t kMostUnfolded = 2;
   if (warnings.empty()) return {};
@@ -29,24 +46,19 @@ std::string warnings(const std::vector<std::string>& warnings) {
 // Failed checks and expectations, the diagnosis, warnings.
 std::string problems(const Input& input) {
   const Result& result = input.result;
-  std::string failed;
+  std::vector<std::string> failed;
   for (const Check& check : result.checks) {
     if (check.passed) continue;
-    failed += fmt::format("<li>check {}{}{}</li>\n", markup_text(check.name),
-                          check.detail.empty() ? "" : ": ", markup_text(check.detail));
+    failed.push_back("check " + check.name + (check.detail.empty() ? "" : ": ") + check.detail);
   }
   for (const ExpectationResult& row : result.expectations) {
-    if (!row.passed)
-      failed += "<li>expected " + markup_text(expectation_text(row, result)) + "</li>\n";
+    if (!row.passed) failed.push_back("expected " + expectation_text(row, result));
   }
   std::string markup;
   if (!failed.empty()) {
-    markup += "<div class=\"box bad\"><h3>What failed</h3><ul>\n" + failed + "</ul></div>\n";
+    markup += "<div class=\"box bad\"><h3>What failed</h3>" + brief_list(failed) + "</div>\n";
   }
-  if (result.diagnosis) {
-    markup += fmt::format("<div class=\"box bad\"><h3>Diagnosis</h3><pre>{}</pre></div>\n",
-                          markup_lines(result.diagnosis->to_text()));
-  }
+  if (result.diagnosis) markup += diagnosis_box(result.diagnosis->to_text());
   return markup + warnings(result.warnings);
 }
 

@@ -231,6 +231,18 @@ ParameterCounts parameter_counts(const Experiment& experiment) {
   return counts;
 }
 
+MemoryUse memory_of_the_fullest(const World& world) {
+  std::int64_t most = -1;
+  MemoryUse use{};
+  for (const int rank : world.running()) {
+    const MemoryLedger& ledger = world.ledger(rank);
+    if (ledger.peak() <= most) continue;
+    most = ledger.peak();
+    use = ledger.at_peak();
+  }
+  return use;
+}
+
 std::vector<Metric> metrics_of(const Experiment& experiment, const World& world,
                                const DeviceMemory& memory, const RunRecord& record,
                                const Verification* oracle) {

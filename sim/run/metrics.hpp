@@ -116,6 +116,9 @@ struct ParameterCounts {
 };
 [[nodiscard]] ParameterCounts parameter_counts(const Experiment& experiment);
 
+/// Bytes by category on the rank with the largest peak, at that peak; of equal ranks, the lowest.
+[[nodiscard]] MemoryUse memory_of_the_fullest(const World& world);
+
 [[nodiscard]] std::vector<Metric> metrics_of(const Experiment& experiment, const World& world,
                                              const DeviceMemory& memory, const RunRecord& record,
                                              const Verification* oracle);

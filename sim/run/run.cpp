@@ -138,6 +138,7 @@ void report(const Experiment& experiment, const RunHooks& hooks, const Ended& en
   Result& result = outcome.result;
   note_host_times(experiment, ended.world);
   result.metrics = metrics_of(experiment, ended.world, ended.memory, ended.record, ended.oracle);
+  outcome.fullest_memory = memory_of_the_fullest(ended.world);
   add_cost(experiment, result);
   draw(experiment, hooks, ended.programs, result);
   add_warnings(fault_warnings(scenario.faults, result), result);

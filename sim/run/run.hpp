@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/kernel/memory_ledger.hpp"
 #include "sim/kernel/trace.hpp"
 
 #include "backends/communicator.hpp"
@@ -62,6 +63,9 @@ struct RunOutcome {
   Result result;
   std::vector<RankTrace> traces;  ///< Traces of the ranks that the scenario asks for; else empty.
   std::shared_ptr<const ProgramTables> texts;  ///< Keeps those that the traces name.
+  /// Bytes by category on the fullest rank at its peak; of equal ranks, the lowest. The metrics
+  /// have the largest of all ranks, which may be those of several.
+  MemoryUse fullest_memory{};
   std::optional<RunDetail> detail;  ///< Set if it was requested, for a run that completed.
   /// Set for a run with data that completed.
   std::optional<DecisionLog> decisions;

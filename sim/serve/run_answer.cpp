@@ -13,7 +13,7 @@ namespace shardsim {
 
 namespace {
 
-using WriteAnswer = std::function<std::string(const Experiment&, const Result&)>;
+using WriteAnswer = std::function<std::string(const Experiment&, const RunOutcome&)>;
 
 HttpAnswer simulate(const std::string& scenario, const ServeSetting& setting, const AskEnd& end,
                     const WriteAnswer& write) {
@@ -26,7 +26,7 @@ HttpAnswer simulate(const std::string& scenario, const ServeSetting& setting, co
     const Experiment experiment =
         compile(guarded_scenario(scenario, setting.folder, setting.limits));
     hooks.on_progress();
-    return {.body = write(experiment, run_experiment(experiment, hooks).result)};
+    return {.body = write(experiment, run_experiment(experiment, hooks))};
   } catch (const WorkEnded& ended) {
     return ended_answer(ended.why, setting.limits.run_s);
   } catch (const Error& error) {
@@ -37,8 +37,9 @@ HttpAnswer simulate(const std::string& scenario, const ServeSetting& setting, co
 }  // namespace
 
 HttpAnswer answer_run(const std::string& scenario, const ServeSetting& setting, const AskEnd& end) {
-  return simulate(scenario, setting, end,
-                  [](const Experiment&, const Result& result) { return to_json(result); });
+  return simulate(scenario, setting, end, [](const Experiment&, const RunOutcome& outcome) {
+    return to_json(outcome.result);
+  });
 }
 
 HttpAnswer answer_show(const std::string& scenario, const ServeSetting& setting,

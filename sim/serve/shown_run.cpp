@@ -125,25 +125,17 @@ std::string time_parts(const Result& result) {
 }
 
 // The device's figure ends the bar: what is not tensors are the allocator, CUDA and NCCL.
-std::string memory_parts(const Result& result) {
+std::string memory_parts(const Result& result, const MemoryUse& fullest) {
   constexpr std::array<const char*, kNumMemoryCategories> kNames = {
       "parameters", "gradients", "optimizer", "activations", "communication"};
   std::vector<std::string> parts;
   const double used = result.number(metric::kMemoryDeviceBytesMax).value_or(0);
   const double peak = result.number(metric::kMemoryPeakBytesMax).value_or(0);
-  double sum = 0;
   for (std::size_t i = 0; i < kNumMemoryCategories; ++i) {
-    sum += result.number(*kMemoryMetrics.at(i)).value_or(0);
-  }
-  // The largest of all ranks, which are those of the fullest one where they sum to its peak.
-  for (std::size_t i = 0; sum == peak && i < kNumMemoryCategories; ++i) {
-    const double bytes = result.number(*kMemoryMetrics.at(i)).value_or(0);
-    if (!(bytes > 0)) continue;
+    if (fullest.at(i) == 0) continue;
+    const auto bytes = static_cast<double>(fullest.at(i));
     parts.push_back(
         part_json(kNames.at(i), fmt::format("memory-{}", i), bytes, format_memory(bytes)));
-  }
-  if (sum != peak && peak > 0) {
-    parts.push_back(part_json("tensors", "memory-3", peak, format_memory(peak)));
   }
   if (used > peak) {
     parts.push_back(
@@ -154,7 +146,8 @@ std::string memory_parts(const Result& result) {
 
 }  // namespace
 
-std::string shown_run_json(const Experiment& experiment, const Result& result) {
+std::string shown_run_json(const Experiment& experiment, const RunOutcome& outcome) {
+  const Result& result = outcome.result;
   const TextHeadline headline = headline_of(experiment);
   std::vector<std::string> tiles;
   for (const Tile& tile : tiles_of(headline, result)) tiles.push_back(json_of(tile));
@@ -165,7 +158,7 @@ std::string shown_run_json(const Experiment& experiment, const Result& result) {
       json_member("is_ok", is_ok ? "true" : "false"),
       json_member("facts", json_text(fmt::format("{}", fmt::join(facts_of(headline), " · ")))),
       json_member("tiles", list_of(tiles)), json_member("time", time_parts(result)),
-      json_member("memory", memory_parts(result)),
+      json_member("memory", memory_parts(result, outcome.fullest_memory)),
       json_member("device_bytes", fmt::format("{}", headline.device_memory_bytes)),
       json_member("text", json_text(to_text(result, headline, {}))),
       json_member("result", to_json(result)));

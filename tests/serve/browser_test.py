@@ -8,19 +8,19 @@ import base64
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
+import time
 import unittest
 
 from served import PLAN, Served
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "html/browser"))
-import browser  # noqa: E402
+from served_page import IDLE, browser, drawn_ms, open_page
 
 SKIPPED = 77
 SHARDSIM, WORK = "", pathlib.Path()
 WIDTHS = (1366, 400)
-IDLE = "document.getElementById('answer')?.getAttribute('aria-busy') === 'false' && document.getElementById('model').options.length > 0"
+LONGEST_DRAWN_S = 30  # For hangs; tests/campaigns/serve_latency.py judges the time.
 # Elements that stick out of the page, or cut their own text.
 OVERFLOWS = """[...document.querySelectorAll('body *')].filter((one) => {
   const box = one.getBoundingClientRect();
@@ -54,14 +54,7 @@ class PageTest(unittest.TestCase):
         assert cls.served.stop() == (0, ""), "nothing is logged"
 
     def open(self, fragment="", width=1366, scheme="light"):
-        page = self.browser.open(os.devnull, width=width, scheme=scheme)
-        page.is_loaded = False
-        page.requests.clear()
-        page.send("Page.navigate", url=self.served.url + fragment)
-        while not page.is_loaded:
-            self.browser.pump()
-        page.until(IDLE)
-        return page
+        return open_page(self.browser, self.served.url + fragment, width, scheme)
 
     def scenario_of(self, page):
         """The exact text behind the # of the address."""
@@ -88,6 +81,21 @@ class PageTest(unittest.TestCase):
                          own.split(" Next: ")[0])
         self.assertEqual(page.evaluate("document.querySelectorAll('#time rect').length > 0"), True)
         self.assertEqual(page.problems, [])
+
+    def test_charts_follow_a_change(self):
+        page = self.open()
+        times = [drawn_ms(page, *change) for change in (("gpus", 256), ("gpus", 1024), ("recompute", "full"), ("tp", 8), ("zero", 3),
+                                                        ("gpus", 128), ("pp", 1), ("recompute", "none"))]
+        print(f"from a change to its charts: median {statistics.median(times):.0f} ms, largest {max(times):.0f} ms")
+        self.assertLess(max(times), 1e3 * LONGEST_DRAWN_S)
+        self.assertEqual(page.problems, [])
+
+    def test_the_memory_bar_has_categories(self):
+        page = self.open()  # A layout with a pipeline, whose fullest stage is one of several.
+        names = page.evaluate("[...document.querySelectorAll('#memory .legend li span:first-of-type')].map((one) => one.textContent)")
+        self.assertEqual(names, ["parameters", "gradients", "optimizer", "activations", "communication", "allocator, CUDA, NCCL"])
+        self.assertEqual(page.evaluate("document.querySelectorAll('#memory rect').length"), len(names))
+        self.assertTrue(page.evaluate("document.querySelector('#memory .limit') !== null"))
 
     def test_tokens_and_price_become_days_and_dollars(self):
         page = self.open()
@@ -154,8 +162,12 @@ class PageTest(unittest.TestCase):
                                                      "system": {"preset": "dgx-h100", "ranks": 1024}, "training": {"global_batch_size": 1024, "micro_batch_size": 1}})))
         page.evaluate("document.getElementById('search').click()")
         self.served.wait_until_busy(1.0)
+        load = self.served.load_for(0.5)
         page.send("Page.close")
+        begin = time.monotonic()
         self.assertTrue(self.served.is_idle_within(1.0 + os.getloadavg()[0] / os.cpu_count()))
+        took = time.monotonic() - begin
+        print(f"a search computes on {load:.2f} cores; {took:.2f} s after its tab was closed on {self.served.load_for(0.5):.2f}")
 
     def test_nothing_overflows(self):
         for width in WIDTHS:

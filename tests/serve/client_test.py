@@ -2,11 +2,14 @@
 
 usage: client_test.py SHARDSIM
 """
+import base64
 import concurrent.futures
+import gzip
 import json
 import os
 import pathlib
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -24,6 +27,17 @@ SCHEDULE = "0F0,0F1,,0B0,0B1\n"
 def run_json(text):
     """What `shardsim run` prints for this scenario."""
     return subprocess.run([SHARDSIM, "-", "--json"], input=text.encode(), stdout=subprocess.PIPE, check=False).stdout
+
+
+def fullest_stage_of(text):
+    """Bytes by category at the peak of the fullest stage, as a report of the command has them."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([SHARDSIM, "-", "-q", "--set", "output.report=run.html", "--out", folder], input=text.encode(),
+                       check=True)
+        page = (pathlib.Path(folder) / "run.html").read_text(encoding="utf-8")
+    form, text = re.search(r'<script type="application/(json|gzip)" id="detail">(.*?)</script>', page, re.DOTALL).groups()
+    detail = json.loads(gzip.decompress(base64.b64decode(text)) if form == "gzip" else text)
+    return max(detail["stages"], key=lambda stage: stage["peak_bytes"])["at_peak"]
 
 
 def errors_of(body):
@@ -72,6 +86,22 @@ class GoodTest(unittest.TestCase):
         times = sum(part["amount"] for part in shown["time"])
         self.assertAlmostEqual(times, shown["result"]["metrics"]["step_time_s"], delta=1e-6 * times)
 
+    def test_the_memory_is_that_of_the_fullest_rank_by_category(self):
+        for parallelism in ({"tp": 4, "zero_stage": 1}, {"tp": 4, "pp": 4, "zero_stage": 1}):
+            text = text_of(parallelism=parallelism)
+            status, body = self.served.ask("POST", "show", text)
+            self.assertEqual(status, 200)
+            shown = json.loads(body)
+            names = [part["name"] for part in shown["memory"]]
+            self.assertEqual(names, ["parameters", "gradients", "optimizer", "activations", "communication",
+                                     "allocator, CUDA, NCCL"])
+            metrics = shown["result"]["metrics"]
+            amounts = [part["amount"] for part in shown["memory"]]
+            self.assertEqual(sum(amounts[:-1]), metrics["memory.peak_bytes.max"])
+            self.assertEqual(sum(amounts), metrics["memory.device_bytes.max"])
+            self.assertEqual(amounts[:-1], fullest_stage_of(text))
+            self.assertGreater(shown["device_bytes"], sum(amounts))
+
     def test_an_error_is_an_object_with_its_place(self):
         status, body = self.served.ask("POST", "run", text_of(parallelism={"tp": 3}))
         self.assertEqual(status, 400)
@@ -116,6 +146,11 @@ class GoodTest(unittest.TestCase):
     def test_only_loopback_is_listened_on(self):
         port = f"{self.served.address[1]:04X}"
         self.assertEqual([own for own in listeners() if own.endswith(":" + port)], [f"0100007F:{port}"])
+        if shutil.which("ss"):
+            said = subprocess.run(["ss", "-ltnH", "sport", "=", f":{self.served.address[1]}"], stdout=subprocess.PIPE, check=True)
+            lines = [line.split() for line in said.stdout.decode().splitlines()]
+            print("ss -ltn:", *(" ".join(line) for line in lines))
+            self.assertEqual([line[3] for line in lines], [f"127.0.0.1:{self.served.address[1]}"])
 
 
 class RefusalTest(unittest.TestCase):

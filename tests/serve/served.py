@@ -105,6 +105,12 @@ class Served:
                 raise TimeoutError("it does not compute")
             time.sleep(0.02)
 
+    def load_for(self, seconds):
+        """How many cores its threads compute on, in these seconds."""
+        begin, before = time.monotonic(), self.cpu_s()
+        time.sleep(seconds)
+        return (self.cpu_s() - before) / (time.monotonic() - begin)
+
     def is_idle_within(self, seconds):
         """Whether its threads stop computing in so many seconds."""
         end = time.monotonic() + seconds

@@ -55,11 +55,12 @@ export const valueAxis = (theme, name) => ({
   splitLine: { showMaxLine: false, lineStyle: { color: theme.line } },
 });
 
-export const categoryAxis = (theme, names) => ({
+/** `room`: pixels for the names; what is longer is clipped. */
+export const categoryAxis = (theme, names, room) => ({
   type: 'category',
   data: names,
   inverse: true,
-  axisLabel: { color: theme.ink, fontSize: 12 },
+  axisLabel: { color: theme.ink, fontSize: 12, formatter: (name) => clip(name, room) },
   axisLine: { lineStyle: { color: theme.line } },
   axisTick: { show: false },
 });
@@ -69,10 +70,18 @@ export const groupName = ([first, last], stages) => (first === last
   ? `stage ${stages[first].stage}`
   : `stages ${stages[first].stage} to ${stages[last].stage}`);
 
-/** Horizontal bars, one part of each stacked on the other, with the share written where it fits. */
-export function stackedBars(parts, names, width) {
-  const rows = names.map((_, row) => parts.map((part) => part.values[row]));
-  const longest = Math.max(...rows.map((values) => values.reduce((sum, value) => sum + value, 0)), 0);
+const rowsOf = (parts, names) => names.map((_, row) => parts.map((part) => part.values[row]));
+
+/** Where the axis of stacked bars ends: a little behind the longest. */
+export const endOfBars = (parts, names) =>
+  1.02 * Math.max(...rowsOf(parts, names).map((values) => values.reduce((sum, value) => sum + value, 0)), 0);
+
+/**
+ * Horizontal bars, one part of each stacked on the other, with the share written where it fits. The
+ * axis ends at `end`, and is `width` pixels long.
+ */
+export function stackedBars(parts, names, width, end) {
+  const rows = rowsOf(parts, names);
   const percents = rows.map((values) => apportion(values, 100));
   return parts.map((part, i) => ({
     type: 'bar',
@@ -86,7 +95,7 @@ export function stackedBars(parts, names, width) {
       color: part.ink,
       fontSize: 11,
       formatter: ({ dataIndex }) => {
-        const isWide = longest > 0 && (part.values[dataIndex] / longest) * width > 36;
+        const isWide = end > 0 && (part.values[dataIndex] / end) * width > 36;
         return isWide ? `${percents[dataIndex][i]} %` : '';
       },
     },

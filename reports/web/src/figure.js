@@ -1,5 +1,6 @@
 // One chart in its place of the page: drawn, drawn anew when colours or the width change. What was
-// drawn stands in the attributes `data-drawn` and `data-items`, for tests and for the curious.
+// drawn stands in the attributes `data-drawn` and `data-items`, for tests and for the curious; so does
+// ECharts' own object, as `drawing` of the place.
 import { echarts } from './echarts.js';
 import { readTheme } from './theme.js';
 
@@ -34,7 +35,7 @@ export class Figure {
     const theme = readTheme();
     if (this.#module.key) this.#drawKey(this.#module.key(this.#data, theme, this.#choice, this.#width));
     this.#chart?.dispose();
-    this.#chart = echarts.init(place, null, { renderer: 'canvas' });
+    this.#chart = place.drawing = echarts.init(place, null, { renderer: 'canvas' });
     const finished = new Promise((resolve) => {
       this.#chart.on('finished', resolve);
     });

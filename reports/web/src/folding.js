@@ -14,7 +14,9 @@ export function startFolding(seen = () => {}) {
   const button = document.getElementById('unfold');
   const parts = () => [...document.querySelectorAll('details.part')];
   const name = () => {
-    button.textContent = parts().every((part) => part.open) ? 'Close all' : 'Open all';
+    const all = parts().every((part) => part.open);
+    button.textContent = all ? 'Close all' : 'Open all';
+    document.documentElement.classList.toggle('whole', all && parts().length > 0); // Printed whole.
   };
   button.hidden = false;
   button.addEventListener('click', () => {

@@ -1,5 +1,16 @@
 // Search over long tables: <input type="search" data-filters="ID of the table">.
 
+// As reports/html/markup.hpp has it.
+const ROWS_ON_PAPER = 5;
+
+/** How many of the shown rows paper leaves out, below the table. */
+function noteMore(table, shown) {
+  const more = table.closest('.scroll')?.nextElementSibling;
+  if (!more?.classList.contains('more')) return;
+  more.hidden = shown <= ROWS_ON_PAPER;
+  more.textContent = `${shown - ROWS_ON_PAPER} more on screen.`;
+}
+
 /** `matched` is called with the words of a search, in small letters. */
 export function startFilters(matched = () => {}) {
   for (const input of document.querySelectorAll('input[data-filters]')) {
@@ -14,6 +25,7 @@ export function startFilters(matched = () => {}) {
         if (!row.hidden) ++shown;
       }
       count.textContent = `${shown} of ${rows.length}`;
+      noteMore(table, shown);
       matched(words);
     };
     input.closest('.search').hidden = false;

@@ -9,6 +9,7 @@ import base64
 import hashlib
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import unittest
@@ -107,6 +108,43 @@ UNREADABLE = """(() => {
   });
   return faults;
 })()"""
+# The same for texts on the canvases of charts, by the boxes of what the library has drawn there.
+UNREADABLE_LABELS = """(() => {
+  const TOUCH = 2; // Pixels by which boxes may lie over each other: they are larger than their letters.
+  const boxOf = (shape) => {
+    const { x, y, width, height } = shape.getBoundingRect();
+    const [a, b, c, d, e, f] = shape.transform ?? [1, 0, 0, 1, 0, 0];
+    const corners = [[x, y], [x + width, y], [x, y + height], [x + width, y + height]];
+    const xs = corners.map(([u, v]) => a * u + c * v + e);
+    const ys = corners.map(([u, v]) => b * u + d * v + f);
+    return { left: Math.min(...xs), right: Math.max(...xs), top: Math.min(...ys), bottom: Math.max(...ys) };
+  };
+  const faults = [];
+  let texts = 0;
+  for (const place of document.querySelectorAll('[data-chart]')) {
+    const { chart } = place.dataset;
+    const drawing = place.drawing.getZr();
+    const canvas = { left: 0, right: drawing.getWidth(), top: 0, bottom: drawing.getHeight() };
+    const sticksOut = (box, of) => box.left < of.left - TOUCH || box.right > of.right + TOUCH
+      || box.top < of.top - TOUCH || box.bottom > of.bottom + TOUCH;
+    const seen = [];
+    for (const shape of drawing.storage.getDisplayList(true)) {
+      if (shape.type !== 'tspan' || !String(shape.style.text ?? '').trim() || shape.invisible) continue;
+      const box = { text: shape.style.text, ...boxOf(shape) };
+      if (sticksOut(box, canvas)) faults.push(`${chart}: "${box.text}" leaves its canvas`);
+      const clips = (shape.__clipPaths ?? []).map(boxOf);
+      if (clips.some((clip) => sticksOut(box, clip))) faults.push(`${chart}: "${box.text}" is cut`);
+      for (const other of seen) {
+        const wide = Math.min(box.right, other.right) - Math.max(box.left, other.left);
+        const tall = Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top);
+        if (wide > TOUCH && tall > TOUCH) faults.push(`${chart}: "${box.text}" over "${other.text}"`);
+      }
+      seen.push(box);
+    }
+    texts += seen.length;
+  }
+  return [texts, faults];
+})()"""
 # Whole numbers of four digits and more without separators. Names and code have such; so do years, which
 # stand among the assumptions.
 UNGROUPED = """(() => {
@@ -118,7 +156,35 @@ UNGROUPED = """(() => {
   }
   return found;
 })()"""
+# The size of the smallest text that is seen, in pixels, with that text. Figures may be drawn smaller than
+# their style says.
+SMALLEST = """(() => {
+  let smallest = [Infinity, ''];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const parent = node.parentElement;
+    if (!node.data.trim() || parent.closest('script, style, noscript, title') || !parent.checkVisibility()) continue;
+    const scale = parent.closest('svg') ? parent.closest('text').getScreenCTM().a : 1;
+    const size = parseFloat(getComputedStyle(parent).fontSize) * Math.abs(scale || 1);
+    if (size < smallest[0]) smallest = [size, node.data.trim().slice(0, 40)];
+  }
+  return smallest;
+})()"""
+# What is between the margins of an A4 page, and the smallest letters on it: 7.5 pt. In pixels.
+PAPER_WIDTH, SMALLEST_ON_PAPER = 703, 10
 TALLEST = {1366: 6000, 400: 10000}  # Pixels of a page with its sections closed, by its width.
+# Pages that commands write; the name of the file is the last word.
+QUICKSTART, OTHER = "scenarios/quickstart.json", "scenarios/gpt2-xl-zero2-32xa100.json"
+COMMANDS = {
+    "two-runs": ("diff", QUICKSTART, "--set", "parallelism.zero_stage=2", "--report"),
+    "four-runs": ("diff", QUICKSTART, OTHER, QUICKSTART, OTHER, "--report"),
+    "plan": ("plan", "llama3-8b", "--gpus", "16", "--gpu", "h100", "--tokens", "1T", "--usd-per-gpu-hour", "2.5",
+             "-q", "--report"),
+    "machines": ("plan", "llama3-8b", "--gpus", "8..16", "--gpu", "h100,b200", "--tokens", "1T", "--deadline", "900d",
+                 "-q", "--report"),
+    "validation": ("validate", "--sample", "--html"),
+    "sensitivity": ("sensitivity", QUICKSTART, "--report"),
+}
 LEAST_COLOURED = 40  # Pixels. Axes alone have none, or few by chance where text is antialiased.
 LARGEST_REPORT = 3_000_000  # Bytes, of 1,024 ranks: small enough for a mail.
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -159,8 +225,13 @@ def without_series(path):
 
 
 def pages_of(pdf):
-    """How many pages a PDF of Chromium has."""
-    return len(re.findall(rb"/Type\s*/Page\b(?!s)", pathlib.Path(pdf).read_bytes()))
+    """How many pages a PDF of Chromium has: asked of pdfinfo, or counted where there is none."""
+    if shutil.which("pdfinfo") is None:
+        return len(re.findall(rb"/Type\s*/Page\b(?!s)", pathlib.Path(pdf).read_bytes()))
+    said = subprocess.run(["pdfinfo", pdf], capture_output=True, text=True, check=True).stdout
+    if "(A4)" not in said:
+        raise AssertionError(f"not A4: {said}")
+    return int(re.search(r"^Pages:\s+(\d+)", said, re.MULTILINE).group(1))
 
 
 def choose(page, chart, choice):
@@ -195,6 +266,11 @@ class BrowserTest(unittest.TestCase):
         if page.evaluate("document.body.dataset.report") == "drawn":
             page.until("[...document.querySelectorAll('[data-chart]')].every((place) => place.dataset.drawn)")
 
+    def require_short(self, page, tallest):
+        """Sections are closed at first, and the page is not tall."""
+        self.assertEqual(page.evaluate("document.querySelectorAll('details[open]').length"), 0)
+        self.assertLess(page.evaluate("document.documentElement.scrollHeight"), tallest)
+
     def require_readable(self, page):
         self.require_fitting(page)
         self.assertEqual(page.evaluate(UNREADABLE), [])
@@ -226,13 +302,50 @@ class BrowserTest(unittest.TestCase):
                 self.require_quiet(page, page_file("small"))
                 page.screenshot(work / f"small-{view}.png")
 
+    def require_readable_labels(self, page, least=20):
+        texts, faults = page.evaluate(UNREADABLE_LABELS)
+        self.assertGreaterEqual(texts, least)
+        self.assertEqual(faults, [])
+
+    def test_every_label_of_a_chart_can_be_read(self):
+        pages = [(name, page_file(name)) for name in ("small", "large", "hostile")]
+        for scenario, *overrides in (("scenarios/quickstart.json",), ("scenarios/gpt3-175b-1024xa100.json", "execution.fold=auto")):
+            pages.append((scenario, real_report(scenario, *overrides)))
+        for name, path in pages:
+            for width in TALLEST:
+                for scheme in ("light", "dark"):
+                    with self.subTest(name=name, width=width, scheme=scheme):
+                        page = self.open_file(path, width=width, scheme=scheme)
+                        self.require_readable_labels(page)
+                        if page.evaluate("document.querySelector('[data-chart=schedule]').dataset.items !== '0'"):
+                            choose(page, "schedule", 1)
+                            self.require_readable_labels(page)
+
+    def test_a_label_that_cannot_be_read_would_be_seen(self):
+        for change, fault in (
+                ("drawing.setOption({ series: drawing.getOption().series.map(() => ({ label: { formatter: 'far too long a label' } })) })",
+                 '" over "'),
+                ("drawing.setOption({ xAxis: { nameGap: 60 }, grid: { outerBoundsMode: 'none' } })", "leaves its canvas"),
+                ("""const shapes = drawing.getZr().storage.getDisplayList(true);
+                  const Rectangle = shapes.find((one) => one.type === 'rect').constructor;
+                  shapes.find((one) => one.type === 'tspan').setClipPath(new Rectangle({ shape: { x: 0, y: 0, width: 3, height: 3 } }))""",
+                 "is cut")):
+            with self.subTest(fault=fault):
+                page = self.open("small")
+                self.require_readable_labels(page)
+                page.evaluate(f"""(() => {{
+                  const {{ drawing }} = document.querySelector('[data-chart=breakdown]');
+                  {change};
+                }})()""")
+                _, faults = page.evaluate(UNREADABLE_LABELS)
+                self.assertTrue(any(fault in each for each in faults), faults)
+
     def test_every_text_can_be_read_and_the_closed_page_is_short(self):
         for name in ("small", "large", "bare"):
             for width, tallest in TALLEST.items():
                 with self.subTest(name=name, width=width):
                     page = self.open(name, width=width, unfolded=False)
-                    self.assertEqual(page.evaluate("document.querySelectorAll('details[open]').length"), 0)
-                    self.assertLess(page.evaluate("document.documentElement.scrollHeight"), tallest)
+                    self.require_short(page, tallest)
                     self.require_readable(page)
                     self.unfold(page)
                     self.require_readable(page)
@@ -244,7 +357,7 @@ class BrowserTest(unittest.TestCase):
                 for scheme in ("light", "dark"):
                     with self.subTest(name=name, width=width, scheme=scheme):
                         page = self.open_file(path, unfolded=False, width=width, scheme=scheme)
-                        self.assertLess(page.evaluate("document.documentElement.scrollHeight"), tallest)
+                        self.require_short(page, tallest)
                         self.require_readable(page)
                         page.screenshot(work / f"{name}-{width}-{scheme}.png")
                         self.unfold(page)
@@ -257,7 +370,7 @@ class BrowserTest(unittest.TestCase):
                        stdout=subprocess.DEVNULL)
         for width, tallest in TALLEST.items():
             page = self.open_file(path, unfolded=False, width=width)
-            self.assertLess(page.evaluate("document.documentElement.scrollHeight"), tallest)
+            self.require_short(page, tallest)
             self.require_readable(page)
             # What comes first is the plot of all points.
             self.assertTrue(page.evaluate("document.querySelector('main > section svg circle') !== null"))
@@ -304,16 +417,58 @@ class BrowserTest(unittest.TestCase):
         page.until("document.querySelectorAll('details.part:not([open])').length === 0")
         page.until("document.getElementById('unfold').textContent === 'Close all'")
 
-    def test_the_printed_summary_is_one_page(self):
-        plan = real_report("scenarios/gpt3-175b-1024xa100.json", "execution.fold=auto",
-                           "training.tokens_total=3e11", "cost.usd_per_gpu_hour=2.5")
-        for path in (page_file("small"), page_file("large"), plan):
-            page = self.open_file(path, unfolded=False)
-            page.print(work / "summary.pdf")
-            self.assertEqual(pages_of(work / "summary.pdf"), 1, path)
-        page.evaluate("document.getElementById('metrics').open = true")
-        page.print(work / "with-metrics.pdf")
-        self.assertGreater(pages_of(work / "with-metrics.pdf"), 1)
+    def require_one_page(self, path):
+        """Returns the page, which is printed on one sheet, in letters that can be read."""
+        page = self.open_file(path, unfolded=False)
+        pdf = work / f"{path.stem}.pdf"
+        page.print(pdf)
+        self.assertEqual(pages_of(pdf), 1, path)
+        page.send("Emulation.setEmulatedMedia", media="print")
+        page.resize(PAPER_WIDTH)
+        size, text = page.evaluate(SMALLEST)
+        self.assertGreaterEqual(size, SMALLEST_ON_PAPER, text)
+        self.require_readable(page)
+        self.assertTrue(page.evaluate("document.querySelector('footer .paper-only').checkVisibility()"))
+        self.assertFalse(page.evaluate("[...document.querySelectorAll('details.part')].some((part) => part.checkVisibility())"))
+        return page
+
+    def test_the_printed_summary_of_every_page_is_one_sheet(self):
+        for name in ("small", "large", "bare", "hostile", "sensitive", "layouts", "compared", "question"):
+            with self.subTest(name=name):
+                self.require_one_page(page_file(name))
+        for name, words in COMMANDS.items():
+            with self.subTest(name=name):
+                path = work / f"{name}.html"
+                subprocess.run([shardsim, *words, path], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+                self.require_one_page(path)
+        self.require_one_page(real_report("scenarios/gpt3-175b-1024xa100.json", "execution.fold=auto",
+                                          "training.tokens_total=3e11", "cost.usd_per_gpu_hour=2.5"))
+
+    def test_paper_says_how_much_more_is_on_screen(self):
+        page = self.require_one_page(page_file("layouts"))
+        shown = "[...document.querySelectorAll('#ranking tbody tr')].filter((row) => row.checkVisibility()).length"
+        more = "[...document.querySelectorAll('#ranking .more')].map((one) => one.checkVisibility() && one.textContent)"
+        self.assertEqual((page.evaluate(shown), page.evaluate(more)), (5, ["5 more on screen."]))
+        self.assertFalse(page.evaluate("document.getElementById('front').checkVisibility()"))
+        page.evaluate("""(() => {
+          const input = document.querySelector('[data-filters=ranking-table]');
+          input.value = 'tp1 dp8x5';
+          input.dispatchEvent(new Event('input'));
+        })()""")
+        self.assertEqual((page.evaluate(shown), page.evaluate(more)), (1, [False]))
+
+    def test_sections_that_are_open_are_printed_and_all_of_them_whole(self):
+        page = self.open("layouts", unfolded=False)
+        page.evaluate("document.getElementById('assumptions').open = true")
+        page.send("Emulation.setEmulatedMedia", media="print")
+        self.assertTrue(page.evaluate("document.querySelector('#assumptions li').checkVisibility()"))
+        self.assertFalse(page.evaluate("document.getElementById('front').checkVisibility()"))
+        page.evaluate("document.getElementById('unfold').click()")
+        page.until("document.querySelectorAll('#ranking tr').length === "
+                   "[...document.querySelectorAll('#ranking tr')].filter((row) => row.checkVisibility()).length")
+        self.assertTrue(page.evaluate("document.getElementById('front').checkVisibility()"))
+        page.print(work / "layouts-whole.pdf")
+        self.assertGreater(pages_of(work / "layouts-whole.pdf"), 1)
 
     def test_the_schedule_shows_computing_first_and_all_on_demand(self):
         page = self.open("small")

@@ -1,5 +1,5 @@
 // Communication of each axis of parallelism: what the step waits for, and what computing hides.
-import { baseOption, categoryAxis, keyOf, stackedBars, tooltipRows, valueAxis } from '../base.js';
+import { baseOption, categoryAxis, endOfBars, keyOf, stackedBars, tooltipRows, valueAxis } from '../base.js';
 import { formatSeconds, formatTraffic, secondsUnit, shortNumber } from '../units.js';
 
 export const rows = ({ detail }) => detail.axes.length;
@@ -24,12 +24,13 @@ export function option({ detail }, theme, width) {
   const unit = unitOf(axes);
   const parts = partsOf(detail, theme);
   const names = axes.map((axis) => axis.axis);
+  const end = endOfBars(parts, names);
   const base = baseOption(theme);
   return {
     ...base,
     grid: { left: 84, right: 16, top: 8, bottom: 44 },
-    xAxis: { ...valueAxis(theme, `communication of one step, ${unit.name}`), axisLabel: { color: theme.muted, formatter: shortNumber } },
-    yAxis: categoryAxis(theme, names),
+    xAxis: { ...valueAxis(theme, `communication of one step, ${unit.name}`), max: end || undefined, axisLabel: { color: theme.muted, formatter: shortNumber, showMaxLabel: false } },
+    yAxis: categoryAxis(theme, names, 74),
     tooltip: {
       ...base.tooltip,
       trigger: 'axis',
@@ -40,6 +41,6 @@ export function option({ detail }, theme, width) {
         [null, 'sent, all ranks', formatTraffic(axes[row].bytes_sent)],
       ]),
     },
-    series: stackedBars(parts, names, width - 100),
+    series: stackedBars(parts, names, width - 100, end),
   };
 }

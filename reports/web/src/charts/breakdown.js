@@ -1,5 +1,5 @@
 // Where the step goes: the rank that ends last, then one rank of each pipeline stage.
-import { baseOption, categoryAxis, groupName, keyOf, stackedBars, tooltipRows, valueAxis } from '../base.js';
+import { baseOption, categoryAxis, endOfBars, groupName, keyOf, stackedBars, tooltipRows, valueAxis } from '../base.js';
 import { formatCount, formatPercent, formatSeconds, secondsUnit, shortNumber } from '../units.js';
 
 const PARTS = [
@@ -38,12 +38,13 @@ export function option(data, theme, width) {
   const unit = unitOf(data);
   const parts = partsOf(data, theme);
   const total = (row) => parts.reduce((sum, part) => sum + part.seconds[row], 0);
+  const end = endOfBars(parts, names);
   const base = baseOption(theme);
   return {
     ...base,
     grid: { left: 104, right: 16, top: 8, bottom: 44 },
-    xAxis: { ...valueAxis(theme, `time of one step, ${unit.name}`), axisLabel: { color: theme.muted, formatter: shortNumber } },
-    yAxis: categoryAxis(theme, names),
+    xAxis: { ...valueAxis(theme, `time of one step, ${unit.name}`), max: end || undefined, axisLabel: { color: theme.muted, formatter: shortNumber, showMaxLabel: false } },
+    yAxis: categoryAxis(theme, names, 94),
     tooltip: {
       ...base.tooltip,
       trigger: 'axis',
@@ -54,6 +55,6 @@ export function option(data, theme, width) {
           `${formatSeconds(part.seconds[row])}, ${formatPercent(part.seconds[row] / total(row))}`,
         ])),
     },
-    series: stackedBars(parts, names, width - 120),
+    series: stackedBars(parts, names, width - 120, end),
   };
 }

@@ -20,7 +20,7 @@ export function option({ detail }, theme) {
       max: largest,
       axisLabel: { color: theme.muted, formatter: shortNumber },
     },
-    yAxis: categoryAxis(theme, links.map((link) => link.tier)),
+    yAxis: categoryAxis(theme, links.map((link) => link.tier), 102),
     tooltip: {
       ...base.tooltip,
       formatter: ({ dataIndex: i }) => tooltipRows(links[i].tier, [

@@ -22,7 +22,8 @@ export function option({ detail }, theme, width) {
   }));
   const names = groups.map((group) => (detail.stages.length > 1 ? groupName(group, detail.stages) : 'fullest rank'));
   const base = baseOption(theme);
-  const series = stackedBars(parts, names, width - 128);
+  const end = (largest * 1.02) / unit.scale;
+  const series = stackedBars(parts, names, width - 128, end);
   if (device > 0) {
     series[0].markLine = limitLine(
       theme, `device: ${formatMemory(device)}`, { position: 'start', align: 'right', distance: [0, 8] }, { xAxis: device / unit.scale });
@@ -32,10 +33,10 @@ export function option({ detail }, theme, width) {
     grid: { left: 104, right: 24, top: device > 0 ? 28 : 8, bottom: 44 },
     xAxis: {
       ...valueAxis(theme, `memory at the peak, ${unit.name}`),
-      max: largest * 1.02 / unit.scale,
+      max: end,
       axisLabel: { color: theme.muted, formatter: shortNumber, showMaxLabel: false },
     },
-    yAxis: categoryAxis(theme, names),
+    yAxis: categoryAxis(theme, names, 94),
     tooltip: {
       ...base.tooltip,
       trigger: 'axis',
