@@ -17,6 +17,7 @@ namespace shardsim {
 
 void ProgramWriter::compute(const ComputeOp& op) {
   add(ProgramStep::Kind::compute, 0, tables_.add(op));
+  tell_growth();
 }
 
 std::uint32_t ProgramWriter::row_of(const ProgramAllocation& allocation) {
@@ -65,7 +66,7 @@ void ProgramWriter::mark(const ProgramMark& mark) {
 }
 
 void ProgramWriter::grow(std::size_t count) {
-  if (on_growth_) on_growth_(num_steps_ + count);
+  has_grown_ = true;
   program_.steps.resize(std::max(num_steps_ + count, 2 * num_steps_));
 }
 

@@ -66,7 +66,9 @@ class ProgramWriter {
    public:
     /// `count` of them follow.
     Again(ProgramWriter& writer, std::size_t count)
-        : writer_(writer), next_(writer.places_for(count)) {}
+        : writer_(writer), next_(writer.places_for(count)) {
+      writer.tell_growth();
+    }
     void add(ProgramStep::Kind kind, std::uint32_t row, std::uint32_t slot = 0) {
       *next_++ = {kind, slot, row};
     }
@@ -94,7 +96,8 @@ class ProgramWriter {
     ProgramStep* next_;
   };
 
-  /// Tells the number of steps whenever it is about to double; it may throw to end the recording.
+  /// Tells the number of steps each time that it has about doubled; it may throw to end the
+  /// recording.
   void watch_growth(std::function<void(std::size_t)> on_growth) {
     on_growth_ = std::move(on_growth);
   }
@@ -138,8 +141,14 @@ class ProgramWriter {
     return program_.steps.data() + (num_steps_ - count);
   }
   void grow(std::size_t count);
+  // Not where steps are added: a destructor may add one, and must not throw.
+  void tell_growth() {
+    if (!std::exchange(has_grown_, false) || !on_growth_) return;
+    on_growth_(num_steps_);
+  }
 
   std::function<void(std::size_t)> on_growth_;
+  bool has_grown_ = false;
   RankProgram& program_;  // With steps to spare.
   std::size_t num_steps_ = 0;
   ProgramTables& tables_;

@@ -93,7 +93,7 @@ TEST_CASE("whoever waits for a long recording may end it") {
         {"training.micro_batch_size=1", std::string("training.global_batch_size=") + batch}));
     return record_ranks(experiment, hooks, nullptr).programs.has_value();
   };
-  CHECK(recorded("8"));
+  CHECK(recorded("16"));
   CHECK_THROWS_AS(recorded("65536"), Ended);
 }
 

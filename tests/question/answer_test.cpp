@@ -105,7 +105,7 @@ TEST_CASE("a cheapest row without a range says so, and what would be first like 
   CHECK(answer.rows[0].reason ==
         "cheapest, but by the model alone: no measured run is like its layout. By the model alone "
         "8 ranged would be the first");
-  CHECK(answer.rows[1].reason == "$20 (10.0 %) more than the first, 1.00 days later");
+  CHECK(answer.rows[1].reason == "$20.0 (10.0 %) more than the first, 1.00 days later");
   CHECK(answer.rows[3].reason ==
         "$200 (100 %) more than the first, in the same time; by the model alone");
 }
