@@ -302,6 +302,22 @@ bool is_meaningful(const Field& field, const Scenario& scenario) {
   return scenario.model.num_experts > 0 || !is_about_experts(field.path);
 }
 
+namespace {
+
+// Values that a layout, a batch and a machine decide, where nothing else was asked for.
+constexpr std::array kOfLayout = {
+    "system.ranks",
+    "parallelism.vpp",
+    "parallelism.stage_layers",
+    "parallelism.dp_shard",
+    "parallelism.schedule",
+    "parallelism.elastic_members",
+    "training.num_microbatches",
+    "output.trace_ranks",
+};
+
+}  // namespace
+
 std::string write_resolved(const Scenario& scenario) {
   Json document = Json::object();
   for (const Field& field : field_table()) {
@@ -309,6 +325,27 @@ std::string write_resolved(const Scenario& scenario) {
       add_item_field(field, scenario, document);
     } else if (field.get != nullptr && is_meaningful(field, scenario)) {
       document[Json::json_pointer(pointer_of(field.path))] = to_json(field.get(scenario));
+    }
+  }
+  return document.dump(2);
+}
+
+// The text is read again without each value. That tells whether it follows, whatever the rule is:
+// layers of uneven stages were chosen, those of even ones were not.
+std::string write_changeable(const Scenario& scenario) {
+  const std::string resolved = write_resolved(scenario);
+  Json document = Json::parse(resolved);
+  for (const char* path : kOfLayout) {
+    Json without = document;
+    const Json::json_pointer pointer(pointer_of(path));
+    if (!without.contains(pointer)) continue;
+    without.at(pointer.parent_pointer()).erase(pointer.back());
+    const std::string text = without.dump(2);
+    try {
+      if (load_scenario_text(text, "the layout").resolved_json == resolved) document = without;
+    } catch (const ScenarioError&) {
+      // A value that cannot be left out stays.
+      continue;
     }
   }
   return document.dump(2);

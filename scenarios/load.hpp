@@ -36,6 +36,10 @@ Scenario load_scenario_text(const std::string& text, const std::string& file_nam
 /// same scenario again (origins of numbers are kept beside it, in Scenario::sources).
 std::string write_resolved(const Scenario& scenario);
 
+/// The same for people who change one value: values that follow from a layout, a batch or a machine
+/// are left out, so the rest may change alone. Loading it gives the same scenario, too.
+std::string write_changeable(const Scenario& scenario);
+
 /// An upper bound on the bytes that all ranks of a run send together. No sum of traffic exceeds it,
 /// so where it fits 64 bits, so does each counter. By axis, of all steps; nothing where 64 bits do
 /// not hold it. Elements count 8 bytes.

@@ -11,6 +11,13 @@ namespace {
 
 constexpr std::size_t kMaxItems = 1000;  // In one list.
 
+// A flag that names a file in place of what is in it, as other options do; else `help`.
+std::string content_help(const JsonValue& value, const std::string& path, std::string help = "") {
+  const bool names_file = value.is_string() && value.string().ends_with(".json");
+  if (!names_file || !value.span.source->flag) return help;
+  return "write --set \"" + path + "=$(cat " + value.string() + ")\" for what the file holds";
+}
+
 class DocumentReader {
  public:
   explicit DocumentReader(Reading& reading) : reading_(&reading) {}
@@ -18,7 +25,8 @@ class DocumentReader {
   void read_section(const JsonValue& value, const std::string& path, const std::string& pointer) {
     if (!value.is_object()) {
       reading_->problems.add("E0101", value.span, pointer,
-                             name_of(path) + " must be an object, not " + describe(value));
+                             name_of(path) + " must be an object, not " + describe(value),
+                             content_help(value, path));
       reading_->broken.insert(path);
       return;
     }
@@ -100,9 +108,10 @@ class DocumentReader {
 
   void read_list(const Section& section, const JsonValue& value, const std::string& pointer) {
     if (!value.is_array()) {
-      reading_->problems.add("E0101", value.span, pointer,
-                             "\"" + section.path + "\" must be a list, not " + describe(value),
-                             "such as [" + section.items.example + "]");
+      reading_->problems.add(
+          "E0101", value.span, pointer,
+          "\"" + section.path + "\" must be a list, not " + describe(value),
+          content_help(value, section.path, "such as [" + section.items.example + "]"));
       return;
     }
     for (std::size_t i = 0; i < value.array().size(); ++i) {

@@ -257,6 +257,10 @@ std::string use_text(const CalibrationReport& report) {
 
 }  // namespace
 
+// NCCL's own model is nearer than this to machines that it knows.
+constexpr double kLeastLikely = 0.67;
+constexpr double kMostLikely = 1.5;
+
 std::string calibration_text(const CalibrationReport& report) {
   std::string text =
       fmt::format("Calibration of {}, against NCCL {} as its own cost model has it\n\n",
@@ -269,6 +273,13 @@ std::string calibration_text(const CalibrationReport& report) {
           "  note: measured latencies are lower still; {} us is the least there "
           "is\n",
           kLeastAddedLatency);
+    }
+    const double factor = tier.correction.bandwidth_factor;
+    if (report.parts.bandwidth && (factor < kLeastLikely || factor > kMostLikely)) {
+      text += fmt::format(
+          "  note: {:.2f} x the bandwidth that {} should have: was another machine "
+          "measured?\n",
+          factor, printable(report.cluster.name, 40));
     }
   }
   text +=

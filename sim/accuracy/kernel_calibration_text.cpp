@@ -84,6 +84,9 @@ std::string trace_text(const KernelTrace& trace) {
 
 // --- Results -----------------------------------------------------------------------------------
 
+// The mean of fewer errors says little about the next one.
+constexpr int kFewHeldOut = 5;
+
 std::string errors_text(const KernelFit& fit) {
   std::string text = fmt::format("\n{:<34}{:>20}    {:>20}\n", "Mean error of the time, %",
                                  "rows fitted to", "rows held out");
@@ -95,6 +98,12 @@ std::string errors_text(const KernelFit& fit) {
                         each.rows - each.held_out_rows, kPercent * each.before,
                         kPercent * each.after, each.held_out_rows, kPercent * each.held_out_before,
                         kPercent * each.held_out_after);
+  }
+  for (const KernelErrors& each : fit.errors) {
+    if (each.held_out_rows >= kFewHeldOut) continue;
+    text += fmt::format("  note: {} row{} of {}, {}, held out: too few to judge the fit by\n",
+                        each.held_out_rows, each.held_out_rows == 1 ? "" : "s",
+                        name_of(each.operation), name_of(each.precision));
   }
   return text;
 }

@@ -13,6 +13,7 @@
 #include "reports/pages.hpp"
 #include "reports/units.hpp"
 #include "scenarios/formats/emit.hpp"
+#include "scenarios/load.hpp"
 #include "sim/command/plan_arguments.hpp"
 #include "sim/command/plan_page.hpp"
 #include "sim/command/verbs.hpp"
@@ -111,7 +112,7 @@ void write_best(const PlanArguments& arguments, const SearchBase& base, const Se
     write_plan_file(arguments.report, to_html(plan_page(base, report)));
   if (report.ranked.empty() || (arguments.out.empty() && arguments.emit.empty())) return;
   const Scenario best = scenario_of(base, report.ranked.front().candidate);
-  if (!arguments.out.empty()) write_plan_file(arguments.out, best.resolved_json);
+  if (!arguments.out.empty()) write_plan_file(arguments.out, write_changeable(best));
   if (!arguments.emit.empty()) {
     const Emission emission = emit_for(arguments.emit, best);
     out << "\n" + require_said(emission, arguments.emit, arguments.request.approximate);

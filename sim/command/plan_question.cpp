@@ -6,6 +6,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "scenarios/formats/emit.hpp"
+#include "scenarios/load.hpp"
 #include "sim/command/plan_arguments.hpp"
 #include "sim/command/question_page.hpp"
 #include "sim/command/verbs.hpp"
@@ -56,7 +57,7 @@ void write_answer(const PlanArguments& arguments, const std::vector<PreparedMach
   const AnswerRow& first = answer.rows.front();
   if (!first.best || (arguments.out.empty() && arguments.emit.empty())) return;
   const Scenario best = scenario_of(machine_of(machines, first).base, first.best->candidate);
-  if (!arguments.out.empty()) write_plan_file(arguments.out, best.resolved_json);
+  if (!arguments.out.empty()) write_plan_file(arguments.out, write_changeable(best));
   if (!arguments.emit.empty()) {
     const Emission emission = emit_for(arguments.emit, best);
     out << "\n" + require_said(emission, arguments.emit, arguments.request.approximate);

@@ -80,7 +80,8 @@ UsageError unknown_option(const CLI::App& app, const std::string& word,
   const CLI::App& verb = verb_of(app);
   const std::string name = word.substr(0, word.find('='));
   std::string hint = field_hint(verb, word, words);
-  if (hint.empty()) {
+  constexpr std::size_t kLetter = 2;  // "-q": any other letter would be as near.
+  if (hint.empty() && name.size() > kLetter) {
     const std::string near = nearest(name, options_of(app));
     if (!near.empty()) hint = "write \"" + near + "\"";
   }

@@ -18,6 +18,8 @@ namespace {
 
 constexpr const char* kAllocatedPeak = metric::kMemoryAllocatedPeakBytesMax.name;
 constexpr const char* kExposedPrefix = "exposed ";
+constexpr const char* kDataParallel = "parallelism.data_parallel";
+constexpr const char* kElasticPrefix = "parallelism.elastic_";
 
 bool has_part(const std::vector<Part>& parts, const std::string& name) {
   return std::ranges::find(parts, name, &Part::name) != parts.end();
@@ -97,11 +99,14 @@ std::vector<DiffRow> traffic_of(const RunSide& a, const RunSide& b) {
 std::vector<FieldChange> changes_of(const RunSide& a, const RunSide& b) {
   const bool partial = a.kind == SideKind::megatron_log || b.kind == SideKind::megatron_log ||
                        a.kind == SideKind::profiler_trace || b.kind == SideKind::profiler_trace;
+  const bool is_elastic =
+      a.field(kDataParallel) == "elastic" || b.field(kDataParallel) == "elastic";
   std::map<std::string, std::string> paths = a.fields;
   paths.insert(b.fields.begin(), b.fields.end());
   std::vector<FieldChange> changes;
   for (const auto& [path, value] : paths) {
     FieldChange change{path, a.field(path), b.field(path)};
+    if (path.starts_with(kElasticPrefix) && !is_elastic) continue;  // It has no effect.
     const bool told = a.fields.count(path) > 0 && b.fields.count(path) > 0;
     if (change.a != change.b && (told || !partial)) changes.push_back(std::move(change));
   }

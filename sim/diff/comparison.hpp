@@ -90,8 +90,8 @@ struct RunComparison {
 
 [[nodiscard]] RunComparison compare(RunSide a, RunSide b);
 
-/// For a side that is a log: the differences of B from A in model, GPUs and batch, or which of
-/// model and GPUs is unknown. Empty if they are the same.
+/// For a side that is a log: the differences of B from A in model, GPUs, batch and layout, or which
+/// of model and GPUs is unknown. Empty if they are the same.
 [[nodiscard]] std::string unlike_words(const RunSide& a, const RunSide& b);
 
 /// Nothing if the work is the same or unknown, or if a side is measured: unlike_words covers that.
@@ -113,6 +113,9 @@ void add_axes(RunSide& side, const std::vector<AxisComm>& axes);
 
 /// The part that explains most of a difference, in its direction; null if none does.
 [[nodiscard]] const DiffRow* main_reason(const DiffTable& table);
+
+/// ", mostly because it computes more (+183 ms)"; empty if no part explains the difference.
+[[nodiscard]] std::string reason_words(const DiffTable& time);
 
 /// Whether the band holds this time.
 [[nodiscard]] bool holds(const std::optional<StepBand>& band, std::int64_t step_ps);

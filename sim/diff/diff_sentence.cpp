@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -112,6 +113,18 @@ std::string model_change(const RunSide& a, const RunSide& b) {
   std::string changes = change_of(a, b, kFamily);
   append(changes, shape_change(a, b), ", ");
   for (const Trait& trait : kRest) append(changes, change_of(a, b, trait), ", ");
+  return changes;
+}
+
+// "tp 2 instead of 1": degrees and schedule, where both sides tell them.
+std::string layout_change(const RunSide& a, const RunSide& b) {
+  constexpr std::string_view kSection = "parallelism.";
+  std::string changes;
+  for (const auto& [path, value] : a.fields) {
+    if (!path.starts_with(kSection)) continue;
+    const std::string name = path.substr(kSection.size()) + " ";
+    append(changes, change_of(a, b, {path.c_str(), name.c_str(), ""}), ", ");
+  }
   return changes;
 }
 
@@ -229,21 +242,6 @@ std::string how_much(double factor, bool faster) {
   return fmt::format("{:.2f} times {}", factor, word);
 }
 
-// "waits less for communication": the meaning of a row of the time table.
-std::string deed_of(const DiffRow& row) {
-  const char* const amount = row.difference() < 0 ? "less" : "more";
-  if (row.name == kComputePart) return fmt::format("it computes {}", amount);
-  if (row.name == kExposedPart) return fmt::format("it waits {} for communication", amount);
-  if (row.name == kBubblePart) return fmt::format("its pipeline idles {}", amount);
-  if (row.name == kHostPart) return fmt::format("it waits {} for the host", amount);
-  if (row.name == kCopiesPart) return fmt::format("it copies {}", amount);
-  if (row.name == kIdlePart) return fmt::format("it idles {}", amount);
-  if (row.name.rfind("exposed ", 0) != 0) return "";
-  const std::string axis = row.name.substr(row.name.find(' ') + 1);
-  if (row.b == 0) return axis + " no longer waits";
-  return fmt::format("{} waits {}", axis, amount);
-}
-
 std::string time_words(const RunComparison& comparison) {
   const DiffRow& step = comparison.time.total;
   const std::string a = subject_of(comparison.a);
@@ -255,16 +253,10 @@ std::string time_words(const RunComparison& comparison) {
   const bool faster = step.b < step.a;
   const double factor = faster ? static_cast<double>(step.a) / static_cast<double>(step.b)
                                : static_cast<double>(step.b) / static_cast<double>(step.a);
-  std::string words =
+  const std::string words =
       fmt::format("{} is {} ({} instead of {})", capitalized(b), how_much(factor, faster),
                   format_seconds(seconds_of(step.b)), format_seconds(seconds_of(step.a)));
-  const DiffRow* reason = main_reason(comparison.time);
-  const std::string deed = reason != nullptr ? deed_of(*reason) : "";
-  if (!deed.empty()) {
-    words += fmt::format(", mostly because {} ({}{})", deed, reason->difference() < 0 ? "-" : "+",
-                         format_seconds(seconds_of(std::abs(reason->difference()))));
-  }
-  return words;
+  return words + reason_words(comparison.time);
 }
 
 std::string memory_words(const DiffTable& memory, const std::string& subject) {
@@ -368,6 +360,7 @@ std::string unlike_words(const RunSide& a, const RunSide& b) {
   if (tells_model) add("it is not the same model: ", shape_change(a, b));
   add("it is not on as many GPUs: ", change_of(a, b, kGpus));
   add("it is not the same batch: ", batch_change(a, b));
+  add("it is not the same layout: ", layout_change(a, b));
   if (tells_model && tells_gpus) return words;
   const char* const untold = tells_model  ? "it ran on as many GPUs"
                              : tells_gpus ? "it was the same model"

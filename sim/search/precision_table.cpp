@@ -105,10 +105,11 @@ std::vector<std::size_t> rank_precisions(const std::vector<SearchReport>& report
 
 std::string to_text(const std::vector<SearchReport>& reports, const SearchTextOptions& options) {
   const SearchReport& first = reports.front();
-  std::string text = fmt::format(
-      "{} on {} GPUs of {}: {} precisions, {} tokens per sequence, global batch {}\n",
-      escape_untrusted(first.model), first.num_gpus, escape_untrusted(first.system), reports.size(),
-      format_count(first.seq_len), format_count(first.global_batch_size));
+  std::string text =
+      fmt::format("{} on {} GPU{} of {}: {} precisions, {} tokens per sequence, global batch {}\n",
+                  escape_untrusted(first.model), first.num_gpus, first.num_gpus == 1 ? "" : "s",
+                  escape_untrusted(first.system), reports.size(), format_count(first.seq_len),
+                  format_count(first.global_batch_size));
   text += fmt::format("\n  {:<18}{:>9}{:>8}{:>8}{:>11}{:>11}{:>12}", "precision", "step", "", "MFU",
                       "tok/s/GPU", "memory", "search");
   if (first.usd_per_gpu_hour > 0) text += fmt::format("{:>11}", "$/1T tok");

@@ -296,8 +296,8 @@ SearchReport report_of(const SearchBase& base, const SearchRequest& request,
 
 LayoutPage page_of(const SearchReport& report) {
   LayoutPage page;
-  page.title = fmt::format("{} on {} GPUs of {}", report.model, format_count(report.num_gpus),
-                           report.system);
+  page.title = fmt::format("{} on {} GPU{} of {}", report.model, format_count(report.num_gpus),
+                           report.num_gpus == 1 ? "" : "s", report.system);
   page.facts = fmt::format("{}, {} tokens per sequence, global batch {}", report.precision,
                            format_count(report.seq_len), format_count(report.global_batch_size));
   page.order = kOrders.at(static_cast<std::size_t>(report.objective));

@@ -134,7 +134,8 @@ void fix_axis(const std::string& words, FixedAxes& fixed) {
   if (const std::size_t dot = axis.find('.'); dot != std::string::npos) axis.erase(0, dot + 1);
   const std::vector<std::string>& names = axis_names();
   if (equals == std::string::npos || std::ranges::find(names, axis) == names.end()) {
-    const std::string near = nearest(axis, names);
+    const bool is_short = axis == "mb" || axis == "mbs";  // As layouts are printed, and users say.
+    const std::string near = is_short ? "micro_batch_size" : nearest(axis, names);
     throw UsageError("E1325", "\"" + words + "\" is not an axis of the search",
                      (near.empty() ? "write AXIS=VALUE[,VALUE], AXIS one of "
                                    : "did you mean \"" + near + "\"? Axes are ") +

@@ -197,10 +197,11 @@ class Table {
 };
 
 std::string heading(const SearchReport& report) {
-  std::string text = fmt::format(
-      "{} on {} GPUs of {}: {}, {} tokens per sequence, global batch {}\n",
-      escape_untrusted(report.model), report.num_gpus, escape_untrusted(report.system),
-      report.precision, format_count(report.seq_len), format_count(report.global_batch_size));
+  std::string text =
+      fmt::format("{} on {} GPU{} of {}: {}, {} tokens per sequence, global batch {}\n",
+                  escape_untrusted(report.model), report.num_gpus, report.num_gpus == 1 ? "" : "s",
+                  escape_untrusted(report.system), report.precision, format_count(report.seq_len),
+                  format_count(report.global_batch_size));
   for (const std::string& assumption : report.assumptions) {
     text += paragraph("assumed: " + escape_untrusted(assumption));
   }
@@ -259,8 +260,9 @@ std::string runner_up(const SearchReport& report) {
 
 std::string front(const SearchReport& report, const SearchTextOptions& options,
                   const Table& table) {
-  std::string text = fmt::format("\nPareto front (*), up to {:.3g} x the fastest step\n{}",
-                                 report.front_within, table.header(""));
+  std::string text =
+      fmt::format("\nPareto front (*), up to {:.3g} x the fastest step; all by the model\n{}",
+                  report.front_within, table.header(""));
   const std::size_t shown = std::min(report.front.size(), kMostOnFront);
   for (std::size_t i = 0; i < shown; ++i) {
     // Evenly over the front, with both ends.

@@ -121,6 +121,20 @@ TEST_CASE("published tables calibrate to what they did") {
       "    all_reduce, 16 ranks on 2 nodes                  30.6        8.7        9.1\n"));
 }
 
+TEST_CASE("a table that is far from the machine's prices is doubted") {
+  CHECK(contains(shardsim({"calibrate", kA100, "--system", "dgx-h100"}).out,
+                 " x the bandwidth that NVIDIA DGX H100 should have: was another "
+                 "machine measured?\n"));
+  CHECK_FALSE(contains(shardsim({"calibrate", kA100, "--system", "dgx-a100"}).out, "another"));
+}
+
+TEST_CASE("few rows held out are no proof") {
+  const Printed few = shardsim(
+      {"calibrate", "kernels", "tests/calibration/data/kernel-trace.json", "--system", "dgx-h100"});
+  CHECK(
+      contains(few.out, "  note: 2 rows of matmul, bf16, held out: too few to judge the fit by\n"));
+}
+
 TEST_CASE("what is odd about a table is noted beside it") {
   const TemporaryFolder folder;
   std::string text = content_of(kA100);

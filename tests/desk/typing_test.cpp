@@ -43,6 +43,19 @@ TEST_CASE("desk point 11: the version is printed by every spelling", "[desk-11]"
   CHECK(contains(help_for({"--verison"}), "write \"--version\""));
 }
 
+TEST_CASE("desk point 11: a letter is not answered with another, a file with its content",
+          "[desk-11]") {
+  CHECK_FALSE(contains(help_for({"diff", kPlan, kPlan, "-q"}), "write"));
+  CHECK(contains(help_for({kPlan, "--set", "system.nccl=network.json"}),
+                 "write --set \"system.nccl=$(cat network.json)\" for what the file holds"));
+  CHECK(contains(help_for({kPlan, "--set", "system.device.kernel_constants=kernels.json"}),
+                 "write --set \"system.device.kernel_constants=$(cat kernels.json)\""));
+  CHECK_FALSE(contains(shardsim({kPlan, "--set", "system.nccl=ring"}).err, "cat"));
+  // Layouts are printed with short names.
+  CHECK(contains(help_for({"plan", "llama3-8b", "--gpus", "8", "--gpu", "h100", "--fix", "mb=2"}),
+                 "did you mean \"micro_batch_size\"?"));
+}
+
 TEST_CASE("desk point 11: options of other programs are answered with the field", "[desk-11]") {
   CHECK(contains(help_for({kPlan, "--tp", "8"}), "write \"--set parallelism.tp=8\""));
   CHECK(contains(help_for({kPlan, "--tp=8"}), "write \"--set parallelism.tp=8\""));

@@ -2,6 +2,7 @@
 
 #include "sim/diff/comparison.hpp"
 
+#include "tests/app/command_fixture.hpp"
 #include "tests/diff/diff_fixture.hpp"
 
 // The one sentence that a comparison comes to.
@@ -43,6 +44,45 @@ TEST_CASE("an axis that no longer waits is named", "[diff]") {
   CHECK(sentence(a, b) ==
         "B is 1.17 times faster (6.00 s instead of 7.00 s), mostly because tp no longer waits "
         "(-1.00 s).");
+}
+
+TEST_CASE("computing is compared with all communication, whose largest axis is named", "[diff]") {
+  const RunSide a = made_side(7 * kSecond, {{"compute", 6 * kSecond}, {"exposed dp", kSecond}});
+  const RunSide b = made_side(
+      14 * kSecond,
+      {{"compute", 9 * kSecond}, {"exposed dp", 3 * kSecond}, {"exposed tp", 2 * kSecond}});
+  CHECK(sentence(a, b) ==
+        "B is 2.00 times slower (14.0 s instead of 7.00 s), mostly because it waits more for "
+        "communication (+4.00 s), most of it dp (+2.00 s).");
+}
+
+TEST_CASE("a log of another layout is not judged by the band", "[diff]") {
+  RunSide a = made_side(2 * kSecond, {});
+  a.fields = {{"model.num_layers", "32"},
+              {"model.hidden_size", "4096"},
+              {"system.ranks", "64"},
+              {"parallelism.tp", "1"},
+              {"parallelism.pp", "2"}};
+  a.band = StepBand{1.0, 4.0};
+  RunSide b = made_side(3 * kSecond, {});
+  b.kind = SideKind::megatron_log;
+  b.fields = a.fields;
+  CHECK(contains(sentence(a, b), "within the prediction's error band"));
+  b.fields["parallelism.tp"] = "2";
+  b.fields.erase("parallelism.pp");
+  const std::string said = sentence(a, b);
+  CHECK(contains(said, ", but it is not the same layout: tp 2 instead of 1."));
+  CHECK_FALSE(contains(said, "band"));
+}
+
+TEST_CASE("members of elastic data parallelism differ only where it is elastic", "[diff]") {
+  RunSide a = made_side(kSecond, {});
+  a.fields = {{"parallelism.data_parallel", "synchronous"}, {"parallelism.elastic_members", "[8]"}};
+  RunSide b = a;
+  b.fields["parallelism.elastic_members"] = "[4]";
+  CHECK(compare(a, b).fields.empty());
+  a.fields["parallelism.data_parallel"] = b.fields["parallelism.data_parallel"] = "elastic";
+  CHECK(compare(a, b).fields.size() == 1);
 }
 
 TEST_CASE("every part has its words", "[diff]") {

@@ -53,6 +53,32 @@ TEST_CASE("the scenario that a plan writes gives the plan's numbers") {
   }
 }
 
+TEST_CASE("one GPU is not several, and the front says whose prices it has") {
+  const Printed one = shardsim({"plan", "gpt2", "--gpus", "1", "--gpu", "h100", "-q",
+                                "--global-batch-size", "8", "--fix", "micro_batch_size=8"});
+  CHECK(contains(one.out, "gpt2 on 1 GPU of "));
+  CHECK(contains(one.out, "x the fastest step; all by the model\n"));
+}
+
+TEST_CASE("any value of the scenario that a plan writes may be changed alone") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "best.json";
+  REQUIRE(shardsim(plan("gpt2", {"--out", file})).exit_code == 0);
+  const Scenario best = load_scenario(file);
+  CHECK(best.system.ranks == 8);
+  const Scenario more = load_scenario(file, {"training.global_batch_size=256"});
+  CHECK(more.training.num_microbatches > best.training.num_microbatches);
+  const std::vector<std::string> twice = {"system.nodes=2", "training.global_batch_size=16"};
+  CHECK(load_scenario(file, twice).system.ranks == 16);
+  CHECK(load_scenario(file, {"parallelism.tp=4"}).parallelism.dp_shard < best.parallelism.dp_shard);
+  const Scenario deep = load_scenario(file, {"parallelism.pp=2"});
+  CHECK(deep.parallelism.schedule == "1f1b");
+  CHECK(deep.parallelism.stage_layers == std::vector<std::int64_t>{6, 6});
+  const Scenario larger =
+      load_scenario(file, {"training.micro_batch_size=2", "training.global_batch_size=32"});
+  CHECK(larger.training.num_microbatches == 2);
+}
+
 TEST_CASE("the page of a plan has the ranking, the counts and the assumptions of the text") {
   const TemporaryFolder folder;
   const std::string file = folder / "plan.html";
