@@ -61,8 +61,8 @@ STATE = """(() => {
     return [chart, drawn, Number(items), coloured];
   });
 })()"""
-# Texts of the page that cannot be read whole: beyond the page, cut by their own box, or one over the
-# other. Boxes that scroll may hold more than they show. Charts on canvases are not seen here.
+# Texts of the page that cannot be read whole: beyond the page, cut by their own box, one over the
+# other, or names of checks that break inside a word. Boxes that scroll may hold more than they show. Charts on canvases are not seen here.
 UNREADABLE = """(() => {
   const width = document.documentElement.clientWidth;
   const faults = [];
@@ -84,6 +84,8 @@ UNREADABLE = """(() => {
     if (style.overflowX === 'hidden' && parent.scrollWidth > parent.clientWidth + 1) faults.push(`cut: ${text}`);
     const range = document.createRange();
     range.selectNodeContents(node);
+    const named = parent.closest('#checks tbody th') && /^\\w+$/.test(text);
+    if (named && range.getClientRects().length > 1) faults.push(`broken: ${text}`);
     for (const rect of range.getClientRects()) {
       let [left, right, top, bottom] = [rect.left, rect.right, rect.top, rect.bottom];
       for (const clip of clips) {
@@ -405,6 +407,9 @@ class BrowserTest(unittest.TestCase):
             page.evaluate(f"document.querySelector('.tiles dt').style.cssText = {style!r}")
             faults = page.evaluate(UNREADABLE)
             self.assertTrue(any(fault in each for each in faults), (fault, faults))
+        page.evaluate("document.getElementById('unfold').click()")
+        page.evaluate("document.querySelector('#checks tbody th').style.cssText = 'overflow-wrap: anywhere; min-width: 0; width: 1px'")
+        self.assertIn("broken: conservation", page.evaluate(UNREADABLE))
 
     def test_what_is_folded_is_drawn_when_it_is_opened(self):
         page = self.open("small", unfolded=False)
