@@ -411,6 +411,14 @@ class BrowserTest(unittest.TestCase):
         page.evaluate("document.querySelector('#checks tbody th').style.cssText = 'overflow-wrap: anywhere; min-width: 0; width: 1px'")
         self.assertIn("broken: conservation", page.evaluate(UNREADABLE))
 
+    def test_names_of_checks_stay_whole_beside_a_long_detail(self):
+        page = self.open("small")
+        page.evaluate("document.querySelector('#checks tbody td:last-child').textContent = 'some words '.repeat(60)")
+        self.assertIn("conservation", page.evaluate("document.querySelector('#checks tbody th').textContent"))
+        for width in (LAPTOP, NARROW):
+            page.resize(width)
+            self.assertEqual([fault for fault in page.evaluate(UNREADABLE) if "broken" in fault], [])
+
     def test_what_is_folded_is_drawn_when_it_is_opened(self):
         page = self.open("small", unfolded=False)
         drawn = "document.querySelector('[data-chart=roofline]').dataset.drawn ?? null"
