@@ -217,7 +217,8 @@ void add_experts(const Experiment& experiment, bool is_replay, Assumptions& assu
          "model.moe_routing; docs/decisions/0029-expert-parallelism.md"});
   } else if (scenario.execution.tensors == TensorMode::meta && !is_replay) {
     assumptions.push_back(
-        {"Learned routing sends every expert the same number of tokens; a remainder goes to experts "
+        {"Learned routing sends every expert the same number of tokens; a remainder goes to "
+         "experts "
          "at equal distances, which move on from rank to rank and layer to layer",
          "modelling choice: what a load-balancing loss aims at"});
   }
