@@ -99,14 +99,9 @@ std::vector<DiffRow> traffic_of(const RunSide& a, const RunSide& b) {
 std::vector<FieldChange> changes_of(const RunSide& a, const RunSide& b) {
   const bool partial = a.kind == SideKind::megatron_log || b.kind == SideKind::megatron_log ||
                        a.kind == SideKind::profiler_trace || b.kind == SideKind::profiler_trace;
-  const bool is_elastic =
-      a.field(kDataParallel) == "elastic" || b.field(kDataParallel) == "elastic";
-  std::map<std::string, std::string> paths = a.fields;
-  paths.insert(b.fields.begin(), b.fields.end());
   std::vector<FieldChange> changes;
-  for (const auto& [path, value] : paths) {
+  for (const std::string& path : compared_fields({&a, &b})) {
     FieldChange change{path, a.field(path), b.field(path)};
-    if (path.starts_with(kElasticPrefix) && !is_elastic) continue;  // It has no effect.
     const bool told = a.fields.count(path) > 0 && b.fields.count(path) > 0;
     if (change.a != change.b && (told || !partial)) changes.push_back(std::move(change));
   }
@@ -248,6 +243,18 @@ std::string breach_of(const ChangeLimit& limit, const RunComparison& comparison)
   const char* const unit = limit.relative ? " %" : "";
   return fmt::format("{} changes by {:+.4g}{} ({} -> {}), {} {:g}{}", limit.metric, change, unit,
                      pair->a, pair->b, limit.above ? "more than" : "less than", limit.limit, unit);
+}
+
+std::set<std::string> compared_fields(const std::vector<const RunSide*>& sides) {
+  const bool is_elastic = std::ranges::any_of(
+      sides, [](const RunSide* side) { return side->field(kDataParallel) == "elastic"; });
+  std::set<std::string> paths;
+  for (const RunSide* side : sides) {
+    for (const auto& [path, value] : side->fields) {
+      if (is_elastic || !path.starts_with(kElasticPrefix)) paths.insert(path);
+    }
+  }
+  return paths;
 }
 
 }  // namespace shardsim

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -107,6 +108,9 @@ struct RunComparison {
 
 /// A line each, in the columns of the tables.
 [[nodiscard]] std::string outcomes_text(const std::vector<Outcome>& outcomes);
+
+/// The fields that a side has and that have an effect on one.
+[[nodiscard]] std::set<std::string> compared_fields(const std::vector<const RunSide*>& sides);
 
 /// Divides a side's exposed communication by axes, if a run has reported them.
 void add_axes(RunSide& side, const std::vector<AxisComm>& axes);

@@ -152,12 +152,10 @@ ComparedSide side_of(const RunSide& first, const RunSide& side) {
 
 // Fields that not all sides have alike; sides without any scenario are left empty.
 std::vector<ComparedRow> field_rows(const std::vector<RunSide>& sides) {
-  std::set<std::string> paths;
-  for (const RunSide& side : sides) {
-    for (const auto& [path, value] : side.fields) paths.insert(path);
-  }
+  std::vector<const RunSide*> all;
+  for (const RunSide& side : sides) all.push_back(&side);
   std::vector<ComparedRow> rows;
-  for (const std::string& path : paths) {
+  for (const std::string& path : compared_fields(all)) {
     ComparedRow row{path, {}};
     std::set<std::string> distinct;
     for (const RunSide& side : sides) {

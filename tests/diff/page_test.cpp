@@ -79,6 +79,16 @@ TEST_CASE("a page lists the fields that are not the same on all sides", "[diff]"
   CHECK(std::ranges::count(paths, "model.num_layers") == 0);
 }
 
+TEST_CASE("a page lists no field that has no effect on any side", "[diff]") {
+  const ComparisonPage page = page_of({lettered("A", {}), lettered("B", {"parallelism.tp=2"})});
+  const auto lists = [&page](const char* path) {
+    return std::ranges::any_of(page.fields,
+                               [path](const ComparedRow& row) { return row.name == path; });
+  };
+  CHECK(lists("parallelism.dp_shard"));
+  CHECK_FALSE(lists("parallelism.elastic_members"));
+}
+
 TEST_CASE("three sides are compared in text, as JSON and on a page", "[diff]") {
   const std::string page = std::filesystem::temp_directory_path() / "shardsim-compared.html";
   const std::string file = "scenarios/gpt2-xl-zero2-32xa100.json";
