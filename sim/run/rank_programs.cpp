@@ -89,8 +89,8 @@ class Classes {
     if (moe_.declares_routing()) return {member, group % (mesh_.cp * mesh_.tp)};
     const EvenShares even = even_shares(moe_, rows);
     const auto period = static_cast<int>(even.period);
-    // Ranks differ in how many tokens each expert of a rank gets, which is counted and costs
-    // nothing.
+    // Ranks send and get as many tokens as each other. Which of its experts get one more differs,
+    // and no price depends on it: grouped products have the mean number of rows.
     if (even.are_alike(moe_.num_experts, mesh_.ep)) return {mesh_.expert_index(place) % period, 0};
     return {member, group % period};
   }
@@ -112,7 +112,7 @@ struct Limits {
 RankProgram record(Recorder& recorder, const ParallelPlan& plan, int rank, const Limits& limits) {
   return recorder.record(rank, [&](Runtime& runtime, Communicator& world, ProgramWriter& writer) {
     writer.watch_growth([&limits](std::size_t steps) {
-      if (steps > limits.most_steps) throw NotRecordable{kTooManySteps};
+      if (steps > limits.most_steps) throw NotRecordable{"a rank does too much to keep all of it"};
       if (limits.hooks.on_progress) limits.hooks.on_progress();
     });
     Mesh mesh(world, plan.options().mesh);

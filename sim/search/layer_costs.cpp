@@ -282,8 +282,8 @@ std::int64_t expert_floor(const Experiment& base, const LayerKey& key, double pa
   return static_cast<std::int64_t>(flops / peak * kPicoseconds);
 }
 
-// Whether every rank routes as many tokens to each expert as this one does in its first layer, and
-// has the same neighbours on its nodes.
+// Whether every rank routes as many tokens to each rank's experts as this one does in its first
+// layer, and has the same neighbours on its nodes.
 bool knows_routing(const Experiment& base, const LayerKey& key) {
   const MoeOptions& moe = base.options().model.moe;
   if (moe.num_experts == 0 || key.ep == 0 || moe.declares_routing()) return false;

@@ -81,9 +81,11 @@ class LayoutBounds::Prober {
   // no sum keeps the group's: its run reports the error.
   [[nodiscard]] Bound tight_bound(const Bound& known, const Candidate& candidate) {
     try {
-      return bounds_.close(candidate);
-    } catch (const UsageError&) {
-      return bounds_.quick(candidate);
+      try {
+        return bounds_.close(candidate);
+      } catch (const UsageError&) {
+        return bounds_.quick(candidate);
+      }
     } catch (const LimitError&) {
       return known;
     }
