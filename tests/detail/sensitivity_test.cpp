@@ -154,7 +154,7 @@ TEST_CASE("the page has the bars only if they were asked for", "[sensitivity]") 
       {"computing", -0.1, "890 TFLOP/s in bf16", {"a.b=1"}, 2.0, 100, 0.1, ""},
       {"computing", 0.1, "1,090 TFLOP/s in bf16", {"a.b=2"}, 1.8, 110, -0.05, ""}};
   const std::string html = to_html(run.result, headline, detail);
-  CHECK(contains(html, "<details class=\"part\" id=\"sensitivity\">"));
+  CHECK(contains(html, "<section id=\"sensitivity\""));
   CHECK(contains(html, "computing</span><span class=\"amount\">+10.0 % / -5.0 %"));
   // Half of the chart is for each direction: the longest bar has 1 / 1.05 of it.
   CHECK(contains(html, "left:50.000%;width:47.619%;background:var(--time-1)"));
