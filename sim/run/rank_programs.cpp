@@ -101,9 +101,6 @@ class Classes {
   bool known_ = false;
 };
 
-constexpr const char* kTooManySteps =
-    "too many ranks do different things to keep what each of them does";
-
 // Records what `most_steps` hold, as long as the hooks let it.
 struct Limits {
   std::size_t most_steps;
@@ -175,7 +172,8 @@ RankRecording record_ranks(const Experiment& experiment, const RunHooks& hooks, 
           num_steps += programs.programs.back().steps.size();
         }
         if (num_steps > most_steps) {
-          return {std::nullopt, kTooManySteps};
+          return {std::nullopt,
+                  "too many ranks do different things to keep what each of them does"};
         }
         if (hooks.on_progress) hooks.on_progress();
       }
