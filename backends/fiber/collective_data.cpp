@@ -96,6 +96,7 @@ void CollectiveOperation::reduce_all(std::vector<std::byte>& result) const {
   for (int part = 0; part < group_size_; ++part) {
     const std::int64_t begin = offsets[static_cast<std::size_t>(part)];
     const std::int64_t end = offsets[static_cast<std::size_t>(part) + 1];
+    if (begin == end) continue;  // A short buffer among many members has few chunks.
     for (std::size_t member = 0; member < inputs.size(); ++member) {
       inputs[member] = terms[member].wire_data() + begin;
     }

@@ -9,7 +9,9 @@ namespace shardsim {
 
 namespace {
 
+// Counts behind the end are 0.
 void learn(std::vector<std::int32_t>& known, const std::vector<std::int32_t>& other) {
+  if (known.size() < other.size()) known.resize(other.size(), 0);
   for (std::size_t i = 0; i < other.size(); ++i) known[i] = std::max(known[i], other[i]);
 }
 
@@ -35,7 +37,7 @@ Mailbox::Mailbox(FiberWorld& world) : world_(world) {
   inboxes_.resize(ranks);
   seen_.resize(ranks, 0);
   if (world.options().chooser != nullptr) {
-    known_.assign(ranks, std::vector<std::int32_t>(ranks, 0));
+    known_.resize(ranks);
   }
 }
 
@@ -292,6 +294,7 @@ void Mailbox::waited(const MessageHalf& half, const MessageHalf* other) {
   if (half.sends() && half.is_buffered()) return;
   learn(known_[rank], other->known());
   if (half.sends() || !half.is_open()) return;
+  if (known_[rank].size() <= rank) known_[rank].resize(rank + 1, 0);
   ++known_[rank][rank];
   world_.options().chooser->waited(half.member(), half.number());
 }

@@ -38,8 +38,13 @@ struct SentMessage {
   int destination = 0;
   int tag = 0;
   /// By receiver: how many of its open receives it had waited for before this one was sent, as far
-  /// as its sender could know.
+  /// as its sender could know; 0 for those behind the end.
   std::vector<std::int32_t> known;
+
+  [[nodiscard]] std::int32_t known_of(int rank) const {
+    const auto place = static_cast<std::size_t>(rank);
+    return place < known.size() ? known[place] : 0;
+  }
 };
 
 /// A message and an open receive that may take it now.

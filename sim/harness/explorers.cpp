@@ -83,8 +83,7 @@ class ReducedSearch::Walker final : public ListChooser {
     const auto mine = waits_.find(choice.receiver);
     if (mine == waits_.end()) return false;
     const auto place = mine->second.find(choice.receive);
-    return place != mine->second.end() &&
-           message.known[static_cast<std::size_t>(choice.receiver)] > place->second;
+    return place != mine->second.end() && message.known_of(choice.receiver) > place->second;
   }
 
   std::size_t choose(std::span<const MessageChoice> candidates) override {
