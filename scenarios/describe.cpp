@@ -304,17 +304,14 @@ bool is_meaningful(const Field& field, const Scenario& scenario) {
 
 namespace {
 
-// Values that a layout, a batch and a machine decide, where nothing else was asked for.
-constexpr std::array kOfLayout = {
-    "system.ranks",
-    "parallelism.vpp",
-    "parallelism.stage_layers",
-    "parallelism.dp_shard",
-    "parallelism.schedule",
-    "parallelism.elastic_members",
-    "training.num_microbatches",
-    "output.trace_ranks",
-};
+// Values that a layout, a batch and a machine decide, where nothing else was asked for. Machine
+// and model stay as they are: half of them would be the preset's, and half another's.
+bool may_follow(const Field& field) {
+  if (field.path == "system.ranks" || field.path == "output.trace_ranks") return true;
+  const std::string section = parent_path(field.path);
+  if (section != "parallelism" && section != "training") return false;
+  return !field.derived_words.empty() || field.path == "parallelism.dp_replicate";
+}
 
 }  // namespace
 
@@ -335,9 +332,10 @@ std::string write_resolved(const Scenario& scenario) {
 std::string write_changeable(const Scenario& scenario) {
   const std::string resolved = write_resolved(scenario);
   Json document = Json::parse(resolved);
-  for (const char* path : kOfLayout) {
+  for (const Field& field : field_table()) {
+    if (!may_follow(field)) continue;
     Json without = document;
-    const Json::json_pointer pointer(pointer_of(path));
+    const Json::json_pointer pointer(pointer_of(field.path));
     if (!without.contains(pointer)) continue;
     without.at(pointer.parent_pointer()).erase(pointer.back());
     const std::string text = without.dump(2);

@@ -50,6 +50,7 @@ std::vector<Field> plain_fields() {
   return {
       model_field("model.preset", &M::preset)
           .or_else("\"\"")
+          .by_others()
           .doc("A model from `shardsim presets`; the other fields override it."),
       model_field("model.family", &M::family)
           .required()

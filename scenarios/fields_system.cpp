@@ -297,6 +297,7 @@ std::vector<Field> system_fields() {
   std::vector<Field> nodes = {
       system("system.preset", &S::preset)
           .or_else("\"\"")
+          .by_others()
           .doc("A machine from `shardsim presets`; the other fields override it."),
       system("system.name", &S::name).derived("the preset's name").doc("Name of the machine."),
       system("system.nodes", &S::nodes)

@@ -36,12 +36,23 @@ constexpr std::array<Bits, 8> kBits = {{{11, 52}, {8, 23}, {8, 7}, {5, 10}, {4, 
 
 Bits bits_of(DType precision) { return kBits.at(static_cast<std::size_t>(precision)); }
 
+bool names_preset(const Field& field) {
+  const Section* section = find_section(parent_path(field.path));
+  return section != nullptr && !section->preset_folder.empty() &&
+         field.path == section->path + ".preset";
+}
+
 void warn_without_effect(Reading& r) {
   for (const std::string& path : r.scenario.chosen) {
     const Field& field = *find_field(path);
     std::string& warning = r.scenario.warnings.emplace_back(path + " has no effect here: ");
     if (field.acts && !field.acts(r.scenario)) {
       warning += "it acts only when " + field.acts_words;
+    } else if (names_preset(field)) {
+      const std::string section = parent_path(path);
+      warning += "the scenario gives all that this preset would; --set " + section + "=" +
+                 (section == "system" ? R"('{"preset": "NAME", "nodes": 1}')" : "NAME") +
+                 " replaces it all";
     } else if (field.derives_only) {
       warning += "the result is the same without it";
     } else {
@@ -238,13 +249,10 @@ void read(const Sources& sources, const std::string& left_out, SourceTexts& text
     apply_overrides(*document, sources.overrides, texts, reading.problems);
     leave_sweep_out(*document, reading.problems);
     if (!left_out.empty()) remove_path(*document, left_out);
-    const std::string& beside = reading.folder;
-    std::vector<std::string> directories = builtin_preset_directories();
-    directories.insert(directories.begin(), beside.empty() ? "." : beside);
-    for (const std::string& section :
-         merge_presets(*document, directories, texts, reading.problems)) {
-      reading.broken.insert(section);
-    }
+    const MergedPresets merged =
+        merge_presets(*document, preset_directories(reading.folder), texts, reading.problems);
+    reading.broken.insert(merged.broken.begin(), merged.broken.end());
+    reading.idle_presets.insert(merged.idle.begin(), merged.idle.end());
   }
   for (const SourceText& text_read : texts) {
     if (text_read.preset) reading.scenario.files.push_back({"a preset", text_read.name});
@@ -274,7 +282,11 @@ bool is_idle(const Field& field, const Scenario& scenario) {
 Choice choice_of(const Field& field, const Reading& reading, const Sources& sources) {
   const FieldState& state = reading.state(field.path);
   if (!written_by_user(state) || !state.written) return Choice::none;
-  // A required field is no choice, unless a flag sets it.
+  if (names_preset(field) && !reading.idle_presets.contains(parent_path(field.path))) {
+    return Choice::derives;
+  }
+  // A required field is no choice, unless a flag sets it. Nor is a preset: it tells what values of
+  // a plan were made from.
   const Choice demanded = state.span.source->flag ? Choice::value : Choice::required;
   const Scenario& scenario = reading.scenario;
   const FieldValue& value = *state.written;
@@ -289,13 +301,13 @@ Choice choice_of(const Field& field, const Reading& reading, const Sources& sour
   Reading without;
   without.limits = reading.limits;
   read(sources, field.path, texts, without);
-  if (!without.problems.empty()) return demanded;
+  if (!without.problems.empty()) return field.derives_only ? Choice::derives : demanded;
   if (field.get(without.scenario) == value) return Choice::none;
   Scenario as_written = scenario;
   field.set(as_written, value);
   field.set(without.scenario, value);
-  return write_resolved(without.scenario) == write_resolved(as_written) ? Choice::value
-                                                                        : Choice::derives;
+  if (write_resolved(without.scenario) != write_resolved(as_written)) return Choice::derives;
+  return names_preset(field) ? demanded : Choice::value;
 }
 
 // Marks all fields: a choice may lose against any of them, and the winner is then named. Without a

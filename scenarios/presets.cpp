@@ -1,21 +1,18 @@
 #include "scenarios/presets.hpp"
 
 #include <algorithm>
-#include <cctype>
-#include <cstdlib>
+#include <cstdint>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string_view>
-#include <system_error>
-
-#include "sim/kernel/version.hpp"
 
 #include "scenarios/field.hpp"
 #include "scenarios/json_value.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/read_file.hpp"
+#include "scenarios/scenario_error.hpp"
 #include "scenarios/suggest.hpp"
+#include "scenarios/sweep_block.hpp"
 
 namespace shardsim {
 
@@ -27,21 +24,40 @@ std::vector<std::string> names_of_presets(const std::vector<PresetInfo>& presets
   return names;
 }
 
+// A value is missing in the preset, as nobody has written the scenario around it.
+void place_in_preset(Problem& problem, const std::string& around, const PresetInfo& preset) {
+  if (problem.file != around || !problem.pointer.starts_with("/system")) return;
+  problem.file = preset.path;
+  problem.line = 0;
+  problem.excerpt = {};
+  problem.fix = {};
+}
+
 // A scenario around the preset, so that the usual code resolves and checks it.
-Scenario scenario_of_preset(const std::string& name, const std::vector<std::string>& overrides) {
-  const std::vector<std::string> names = builtin_preset_names("systems");
-  if (std::find(names.begin(), names.end(), name) == names.end()) {
+Scenario scenario_of_preset(const std::string& name, const std::vector<std::string>& overrides,
+                            const std::string& beside) {
+  const std::vector<PresetInfo> presets = list_presets("systems", preset_directories(beside));
+  const auto found = std::ranges::find(presets, name, &PresetInfo::name);
+  if (found == presets.end()) {
     throw no_such_machine("there is no system \"" + name + "\"",
-                          help_for_preset(name, names, "systems") + "; or name a scenario's file");
+                          help_for_preset(name, names_of_presets(presets), "systems") +
+                              "; or name a scenario's file");
   }
   // Nodes of most sizes divide the batch, also those of 72 GPUs.
   const std::string text = R"({"schema_version": 1, "name": "collective",
     "model": {"family": "mlp", "num_layers": 1, "hidden_size": 8, "ffn_hidden_size": 8,
               "vocab_size": 8},
-    "system": {"nodes": 1, "preset": ")" +
-                           name + R"("},
+    "system": {"nodes": 1, "preset": )" +
+                           name_in_json(name) + R"(},
     "training": {"global_batch_size": 92160, "micro_batch_size": 1}})";
-  return load_scenario_text(text, "collective", overrides);
+  const std::string file = (std::filesystem::path(beside) / "collective").string();
+  try {
+    return load_scenario_text(text, file, overrides);
+  } catch (const ScenarioError& error) {
+    std::vector<Problem> problems = error.problems();
+    for (Problem& problem : problems) place_in_preset(problem, file, *found);
+    throw ScenarioError(std::move(problems), error.num_dropped());
+  }
 }
 
 // "model": "gpt2" becomes "model": {"preset": "gpt2"}.
@@ -79,17 +95,22 @@ void stamp_sources(JsonValue& section, const std::string& path, std::string sour
   }
 }
 
-// Values of `upper` win; sections are merged, anything else is replaced whole.
-void put_below(JsonValue& upper, JsonValue&& lower, const std::string& path) {
+// Values of `upper` win; sections are merged, anything else is replaced whole. Returns whether
+// `lower` gives a value that is kept, beside where numbers are from.
+bool put_below(JsonValue& upper, JsonValue&& lower, const std::string& path) {
+  bool gives_any = false;
   for (JsonMember& member : lower.object()) {
     JsonValue* above = upper.find(member.key);
     const std::string child = path + "." + member.key;
     if (above == nullptr) {
+      const Field* field = find_field(child);
+      gives_any = gives_any || field == nullptr || field->get != nullptr;
       upper.object().push_back(std::move(member));
     } else if (above->is_object() && member.value.is_object() && find_section(child) != nullptr) {
-      put_below(*above, std::move(member.value), child);
+      gives_any = put_below(*above, std::move(member.value), child) || gives_any;
     }
   }
+  return gives_any;
 }
 
 class Overrides {
@@ -188,12 +209,13 @@ class Overrides {
   ProblemList* problems_;
 };
 
-// Presets beside the scenario are in no list that a command prints.
-std::string own_presets(const std::vector<std::string>& names, const std::string& folder) {
+// `shardsim presets` lists them only in the scenario's folder.
+std::string own_presets(const std::vector<PresetInfo>& presets, const std::string& folder) {
   const std::vector<std::string> builtin = builtin_preset_names(folder);
   std::vector<std::string> own;
-  for (const std::string& name : names) {
-    if (std::ranges::find(builtin, name) == builtin.end()) own.push_back(name);
+  for (const PresetInfo& preset : presets) {
+    const bool is_listed = std::ranges::find(builtin, preset.name) != builtin.end();
+    if (preset.is_own && !is_listed) own.push_back(preset.name);
   }
   return own.empty() ? "" : "; beside the scenario: " + one_of_list(own);
 }
@@ -203,8 +225,8 @@ void report_unknown_preset(const JsonValue& name, const Section& section,
                            const std::vector<std::string>& directories, ProblemList& problems) {
   const std::vector<std::string> names = names_of_presets(presets);
   const std::optional<std::string> machine =
-      section.path == "system" ? system_of_gpu(name.string()) : std::nullopt;
-  if (machine && std::ranges::find(names, *machine) != names.end()) {
+      section.path == "system" ? system_of_gpu(name.string(), names) : std::nullopt;
+  if (machine) {
     const std::string written = "\"" + *machine + "\"";
     problems.add(
         "E0105", name.span, "/system/preset",
@@ -217,17 +239,19 @@ void report_unknown_preset(const JsonValue& name, const Section& section,
                "no " + section.path + " is called \"" + printable(name.string(), 40) + "\"",
                names.empty() ? no_presets_help(directories)
                              : help_for_preset(name.string(), names, section.preset_folder) +
-                                   own_presets(names, section.preset_folder),
+                                   own_presets(presets, section.preset_folder),
                near_label(name.string(), names), fix_of_choice(name, names));
 }
 
-// Reads the preset that `section` of the document names and merges it. False if that failed.
-bool merge_preset(JsonValue& value, const Section& section,
-                  const std::vector<std::string>& directories, SourceTexts& texts,
-                  ProblemList& problems) {
+enum class PresetUse : std::uint8_t { none, broken, idle, some };
+
+// Reads the preset that `section` of the document names and merges it.
+PresetUse merge_preset(JsonValue& value, const Section& section,
+                       const std::vector<std::string>& directories, SourceTexts& texts,
+                       ProblemList& problems) {
   const JsonValue* name = value.find("preset");
   if (name == nullptr || !name->is_string() || name->string().empty()) {
-    return name == nullptr || name->is_string();
+    return name == nullptr || name->is_string() ? PresetUse::none : PresetUse::broken;
   }
   // Looked up in the list, so a name can never become a path out of the folders.
   const std::vector<PresetInfo> presets = list_presets(section.preset_folder, directories);
@@ -236,110 +260,43 @@ bool merge_preset(JsonValue& value, const Section& section,
   });
   if (found == presets.end()) {
     report_unknown_preset(*name, section, presets, directories, problems);
-    return false;
+    return PresetUse::broken;
   }
   std::optional<std::string> text =
       read_regular_file(found->path, JsonLimits{}.max_bytes, problems);
-  if (!text.has_value()) return false;
+  if (!text.has_value()) return PresetUse::broken;
   const SourceText& source =
       texts.emplace_back(SourceText{found->path, std::move(*text), false, true});
   std::optional<JsonValue> preset = parse_json(source, problems);
-  if (!preset.has_value()) return false;
+  if (!preset.has_value()) return PresetUse::broken;
   if (!preset->is_object() || preset->find("preset") != nullptr) {
     problems.add("E0108", preset->span, "/" + section.path,
                  "a preset is one object with the keys of \"" + section.path +
                      "\" and without a preset of its own");
-    return false;
+    return PresetUse::broken;
   }
   stamp_sources(*preset, section.path, "");
-  put_below(value, std::move(*preset), section.path);
-  return true;
+  const bool gives_any = put_below(value, std::move(*preset), section.path);
+  return gives_any ? PresetUse::some : PresetUse::idle;
 }
 
 }  // namespace
-
-std::vector<std::string> preset_directories_beside(const std::string& executable,
-                                                   const std::string& root_from_build) {
-  if (executable.empty()) return {};
-  namespace fs = std::filesystem;
-  const std::optional<std::string> build = build_root_of(executable);
-  const fs::path directory = build ? fs::path(*build) / root_from_build / "scenarios"
-                                   : fs::path(executable).parent_path() / "../share/shardsim";
-  return {directory.lexically_normal().string()};
-}
-
-std::vector<std::string> builtin_preset_directories() {
-  // Read once per load and before anything runs; it decides where data lies, not what a run does.
-  const char* replaced = std::getenv("SHARDSIM_PRESETS");  // NOLINT(concurrency-mt-unsafe)
-  if (replaced != nullptr && *replaced != '\0') return {replaced};
-  return preset_directories_beside(this_executable(), SHARDSIM_ROOT_FROM_BUILD);
-}
-
-std::string no_presets_help(const std::vector<std::string>& directories) {
-  std::string list;
-  for (const std::string& directory : directories) {
-    list += (list.empty() ? "\"" : ", \"") + printable(directory, 200) + "\"";
-  }
-  return "no presets were found in " + list +
-         "; SHARDSIM_PRESETS can name the folder that holds models/ and systems/";
-}
-
-std::vector<PresetInfo> list_presets(const std::string& folder,
-                                     const std::vector<std::string>& directories) {
-  namespace fs = std::filesystem;
-  std::map<std::string, PresetInfo> by_name;
-  for (const std::string& directory : directories) {
-    std::error_code error;
-    for (fs::directory_iterator it(fs::path(directory) / folder, error), end; !error && it != end;
-         it.increment(error)) {
-      if (it->path().extension() != ".json") continue;
-      const std::string name = it->path().stem().string();
-      by_name.try_emplace(name, PresetInfo{folder, name, it->path().string()});
-    }
-  }
-  std::vector<PresetInfo> presets;
-  for (const auto& [name, preset] : by_name) presets.push_back(preset);
-  return presets;
-}
-
-std::vector<PresetInfo> list_builtin_presets() {
-  const std::vector<std::string> directories = builtin_preset_directories();
-  std::vector<PresetInfo> presets = list_presets("models", directories);
-  const std::vector<PresetInfo> systems = list_presets("systems", directories);
-  presets.insert(presets.end(), systems.begin(), systems.end());
-  return presets;
-}
-
-std::vector<std::string> builtin_preset_names(const std::string& folder) {
-  return names_of_presets(list_presets(folder, builtin_preset_directories()));
-}
-
-std::optional<std::string> system_of_gpu(const std::string& gpu) {
-  const std::vector<std::string> names = builtin_preset_names("systems");
-  std::string kind = gpu;
-  std::transform(kind.begin(), kind.end(), kind.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  for (const std::string& name : {gpu, kind, "dgx-" + kind, "hgx-" + kind, kind + "-nvl72"}) {
-    if (std::find(names.begin(), names.end(), name) != names.end()) return name;
-  }
-  return std::nullopt;
-}
-
-std::string preset_text(const PresetInfo& preset) {
-  return read_regular_file(preset.path, JsonLimits{}.max_bytes);
-}
 
 UsageError no_such_machine(const std::string& message, const std::string& fix) {
   return UsageError("E1087", message, fix);
 }
 
+std::string name_in_json(const std::string& name) { return json_text(JsonValue{name, Span{}}); }
+
 bool names_a_file(const std::string& system) {
   return system.find('/') != std::string::npos || system.find(".json") != std::string::npos;
 }
 
-Scenario scenario_of_system(const std::string& system, const std::vector<std::string>& overrides) {
+Scenario scenario_of_system(const std::string& system, const std::vector<std::string>& overrides,
+                            const std::string& beside) {
   const auto loaded = [&](const std::vector<std::string>& all) {
-    return names_a_file(system) ? load_scenario(system, all) : scenario_of_preset(system, all);
+    return names_a_file(system) ? load_scenario(system, all)
+                                : scenario_of_preset(system, all, beside);
   };
   Scenario scenario = loaded(overrides);
   if (!scenario.system.software_is_default) return scenario;
@@ -369,20 +326,19 @@ void apply_overrides(JsonValue& document, const std::vector<std::string>& overri
   }
 }
 
-std::vector<std::string> merge_presets(JsonValue& document,
-                                       const std::vector<std::string>& directories,
-                                       SourceTexts& texts, ProblemList& problems) {
-  std::vector<std::string> broken;
+MergedPresets merge_presets(JsonValue& document, const std::vector<std::string>& directories,
+                            SourceTexts& texts, ProblemList& problems) {
+  MergedPresets merged;
   expand_shorthand(document);
   for (const Section& section : section_table()) {
     JsonValue* value = section.preset_folder.empty() ? nullptr : document.find(section.path);
     if (value == nullptr || !value->is_object()) continue;
     stamp_sources(*value, section.path, "");
-    if (!merge_preset(*value, section, directories, texts, problems)) {
-      broken.push_back(section.path);
-    }
+    const PresetUse use = merge_preset(*value, section, directories, texts, problems);
+    if (use == PresetUse::broken) merged.broken.push_back(section.path);
+    if (use == PresetUse::idle) merged.idle.push_back(section.path);
   }
-  return broken;
+  return merged;
 }
 
 }  // namespace shardsim

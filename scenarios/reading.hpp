@@ -38,6 +38,7 @@ struct Reading {
   std::map<std::string, FieldState> fields;  // by path; of lists, see items
   std::map<std::string, Span> sections;      // those written, by path; "" is the document
   std::set<std::string> broken;              // sections whose preset could not be read
+  std::set<std::string> idle_presets;        // sections that override all of their preset
   /// Lists by their path ("expect"): the states of each object's keys, by key; its own by "".
   std::map<std::string, std::vector<std::map<std::string, FieldState>>> items;
   LoadLimits limits;

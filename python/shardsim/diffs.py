@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import html
-import json
 from typing import TYPE_CHECKING, Any
 
 from shardsim import units
 from shardsim.frames import frame
 from shardsim.figures import STEP, Band
+from shardsim.printed import Printed
 
 if TYPE_CHECKING:
     import pandas
@@ -16,14 +16,8 @@ if TYPE_CHECKING:
 _PS_PER_S = 1e12
 
 
-class Diff:
+class Diff(Printed):
     """Two runs beside each other. `raw` has all that the program said; rows add up to their total exactly."""
-
-    def __init__(self, text: str, exit_code: int = 0, log: str = "") -> None:
-        self.json = text  # as the program printed it
-        self.raw: dict[str, Any] = json.loads(text)
-        self.exit_code = exit_code
-        self.log = log
 
     @property
     def sentence(self) -> str:

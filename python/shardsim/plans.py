@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from shardsim import units
 from shardsim.errors import DoesNotFit, Problem
 from shardsim.frames import flat, frame
 from shardsim.figures import DEVICE_MEMORY, STEP
+from shardsim.printed import Printed
 
 if TYPE_CHECKING:
     import pandas
@@ -51,14 +51,11 @@ def holds(row: Mapping[str, Any]) -> bool:
     return bool(row.get("fate", _HOLDS) == _HOLDS)
 
 
-class Plan:
+class Plan(Printed):
     """The rows that `plan` found, best first. `raw` has all that the program said."""
 
     def __init__(self, text: str, exit_code: int = 0, log: str = "") -> None:
-        self.json = text  # as the program printed it
-        self.raw: dict[str, Any] = json.loads(text)
-        self.exit_code = exit_code
-        self.log = log
+        super().__init__(text, exit_code, log)
         self.rows = rows_of(self.raw)
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 from typing import TYPE_CHECKING, Any
 
 from shardsim import units
@@ -11,6 +10,7 @@ from shardsim.errors import CheckFailed, DoesNotFit, Problem
 from shardsim.figures import DEVICE_MEMORY, STEP, Band, Figure
 from shardsim.frames import frame
 from shardsim.metrics import Metrics
+from shardsim.printed import Printed
 
 if TYPE_CHECKING:
     import pandas
@@ -20,14 +20,11 @@ _SHOWN = (STEP, DEVICE_MEMORY, "mfu", "tokens_per_s_per_gpu", *_IN_PROPORTION_TO
 _EXIT_CODE_OF_NO_FIT = 3
 
 
-class Result:
+class Result(Printed):
     """The result of one run. Metrics are attributes, too: result.mfu, result.time.compute_s."""
 
     def __init__(self, text: str, exit_code: int = 0, log: str = "") -> None:
-        self.json = text  # as the program printed it
-        self.raw: dict[str, Any] = json.loads(text)
-        self.exit_code = exit_code
-        self.log = log  # what the program said besides
+        super().__init__(text, exit_code, log)
         self.metrics = Metrics(self.raw["metrics"])
         self.bands = {
             band["metric"]: Band.of(band["metric"], band) for band in self.raw.get("error_bands", [])

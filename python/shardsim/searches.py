@@ -98,9 +98,7 @@ def _planned(model: Scenario, asked: Sequence[str], progress: bool) -> Plan:
             if is_result(stop.output):
                 stop.partial = Plan(stop.output, INTERRUPTED)
             raise
-    if not is_result(ended.output):
-        raise error_of(ended.exit_code, ended.output, ended.log)
-    return Plan(ended.output, ended.exit_code, ended.log)
+    return Plan.of(ended)
 
 
 @contextlib.contextmanager

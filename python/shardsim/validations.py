@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from shardsim import units
 from shardsim.figures import STEP
 from shardsim.frames import frame
+from shardsim.printed import Printed
 
 if TYPE_CHECKING:
     import pandas
@@ -15,14 +15,8 @@ if TYPE_CHECKING:
 _QUANTITIES = (STEP, "peak_memory_bytes")
 
 
-class Validation:
+class Validation(Printed):
     """Measured runs and what the model says of them. `raw` has all that the program said."""
-
-    def __init__(self, text: str, exit_code: int = 0, log: str = "") -> None:
-        self.json = text  # as the program printed it
-        self.raw: dict[str, Any] = json.loads(text)
-        self.exit_code = exit_code
-        self.log = log
 
     @property
     def overall(self) -> dict[str, dict[str, Any]]:

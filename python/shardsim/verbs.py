@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from shardsim import words
 from shardsim.diffs import Diff
-from shardsim.errors import Problem, class_of, error_of, is_result, problems_of_json
+from shardsim.errors import Problem, class_of, error_of, problems_of_json
 from shardsim.program import Ended, call
 from shardsim.results import Result
 from shardsim.validations import Validation
@@ -33,9 +33,7 @@ class Preset(NamedTuple):
 
 def _result_of(ended: Ended) -> Result:
     """The result, also of a run that failed a check or does not fit. Raises for all others."""
-    if not is_result(ended.output):
-        raise error_of(ended.exit_code, ended.output, ended.log)
-    result = Result(ended.output, ended.exit_code, ended.log)
+    result = Result.of(ended)
     if ended.exit_code in (_OK, _FAILED, _NO_FIT):
         return result
     found = result.diagnosis or {}
@@ -132,9 +130,7 @@ def diff(
             ],
             progress=progress,
         )
-    if not is_result(ended.output):
-        raise error_of(ended.exit_code, ended.output, ended.log)
-    return Diff(ended.output, ended.exit_code, ended.log)
+    return Diff.of(ended)
 
 
 @contextlib.contextmanager
@@ -172,9 +168,7 @@ def validate(
         ],
         progress=progress,
     )
-    if not is_result(ended.output):
-        raise error_of(ended.exit_code, ended.output, ended.log)
-    return Validation(ended.output, ended.exit_code, ended.log)
+    return Validation.of(ended)
 
 
 def presets() -> list[Preset]:

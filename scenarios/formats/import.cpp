@@ -55,10 +55,10 @@ constexpr std::array kTorchTypes = {NamePair{"bfloat16", "bf16"}, NamePair{"floa
 constexpr std::string_view kPrefix = "dgx-";
 constexpr const char* kAssumedGpu = "h100";
 
-std::string preset_of_gpu(const std::string& gpu) {
-  if (const auto name = system_of_gpu(gpu)) return *name;
+std::string preset_of_gpu(const std::string& gpu, const std::vector<std::string>& systems) {
+  if (const auto name = system_of_gpu(gpu, systems)) return *name;
   std::vector<std::string> kinds;
-  for (const std::string& name : builtin_preset_names("systems")) {
+  for (const std::string& name : systems) {
     if (name.starts_with(kPrefix)) kinds.push_back(name.substr(kPrefix.size()));
   }
   throw UsageError("E1351", "there is no GPU \"" + gpu + "\" among the presets",
@@ -70,12 +70,13 @@ std::string import_preset(const ImportRequest& request, Import& import) {
     import.take({"--system", request.system}, "system.preset", request.system);
     return request.system;
   }
+  const std::vector<std::string> systems = preset_names("systems", request.beside());
   if (!request.gpu.empty()) {
-    const std::string preset = preset_of_gpu(request.gpu);
+    const std::string preset = preset_of_gpu(request.gpu, systems);
     import.derive({"--gpu", request.gpu}, "system.preset", preset);
     return preset;
   }
-  const std::string preset = preset_of_gpu(kAssumedGpu);
+  const std::string preset = preset_of_gpu(kAssumedGpu, systems);
   import.assume("the machine", "system.preset", preset, "give --gpu KIND or --system PRESET");
   return preset;
 }
@@ -188,7 +189,8 @@ std::string type_of_torch(const std::string& theirs, const char* otherwise) {
 std::int64_t import_system(const ImportRequest& request, const ForeignGpus& foreign,
                            Import& import) {
   const std::string preset = import_preset(request, import);
-  const std::int64_t per_node = scenario_of_system(preset, {}).system.gpus_per_node;
+  const std::int64_t per_node =
+      scenario_of_system(preset, {}, request.beside()).system.gpus_per_node;
   std::int64_t gpus = request.gpus > 0 ? request.gpus : foreign.count;
   if (request.gpus > 0 && foreign.count > 0 && request.gpus != foreign.count) {
     import.ignore({foreign.name, std::to_string(foreign.count)},

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -128,6 +129,11 @@ struct ImportRequest {
   std::string output;     ///< The scenario's file; empty: standard output.
   bool approximate = false;
   bool plan = false;  ///< The layout and the batch are left to a search.
+
+  /// The user's own presets are found beside the scenario.
+  [[nodiscard]] std::string beside() const {
+    return std::filesystem::path(output).parent_path().string();
+  }
 };
 
 // An importer for each kind of file.

@@ -110,6 +110,7 @@ void add_calibrate_options(CLI::App& verb, CalibrateArguments& arguments) {
                   "With kernels, rows that count: a column and its cell, gpu=B200; repeatable")
       ->allow_extra_args(false);
   verb.add_option("--out", arguments.out, "Write what is fitted, as JSON with comments");
+  verb.add_flag("-q,--quiet", arguments.quiet, "Print nothing unless something is wrong");
 }
 
 void refuse_kernel_options(const CalibrateArguments& arguments) {
@@ -157,8 +158,7 @@ int command_calibrate(const CalibrateArguments& arguments, const Console& consol
                                  .tiers = tiers,
                                  .parts = parts,
                                  .out = arguments.out};
-  console.out << calibration_text(report);
-  if (!arguments.out.empty()) write_text(arguments.out, overlay_text(report), console.err);
+  tell_fit(arguments, calibration_text(report), overlay_text(report), console);
   return 0;
 }
 
@@ -174,6 +174,14 @@ void check_calibrate_paths(const CalibrateArguments& arguments,
     read.push_back({"a table that is read", path == "-" ? "/dev/stdin" : path});
   }
   require_outputs(read, {{"--out", arguments.out}});
+}
+
+void tell_fit(const CalibrateArguments& arguments, const std::string& report,
+              const std::string& overlay, const Console& console) {
+  if (!arguments.quiet) console.out << report;
+  if (arguments.out.empty()) return;
+  write_whole_file(arguments.out, [&overlay](std::ostream& file) { file << overlay; });
+  if (!arguments.quiet) tell_written(arguments.out, console.err);
 }
 
 Verb calibrate_verb() {

@@ -26,11 +26,17 @@ struct CalibrateArguments {
   std::vector<std::string> columns;
   std::vector<std::string> values;
   std::vector<std::string> where;
+  bool quiet = false;
 };
 
 /// The file of --out is none of those that are read, `given` among them, and can be written. Throws
 /// UsageError (E0910, E0901).
 void check_calibrate_paths(const CalibrateArguments& arguments, const std::vector<FileRead>& given);
+
+/// Prints the report of a fit, and writes the fit to the file of --out, if there is one. With
+/// --quiet nothing is printed.
+void tell_fit(const CalibrateArguments& arguments, const std::string& report,
+              const std::string& overlay, const Console& console);
 
 /// `shardsim calibrate kernels FILE...`: fits constants of kernels to tables and traces. It prints
 /// the error with and without the fit, and writes the list system.device.kernel_constants. Returns

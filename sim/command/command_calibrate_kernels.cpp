@@ -141,15 +141,14 @@ int calibrate_kernels(const CalibrateArguments& arguments, const Console& consol
   }
   const ReadKernels read = read_kernels(arguments, console);
   // Coverage is worth knowing where there is too little to fit to, too.
-  console.out << kernel_measurements_text(read.tables, read.traces);
+  if (!arguments.quiet) console.out << kernel_measurements_text(read.tables, read.traces);
   const KernelFit fit = fit_kernels(cluster.device, read.rows);
   const KernelCalibration report{.machine = cluster.name,
                                  .device = given.system.device,
                                  .files = read.files,
                                  .fit = fit,
                                  .out = arguments.out};
-  console.out << kernel_calibration_text(report);
-  if (!arguments.out.empty()) write_text(arguments.out, kernel_overlay_text(report), console.err);
+  tell_fit(arguments, kernel_calibration_text(report), kernel_overlay_text(report), console);
   return 0;
 }
 

@@ -29,6 +29,7 @@ struct DiffArguments {
   std::vector<std::string> limits;     // "step_time_s > 2%" each.
   std::string report;                  // A page to write; empty: none.
   bool json = false;
+  bool quiet = false;
 };
 
 SideRequest request_of_b(const DiffArguments& arguments) {
@@ -64,6 +65,7 @@ void add_diff_options(CLI::App& verb, DiffArguments& arguments) {
       ->allow_extra_args(false);
   verb.add_option("--report", arguments.report, "Write the sides beside each other as a page");
   verb.add_flag("--json", arguments.json, "Print one JSON object");
+  verb.add_flag("-q,--quiet", arguments.quiet, "Print no progress");
 }
 
 void require_few_sides(const DiffArguments& arguments) {
@@ -128,7 +130,7 @@ int command_diff(const DiffArguments& arguments, const Console& console) {
   for (const std::string& text : arguments.limits) limits.push_back(parse_limit(text));
   require_few_sides(arguments);
   require_page(arguments);
-  Progress progress(console.err, true);
+  Progress progress(console.err, !arguments.quiet);
   RunHooks hooks = console.hooks;
   hooks.on_progress = [&progress] { progress.tick(); };
   const std::vector<RunSide> sides = read_sides(arguments, hooks);

@@ -68,7 +68,8 @@ void check_paths(const ImportRequest& request) {
 }
 
 std::int64_t gpus_of_import(const ImportRequest& request, const std::string& preset) {
-  return request.gpus > 0 ? request.gpus : scenario_of_system(preset, {}).system.gpus_per_node;
+  return request.gpus > 0 ? request.gpus
+                          : scenario_of_system(preset, {}, request.beside()).system.gpus_per_node;
 }
 
 // `shardsim import KIND FILE...`: writes a scenario that loads, and on `err` a table with the fate

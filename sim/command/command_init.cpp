@@ -39,8 +39,8 @@ UsageError no_preset(const std::string& what, const std::string& name,
 }
 
 // Reads a preset's file: the number alone, or with its source.
-std::int64_t gpus_per_node(const std::string& system) {
-  for (const PresetInfo& preset : list_builtin_presets()) {
+std::int64_t gpus_per_node(const std::string& system, const std::string& beside) {
+  for (const PresetInfo& preset : list_presets_of(beside)) {
     if (preset.folder != "systems" || preset.name != system) continue;
     const SourceText text{preset.path, preset_text(preset), false, true};
     ProblemList problems;
@@ -111,8 +111,8 @@ struct InitArguments {
 constexpr const char* kStandardOutput = "-";
 constexpr std::int64_t kMostGpus = 1 << 20;
 
-bool is_preset(const std::string& folder, const std::string& name) {
-  const std::vector<std::string> known = builtin_preset_names(folder);
+bool is_preset(const std::string& folder, const std::string& name, const std::string& beside) {
+  const std::vector<std::string> known = preset_names(folder, beside);
   return std::find(known.begin(), known.end(), name) != known.end();
 }
 
@@ -126,16 +126,17 @@ void refuse_choices_beside_file(const InitArguments& arguments) {
 
 std::string starter_of(const InitArguments& arguments) {
   StarterAsk ask = arguments.ask;
-  if (is_preset("models", arguments.from)) {
+  ask.beside = fs::path(arguments.file).parent_path().string();
+  if (is_preset("models", arguments.from, ask.beside)) {
     ask.model = arguments.from;
-  } else if (is_preset("systems", arguments.from)) {
+  } else if (is_preset("systems", arguments.from, ask.beside)) {
     ask.system = arguments.from;
   } else if (!arguments.from.empty()) {
     refuse_choices_beside_file(arguments);
     return read_regular_file(arguments.from, JsonLimits{}.max_bytes);
   }
-  require_model_preset(ask.model);
-  ask.system = system_preset(ask.system);
+  require_model_preset(ask.model, ask.beside);
+  ask.system = system_preset(ask.system, ask.beside);
   return starter_text(ask);
 }
 
@@ -185,17 +186,19 @@ int command_init(const InitArguments& arguments, const Console& console) {
 
 }  // namespace
 
-std::string system_preset(const std::string& kind) {
-  if (const auto name = system_of_gpu(kind)) return *name;
-  throw no_preset("system", kind, builtin_preset_names("systems"));
+std::string system_preset(const std::string& kind, const std::string& beside) {
+  const std::vector<std::string> names = preset_names("systems", beside);
+  if (const auto name = system_of_gpu(kind, names)) return *name;
+  throw no_preset("system", kind, names);
 }
 
-void require_model_preset(const std::string& name) {
-  if (!is_preset("models", name)) throw no_preset("model", name, builtin_preset_names("models"));
+void require_model_preset(const std::string& name, const std::string& beside) {
+  if (is_preset("models", name, beside)) return;
+  throw no_preset("model", name, preset_names("models", beside));
 }
 
 std::string starter_text(const StarterAsk& ask) {
-  const std::int64_t per_node = gpus_per_node(ask.system);
+  const std::int64_t per_node = gpus_per_node(ask.system, ask.beside);
   const std::int64_t gpus = ask.gpus > 0 ? ask.gpus : per_node;
   if (gpus > per_node && gpus % per_node != 0) {
     throw UsageError(

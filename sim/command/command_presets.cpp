@@ -17,6 +17,7 @@
 #include "sim/command/preset_page.hpp"
 #include "sim/command/preset_table.hpp"
 #include "sim/command/verbs.hpp"
+#include "sim/console/output_format.hpp"
 
 namespace shardsim {
 
@@ -37,7 +38,7 @@ struct SchemaArguments {
 };
 
 std::vector<PresetInfo> known_presets() {
-  std::vector<PresetInfo> presets = list_builtin_presets();
+  std::vector<PresetInfo> presets = list_presets_of(kCurrentFolder);
   if (presets.empty()) {
     throw UsageError("E0913", "there are no presets",
                      no_presets_help(builtin_preset_directories()));
@@ -57,7 +58,9 @@ const PresetInfo& preset_called(const std::string& name, const std::vector<Prese
     return std::ranges::find(presets, wanted, &PresetInfo::name);
   };
   if (const auto found = called(name); found != presets.end()) return *found;
-  if (const auto machine = system_of_gpu(name)) return *called(*machine);
+  if (const auto machine = system_of_gpu(name, preset_names("systems", kCurrentFolder))) {
+    return *called(*machine);
+  }
   std::vector<std::string> names = {"models", "systems"};
   for (const PresetInfo& preset : presets) names.push_back(preset.name);
   const std::vector<std::string> meant = near_names(name, names);
@@ -99,7 +102,9 @@ int command_presets(const PresetsArguments& arguments, const Console& console) {
   } else if (arguments.names) {
     list_presets(presets, console.out);
   } else if (kinds) {
-    console.out << (arguments.json ? preset_json(*kinds) : preset_table(*kinds));
+    const PresetListing listing = arguments.json ? preset_json(*kinds) : preset_table(*kinds);
+    console.out << listing.text;
+    tell_warnings(listing.left_out, console.err);
   } else {
     console.out << preset_text(preset_called(names.front(), presets));  // It is JSON.
   }

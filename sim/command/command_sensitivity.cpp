@@ -32,6 +32,7 @@ struct SensitivityArguments {
   std::string report;
   int jobs = default_jobs();
   bool json = false;
+  bool quiet = false;
 };
 
 void add_sensitivity_options(CLI::App& verb, SensitivityArguments& arguments) {
@@ -45,6 +46,7 @@ void add_sensitivity_options(CLI::App& verb, SensitivityArguments& arguments) {
   verb.add_option("--jobs,-j", arguments.jobs, "Number of parallel runs (one per core)")
       ->check(CLI::Range(1, 4096));
   verb.add_flag("--json", arguments.json, "Print one JSON object");
+  verb.add_flag("-q,--quiet", arguments.quiet, "Print no progress");
 }
 
 // `shardsim sensitivity FILE`: runs the scenario, and once more for each quantity with less and
@@ -64,7 +66,7 @@ int command_sensitivity(const SensitivityArguments& arguments, const Console& co
     require_outputs(paths_read(scenario.files, arguments.file), {{"--report", arguments.report}});
   }
   const Experiment experiment = compile(scenario);
-  Progress progress(console.err, true);
+  Progress progress(console.err, !arguments.quiet);
   RunHooks hooks = console.hooks;
   hooks.on_progress = [&progress] { progress.tick(); };
   hooks.detail = !arguments.report.empty();

@@ -34,6 +34,7 @@ struct ValidateArguments {
   std::string html;                 // The file for the page; empty: none.
   bool sample = false;              // Some rows of each table, as its mapping says.
   bool json = false;
+  bool quiet = false;
   bool ratchet = false;        // Fail if a figure is worse than in ratchet.json.
   bool write_ratchet = false;  // Write the figures to ratchet.json.
   std::string write_band;      // The file for the errors that bands are made from; none.
@@ -137,6 +138,7 @@ void add_validate_options(CLI::App& verb, ValidateArguments& arguments) {
   verb.add_option("--html", arguments.html, "Write a page that plots predicted against measured");
   verb.add_flag("--sample", arguments.sample, "Use some rows of each table: seconds, not minutes");
   verb.add_flag("--json", arguments.json, "Print one JSON object with every row");
+  verb.add_flag("-q,--quiet", arguments.quiet, "Print no progress");
   verb.add_flag("--ratchet", arguments.ratchet, "Fail if a figure is worse than ratchet.json says");
   verb.add_flag("--write-ratchet", arguments.write_ratchet, "Write the figures to ratchet.json");
   verb.add_option("--write-band", arguments.write_band,
@@ -173,7 +175,7 @@ int command_validate(const ValidateArguments& arguments, const Console& console)
     mappings.push_back(read_table_mapping(path));
   }
   check_paths(arguments, mappings, folder / kRatchet);
-  Progress progress(console.err, true);
+  Progress progress(console.err, !arguments.quiet);
   std::vector<ValidatedTable> tables;
   for (const TableMapping& mapping : mappings) {
     tables.push_back(validate_table(

@@ -27,10 +27,10 @@ Values and sources of one model: `shardsim presets NAME`.
 
 ModelSpec preset_model(const std::string& preset) {
   const std::string text = fmt::format(
-      R"({{"schema_version": 1, "model": "{}", "system": {{"preset": "dgx-h100", "nodes": 1}},
+      R"({{"schema_version": 1, "model": {}, "system": {{"preset": "dgx-h100", "nodes": 1}},
           "training": {{"global_batch_size": 8}}}})",
-      preset);
-  return load_scenario_text(text, preset).model;
+      name_in_json(preset));
+  return load_scenario_text(text, "model").model;
 }
 
 std::string preset_page() {

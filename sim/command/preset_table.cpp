@@ -14,6 +14,8 @@
 #include "reports/units.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/presets.hpp"
+#include "scenarios/scenario_error.hpp"
+#include "scenarios/source_text.hpp"
 #include "sim/command/preset_page.hpp"
 
 namespace shardsim {
@@ -24,24 +26,38 @@ constexpr double kBytesInGib = 1024.0 * 1024.0 * 1024.0;
 constexpr double kGbInTb = 1e3;
 
 struct ModelRow {
-  std::string name;
+  PresetInfo preset;
   ModelSpec model;
   std::string source;
 };
 
 struct SystemRow {
-  std::string name;
+  PresetInfo preset;
   SystemSpec system;
   std::string source;  // That of its peak.
+};
+
+struct PresetRows {
+  std::vector<ModelRow> models;
+  std::vector<SystemRow> systems;
+  std::vector<std::string> left_out;
 };
 
 // A number of samples that every machine's GPUs divide.
 Scenario scenario_on(const std::string& preset) {
   const std::string text = fmt::format(
-      R"({{"schema_version": 1, "model": "gpt2", "system": {{"preset": "{}", "nodes": 1}},
+      R"({{"schema_version": 1, "model": "gpt2", "system": {{"preset": {}, "nodes": 1}},
           "training": {{"global_batch_size": 9216}}}})",
-      preset);
-  return load_scenario_text(text, preset);
+      name_in_json(preset));
+  return load_scenario_text(text, "system");
+}
+
+std::string words_of_problem(const PresetInfo& preset, const Problem& problem) {
+  const std::string place = problem.line > 0 && problem.file == preset.path
+                                ? fmt::format(":{}:{}", problem.line, problem.column)
+                                : "";
+  return fmt::format("{}{} is not listed: {}{}{}", printable(preset.path, kWholeText), place,
+                     problem.message, problem.help.empty() ? "" : "; ", problem.help);
 }
 
 std::string source_of(const std::vector<NumberSource>& sources, std::string_view field) {
@@ -49,22 +65,32 @@ std::string source_of(const std::vector<NumberSource>& sources, std::string_view
   return found == sources.end() ? "" : found->source;
 }
 
-std::vector<ModelRow> model_rows() {
-  std::vector<ModelRow> rows;
-  for (const std::string& name : builtin_preset_names("models")) {
-    ModelRow row{name, preset_model(name), ""};
+void add_row(PresetRows& rows, const PresetInfo& preset) {
+  if (preset.folder == "models") {
+    ModelRow row{preset, preset_model(preset.name), ""};
     row.source = row.model.source;
-    rows.push_back(std::move(row));
+    rows.models.push_back(std::move(row));
+    return;
   }
-  return rows;
+  const Scenario scenario = scenario_on(preset.name);
+  rows.systems.push_back(
+      {preset, scenario.system, source_of(scenario.sources, "system.device.peak_tflops.bf16")});
 }
 
-std::vector<SystemRow> system_rows() {
-  std::vector<SystemRow> rows;
-  for (const std::string& name : builtin_preset_names("systems")) {
-    const Scenario scenario = scenario_on(name);
-    rows.push_back(
-        {name, scenario.system, source_of(scenario.sources, "system.device.peak_tflops.bf16")});
+// A folder of the user may hold other files, too.
+PresetRows read_rows(PresetKinds kinds) {
+  const char* const unasked = kinds == PresetKinds::models    ? "systems"
+                              : kinds == PresetKinds::systems ? "models"
+                                                              : "";
+  PresetRows rows;
+  for (const PresetInfo& preset : list_presets_of(kCurrentFolder)) {
+    if (preset.folder == unasked) continue;
+    try {
+      add_row(rows, preset);
+    } catch (const ScenarioError& error) {
+      if (!preset.is_own) throw;
+      rows.left_out.push_back(words_of_problem(preset, error.problems().front()));
+    }
   }
   return rows;
 }
@@ -98,41 +124,47 @@ double memory_gib(const SystemSpec& system) {
   return static_cast<double>(system.device.memory_bytes) / kBytesInGib;
 }
 
-std::string models_text() {
+// The document that a row is from.
+template <class Row>
+std::string origin_of_row(const Row& row) {
+  return row.preset.is_own ? "your own, " + printable(row.preset.path) : first_source(row.source);
+}
+
+std::string models_text(const std::vector<ModelRow>& rows) {
   std::string text = fmt::format("  {:<28}{:>9}{:>8}{:>8}{:>9}  {}\n", "model", "params", "layers",
                                  "width", "seq_len", "source");
-  for (const ModelRow& row : model_rows()) {
+  for (const ModelRow& row : rows) {
     text +=
-        fmt::format("  {:<28}{:>9}{:>8}{:>8}{:>9}  {}\n", row.name,
+        fmt::format("  {:<28}{:>9}{:>8}{:>8}{:>9}  {}\n", printable(row.preset.name),
                     format_amount(static_cast<double>(num_parameters(row.model)), Digits::three),
                     row.model.num_layers, format_count(row.model.hidden_size),
-                    format_count(row.model.seq_len), first_source(row.source));
+                    format_count(row.model.seq_len), origin_of_row(row));
   }
   return text;
 }
 
-std::string systems_text() {
+std::string systems_text(const std::vector<SystemRow>& rows) {
   std::string text =
       "  Peaks in dense TFLOP/s, memory in GiB, its bandwidth in TB/s, GPUs x links in GB/s per "
       "GPU\n";
   text += fmt::format("  {:<18}{:>7}{:>7}{:>8}{:>9}{:>8}  {:<18}{:>6}  {:<24}  {}\n", "system",
                       "bf16", "fp8", "fp4", "memory", "TB/s", "GPUs", "out", "device", "source");
-  for (const SystemRow& row : system_rows()) {
+  for (const SystemRow& row : rows) {
     const SystemSpec& system = row.system;
     text += fmt::format(
-        "  {:<18}{:>7}{:>7}{:>8}{:>9}{:>8}  {:<18}{:>6}  {:<24}  {}\n", row.name,
+        "  {:<18}{:>7}{:>7}{:>8}{:>9}{:>8}  {:<18}{:>6}  {:<24}  {}\n", printable(row.preset.name),
         peak_words(system, DType::bf16), peak_words(system, DType::fp8_e4m3),
         peak_words(system, DType::fp4_e2m1), fmt::format("{:.4g}", memory_gib(system)),
         fmt::format("{:.3g}", system.device.memory_bandwidth_gb_per_s / kGbInTb),
         domain_words(system),
         fmt::format("{:.4g}", static_cast<double>(system.inter_node.bandwidth_gb_per_s)),
-        system.device.name, first_source(row.source));
+        system.device.name, origin_of_row(row));
   }
   return text;
 }
 
 nlohmann::ordered_json json_of(const ModelRow& row) {
-  return {{"name", row.name},
+  return {{"name", row.preset.name},
           {"parameters", num_parameters(row.model)},
           {"num_layers", row.model.num_layers},
           {"hidden_size", row.model.hidden_size},
@@ -150,7 +182,7 @@ nlohmann::ordered_json json_of(const SystemRow& row) {
     if (peak > 0.0) peaks[name] = peak;
   }
   return {
-      {"name", row.name},
+      {"name", row.preset.name},
       {"device", std::string(system.device.name)},
       {"gpus_per_node", static_cast<std::int64_t>(system.gpus_per_node)},
       {"peak_tflops", std::move(peaks)},
@@ -164,23 +196,30 @@ nlohmann::ordered_json json_of(const SystemRow& row) {
 template <class Rows>
 nlohmann::ordered_json list_of(const Rows& rows) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const auto& row : rows) list.push_back(json_of(row));
+  for (const auto& row : rows) {
+    list.push_back(json_of(row));
+    if (row.preset.is_own) list.back()["own_file"] = row.preset.path;
+  }
   return list;
 }
 
 }  // namespace
 
-std::string preset_table(PresetKinds kinds) {
-  if (kinds == PresetKinds::models) return models_text();
-  if (kinds == PresetKinds::systems) return systems_text();
-  return models_text() + "\n" + systems_text();
+PresetListing preset_table(PresetKinds kinds) {
+  PresetRows rows = read_rows(kinds);
+  std::string text;
+  if (kinds != PresetKinds::systems) text += models_text(rows.models);
+  if (kinds == PresetKinds::all) text += "\n";
+  if (kinds != PresetKinds::models) text += systems_text(rows.systems);
+  return {std::move(text), std::move(rows.left_out)};
 }
 
-std::string preset_json(PresetKinds kinds) {
+PresetListing preset_json(PresetKinds kinds) {
+  PresetRows rows = read_rows(kinds);
   nlohmann::ordered_json all = nlohmann::ordered_json::object();
-  if (kinds != PresetKinds::systems) all["models"] = list_of(model_rows());
-  if (kinds != PresetKinds::models) all["systems"] = list_of(system_rows());
-  return all.dump(2) + "\n";
+  if (kinds != PresetKinds::systems) all["models"] = list_of(rows.models);
+  if (kinds != PresetKinds::models) all["systems"] = list_of(rows.systems);
+  return {all.dump(2) + "\n", std::move(rows.left_out)};
 }
 
 }  // namespace shardsim

@@ -51,9 +51,14 @@ std::string help_for_name(const std::string& word, const std::vector<std::string
                        : help_for_preset(word, names, folder);
 }
 
-std::string system_preset_of(const std::string& gpu) {
-  if (const auto name = system_of_gpu(gpu)) return *name;
-  const std::vector<std::string> names = builtin_preset_names("systems");
+// The user's own presets are found beside the file, as those of any scenario.
+std::string folder_beside(const SearchBase& base) {
+  return std::filesystem::path(base.file).parent_path().string();
+}
+
+std::string system_preset_of(const std::string& gpu, const std::string& beside) {
+  const std::vector<std::string> names = preset_names("systems", beside);
+  if (const auto name = system_of_gpu(gpu, names)) return *name;
   std::vector<std::string> words = names;
   for (const std::string& name : names) {
     if (name.starts_with("dgx-") || name.starts_with("hgx-")) words.push_back(name.substr(4));
@@ -63,9 +68,10 @@ std::string system_preset_of(const std::string& gpu) {
 }
 
 // Fewer GPUs than a node has are a part of one.
-std::string system_override(const std::string& preset, std::int64_t gpus) {
-  const bool is_part = gpus < scenario_of_system(preset, {}).system.gpus_per_node;
-  return fmt::format("system={{\"preset\": \"{}\", \"ranks\": {}{}}}", preset, gpus,
+std::string system_override(const std::string& preset, std::int64_t gpus,
+                            const std::string& beside) {
+  const bool is_part = gpus < scenario_of_system(preset, {}, beside).system.gpus_per_node;
+  return fmt::format("system={{\"preset\": {}, \"ranks\": {}{}}}", name_in_json(preset), gpus,
                      is_part ? fmt::format(", \"gpus_per_node\": {}", gpus) : std::string());
 }
 
@@ -88,13 +94,14 @@ void read_model(const SearchRequest& request, SearchBase& base,
     batch = file.global_batch_size;
     return;
   }
-  const std::vector<std::string> names = builtin_preset_names("models");
+  const std::vector<std::string> names = preset_names("models", kCurrentFolder);
   if (!is_among(names, request.model)) {
     throw UsageError("E1321", "no model is called \"" + request.model + "\"",
                      help_for_name(request.model, names, "models") +
                          (names.empty() ? "" : "; or name a JSON file"));
   }
-  base.text = "{\"schema_version\": 1, \"model\": {\"preset\": \"" + request.model + "\"}}";
+  base.text =
+      "{\"schema_version\": 1, \"model\": {\"preset\": " + name_in_json(request.model) + "}}";
   base.file = "plan";
 }
 
@@ -254,13 +261,14 @@ SearchBase prepare_search(const SearchRequest& request) {
   SearchBase base;
   std::optional<std::int64_t> batch;
   read_model(request, base, batch);
-  const std::string preset = system_preset_of(request.gpu);
+  const std::string beside = folder_beside(base);
+  const std::string preset = system_preset_of(request.gpu, beside);
   if (request.num_gpus < 1) {
     throw UsageError("E1323", fmt::format("{} GPUs train nothing", request.num_gpus),
                      "give their number: --gpus 128");
   }
   base.overrides = {fmt::format("name={} on {} x {}", request.model, request.num_gpus, preset),
-                    system_override(preset, request.num_gpus), "expect=[]", "output={}",
+                    system_override(preset, request.num_gpus, beside), "expect=[]", "output={}",
                     R"(execution={"tensors": "meta", "steps": 1, "fold": "auto"})"};
   if (request.tokens) {
     base.overrides.push_back(fmt::format("training.tokens_total={}", *request.tokens));

@@ -65,7 +65,7 @@ JsonValue read_object(const SourceText& source) {
 // The search takes a file's name for a model, too; here it must not.
 std::string preset_of(const std::string& folder, const std::string& key, const std::string& name) {
   const std::vector<std::string> names = builtin_preset_names(folder);
-  const bool is_gpu = folder == "systems" && system_of_gpu(name).has_value();
+  const bool is_gpu = folder == "systems" && system_of_gpu(name, names).has_value();
   if (is_gpu || std::ranges::find(names, name) != names.end()) return name;
   throw wrong_value(key, "is one of the presets");
 }

@@ -173,6 +173,21 @@ class ProcessTest(unittest.TestCase):
                                        "--set", "execution.steps=100")
         self.assertEqual((code, err), (0, b""))
 
+    def test_other_long_verbs_tell_that_they_are_alive_unless_they_are_to_be_quiet(self):
+        # Each is for more than a second on one core of 2024, and says so by then.
+        for words in (("diff", "scenarios/verify-gpt-zero3.json", "--set", "execution.steps=100"),
+                      ("validate", "--sample"),
+                      ("sensitivity", "scenarios/verify-gpt-zero3.json", "--jobs", "1",
+                       "--set", "execution.steps=10")):
+            with self.start(*words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE) as process:
+                self.assertTrue(process.stderr.read(1), words)
+                process.kill()
+                process.stderr.read()
+            code, out, err = self.run_to_end(*words, "-q")
+            self.assertEqual((code, err), (0, b""), words)
+            self.assertTrue(out, words)
+
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:

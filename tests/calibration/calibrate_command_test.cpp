@@ -88,6 +88,30 @@ TEST_CASE("corrections that made a table are found again, and applied again give
                    found.at("inter_node").at("added_latency_us"));
 }
 
+TEST_CASE("quiet, a fit is written and not told") {
+  const TemporaryFolder folder;
+  const Words of_links = {kA100, "--system", "dgx-a100"};
+  const Words of_kernels = {"kernels",  "tests/validation/gemm_aiconfigurator.csv",
+                            "--value",  "operation=matmul",
+                            "--where",  "gpu=B200-SXM",
+                            "--where",  "dtype=bf16",
+                            "--system", "dgx-b200"};
+  for (const Words& words : {of_links, of_kernels}) {
+    const std::string loud = overlay_text_of(folder, words);
+    CHECK_FALSE(loud.empty());
+    for (const char* const quiet : {"-q", "--quiet"}) {
+      const std::string out = folder / (std::string("quiet") + quiet + ".json");
+      const Printed printed = shardsim(Words{"calibrate"} + words + Words{"--out", out, quiet});
+      CHECK(printed.exit_code == 0);
+      CHECK(printed.out + printed.err == "");
+      CHECK(content_of(out) == loud);
+    }
+  }
+  const Printed refused = shardsim({"calibrate", kB200, "--system", "dgx-a101", "-q"});
+  CHECK(refused.exit_code == 2);
+  CHECK(contains(refused.err, "there is no system \"dgx-a101\""));
+}
+
 TEST_CASE("algorithms that NCCL was held to are told by --set, and stay in what is written") {
   const TemporaryFolder folder;
   const Words ring = {"--set", "system.nccl.algorithms=ring", "--set",

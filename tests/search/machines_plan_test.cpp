@@ -42,12 +42,13 @@ TEST_CASE("each machine has a layout that fits llama3-70b, and one of qwen3-30b-
 }
 
 TEST_CASE("a GPU's name finds its machine, whoever sells it") {
-  CHECK(system_of_gpu("H100") == "dgx-h100");
-  CHECK(system_of_gpu("b300") == "dgx-b300");
-  CHECK(system_of_gpu("h20") == "hgx-h20");
-  CHECK(system_of_gpu("GB200") == "gb200-nvl72");
-  CHECK(system_of_gpu("mi300x") == "mi300x");
-  CHECK(system_of_gpu("h1000") == std::nullopt);
+  const std::vector<std::string> systems = builtin_preset_names("systems");
+  CHECK(system_of_gpu("H100", systems) == "dgx-h100");
+  CHECK(system_of_gpu("b300", systems) == "dgx-b300");
+  CHECK(system_of_gpu("h20", systems) == "hgx-h20");
+  CHECK(system_of_gpu("GB200", systems) == "gb200-nvl72");
+  CHECK(system_of_gpu("mi300x", systems) == "mi300x");
+  CHECK(system_of_gpu("h1000", systems) == std::nullopt);
 }
 
 // All layers of Mixtral have experts, so tp need not divide the width of an MLP that none has.
