@@ -19,8 +19,8 @@ struct RankRecording {
   std::string obstacle;
 };
 
-/// Steps of all different programs together: 12 bytes each, so 400 MB. Beyond, fibers run the ranks:
-/// a fourth as fast, in a tenth of the memory.
+/// Steps of all different programs together: 12 bytes each, so 400 MB. Beyond, fibers run the
+/// ranks: a fourth as fast, in a tenth of the memory.
 inline constexpr std::size_t kMostRecordedSteps = std::size_t{1} << 25U;
 
 /// Records a rank of each class, and the last member of each class to compare. Ranks of unknown
