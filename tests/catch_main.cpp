@@ -1,9 +1,4 @@
-// The main function of every test binary, compiled once.
-#ifdef SHARDSIM_CATCH2_V3
+// The main function of every test binary, compiled once; for version 2 it is in sim/package.
 #include <catch2/catch_session.hpp>
 
 int main(int argc, char** argv) { return Catch::Session().run(argc, argv); }
-#else
-#define CATCH_CONFIG_MAIN
-#include <catch2/catch.hpp>
-#endif

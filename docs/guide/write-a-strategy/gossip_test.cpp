@@ -1,4 +1,3 @@
-#define CATCH_CONFIG_MAIN
 #include "gossip.hpp"
 
 #include <shardsim/catch2.hpp>
