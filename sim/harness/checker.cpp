@@ -7,6 +7,7 @@
 #include "sim/kernel/engine.hpp"
 #include "sim/kernel/error.hpp"
 
+#include "sim/harness/reduction_log.hpp"
 #include "sim/harness/shown_state.hpp"
 
 namespace shardsim {
@@ -194,6 +195,18 @@ std::optional<Diagnosis> Checker::judge_shown(const ReplayToken& token, const Sh
     how.exact = &reference(token, DType::fp64);
     how.noise = [&](const ShownTensor& tensor) { return noise(token, chooser).of(tensor); };
   }
+  std::optional<ReductionLog> reductions;
+  how.reductions = [&]() -> const ReductionLog* {
+    if (!reductions) {
+      reductions.emplace();
+      ProgramSetting setting = setting_of(token, precision);
+      setting.reductions = &*reductions;
+      ListChooser same(chooser.taken());
+      ++num_runs_;
+      static_cast<void>(run_program(program_, setting, token.schedule, same));
+    }
+    return &*reductions;
+  };
   return judge(shown, reference(token, precision), how);
 }
 

@@ -30,7 +30,7 @@ HintRow row_with(const char* id, const char* bug, NumberBug number_bug, const ch
 std::vector<HintRow> output_rows() {
   using enum NumberBug;
   return {
-      row_with("H01", "output: times ranks", output_scaled, "OUT_DIFF", {"3.000 times"}),
+      row_with("H01", "output: times ranks", output_scaled, "OUT_DIFF", {"a sum is not divided"}),
       row_with("H02", "output: sign", output_negated, "OUT_DIFF", {"opposite sign"}),
       row_with("H03", "output: next row", output_shifted, "OUT_DIFF", {"shifted by 1 element"}),
       row_with("H04", "output: next row on the last rank", output_shifted_on_last, "OUT_DIFF",
@@ -40,17 +40,17 @@ std::vector<HintRow> output_rows() {
                {"halves are swapped"}),
       row_with("H07", "output: partial products", output_not_reduced, "OUT_DIFF",
                {"parts of a sum"}),
-      row_with("H08", "loss: times ranks", loss_times_ranks, "OUT_DIFF", {"3.000 times"}),
-      row_with("H09", "loss: over ranks", loss_over_ranks, "OUT_DIFF", {"0.333 times"}),
-      row_with("H10", "loss: doubled", loss_doubled, "OUT_DIFF", {"2.000 times"}),
+      row_with("H08", "loss: times ranks", loss_times_ranks, "OUT_DIFF", {"a sum is not divided"}),
+      row_with("H09", "loss: over ranks", loss_over_ranks, "OUT_DIFF", {"a mean is taken twice"}),
+      row_with("H10", "loss: doubled", loss_doubled, "OUT_DIFF", {"applied twice"}),
       row_with("H11", "loss: sign", loss_negated, "OUT_DIFF", {"opposite sign"}),
       row_with("H12", "loss: of the step before", loss_stale, "OUT_DIFF", {"step before"}),
       row_with("H13", "loss: own part", loss_local, "OUT_DIFF", {"parts of a sum"}),
       row_with("H14", "loss: mean of means", loss_mean_of_means, "OUT_DIFF", {"mean of means"}),
       row_with("H15", "loss: doubled, uneven parts", loss_doubled_uneven, "OUT_DIFF",
-               {"2.000 times"}),
+               {"applied twice"}),
       row_with("H16", "loss: without the last rank's", loss_without_last, "OUT_DIFF",
-               {"rank 2 adds only zeros", "a contribution is missing"}),
+               {"rank {last} adds only zeros", "a contribution is missing"}),
   };
 }
 
@@ -87,15 +87,15 @@ std::vector<HintRow> gradient_rows() {
       row_with("H29", "gradient: halves swapped", gradient_halves, "GRAD_DIFF",
                {"halves are swapped"}),
       row_with("H30", "gradient: without the last rank's", gradient_without_last, "GRAD_DIFF",
-               {"rank 2 adds only zeros", missing}),
+               {"rank {last} adds only zeros", missing}),
       row_with("H31", "gradient: last rank alone", gradient_last_alone, "REPLICA_DIVERGED",
-               {"the reduction between them is missing"}),
+               {"the reduction between them is missing", "parts of a sum"}),
       row_with("H32", "gradient: doubled, uneven parts", gradient_doubled_uneven, "GRAD_SCALE",
                {"made twice", "applied twice"}),
       row_with("H33", "gradient: mean of means", gradient_mean_of_means, "GRAD_DIFF",
                {"mean of means"}),
       row_with("H34", "gradient: last rank's twice", gradient_last_twice, "GRAD_DIFF",
-               {"rank 2 is weighted 2.000 times", missing}),
+               {"rank {last} is weighted 2.000 times", missing}),
   };
 }
 
@@ -134,9 +134,12 @@ std::vector<HintRow> hint_rows() {
   return all;
 }
 
-std::string judge_hint(const HintRow& row, const Diagnosis& found) {
+std::string judge_hint(const HintRow& row, int ranks, const Diagnosis& found) {
   const auto says = [&](const std::string& text) {
-    return std::ranges::any_of(row.truths, [&](const std::string& truth) {
+    return std::ranges::any_of(row.truths, [&](std::string truth) {
+      const std::string last = "{last}";
+      const std::size_t at = truth.find(last);
+      if (at != std::string::npos) truth.replace(at, last.size(), std::to_string(ranks - 1));
       return text.find(truth) != std::string::npos;
     });
   };

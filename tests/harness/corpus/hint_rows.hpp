@@ -61,13 +61,14 @@ void train_linear(RankContext& context, const Plant& plant, NumberBug bug);
 
 struct HintRow {
   Row row;
-  /// A right report has one of these; a hint without any of them points elsewhere.
+  /// A right report has one of these; a hint without any of them points elsewhere. "{last}" is the
+  /// last rank.
   std::vector<std::string> truths;
 };
 /// `row.bug` says the place and what happens there.
 [[nodiscard]] std::vector<HintRow> hint_rows();
 
-/// "right", "none" or "wrong".
-[[nodiscard]] std::string judge_hint(const HintRow& row, const Diagnosis& found);
+/// "right", "none" or "wrong", for a run of so many ranks.
+[[nodiscard]] std::string judge_hint(const HintRow& row, int ranks, const Diagnosis& found);
 
 }  // namespace shardsim::corpus
