@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -69,8 +70,50 @@ void ShownState::add_share(int rank, std::int64_t samples) {
   }
 }
 
+namespace {
+
+using TensorKey = std::tuple<Shown, std::string, int, int>;
+
+TensorKey key_of(const ShownState::Piece& piece) {
+  return {piece.what, piece.name, piece.step, piece.microbatch};
+}
+
+std::set<TensorKey> keys_of(const std::vector<ShownState::Piece>& pieces) {
+  std::set<TensorKey> keys;
+  for (const ShownState::Piece& piece : pieces) keys.insert(key_of(piece));
+  return keys;
+}
+
+}  // namespace
+
+void ShownState::replace_by(const ShownState& other) {
+  const std::set<TensorKey> keys = keys_of(other.pieces());
+  // Pieces stay where their tensors were: their order is that of reports.
+  std::vector<Piece> mine = std::exchange(pieces_, {});
+  std::set<TensorKey> taken;
+  const auto take = [&](const TensorKey& key) {
+    if (!taken.insert(key).second) return;
+    for (const Piece& piece : other.pieces()) {
+      if (key_of(piece) == key) pieces_.push_back(piece);
+    }
+  };
+  for (Piece& piece : mine) {
+    const TensorKey key = key_of(piece);
+    if (keys.contains(key)) {
+      take(key);
+    } else {
+      pieces_.push_back(std::move(piece));
+    }
+  }
+  for (const TensorKey& key : keys) take(key);
+  num_replaced_ = keys.size();
+}
+
+std::size_t ShownState::num_tensors() const { return keys_of(pieces_).size(); }
+
 void ShownState::clear() {
   pieces_.clear();
+  num_replaced_ = 0;
   shares_.clear();
   groups_.clear();
 }

@@ -38,6 +38,11 @@ class ShownState {
 
   void add(Piece piece) { pieces_.push_back(std::move(piece)); }
   void add_share(int rank, std::int64_t samples);
+  /// Takes the tensors that `other` shows from there, and keeps the others.
+  void replace_by(const ShownState& other);
+  [[nodiscard]] std::size_t num_tensors() const;
+  /// Tensors that replace_by() has brought.
+  [[nodiscard]] std::size_t num_replaced() const { return num_replaced_; }
   /// Forgets all that was shown.
   void clear();
   /// For names of factors: the groups that ranks made, each name once for each size.
@@ -50,6 +55,7 @@ class ShownState {
 
  private:
   std::vector<Piece> pieces_;
+  std::size_t num_replaced_ = 0;
   std::vector<std::pair<int, std::int64_t>> shares_;  // Rank and samples, summed up.
   std::vector<std::pair<std::string, int>> groups_;
 };
