@@ -205,9 +205,8 @@ class Judge {
       if (each.microbatch >= 0) text += fmt::format(" ({})", each.microbatch);
     }
     close_kind();
-    if (others == 0) return {};
-    return text.empty() ? fmt::format("none of the {} others of step {}", others, wrong.step)
-                        : text;
+    if (others > 0 && text.empty()) return fmt::format("nothing else of step {}", wrong.step);
+    return text;
   }
 
   // Adds the ratio of the error to that of one device.

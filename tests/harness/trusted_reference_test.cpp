@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,8 @@
 #include "sim/kernel/error.hpp"
 
 #include "reports/diagnosis_json.hpp"
+
+#include "sim/harness/shown_state.hpp"
 
 // Mistakes that a program makes on one rank, too: nobody sees them but another program.
 namespace shardsim {
@@ -81,7 +85,82 @@ CheckOptions with(TrustedReference trusted, std::vector<int> ranks = {1, 2, 4}) 
   return options;
 }
 
+// tests/reference/gpt2.json, whose five steps PyTorch has made, too.
+TrainingStrategy small_gpt2(const std::string& optimizer) {
+  TrainingStrategy strategy;
+  strategy.model = {.family = "gpt2",
+                    .num_layers = 2,
+                    .hidden_size = 8,
+                    .ffn_hidden_size = 6,
+                    .num_attention_heads = 2,
+                    .num_query_groups = 2,
+                    .vocab_size = 11,
+                    .seq_len = 6,
+                    .max_position_embeddings = 6,
+                    .tied_embeddings = true};
+  strategy.optimizer = optimizer;
+  strategy.optimizer_options = {.learning_rate = 0.01, .epsilon = 1e-3, .weight_decay = 0.1};
+  strategy.global_microbatches = 2;
+  strategy.ignore_fraction = 0.2;
+  return strategy;
+}
+
+// Shows what PyTorch's file has: the losses of all steps, and the last parameters by their names.
+Program as_pytorch(const TrainingStrategy& strategy) {
+  return [train = training_program(strategy)](RankContext& context) {
+    ShownState shown;
+    const RankContext::Setting setting = {.steps = context.steps(),
+                                          .seed = context.seed(),
+                                          .precision = context.precision(),
+                                          .layout = context.layout()};
+    RankContext inner(context.runtime(), context.world(), context.messages(), setting, shown);
+    train(inner);
+    std::vector<double> losses;
+    std::map<std::string, std::vector<double>> parameters;
+    for (const ShownState::Piece& piece : shown.pieces()) {
+      if (piece.name == "loss") losses.push_back(piece.values.front());
+      const bool is_last = piece.step == context.steps() - 1;
+      if (piece.what == Shown::parameter && is_last) parameters[piece.name] = piece.values;
+    }
+    std::vector<double> flat;
+    for (const auto& [_, values] : parameters)
+      flat.insert(flat.end(), values.begin(), values.end());
+    const auto show = [&](Shown what, const std::string& name, const std::vector<double>& values) {
+      const auto value = [&](std::int64_t i) { return values[static_cast<std::size_t>(i)]; };
+      context.show(what, name, context.tensor(std::ssize(values), value));
+    };
+    show(Shown::output, "losses", losses);
+    show(Shown::parameter, "parameters", flat);
+  };
+}
+
 }  // namespace
+
+TEST_CASE("PyTorch's numbers are a reference, and find a mistake that all numbers of ranks share") {
+  for (const char* const optimizer : {"sgd", "adamw"}) {
+    const std::string before = std::string("gpt2/") + optimizer + "/free/";
+    const auto names = [&](const std::string& tensor) -> std::optional<ShownName> {
+      if (tensor == before + "losses") return ShownName{Shown::output, "losses"};
+      if (tensor == before + "parameters") return ShownName{Shown::parameter, "parameters"};
+      return std::nullopt;
+    };
+    CheckOptions options =
+        with(golden_files({"tests/reference/golden.safetensors"}, names), {1, 2});
+    options.steps = 5;
+    options.seeds = {71};
+    TrainingStrategy strategy = small_gpt2(optimizer);
+    const CheckReport right = check(as_pytorch(strategy), options);
+    INFO(right.to_text());
+    CHECK(right.passed());
+    CHECK(right.compared_with == "tests/reference/golden.safetensors");
+    strategy.optimizer_options.weight_decay = 0.0;
+    const CheckReport wrong = check(as_pytorch(strategy), options);
+    REQUIRE(wrong.failure);
+    CHECK(wrong.token->ranks == 1);
+    options.trusted.reset();
+    CHECK(check(as_pytorch(strategy), options).passed());
+  }
+}
 
 TEST_CASE("a report says loudly that the program is its own reference") {
   const CheckReport report = check(least_squares(1.0 / 4096), {.ranks = {2, 4}});
