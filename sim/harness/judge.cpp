@@ -157,10 +157,12 @@ class Judge {
       return explain_divergence(context.tensor, context.comparison, parts->what, parts->hint);
     }
     const std::optional<NamedDifference> named = name_values(context);
-    return explain_divergence(
-        context.tensor, context.comparison, named ? differs + "; it " + named->what : differs,
-        named ? named->hint
-              : "ranks that hold copies have to apply the same update to the same values");
+    const bool is_update = context.tensor.what != Shown::gradient;
+    const std::string usual =
+        is_update ? "ranks that hold copies have to apply the same update to the same values" : "";
+    return explain_divergence(context.tensor, context.comparison,
+                              named ? differs + "; it " + named->what : differs,
+                              named ? named->hint : usual);
   }
 
   // For a norm: sums of squares of all gradients of its step.

@@ -126,14 +126,11 @@ std::string list_parties(const std::vector<PartyOfRanks>& parties) {
   return parties.size() > kMost ? text + ", ..." : text;
 }
 
-}  // namespace
-
-std::optional<NamedDifference> name_parts(const DifferenceContext& context) {
-  const std::vector<PartyOfRanks> parties = parties_by_rank(context);
-  if (parties.size() < 2) return std::nullopt;
-  if (!is_evidence(context.comparison, std::ssize(parties.front().piece->values))) {
-    return std::nullopt;
-  }
+// Whether the parties' values are parts of the reference. `are_alone`: each party is one rank.
+// `may_be_mean`: also terms of a mean, which do not tell a party of ranks from these ranks alone.
+std::optional<NamedDifference> name_parties(const DifferenceContext& context,
+                                            const std::vector<PartyOfRanks>& parties,
+                                            bool are_alone, bool may_be_mean) {
   const auto same = [](double sum) { return sum; };
   const auto root = [](double sum) { return std::sqrt(sum); };
   const auto value = [](const PartyOfRanks&, double x) { return x; };
@@ -142,8 +139,6 @@ std::optional<NamedDifference> name_parts(const DifferenceContext& context) {
   const auto mean = [all](const PartyOfRanks& party, double x) {
     return x * static_cast<double>(party.ranks.size()) / all;
   };
-  const bool are_alone = std::ranges::all_of(
-      parties, [](const PartyOfRanks& party) { return party.ranks.size() == 1; });
   const std::string differs = "differs between ranks that hold the same elements";
   if (context.tensor.what == Shown::norm && make_up(context, parties, square, root)) {
     return NamedDifference{
@@ -153,13 +148,9 @@ std::optional<NamedDifference> name_parts(const DifferenceContext& context) {
             "the ranks hold parts of a sum of squares: sum squares over all shards before the "
             "root"};
   }
-  // A rank that is right holds no part: the others lack what this one has.
-  const auto is_right = [&](const PartyOfRanks& party) {
-    return context.comparison.right(*party.piece);
-  };
-  if (std::ranges::any_of(parties, is_right)) return std::nullopt;
   const bool is_sum = make_up(context, parties, value, same);
-  if (!is_sum && !make_up(context, parties, mean, same)) return std::nullopt;
+  const bool is_mean = !is_sum && may_be_mean && make_up(context, parties, mean, same);
+  if (!is_sum && !is_mean) return std::nullopt;
   if (are_alone) {
     return NamedDifference{
         .what = differs,
@@ -170,6 +161,30 @@ std::optional<NamedDifference> name_parts(const DifferenceContext& context) {
       .what = differs,
       .hint = fmt::format("ranks {} each hold their own {}: the reduction between them is missing",
                           list_parties(parties), is_sum ? "sum" : "mean")};
+}
+
+}  // namespace
+
+std::optional<NamedDifference> name_parts(const DifferenceContext& context) {
+  const std::vector<PartyOfRanks> parties = parties_by_rank(context);
+  if (parties.size() < 2) return std::nullopt;
+  if (!is_evidence(context.comparison, std::ssize(parties.front().piece->values))) {
+    return std::nullopt;
+  }
+  // A rank that is right holds no part: the others lack what this one has.
+  const auto is_right = [&](const PartyOfRanks& party) {
+    return context.comparison.right(*party.piece);
+  };
+  if (std::ranges::any_of(parties, is_right)) return std::nullopt;
+  // Parts of two ranks may be equal by chance.
+  std::vector<PartyOfRanks> alone;
+  for (const ShownState::Piece* piece : context.tensor.pieces) {
+    alone.push_back({.ranks = {piece->rank}, .piece = piece});
+  }
+  const bool all_differ = parties.size() == alone.size();
+  std::optional<NamedDifference> found = name_parties(context, alone, true, all_differ);
+  if (!found && !all_differ) found = name_parties(context, parties, false, true);
+  return found;
 }
 
 }  // namespace shardsim

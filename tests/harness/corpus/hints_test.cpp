@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -98,6 +99,36 @@ TEST_CASE("a difference without a name has no hint") {
     CHECK(report.failure->hint.empty());
     CHECK(report.failure->summary.find("differs from that of one device") != std::string::npos);
   }
+}
+
+TEST_CASE("groups that each hold their own sum, mean or squares are named") {
+  const auto hint_of = [](Shown what, ReduceOp op) {
+    const Program program = [=](RankContext& context) {
+      const int groups = context.size() > 1 ? 2 : 1;
+      const auto half =
+          context.world().split(context.rank() * groups / context.size(), context.rank(), "half");
+      const int parts = 4 / context.size();
+      double mine = 0.0;
+      for (int i = 0; i < parts; ++i) {
+        const double drawn = context.draw("part", context.rank() * parts + i);
+        mine += what == Shown::norm ? drawn * drawn : drawn;
+      }
+      if (op == ReduceOp::avg) mine /= parts;
+      const Tensor sum = context.tensor(1, [&](std::int64_t) { return mine; });
+      half->all_reduce(sum, op).wait();
+      context.show(what, "x", what == Shown::norm ? std::sqrt(sum.get(0)) : sum.get(0));
+    };
+    const CheckReport report = check(program, {.ranks = {4}});
+    return report.failure ? report.failure->hint : "none";
+  };
+  for (const Shown what : {Shown::output, Shown::gradient}) {
+    CHECK(hint_of(what, ReduceOp::sum) ==
+          "ranks 0-1 and 2-3 each hold their own sum: the reduction between them is missing");
+    CHECK(hint_of(what, ReduceOp::avg) ==
+          "ranks 0-1 and 2-3 each hold their own mean: the reduction between them is missing");
+  }
+  CHECK(
+      hint_of(Shown::norm, ReduceOp::sum).starts_with("the ranks hold parts of a sum of squares"));
 }
 
 TEST_CASE("copies of which one is right and one is 0 are no parts of a sum") {
