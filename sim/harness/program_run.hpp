@@ -45,6 +45,7 @@ struct ProgramSetting {
   int ranks = 1;
   RankContext::Setting of_ranks;
   bool watch = true;
+  ReductionLog* reductions = nullptr;  ///< Null: reductions are not logged.
 };
 
 struct ProgramRun {
