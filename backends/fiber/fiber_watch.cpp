@@ -35,7 +35,8 @@ bool holds_pattern(const Tensor& tensor) {
 }
 
 bool overlap_in_storage(const Tensor& a, const Tensor& b) {
-  return a.shares_storage(b) && a.offset_bytes() < b.offset_bytes() + b.num_bytes() &&
+  return a.shares_storage(b) && a.num_bytes() > 0 && b.num_bytes() > 0 &&
+         a.offset_bytes() < b.offset_bytes() + b.num_bytes() &&
          b.offset_bytes() < a.offset_bytes() + a.num_bytes();
 }
 
@@ -138,8 +139,13 @@ bool BufferWatch::behind(const Uses& uses, const Use& later, const Use& earlier)
 
 void BufferWatch::moving(const FiberOperation& operation, std::span<const int> ranks) {
   for (const int rank : ranks) {
-    for (const Use& use : uses_[static_cast<std::size_t>(rank)]) {
-      if (use.operation == &operation) verify(use);
+    const Uses& uses = uses_[static_cast<std::size_t>(rank)];
+    for (const Use& mine : uses) {
+      if (mine.operation != &operation) continue;
+      // What came before on the same buffer has put there what this one finds.
+      for (const Use& use : uses) {
+        if (overlap_in_storage(use.tensor, mine.tensor)) verify(use);
+      }
     }
   }
 }
@@ -175,7 +181,14 @@ void BufferWatch::waited(int rank, const FiberOperation& handle) {
            use.record.site, "keep the tensor until the work has been waited for");
   }
   for (const Use& use : uses) {
-    if (is_of(use)) use.tensor.mark(false);
+    if (!is_of(use)) continue;
+    use.tensor.mark(false);
+    // What it has left there is what those behind it find.
+    for (Use& other : uses) {
+      if (other.holds != Holds::anything || !overlap_in_storage(other.tensor, use.tensor)) continue;
+      other.holds = Holds::hash;
+      other.hash = hash_of(other.tensor);
+    }
   }
   std::erase_if(uses, is_of);
   for (const Use& use : uses) use.tensor.mark(true);  // Others may use the same allocation.

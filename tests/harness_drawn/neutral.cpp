@@ -80,7 +80,8 @@ bool is_neutral(const ProgramPlan& plan, const Plant& plant) {
   const RankPlan& mine = plan.ranks[static_cast<std::size_t>(plant.rank)];
   const bool tagged = call.form == Form::tagged;
   const bool alone = !tagged && plan.members(call.group, plant.rank).size() == 1;
-  const bool whole = plant.kind == PlantKind::missing || plant.kind == PlantKind::doubled;
+  const bool whole = plant.kind == PlantKind::missing || plant.kind == PlantKind::doubled ||
+                     plant.kind == PlantKind::label;
   switch (plant.kind) {
     case PlantKind::same_value:
     case PlantKind::read_input:
@@ -95,10 +96,10 @@ bool is_neutral(const ProgramPlan& plan, const Plant& plant) {
       return alone && plan.members(static_cast<int>(plant.other), plant.rank).size() == 1;
     case PlantKind::order: {
       const PlannedCall& other = call_at(plan, plant.rank, plant.other);
-      if (call.form != other.form) return false;
+      if (alone) return true;
+      if (call.form != other.form || call.form == Form::split) return false;
       if (call.form == Form::message) return equal_messages(mine, call, other);
-      if (call.form == Form::split) return false;
-      return alone || equal_collectives(plan, plant.rank, call, other);
+      return equal_collectives(plan, plant.rank, call, other);
     }
     case PlantKind::count:
       if (tagged && !call.halves.front().sends) return true;

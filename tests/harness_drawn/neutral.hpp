@@ -10,7 +10,8 @@ namespace shardsim::drawn {
 ///
 /// 1. Nobody shares the call. A collective, a split or a batch of a group of one rank may be of any
 ///    kind, size and place, may be missing or doubled, and may move to another group of one. (Not
-///    so its buffers, which are in flight all the same.)
+///    so its buffers, which are in flight all the same; nor one half of a batch, which must fit the
+///    other.)
 /// 2. Two calls change places that are equal: members compare kind, op, dtype, root, elements,
 ///    label and traffic class; the ends of a message dtype, elements, label and traffic class.
 /// 3. An element is overwritten by its own value.

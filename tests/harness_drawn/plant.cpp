@@ -49,7 +49,8 @@ std::vector<BufferUse> uses_of(const ProgramPlan& plan, int rank, const PlannedC
     const bool from_root = row.root == RootRole::source;
     const bool to_root = row.root == RootRole::target;
     add(call.output, !from_root || at_root, to_root ? at_root : !(from_root && at_root));
-  } else if (call.input.buffer == call.output.buffer) {
+  } else if (call.input.buffer == call.output.buffer && call.input.count > 0 &&
+             call.output.count > 0) {
     add(call.output.count > call.input.count ? call.output : call.input, true, true);
   } else {
     add(call.input, true, false);
@@ -98,6 +99,43 @@ std::size_t next_of(const std::vector<Action>& actions, std::size_t first) {
     }
   }
   return 0;
+}
+
+bool touches(const Action& action, int buffer) {
+  if (buffer < 0) return false;
+  bool touched = action.part.buffer == buffer || action.call.output.buffer == buffer ||
+                 action.call.input.buffer == buffer;
+  for (const PlannedHalf& half : action.call.halves) touched |= half.data.buffer == buffer;
+  return touched;
+}
+
+bool share_buffers(const Action& action, const PlannedCall& call) {
+  bool touched = touches(action, call.output.buffer) || touches(action, call.input.buffer);
+  for (const PlannedHalf& half : call.halves) touched |= touches(action, half.data.buffer);
+  return touched;
+}
+
+// Whether two calls can change places without a change of what else the rank does: nothing else
+// uses their buffers meanwhile, or lies between them on their stream.
+bool may_exchange(const std::vector<Action>& actions, std::size_t one, std::size_t other) {
+  const PlannedCall& first = actions[one].call;
+  const PlannedCall& second = actions[other].call;
+  if (share_buffers(actions[one], second)) return false;
+  for (std::size_t i = one + 1; i < other; ++i) {
+    const bool passes =
+        actions[i].kind == Action::Kind::call && actions[i].call.group == first.group;
+    if (passes || share_buffers(actions[i], second)) return false;
+  }
+  int waits = 0;
+  for (std::size_t i = one + 1; i < actions.size() && waits < 2; ++i) {
+    const int work = actions[i].work;
+    const bool waited = actions[i].kind == Action::Kind::wait;
+    if (waited && (work == actions[one].work || work == actions[other].work)) ++waits;
+    const bool calls = i > other && actions[i].kind == Action::Kind::call;
+    if (calls && (share_buffers(actions[i], first) || share_buffers(actions[i], second)))
+      return false;
+  }
+  return true;
 }
 
 // A call that is under way together with this one, on another stream, and has a like buffer.
@@ -167,7 +205,8 @@ bool fits(const ProgramPlan& plan, Plant& plant) {
       return false;
     case PlantKind::order:
       plant.other = next_of(mine.actions, plant.action);
-      return plant.other != 0 && call.form != Form::batch;
+      return plant.other != 0 && call.form != Form::batch &&
+             may_exchange(mine.actions, plant.action, plant.other);
     case PlantKind::missing:
     case PlantKind::doubled:
       return true;
@@ -278,15 +317,35 @@ void make_twice(RankPlan& mine, std::size_t action) {
   mine.actions.insert(place + 1, {.kind = Action::Kind::wait, .work = again.work});
 }
 
+// Leaves out what the rank does with the buffers of two calls before it has waited for both.
+void leave_alone_until_waited(RankPlan& mine, std::size_t one, std::size_t other) {
+  const Action first = mine.actions[one];
+  const Action second = mine.actions[other];
+  int waits = 0;
+  std::erase_if(mine.actions, [&](const Action& action) {
+    if (action.kind == Action::Kind::call) return false;
+    if (action.kind == Action::Kind::wait) {
+      waits += action.work == first.work || action.work == second.work ? 1 : 0;
+      return false;
+    }
+    return waits < 2 && (share_buffers(action, first.call) || share_buffers(action, second.call));
+  });
+}
+
+// Both stay where they are in the order of works, so that the rank waits as before. A split has no
+// work: the later call comes before the earlier one.
 void exchange(RankPlan& mine, std::size_t one, std::size_t other) {
   PlannedCall& first = mine.actions[one].call;
   PlannedCall& second = mine.actions[other].call;
-  std::swap(first, second);
-  std::swap(first.after, second.after);
-  // Works of a split are not waited for: they stay with their calls.
-  if (first.form == Form::split || second.form == Form::split) {
-    std::swap(mine.actions[one].work, mine.actions[other].work);
+  if (first.form != Form::split && second.form != Form::split) {
+    std::swap(first, second);
+    std::swap(first.after, second.after);
+    leave_alone_until_waited(mine, one, other);
+    return;
   }
+  const auto begin = mine.actions.begin();
+  const auto end = begin + static_cast<std::ptrdiff_t>(other) + 1;
+  std::rotate(begin + static_cast<std::ptrdiff_t>(one), end - 1, end);
 }
 
 int next_member(const ProgramPlan& plan, const Plant& plant, const PlannedCall& call, int peer) {

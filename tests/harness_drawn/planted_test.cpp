@@ -65,7 +65,7 @@ bool is_right_code(const ProgramPlan& plan, const Plant& plant, const std::strin
     case PlantKind::doubled:
       return begins_with(code, "BUF_") || (message ? message_code : collective_code);
     case PlantKind::unwaited:
-      return code == "REQ_LEAK";
+      return code == "REQ_LEAK" || begins_with(code, "BUF_");
     case PlantKind::read:
       return code == "BUF_READ_EARLY";
     case PlantKind::reuse:

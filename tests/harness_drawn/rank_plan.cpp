@@ -193,7 +193,7 @@ class Planner {
 
   void plan_exchange(const Statement& statement, const Place& place) {
     PlannedCall call = begin_call(PlannedCall::Form::batch, place.group, statement);
-    const int step = 1 + statement.offset % place.size;
+    const int step = place.size == 1 ? 0 : 1 + statement.offset % (place.size - 1);
     const int right = (place.member + step) % place.size;
     const int left = (place.member + 2 * place.size - step) % place.size;
     const auto data = [&](int more) { return take(statement, place, statement.count + more); };
