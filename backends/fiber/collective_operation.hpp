@@ -65,6 +65,8 @@ class CollectiveOperation final : public FiberOperation {
     Tensor input;
   };
   [[nodiscard]] std::uint64_t label_hash_of(const char* label) const;
+  bool mend();
+  bool accepts(int member, const CallRecord& record);
   bool check_splits();
   void combine();
   // The data that a member gives to the others.
@@ -79,6 +81,8 @@ class CollectiveOperation final : public FiberOperation {
   int num_callers_ = 0;  // Members that run: mostly all.
   int num_arrived_ = 0;
   int num_unwaited_ = 0;
+  bool mended_ = false;           // By a CallRepair: no data move.
+  bool record_is_wrong_ = false;  // It is of the member that the repair is about.
   Algorithm algorithm_ = Algorithm::ring;
   std::uint64_t label_hash_ = 0;  // Hash of the first caller's label.
   CollectiveShape shape_;         // Since it was launched.

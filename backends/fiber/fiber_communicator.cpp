@@ -95,7 +95,13 @@ Work FiberCommunicator::post(const Call& call) {
 }
 
 CollectiveOperation& FiberCommunicator::open(CollectiveKind kind, const CallRecord& record) {
-  CollectiveOperation& operation = group_.collective(kind, group_.next_sequence(member_), record);
+  FiberWorld& world = group_.world();
+  std::int64_t sequence = group_.next_sequence(member_);
+  if (!world.options().repairs.empty() &&
+      world.repair_of(CallRepair::Kind::excuse, group_.id(), sequence, rank_.index()) != nullptr) {
+    sequence = group_.next_sequence(member_);
+  }
+  CollectiveOperation& operation = group_.collective(kind, sequence, record);
   add_call(rank_.hash(), group_.path(), static_cast<unsigned>(kind), record,
            operation.label_hash(record.label));
   return operation;
@@ -119,6 +125,10 @@ Work FiberCommunicator::enter(CollectiveOperation& operation, const Call& call) 
 }
 
 Work FiberCommunicator::post_collective(const Call& call) {
+  if (!group_.world().options().repairs.empty() &&
+      group_.world().leaves_out(group_.id(), group_.num_collectives(member_), rank_.index())) {
+    return {};
+  }
   const bool splits = row_of(call.collective).path == CollectivePath::pairs;
   if (splits) require_unfolded(call.record.name);
   CollectiveOperation& operation = open(call.collective, call.record);

@@ -104,6 +104,9 @@ class FiberGroup {
   std::int64_t next_sequence(int member) {
     return next_sequence_[static_cast<std::size_t>(member)]++;
   }
+  [[nodiscard]] std::int64_t num_collectives(int member) const {
+    return next_sequence_[static_cast<std::size_t>(member)];
+  }
   /// When one of its communicators goes.
   void add_counters(int member, const TrafficCounters& counters);
   /// `operation`: a text of the program; the same text may be told by two addresses.

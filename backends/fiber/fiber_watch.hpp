@@ -12,6 +12,7 @@
 #include "sim/kernel/diagnosis.hpp"
 
 #include "backends/call.hpp"
+#include "backends/fiber/call_repair.hpp"
 #include "backends/fiber/fiber_operation.hpp"
 #include "backends/tensor.hpp"
 
@@ -130,6 +131,11 @@ class OrderWatch {
 /// only.
 [[nodiscard]] Diagnosis explain_stall(const Engine& engine, const std::deque<FiberGroup>& groups,
                                       const Mailbox& mailbox);
+
+/// Who may be to blame for a run that stands still, as `found` says; none where that says it.
+[[nodiscard]] std::vector<Suspicion> suspicions_of(const Engine& engine,
+                                                   const std::deque<FiberGroup>& groups,
+                                                   const Diagnosis& found);
 
 /// The current waits of all ranks.
 [[nodiscard]] std::vector<DiagnosisSide> waiting_sides(const Engine& engine);

@@ -247,6 +247,23 @@ std::vector<std::int64_t> FiberWorld::sent_by_rank() const {
 
 // --- What is watched ---------------------------------------------------------------------------
 
+const CallRepair* FiberWorld::repair_of(CallRepair::Kind kind, std::uint64_t group,
+                                        std::int64_t sequence, int rank) const {
+  for (const CallRepair& repair : options_.repairs) {
+    if (repair.kind == kind && repair.group == group && repair.sequence == sequence &&
+        (rank < 0 || repair.rank == rank)) {
+      return &repair;
+    }
+  }
+  return nullptr;
+}
+
+bool FiberWorld::leaves_out(std::uint64_t group, std::int64_t sequence, int rank) {
+  if (left_out_) return false;  // The next call takes its number.
+  left_out_ = repair_of(CallRepair::Kind::leave_out, group, sequence, rank) != nullptr;
+  return left_out_;
+}
+
 bool FiberWorld::sends_ahead(int rank, std::int64_t number) const {
   if (options_.drawn_sends == 0) return options_.buffered_sends;
   // By rank and number, not by time: the order in which ranks run must not change it.
@@ -338,7 +355,9 @@ void FiberWorld::require_delivered() const {
 }
 
 Diagnosis FiberWorld::explain(const Engine& engine) {
-  return explain_stall(engine, groups_, mailbox_);
+  Diagnosis diagnosis = explain_stall(engine, groups_, mailbox_);
+  if (is_watched()) suspicions_ = suspicions_of(engine, groups_, diagnosis);
+  return diagnosis;
 }
 
 void FiberWorld::note_waiting(const Engine& engine) { waiting_ = waiting_sides(engine); }

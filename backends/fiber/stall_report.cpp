@@ -11,43 +11,11 @@
 #include "backends/fiber/fiber_group.hpp"
 #include "backends/fiber/fiber_watch.hpp"
 #include "backends/fiber/mailbox.hpp"
+#include "backends/fiber/stall_parts.hpp"
 
 namespace shardsim {
 
 namespace {
-
-// Fills in which operation it is about.
-void locate(Diagnosis& diagnosis, const FiberOperation& operation, Time time) {
-  diagnosis.group = operation.group()->name();
-  diagnosis.members = operation.group()->all_world_ranks();
-  diagnosis.sequence = operation.sequence();
-  diagnosis.time = time;
-  diagnosis.last_matched = operation.group()->last_matched();
-}
-
-// A diagnosis of `operation`, with all but the sides filled in.
-Diagnosis begin_report(const FiberOperation& operation, std::string code, Time time) {
-  Diagnosis diagnosis;
-  diagnosis.code = std::move(code);
-  locate(diagnosis, operation, time);
-  return diagnosis;
-}
-
-// --- Calls that do not match -------------------------------------------------------------------
-
-Diagnosis explain_mismatch(const CollectiveOperation& operation, Time time) {
-  const FiberGroup& group = *operation.group();
-  std::vector<int> agreeing = operation.arrived();
-  std::vector<MadeCall> others;
-  for (const auto& [member, record] : operation.disagreements()) {
-    std::erase(agreeing, member);
-    others.push_back({group.world_rank(member), record});
-  }
-  Diagnosis diagnosis = explain_mismatched_calls(
-      group.name(), operation.sequence(), operation.record(), group.world_ranks(agreeing), others);
-  locate(diagnosis, operation, time);
-  return diagnosis;
-}
 
 Diagnosis explain_mismatch(const TransferOperation& operation, Time time) {
   const FiberGroup& group = *operation.group();
@@ -84,19 +52,6 @@ std::optional<Diagnosis> find_mismatch(const std::deque<FiberGroup>& groups, Tim
 }
 
 // --- Who waits for whom ------------------------------------------------------------------------
-
-// Null: the rank waits for nothing.
-const FiberOperation* awaited_by(const Engine& engine, int rank) {
-  return static_cast<const FiberOperation*>(engine.rank(rank).blocked_on());
-}
-
-std::string activity(const Engine& engine, int rank, CallSite& site) {
-  if (engine.rank(rank).finished()) return "has finished";
-  const FiberOperation* const operation = awaited_by(engine, rank);
-  if (operation == nullptr) return "runs";
-  site = operation->record().site;
-  return "waits in " + operation->record().describe() + " of group " + operation->group()->name();
-}
 
 // A member of a group that has made every call of it but the last, over and over: it had fewer
 // steps.
@@ -195,19 +150,15 @@ class WaitGraph {
     return diagnosis;
   }
 
+  // A member that has made a call too many waits alone; one that has left a call out is waited for.
+  // The fewer come first. Of two members either may be wrong: first comes the one that is missed.
   void add_sides(Diagnosis& diagnosis, const FiberOperation& operation,
                  const std::vector<int>& missing) const {
-    SideTable by_activity;
-    for (const int rank : missing) {
-      CallSite site;
-      const std::string action = activity(engine_, rank, site);
-      by_activity.add(rank, "missing: " + action).site = site;
-    }
-    by_activity.append_to(diagnosis.sides);
-    sort_sides(diagnosis);
-    diagnosis.sides.push_back({.ranks = operation.group()->world_ranks(operation.arrived()),
-                               .action = "called " + operation.record().describe() + " and wait",
-                               .site = operation.record().site});
+    diagnosis.sides = missing_sides(engine_, missing);
+    DiagnosisSide waiting = waiting_side(operation);
+    const bool are_fewer = waiting.ranks.size() < missing.size();
+    diagnosis.sides.insert(are_fewer ? diagnosis.sides.begin() : diagnosis.sides.end(),
+                           std::move(waiting));
   }
 
   Diagnosis explain_absence(const FiberOperation& operation, const std::vector<int>& missing,

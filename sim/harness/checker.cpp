@@ -133,7 +133,9 @@ Checker::Outcome Checker::run(const ReplayToken& token, ListChooser& chooser) {
   note_warnings(made.warnings);
   std::optional<Diagnosis> failure = std::move(made.failure);
   if (!failure) failure = judge_run(token, made, chooser);
-  return {.failure = std::move(failure), .decisions = chooser.decisions()};
+  return {.failure = std::move(failure),
+          .decisions = chooser.decisions(),
+          .suspicions = std::move(made.suspicions)};
 }
 
 Checker::Outcome Checker::replay(const ReplayToken& token) {
@@ -144,7 +146,7 @@ Checker::Outcome Checker::replay(const ReplayToken& token) {
 std::optional<Diagnosis> Checker::verdict(const ReplayToken& token) {
   Outcome outcome = replay(token);
   if (!outcome.failure) return std::nullopt;
-  return classify(token, *std::move(outcome.failure));
+  return classify(token, std::move(outcome));
 }
 
 void Checker::note_warnings(const std::vector<Diagnosis>& warnings) {
@@ -252,7 +254,8 @@ const ShownState& Checker::reference(const ReplayToken& token, DType precision) 
 
 // --- Naming ------------------------------------------------------------------------------------
 
-Diagnosis Checker::classify(const ReplayToken& token, Diagnosis failure) {
+Diagnosis Checker::classify(const ReplayToken& token, Outcome outcome) {
+  Diagnosis failure = *std::move(outcome.failure);
   if (is_stall(failure)) {
     if (std::optional<Diagnosis> race = find_race(token, failure)) return *std::move(race);
   }
@@ -262,9 +265,11 @@ Diagnosis Checker::classify(const ReplayToken& token, Diagnosis failure) {
     if (!replay(buffered).failure) {
       failure.code = "BUFFER_HAZARD";
       failure.summary += "; with buffered sends it does not hang";
+      return failure;
     }
   }
-  return failure;
+  std::optional<Diagnosis> blamed = find_culprit(token, outcome.suspicions);
+  return blamed ? *std::move(blamed) : failure;
 }
 
 // Finds the last decision whose change lets the run end well.

@@ -36,7 +36,8 @@ FiberOptions options_of(const ProgramSetting& setting, const Schedule& schedule,
           .watch = setting.watch,
           .chooser = &chooser,
           .interleaving_seed = schedule.seed,
-          .draw_launches = true};
+          .draw_launches = true,
+          .repairs = setting.repairs};
 }
 
 Diagnosis diagnosis_of(const RankFailed& failed, const FiberWorld& world) {
@@ -137,6 +138,7 @@ ProgramRun run_program(const Program& program, const ProgramSetting& setting,
   } catch (const RankFailed& failed) {
     run.failure = diagnosis_of(failed, world);
   }
+  run.suspicions = world.suspicions();
   run.warnings = world.warnings();
   run.shown.set_groups(groups_of(world));
   run.trace_hash = world.engine().trace_hash();

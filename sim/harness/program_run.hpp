@@ -7,6 +7,7 @@
 
 #include "sim/kernel/diagnosis.hpp"
 
+#include "backends/fiber/call_repair.hpp"
 #include "backends/fiber/mailbox.hpp"
 
 #include "sim/harness/rank_context.hpp"
@@ -45,10 +46,13 @@ struct ProgramSetting {
   int ranks = 1;
   RankContext::Setting of_ranks;
   bool watch = true;
+  /// Calls that the run mends, to see whether it ends well.
+  std::vector<CallRepair> repairs = {};
 };
 
 struct ProgramRun {
   std::optional<Diagnosis> failure;
+  std::vector<Suspicion> suspicions;  ///< Who may be to blame for the failure.
   std::vector<Diagnosis> warnings;
   ShownState shown;
   std::vector<std::int64_t> bytes_sent;  ///< Payload, by rank.

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/kernel/diagnosis.hpp"
+
+#include "backends/fiber/fiber_group.hpp"
+
+// What reports on runs that stand still have in common.
+namespace shardsim {
+
+/// A diagnosis of `operation`, with all but summary, sides and hint filled in.
+[[nodiscard]] Diagnosis begin_report(const FiberOperation& operation, std::string code, Time time);
+/// Fills in which operation it is about.
+void locate(Diagnosis& diagnosis, const FiberOperation& operation, Time time);
+
+/// Null: the rank waits for nothing.
+[[nodiscard]] const FiberOperation* awaited_by(const Engine& engine, int rank);
+/// "has finished", "waits in ... of group ...": then `site` is that of the call.
+[[nodiscard]] std::string activity(const Engine& engine, int rank, CallSite& site);
+
+/// What `missing` ranks do instead of calling: one side per activity, those that have finished
+/// first, then the smaller sets.
+[[nodiscard]] std::vector<DiagnosisSide> missing_sides(const Engine& engine,
+                                                       const std::vector<int>& missing);
+/// Those that called it.
+[[nodiscard]] DiagnosisSide waiting_side(const FiberOperation& operation);
+
+/// The calls of its members differ.
+[[nodiscard]] Diagnosis explain_mismatch(const CollectiveOperation& operation, Time time);
+
+}  // namespace shardsim
