@@ -8,22 +8,30 @@
 // A run that stands still is made again with a call of one rank mended, to see who is to blame.
 namespace shardsim {
 
-/// A collective of one rank that a run treats as if the rank had no bug there. No data move by an
-/// operation that is mended.
+/// A call of one rank that a run treats as if the rank had no bug there. No data move by a
+/// collective that is mended.
 struct CallRepair {
   enum class Kind : std::uint8_t {
-    leave_out,  ///< The rank makes it; the run goes on as if it had not.
-    excuse,     ///< The rank does not make it; the others do not wait for it.
-    accept,     ///< The rank's call differs; it counts as the others'.
+    leave_out,       ///< The rank makes a collective; the run goes on as if it had not.
+    excuse,          ///< The rank does not make a collective; the others do not wait for it.
+    accept,          ///< The rank's collective differs; it counts as that of the others.
+    leave_out_half,  ///< The same as leave_out, of a send or a receive.
+    redirect,        ///< A send or receive is to or from `peer`.
   };
+  /// The group of tagged messages.
+  static constexpr std::uint64_t kTagged = ~std::uint64_t{0};
+
   Kind kind = Kind::leave_out;
-  int rank = 0;               ///< In the world.
-  std::uint64_t group = 0;    ///< FiberGroup::id.
-  std::int64_t sequence = 0;  ///< Of the operation in that group.
+  int rank = 0;             ///< In the world.
+  std::uint64_t group = 0;  ///< FiberGroup::id.
+  /// Of the operation in that group. Of a send or receive: among those that the rank has posted in
+  /// the group; with tags, twice its number among sends, or among receives, and 1 more for a send.
+  std::int64_t sequence = 0;
+  int peer = -1;
 };
 
-/// One rank that may be to blame for a run that stands still: if so, the run ends well with these
-/// repairs, and with none of another rank.
+/// Ranks that may be to blame for a run that stands still: if so, the run ends well with these
+/// repairs, and with none of other ranks.
 struct Suspicion {
   int rank = 0;
   std::vector<CallRepair> repairs;

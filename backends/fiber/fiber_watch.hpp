@@ -135,7 +135,7 @@ class OrderWatch {
 /// Who may be to blame for a run that stands still, as `found` says; none where that says it.
 [[nodiscard]] std::vector<Suspicion> suspicions_of(const Engine& engine,
                                                    const std::deque<FiberGroup>& groups,
-                                                   const Diagnosis& found);
+                                                   const Mailbox& mailbox, const Diagnosis& found);
 
 /// The current waits of all ranks.
 [[nodiscard]] std::vector<DiagnosisSide> waiting_sides(const Engine& engine);

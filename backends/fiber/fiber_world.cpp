@@ -258,6 +258,14 @@ const CallRepair* FiberWorld::repair_of(CallRepair::Kind kind, std::uint64_t gro
   return nullptr;
 }
 
+const CallRepair* FiberWorld::repair_of_half(std::uint64_t group, std::int64_t number,
+                                             int rank) const {
+  const CallRepair* const left_out =
+      repair_of(CallRepair::Kind::leave_out_half, group, number, rank);
+  if (left_out != nullptr) return left_out;
+  return repair_of(CallRepair::Kind::redirect, group, number, rank);
+}
+
 bool FiberWorld::leaves_out(std::uint64_t group, std::int64_t sequence, int rank) {
   if (left_out_) return false;  // The next call takes its number.
   left_out_ = repair_of(CallRepair::Kind::leave_out, group, sequence, rank) != nullptr;
@@ -356,7 +364,7 @@ void FiberWorld::require_delivered() const {
 
 Diagnosis FiberWorld::explain(const Engine& engine) {
   Diagnosis diagnosis = explain_stall(engine, groups_, mailbox_);
-  if (is_watched()) suspicions_ = suspicions_of(engine, groups_, diagnosis);
+  if (is_watched()) suspicions_ = suspicions_of(engine, groups_, mailbox_, diagnosis);
   return diagnosis;
 }
 

@@ -123,6 +123,9 @@ class FiberWorld final : public World, private StallExplainer {
   /// The repair of this kind for an operation, if there is one; of `rank`, or of any (-1).
   [[nodiscard]] const CallRepair* repair_of(CallRepair::Kind kind, std::uint64_t group,
                                             std::int64_t sequence, int rank = -1) const;
+  /// That of a send or receive.
+  [[nodiscard]] const CallRepair* repair_of_half(std::uint64_t group, std::int64_t number,
+                                                 int rank) const;
   /// Whether the call that is to be left out is this one; once.
   [[nodiscard]] bool leaves_out(std::uint64_t group, std::int64_t sequence, int rank);
   /// Whether a rank's send goes without its receiver.

@@ -341,6 +341,18 @@ std::optional<Diagnosis> Mailbox::tag_mismatch() const {
   return std::nullopt;
 }
 
+std::vector<const MessageHalf*> Mailbox::unmatched() const {
+  std::vector<const MessageHalf*> halves;
+  for (const Inbox& inbox : inboxes_) {
+    for (const Queue* queue : {&inbox.sends, &inbox.receives}) {
+      for (const MessageHalf* half = queue->oldest; half != nullptr; half = half->behind) {
+        halves.push_back(half);
+      }
+    }
+  }
+  return halves;
+}
+
 const MessageHalf* Mailbox::left_over() const {
   for (const Inbox& inbox : inboxes_) {
     if (inbox.sends.oldest != nullptr) return inbox.sends.oldest;

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <deque>
 #include <string>
 #include <vector>
 
 #include "sim/kernel/diagnosis.hpp"
 
+#include "backends/fiber/call_repair.hpp"
 #include "backends/fiber/fiber_group.hpp"
+#include "backends/fiber/mailbox.hpp"
 
 // What reports on runs that stand still have in common.
 namespace shardsim {
@@ -26,6 +29,11 @@ void locate(Diagnosis& diagnosis, const FiberOperation& operation, Time time);
                                                        const std::vector<int>& missing);
 /// Those that called it.
 [[nodiscard]] DiagnosisSide waiting_side(const FiberOperation& operation);
+
+/// Guesses about sends and receives without a counterpart, the plainest first.
+[[nodiscard]] std::vector<Suspicion> guess_messages(const Engine& engine,
+                                                    const std::deque<FiberGroup>& groups,
+                                                    const Mailbox& mailbox, Time time);
 
 /// The calls of its members differ.
 [[nodiscard]] Diagnosis explain_mismatch(const CollectiveOperation& operation, Time time);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -164,19 +165,23 @@ class Guesses {
   std::vector<Suspicion> guesses_;
 };
 
-// Whether the report has one rank against several of one mind.
+// Whether the report has one rank against several of one mind, or two that cannot be told apart.
 bool is_decided(const Diagnosis& found) {
   const bool of_collective = found.code.rfind("COLL_", 0) == 0;
-  return of_collective && found.sides.size() == 2 && found.sides[0].ranks.size() == 1 &&
+  if (!of_collective) return found.code != "DEADLOCK" && found.code != "P2P_UNMATCHED";
+  return found.sides.size() == 2 && found.sides[0].ranks.size() == 1 &&
          found.sides[1].ranks.size() > 1;
 }
 
 }  // namespace
 
 std::vector<Suspicion> suspicions_of(const Engine& engine, const std::deque<FiberGroup>& groups,
-                                     const Diagnosis& found) {
+                                     const Mailbox& mailbox, const Diagnosis& found) {
   if (is_decided(found)) return {};
-  return Guesses(engine, stuck_operations(groups), found.time).all();
+  std::vector<Suspicion> all = Guesses(engine, stuck_operations(groups), found.time).all();
+  std::ranges::move(guess_messages(engine, groups, mailbox, found.time), std::back_inserter(all));
+  std::ranges::stable_sort(all, {}, [](const Suspicion& guess) { return guess.repairs.size(); });
+  return all;
 }
 
 }  // namespace shardsim
