@@ -30,10 +30,11 @@ struct CallRepair {
   int peer = -1;
 };
 
-/// Ranks that may be to blame for a run that stands still: if so, the run ends well with these
-/// repairs, and with none of other ranks.
+/// A rank that may be to blame for a run that stands still: if so, the run ends well with these
+/// repairs, and with none of another rank.
 struct Suspicion {
   int rank = 0;
+  /// Empty: none can be made. It is believed if there is nothing else.
   std::vector<CallRepair> repairs;
   Diagnosis diagnosis;  ///< The report if it is true.
 };

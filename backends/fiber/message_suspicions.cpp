@@ -57,7 +57,7 @@ std::vector<LoneHalf> lone_halves(const std::deque<FiberGroup>& groups, const Ma
     }
   }
   for (const MessageHalf* half : mailbox.unmatched()) {
-    if (half->is_open()) continue;  // Its program asks what it has taken.
+    if (half->has_status()) continue;  // Its program uses what it was told.
     const std::int64_t number = 2 * half->number() + (half->sends() ? 1 : 0);
     add({.operation = half,
          .sends = half->sends(),
@@ -70,19 +70,26 @@ std::vector<LoneHalf> lone_halves(const std::deque<FiberGroup>& groups, const Ma
   return halves;
 }
 
-std::string verb_of(const LoneHalf& half) { return half.sends ? "sends to" : "receives from"; }
+bool is_open(const LoneHalf& half) { return half.peer == kAnySource; }
+
+bool names(const LoneHalf& half, int rank) { return is_open(half) || half.peer == rank; }
+
+// "rank 2 sends to rank 3".
+std::string text_of(const LoneHalf& half) {
+  return "rank " + std::to_string(half.rank) + (half.sends ? " sends to " : " receives from ") +
+         (is_open(half) ? "any" : "rank " + std::to_string(half.peer));
+}
 
 // One rank has named the wrong peer: it sends to another what this one waits for.
 std::optional<Suspicion> guess_peer(const LoneHalf& wrong, const LoneHalf& other, Time time) {
   const bool crossed = wrong.repair.group == other.repair.group && wrong.sends != other.sends &&
-                       other.peer == wrong.rank && other.rank != wrong.peer;
-  if (!crossed || wrong.record.tag != other.record.tag) return std::nullopt;
+                       names(other, wrong.rank) && other.rank != wrong.peer;
+  const bool tagged = other.record.tag == kAnyTag || wrong.record.tag == other.record.tag;
+  if (!crossed || !tagged || is_open(wrong)) return std::nullopt;
   if (!same_message(wrong.record, other.record)) return std::nullopt;
   Diagnosis diagnosis = begin_report(*wrong.operation, "P2P_UNMATCHED", time);
-  diagnosis.summary = "rank " + std::to_string(wrong.rank) + " " + verb_of(wrong) + " rank " +
-                      std::to_string(wrong.peer) + ", which has no counterpart, and rank " +
-                      std::to_string(other.rank) + " " + verb_of(other) + " rank " +
-                      std::to_string(other.peer) + ": with that peer the run ends well";
+  diagnosis.summary = text_of(wrong) + ", which has no counterpart, and " + text_of(other) +
+                      ": with rank " + std::to_string(other.rank) + " as peer the run ends well";
   diagnosis.sides = {wrong.record.side_of({wrong.rank}), other.record.side_of({other.rank})};
   diagnosis.hint = "a peer is a rank in the group, not in the world";
   Suspicion guess{.rank = wrong.rank, .repairs = {wrong.repair}, .diagnosis = std::move(diagnosis)};
@@ -98,9 +105,8 @@ std::optional<Suspicion> guess_peer(const LoneHalf& wrong, const LoneHalf& other
 // Either this call is one too many, or its peer has left one out.
 Suspicion guess_lone(const Engine& engine, const LoneHalf& half, Time time) {
   Diagnosis diagnosis = begin_report(*half.operation, "P2P_UNMATCHED", time);
-  diagnosis.summary = "rank " + std::to_string(half.rank) + " " + verb_of(half) + " rank " +
-                      std::to_string(half.peer) +
-                      ", which has no counterpart: without this call the run ends well";
+  diagnosis.summary =
+      text_of(half) + ", which has no counterpart: without this call the run ends well";
   diagnosis.sides = missing_sides(engine, {half.peer});
   diagnosis.sides.push_back(half.record.side_of({half.rank}));
   diagnosis.hint = "every send needs a recv on its peer, in the same order";
@@ -109,15 +115,13 @@ Suspicion guess_lone(const Engine& engine, const LoneHalf& half, Time time) {
 
 // Two ranks name each other, and yet it is no message.
 std::optional<Suspicion> guess_both(const LoneHalf& one, const LoneHalf& other, Time time) {
-  if (one.rank != other.peer || one.peer != other.rank || one.rank >= other.rank)
+  if (!names(one, other.rank) || !names(other, one.rank) || one.rank >= other.rank) {
     return std::nullopt;
+  }
   const bool tags = one.sends != other.sends && one.record.tag != other.record.tag &&
                     one.repair.group == other.repair.group;
   Diagnosis diagnosis = begin_report(*one.operation, tags ? "P2P_TAG" : "P2P_UNMATCHED", time);
-  diagnosis.summary = "rank " + std::to_string(one.rank) + " " + verb_of(one) + " rank " +
-                      std::to_string(one.peer) + ", and rank " + std::to_string(other.rank) + " " +
-                      verb_of(other) + " rank " + std::to_string(other.peer) +
-                      ": without both the run ends well";
+  diagnosis.summary = text_of(one) + ", and " + text_of(other) + ": without both the run ends well";
   diagnosis.sides = {one.record.side_of({one.rank}), other.record.side_of({other.rank})};
   diagnosis.hint = tags                       ? "send and receive with the same tag"
                    : one.sends == other.sends ? "one of the two must send and the other receive"
@@ -141,7 +145,9 @@ std::vector<Suspicion> guess_messages(const Engine& engine, const std::deque<Fib
   for (const LoneHalf& wrong : halves) {
     for (const LoneHalf& other : halves) add(guess_peer(wrong, other, time));
   }
-  for (const LoneHalf& half : halves) guesses.push_back(guess_lone(engine, half, time));
+  for (const LoneHalf& half : halves) {
+    if (!is_open(half)) guesses.push_back(guess_lone(engine, half, time));
+  }
   for (const LoneHalf& one : halves) {
     for (const LoneHalf& other : halves) add(guess_both(one, other, time));
   }

@@ -146,6 +146,8 @@ class alignas(64) MessageHalf final : public SingleMessage {
   /// The sender continues without its receiver, and the message takes `price`: it leaves a copy.
   void set_buffered(Time price);
   [[nodiscard]] bool is_buffered() const { return buffered_; }
+  /// Whether the program asks which message it has taken.
+  [[nodiscard]] bool has_status() const { return status_ != nullptr; }
   [[nodiscard]] Time price() const { return cost_; }
   /// A receive has its message: both start, and take `price`.
   void match(Engine& engine, MessageHalf& send, Time start, Time price);

@@ -269,32 +269,65 @@ class WaitGraph {
                           const std::vector<const FiberOperation*>& waits, Time time) const {
     if (std::optional<Diagnosis> wrong = explain_wrong_group(waits, time)) return *std::move(wrong);
     Diagnosis diagnosis = begin_report(*waits.front(), "DEADLOCK", time);
-    diagnosis.summary = std::to_string(ranks.size()) +
-                        (ranks.size() == 1 ? " rank waits" : " ranks wait") +
-                        " for each other in a cycle";
-    bool transfers = false;
-    std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
+    diagnosis.summary =
+        ranks.size() == 1
+            ? "rank " + std::to_string(ranks.front()) + " waits for what it would itself do later"
+            : std::to_string(ranks.size()) + " ranks wait for each other in a cycle";
+    const std::map<const FiberOperation*, std::vector<int>> held_up = ranks_by_operation();
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       const CallRecord& call = awaited_by(engine_, ranks[i])->record();
-      const int next = ranks[(i + 1) % ranks.size()];
-      const FiberOperation& operation = *waits[i];
-      std::string line = "rank " + std::to_string(ranks[i]) + " waits in " + call.describe() +
-                         " of group " + operation.group()->name();
-      line += " for rank " + std::to_string(next) + " to call its part of " +
-              operation.record().describe() + " (#" + std::to_string(operation.sequence()) + ")";
-      diagnosis.cycle.push_back(line);
-      if (operation.is_transfer()) {
-        transfers = true;
-        bytes = std::min(bytes, operation.record().count * size_of(operation.record().dtype));
-      }
+      diagnosis.cycle.push_back(link_of(call, *waits[i], held_up.at(waits[i])));
       diagnosis.sides.push_back(call.side_of({ranks[i]}));
     }
-    diagnosis.hint =
-        transfers ? "post opposite sends and receives in one batch (ncclGroupStart/End), or let "
-                    "one side receive first; messages of " +
-                        std::to_string(bytes) + " bytes pass only if the network buffers that many"
-                  : "make all ranks use their groups in the same order";
+    diagnosis.hint = hint_of(waits);
     return diagnosis;
+  }
+
+  // All ranks that wait, by the operation that holds them up.
+  std::map<const FiberOperation*, std::vector<int>> ranks_by_operation() const {
+    std::map<const FiberOperation*, std::vector<int>> ranks;
+    for (int rank = 0; rank < engine_.num_ranks(); ++rank) {
+      const FiberOperation* const operation = awaited_by(engine_, rank);
+      if (operation != nullptr) ranks[trace_back(*operation).back()].push_back(rank);
+    }
+    return ranks;
+  }
+
+  // "ranks 0-4 wait in barrier of group world for rank 8 to call its part of it (#3)".
+  static std::string link_of(const CallRecord& call, const FiberOperation& operation,
+                             const std::vector<int>& waiting) {
+    const std::vector<int> missing = operation.group()->world_ranks(operation.missing());
+    const bool one = missing.size() == 1;
+    return (waiting.size() == 1 ? "rank " : "ranks ") + format_ranks(waiting) +
+           (waiting.size() == 1 ? " waits in " : " wait in ") + call.describe() + " of group " +
+           operation.group()->name() + " for " + (one ? "rank " : "ranks ") +
+           format_ranks(missing) + " to call " + (one ? "its" : "their") + " part of " +
+           operation.record().describe() + " (#" + std::to_string(operation.sequence()) + ")";
+  }
+
+  // A batch helps where all wait for messages only.
+  static std::string hint_of(const std::vector<const FiberOperation*>& waits) {
+    bool messages = true;
+    bool collectives = true;
+    bool sends = false;
+    std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
+    for (const FiberOperation* operation : waits) {
+      const CallRecord& call = operation->record();
+      messages = messages && operation->is_transfer();
+      collectives = collectives && !operation->is_transfer();
+      if (!operation->is_transfer()) continue;
+      sends = sends || std::string_view(call.name) == "send";
+      bytes = std::min(bytes, call.count * size_of(call.dtype));
+    }
+    if (collectives) return "make all ranks use their groups in the same order";
+    if (!messages) {
+      return "a message crosses a collective: both of its ends must come before it, or both after";
+    }
+    const std::string batch =
+        "post opposite sends and receives in one batch (ncclGroupStart/End), or let one side ";
+    if (!sends) return batch + "send first";
+    return batch + "receive first; messages of " + std::to_string(bytes) +
+           " bytes pass only if the network buffers that many";
   }
 
   const Engine& engine_;

@@ -34,7 +34,7 @@ std::vector<StuckOperation> stuck_operations(const std::deque<FiberGroup>& group
       if (collective == nullptr || collective->resolved() || collective->complete()) continue;
       if (oldest == nullptr || collective->sequence() < oldest->sequence()) oldest = collective;
     }
-    if (oldest == nullptr || makes_groups(oldest->record().name)) continue;
+    if (oldest == nullptr) continue;
     const std::vector<int> missing = group.world_ranks(oldest->missing());
     stuck.push_back({oldest, group.world_ranks(oldest->arrived()), missing});
   }
@@ -69,6 +69,13 @@ class Guesses {
       : engine_(engine), stuck_(std::move(stuck)), time_(time) {}
 
   std::vector<Suspicion> all() {
+    const auto splits = [](const StuckOperation& stuck) {
+      return makes_groups(stuck.operation->record().name);
+    };
+    for (const StuckOperation& stuck : stuck_) {
+      if (splits(stuck)) guess_split(stuck);
+    }
+    std::erase_if(stuck_, splits);
     for (const StuckOperation& stuck : stuck_) {
       stuck.operation->disagreements().empty() ? guess_absence(stuck) : guess_mismatch(stuck);
     }
@@ -93,6 +100,23 @@ class Guesses {
         }
       }
     }
+  }
+
+  // Nobody can go on without a group: this is not tried.
+  void guess_split(const StuckOperation& stuck) {
+    const bool extra = stuck.arrived.size() == 1 && stuck.missing.size() > 1;
+    const bool left_out = stuck.missing.size() == 1 && stuck.arrived.size() > 1;
+    if (!stuck.operation->disagreements().empty() || (!extra && !left_out)) return;
+    const int rank = extra ? stuck.arrived.front() : stuck.missing.front();
+    Diagnosis diagnosis = begin_report(*stuck.operation, "GROUP_CREATE", time_);
+    diagnosis.summary = stuck.operation->record().describe() + " is called by " +
+                        (extra ? "rank " + std::to_string(rank) + " alone"
+                               : "all members but rank " + std::to_string(rank));
+    diagnosis.sides = missing_sides(engine_, stuck.missing);
+    diagnosis.sides.push_back(waiting_side(*stuck.operation));
+    put_first(diagnosis, rank);
+    diagnosis.hint = "every member of a group must call split, even if it joins no part";
+    guesses_.push_back({.rank = rank, .diagnosis = std::move(diagnosis)});
   }
 
   void guess_absence(const StuckOperation& stuck) {
@@ -180,7 +204,12 @@ std::vector<Suspicion> suspicions_of(const Engine& engine, const std::deque<Fibe
   if (is_decided(found)) return {};
   std::vector<Suspicion> all = Guesses(engine, stuck_operations(groups), found.time).all();
   std::ranges::move(guess_messages(engine, groups, mailbox, found.time), std::back_inserter(all));
-  std::ranges::stable_sort(all, {}, [](const Suspicion& guess) { return guess.repairs.size(); });
+  if (found.code != "DEADLOCK") {
+    std::erase_if(all, [](const Suspicion& guess) { return guess.repairs.empty(); });
+  }
+  // Those that cannot be tried come last.
+  std::ranges::stable_sort(all, {},
+                           [](const Suspicion& guess) { return guess.repairs.size() - 1; });
   return all;
 }
 

@@ -36,10 +36,11 @@ std::optional<Diagnosis> Checker::find_culprit(const ReplayToken& token,
   const int most = std::max(1, std::min(kBlameTries, kBlameRanks / token.ranks));
   for (const Suspicion& suspicion : suspicions) {
     // A guess of two changes counts where no single one does.
-    if (culprit != nullptr && suspicion.repairs.size() > culprit->repairs.size()) break;
+    if (culprit != nullptr && suspicion.repairs.size() != culprit->repairs.size()) break;
     if (culprit != nullptr && suspicion.rank == culprit->rank) continue;
-    if (++tries > most) return std::nullopt;
-    if (!ends_well(token, suspicion.repairs)) continue;
+    const bool tried = !suspicion.repairs.empty();
+    if (tried && ++tries > most) return std::nullopt;
+    if (tried && !ends_well(token, suspicion.repairs)) continue;
     if (culprit != nullptr) return std::nullopt;  // It may be either.
     culprit = &suspicion;
   }
