@@ -12,7 +12,8 @@ namespace shardsim {
 /// collective that is mended.
 struct CallRepair {
   enum class Kind : std::uint8_t {
-    leave_out,       ///< The rank makes a collective; the run goes on as if it had not.
+    leave_out,       ///< The rank makes a collective; the run goes on as if it had not. A split
+                     ///< gives it a group of its own.
     excuse,          ///< The rank does not make a collective; the others do not wait for it.
     accept,          ///< The rank's collective differs; it counts as that of the others.
     leave_out_half,  ///< The same as leave_out, of a send or a receive.
@@ -34,7 +35,6 @@ struct CallRepair {
 /// repairs, and with none of another rank.
 struct Suspicion {
   int rank = 0;
-  /// Empty: none can be made. It is believed if there is nothing else.
   std::vector<CallRepair> repairs;
   Diagnosis diagnosis;  ///< The report if it is true.
 };

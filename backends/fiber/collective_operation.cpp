@@ -31,8 +31,13 @@ void CollectiveOperation::open(FiberGroup& group, const CollectiveRow& row, std:
 // Whether there is a repair for it. Nobody waits for a member that is excused.
 bool CollectiveOperation::mend() {
   const FiberWorld& world = group_->world();
-  if (world.repair_of(CallRepair::Kind::excuse, group_->id(), sequence_) != nullptr) {
+  const CallRepair* const excuse =
+      world.repair_of(CallRepair::Kind::excuse, group_->id(), sequence_);
+  if (excuse != nullptr) {
     num_unwaited_ = --num_callers_;
+    for (int member = 0; member < group_size_; ++member) {
+      if (group_->world_rank(member) == excuse->rank) set_choice(member, kNoColor, 0);
+    }
     return true;
   }
   return world.repair_of(CallRepair::Kind::accept, group_->id(), sequence_) != nullptr;

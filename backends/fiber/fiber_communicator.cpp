@@ -236,6 +236,12 @@ std::unique_ptr<Communicator> FiberCommunicator::split(int color, int key, const
                                                        CallSite site) {
   ArgumentCheck(*this, collective::kSplit.name, site).color(color);
   rank_.settle_streams();
+  FiberWorld& world = group_.world();
+  if (!world.options().repairs.empty() &&
+      world.leaves_out(group_.id(), group_.num_collectives(member_), rank_.index())) {
+    FiberGroup& own = world.add_group({.name = name}, {rank_.index()});
+    return std::make_unique<FiberCommunicator>(own, 0, site);
+  }
   const Tensor none;
   // Reports quote labels when the caller's string is long gone.
   const CallOptions options{.label = group_.world().keep_name(name),

@@ -48,6 +48,14 @@ CallRepair repair_of(CallRepair::Kind kind, int rank, const StuckOperation& stuc
           .sequence = stuck.operation->sequence()};
 }
 
+bool forms_groups(const StuckOperation& stuck) {
+  return makes_groups(stuck.operation->record().name);
+}
+
+const char* code_of(const StuckOperation& stuck) {
+  return forms_groups(stuck) ? "GROUP_CREATE" : "COLL_MISSING";
+}
+
 // Puts the rank alone in first place.
 void put_first(Diagnosis& diagnosis, int rank) {
   std::vector<DiagnosisSide>& sides = diagnosis.sides;
@@ -69,16 +77,10 @@ class Guesses {
       : engine_(engine), stuck_(std::move(stuck)), time_(time) {}
 
   std::vector<Suspicion> all() {
-    const auto splits = [](const StuckOperation& stuck) {
-      return makes_groups(stuck.operation->record().name);
-    };
-    for (const StuckOperation& stuck : stuck_) {
-      if (splits(stuck)) guess_split(stuck);
-    }
-    std::erase_if(stuck_, splits);
     for (const StuckOperation& stuck : stuck_) {
       stuck.operation->disagreements().empty() ? guess_absence(stuck) : guess_mismatch(stuck);
     }
+    std::erase_if(stuck_, [](const StuckOperation& stuck) { return forms_groups(stuck); });
     for (const StuckOperation& made : stuck_) {
       for (const StuckOperation& missed : stuck_) guess_other_group(made, missed);
     }
@@ -87,6 +89,7 @@ class Guesses {
 
  private:
   void guess_mismatch(const StuckOperation& stuck) {
+    if (forms_groups(stuck)) return;
     const Diagnosis diagnosis = explain_mismatch(*stuck.operation, time_);
     for (const DiagnosisSide& side : diagnosis.sides) {
       if (side.ranks.size() > kFewMembers) continue;
@@ -102,23 +105,6 @@ class Guesses {
     }
   }
 
-  // Nobody can go on without a group: this is not tried.
-  void guess_split(const StuckOperation& stuck) {
-    const bool extra = stuck.arrived.size() == 1 && stuck.missing.size() > 1;
-    const bool left_out = stuck.missing.size() == 1 && stuck.arrived.size() > 1;
-    if (!stuck.operation->disagreements().empty() || (!extra && !left_out)) return;
-    const int rank = extra ? stuck.arrived.front() : stuck.missing.front();
-    Diagnosis diagnosis = begin_report(*stuck.operation, "GROUP_CREATE", time_);
-    diagnosis.summary = stuck.operation->record().describe() + " is called by " +
-                        (extra ? "rank " + std::to_string(rank) + " alone"
-                               : "all members but rank " + std::to_string(rank));
-    diagnosis.sides = missing_sides(engine_, stuck.missing);
-    diagnosis.sides.push_back(waiting_side(*stuck.operation));
-    put_first(diagnosis, rank);
-    diagnosis.hint = "every member of a group must call split, even if it joins no part";
-    guesses_.push_back({.rank = rank, .diagnosis = std::move(diagnosis)});
-  }
-
   void guess_absence(const StuckOperation& stuck) {
     if (stuck.arrived.size() <= kFewMembers) {
       for (const int rank : stuck.arrived) add_extra(stuck, rank);
@@ -129,7 +115,7 @@ class Guesses {
   }
 
   void add_extra(const StuckOperation& stuck, int rank) {
-    Diagnosis diagnosis = begin_report(*stuck.operation, "COLL_MISSING", time_);
+    Diagnosis diagnosis = begin_report(*stuck.operation, code_of(stuck), time_);
     diagnosis.summary = "rank " + std::to_string(rank) + " calls " +
                         stuck.operation->record().describe() + ", which ranks " +
                         format_ranks(stuck.missing) + " never call: without it the run ends well";
@@ -143,7 +129,7 @@ class Guesses {
   }
 
   void add_missing(const StuckOperation& stuck, int rank) {
-    Diagnosis diagnosis = begin_report(*stuck.operation, "COLL_MISSING", time_);
+    Diagnosis diagnosis = begin_report(*stuck.operation, code_of(stuck), time_);
     diagnosis.summary = stuck.operation->record().describe() + " waits for rank " +
                         std::to_string(rank) +
                         ", which does not call it here: without this rank it ends well";
@@ -204,12 +190,7 @@ std::vector<Suspicion> suspicions_of(const Engine& engine, const std::deque<Fibe
   if (is_decided(found)) return {};
   std::vector<Suspicion> all = Guesses(engine, stuck_operations(groups), found.time).all();
   std::ranges::move(guess_messages(engine, groups, mailbox, found.time), std::back_inserter(all));
-  if (found.code != "DEADLOCK") {
-    std::erase_if(all, [](const Suspicion& guess) { return guess.repairs.empty(); });
-  }
-  // Those that cannot be tried come last.
-  std::ranges::stable_sort(all, {},
-                           [](const Suspicion& guess) { return guess.repairs.size() - 1; });
+  std::ranges::stable_sort(all, {}, [](const Suspicion& guess) { return guess.repairs.size(); });
   return all;
 }
 

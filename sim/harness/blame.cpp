@@ -38,9 +38,8 @@ std::optional<Diagnosis> Checker::find_culprit(const ReplayToken& token,
     // A guess of two changes counts where no single one does.
     if (culprit != nullptr && suspicion.repairs.size() != culprit->repairs.size()) break;
     if (culprit != nullptr && suspicion.rank == culprit->rank) continue;
-    const bool tried = !suspicion.repairs.empty();
-    if (tried && ++tries > most) return std::nullopt;
-    if (tried && !ends_well(token, suspicion.repairs)) continue;
+    if (++tries > most) return std::nullopt;
+    if (!ends_well(token, suspicion.repairs)) continue;
     if (culprit != nullptr) return std::nullopt;  // It may be either.
     culprit = &suspicion;
   }

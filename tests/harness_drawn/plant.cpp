@@ -131,7 +131,7 @@ bool may_exchange(const std::vector<Action>& actions, std::size_t one, std::size
     const int work = actions[i].work;
     const bool waited = actions[i].kind == Action::Kind::wait;
     if (waited && (work == actions[one].work || work == actions[other].work)) ++waits;
-    const bool calls = i > other && actions[i].kind == Action::Kind::call;
+    const bool calls = i != other && actions[i].kind == Action::Kind::call;
     if (calls && (share_buffers(actions[i], first) || share_buffers(actions[i], second)))
       return false;
   }
