@@ -189,6 +189,9 @@ class WaitGraph {
         forms_groups ? "every member of a group must call split, even if it joins no part"
         : collective ? "every member must make every call of the group, even with empty data"
                      : "every send needs a recv on its peer, in the same order";
+    if (collective && operation.group()->size() == 2) {
+      diagnosis.hint += "; of two members either may be wrong, with a call too many or too few";
+    }
     return diagnosis;
   }
 
