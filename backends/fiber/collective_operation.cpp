@@ -47,8 +47,7 @@ bool CollectiveOperation::mend() {
 bool CollectiveOperation::accepts(int member, const CallRecord& record) {
   const CallRepair* const repair =
       group_->world().repair_of(CallRepair::Kind::accept, group_->id(), sequence_);
-  if (repair == nullptr) return false;
-  if (repair->rank == group_->world_rank(member)) {
+  if (repair != nullptr && repair->rank == group_->world_rank(member)) {
     record_is_wrong_ = num_arrived_ == 0;
     return true;
   }

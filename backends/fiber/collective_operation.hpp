@@ -37,6 +37,9 @@ class CollectiveOperation final : public FiberOperation {
   /// split: this member's choice.
   void set_choice(int member, int color, int key);
 
+  /// A member that is excused goes on to the next one. What it calls there says nothing of this.
+  void pass_over() { record_is_wrong_ = num_arrived_ == 0; }
+
   [[nodiscard]] const CollectiveRow& row() const { return *row_; }
   [[nodiscard]] bool complete() const { return num_arrived_ == num_callers_; }
   /// hash_label of `label`, which mostly is the first caller's: then it is not computed again.

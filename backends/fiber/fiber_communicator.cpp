@@ -114,6 +114,8 @@ CollectiveOperation& FiberCommunicator::open(CollectiveKind kind, const CallReco
   std::int64_t sequence = group_.next_sequence(member_);
   if (!world.options().repairs.empty() &&
       world.repair_of(CallRepair::Kind::excuse, group_.id(), sequence, rank_.index()) != nullptr) {
+    // Groups open their operations in order.
+    group_.collective(kind, sequence, record).pass_over();
     sequence = group_.next_sequence(member_);
   }
   CollectiveOperation& operation = group_.collective(kind, sequence, record);

@@ -21,17 +21,13 @@ std::uint64_t hash_of(const Tensor& tensor) {
 }
 
 // All ones: a NaN in every type of floating point, -1 in integers. A reader recognizes it.
-constexpr int kPattern = 0xFF;
+constexpr std::byte kPattern{0xFF};
 
-void fill_with_pattern(const Tensor& tensor) {
-  std::memset(tensor.wire_data(), kPattern, static_cast<std::size_t>(tensor.num_bytes()));
-}
-
-bool holds_pattern(const Tensor& tensor) {
+bool holds_pattern(const Tensor& tensor, std::byte pattern) {
   const std::byte* const data = tensor.wire_data();
   const auto bytes = static_cast<std::size_t>(tensor.num_bytes());
   // Each byte is like the next: far cheaper than a hash, and most of what is watched are outputs.
-  return data[0] == std::byte{kPattern} && std::memcmp(data, data + 1, bytes - 1) == 0;
+  return data[0] == pattern && std::memcmp(data, data + 1, bytes - 1) == 0;
 }
 
 bool overlap_in_storage(const Tensor& a, const Tensor& b) {
@@ -52,10 +48,11 @@ std::string elements(const Tensor& tensor) {
 
 // --- Buffers: posting --------------------------------------------------------------------------
 
-BufferWatch::BufferWatch(Engine& engine)
+BufferWatch::BufferWatch(Engine& engine, Variation variation)
     : engine_(engine),
       outer_(std::exchange(access_listener(), this)),
-      uses_(static_cast<std::size_t>(engine.num_ranks())) {}
+      uses_(static_cast<std::size_t>(engine.num_ranks())),
+      variation_(variation) {}
 
 BufferWatch::~BufferWatch() {
   for (const Uses& uses : uses_) {
@@ -97,23 +94,32 @@ void BufferWatch::add(const Post& post, const Tensor& tensor, bool reads, bool w
   Uses& uses = uses_[static_cast<std::size_t>(post.rank)];
   Use use{post, num_uses_++, tensor, reads, writes};
   bool alone = true;
-  for (const Use& other : uses) {
+  for (Use& other : uses) {
     if (!overlap_in_storage(other.tensor, tensor) || other.operation == post.operation) continue;
     if (!other.writes && !writes) continue;
     alone = false;
-    if (behind(uses, use, other)) continue;
+    if (behind(uses, use, other)) {
+      stop_hiding(other);
+      continue;
+    }
     report("BUF_OVERLAP", other,
            "gives " + elements(tensor) + " to " + post.record.describe() + " while they belong to",
            post.record.site, "wait() for the first work, or start the second one `after` it");
     return;
   }
   if (alone) {
-    if (!reads && post.fills_all) {
-      fill_with_pattern(tensor);
-      use.holds = Holds::pattern;
+    const bool varied = use.order < variation_.number;
+    use.pattern = varied ? std::byte{0} : kPattern;
+    if (writes && (!varied || variation_.zeros)) {
+      hide(use, reads || !post.fills_all);
     } else {
       use.holds = Holds::hash;
       use.hash = hash_of(tensor);
+    }
+    if (writes && use.order + 1 == variation_.number) {
+      last_varied_ =
+          diagnose("BUF_READ_EARLY", use, "reads " + elements(tensor) + " of a buffer in flight of",
+                   post.record.site, kWait);
     }
   }
   tensor.mark(true);
@@ -135,17 +141,55 @@ bool BufferWatch::behind(const Uses& uses, const Use& later, const Use& earlier)
   });
 }
 
+// --- Buffers: hiding ---------------------------------------------------------------------------
+
+void BufferWatch::hide(Use& use, bool keeps) {
+  std::byte* const data = use.tensor.wire_data();
+  const auto bytes = static_cast<std::size_t>(use.tensor.num_bytes());
+  if (keeps) {
+    if (use.kept.empty() && !spare_.empty()) {
+      use.kept = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    use.kept.assign(data, data + bytes);
+  }
+  std::memset(data, std::to_integer<int>(use.pattern), bytes);
+  use.holds = Holds::pattern;
+  use.hidden = true;
+}
+
+// Puts back what it has kept.
+void BufferWatch::reveal(Use& use) {
+  if (!use.kept.empty()) {
+    std::memcpy(use.tensor.wire_data(), use.kept.data(), use.kept.size());
+    spare_.push_back(std::move(use.kept));
+    use.kept.clear();
+  }
+}
+
+// Another call is to find there what this one leaves.
+void BufferWatch::stop_hiding(Use& use) {
+  if (!use.hidden) return;
+  use.hidden = false;
+  if (use.kept.empty()) return;  // Nothing is there yet.
+  verify(use);
+  reveal(use);
+  use.holds = Holds::hash;
+  use.hash = hash_of(use.tensor);
+}
+
 // --- Buffers: moving ---------------------------------------------------------------------------
 
 void BufferWatch::moving(const FiberOperation& operation, std::span<const int> ranks) {
   for (const int rank : ranks) {
-    const Uses& uses = uses_[static_cast<std::size_t>(rank)];
-    for (const Use& mine : uses) {
+    Uses& uses = uses_[static_cast<std::size_t>(rank)];
+    for (Use& mine : uses) {
       if (mine.operation != &operation) continue;
       // What came before on the same buffer has put there what this one finds.
       for (const Use& use : uses) {
         if (overlap_in_storage(use.tensor, mine.tensor)) verify(use);
       }
+      if (mine.hidden) reveal(mine);
     }
   }
 }
@@ -155,6 +199,10 @@ void BufferWatch::moved(const FiberOperation& operation, std::span<const int> ra
     Uses& uses = uses_[static_cast<std::size_t>(rank)];
     for (Use& use : uses) {
       if (use.operation != &operation) continue;
+      if (use.hidden) {
+        hide(use, true);
+        continue;
+      }
       use.holds = Holds::hash;
       use.hash = hash_of(use.tensor);
       if (!use.writes) continue;
@@ -170,9 +218,10 @@ void BufferWatch::moved(const FiberOperation& operation, std::span<const int> ra
 void BufferWatch::waited(int rank, const FiberOperation& handle) {
   Uses& uses = uses_[static_cast<std::size_t>(rank)];
   const auto is_of = [&](const Use& use) { return use.handle == &handle; };
-  for (const Use& use : uses) {
+  for (Use& use : uses) {
     if (!is_of(use)) continue;
     verify(use);
+    if (use.hidden) reveal(use);
     const auto holders = std::count_if(uses.begin(), uses.end(), [&](const Use& other) {
       return other.tensor.shares_storage(use.tensor);
     });
@@ -197,9 +246,9 @@ void BufferWatch::waited(int rank, const FiberOperation& handle) {
 // --- Buffers: finding --------------------------------------------------------------------------
 
 void BufferWatch::verify(const Use& use) {
-  const bool sound =
-      use.holds == Holds::anything ||
-      (use.holds == Holds::pattern ? holds_pattern(use.tensor) : hash_of(use.tensor) == use.hash);
+  const bool sound = use.holds == Holds::anything ||
+                     (use.holds == Holds::pattern ? holds_pattern(use.tensor, use.pattern)
+                                                  : hash_of(use.tensor) == use.hash);
   if (sound) return;
   report("BUF_WRITE", use, "has written to " + elements(use.tensor) + " of a buffer in flight of",
          use.touched.value_or(use.record.site), kWait);
@@ -226,19 +275,23 @@ void BufferWatch::touched(const Tensor& part, Access access, CallSite site) {
 void BufferWatch::report(const char* code, const Use& use, const std::string& what, CallSite site,
                          const char* hint) {
   if (engine_.cancelling()) return;
+  engine_.fail(diagnose(code, use, what, site, hint), use.rank);
+}
+
+Diagnosis BufferWatch::diagnose(const char* code, const Use& use, const std::string& what,
+                                CallSite site, const char* hint) const {
   const int rank = use.rank;
   const std::string call = use.record.describe();
-  engine_.fail({.code = code,
-                .summary = "rank " + std::to_string(rank) + " " + what + " " + call,
-                .group = *use.group,
-                .members = {rank},
-                .time = engine_.rank(rank).now(),
-                .sides = {{.ranks = {rank}, .action = what + " " + call, .site = site},
-                          {.ranks = {rank},
-                           .action = "called " + call + ", not waited for",
-                           .site = use.record.site}},
-                .hint = hint},
-               rank);
+  return {.code = code,
+          .summary = "rank " + std::to_string(rank) + " " + what + " " + call,
+          .group = *use.group,
+          .members = {rank},
+          .time = engine_.rank(rank).now(),
+          .sides = {{.ranks = {rank}, .action = what + " " + call, .site = site},
+                    {.ranks = {rank},
+                     .action = "called " + call + ", not waited for",
+                     .site = use.record.site}},
+          .hint = hint};
 }
 
 // --- Orders ------------------------------------------------------------------------------------

@@ -161,7 +161,7 @@ FiberWorld::FiberWorld(FiberOptions options)
   engine_.set_stall_explainer(this);
   engine_.set_arbiter(&mailbox_);
   if (options_.watch) {
-    if (options_.has_data) buffer_watch_.emplace(engine_);
+    if (options_.has_data) buffer_watch_.emplace(engine_, options_.variation);
     order_watch_.emplace(engine_.num_ranks());
   }
   for (const int rank : options_.traced_ranks) engine_.rank(rank).start_trace();

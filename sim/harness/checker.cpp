@@ -256,6 +256,7 @@ const ShownState& Checker::reference(const ReplayToken& token, DType precision) 
 
 Diagnosis Checker::classify(const ReplayToken& token, Outcome outcome) {
   Diagnosis failure = *std::move(outcome.failure);
+  if (std::optional<Diagnosis> read = find_early_read(token, failure)) return *std::move(read);
   if (is_stall(failure)) {
     if (std::optional<Diagnosis> race = find_race(token, failure)) return *std::move(race);
   }

@@ -63,6 +63,9 @@ class Checker {
   [[nodiscard]] ProgramRun run_reference(const ReplayToken& token, DType precision) const;
   [[nodiscard]] std::optional<Diagnosis> find_race(const ReplayToken& token,
                                                    const Diagnosis& failure);
+  // The read of a buffer in flight that the failure comes from, if there is one.
+  [[nodiscard]] std::optional<Diagnosis> find_early_read(const ReplayToken& token,
+                                                         const Diagnosis& failure);
   // The report on the only rank with whose calls mended the run ends well, if there is one.
   [[nodiscard]] std::optional<Diagnosis> find_culprit(const ReplayToken& token,
                                                       const std::vector<Suspicion>& suspicions);

@@ -8,6 +8,7 @@
 #include "sim/kernel/diagnosis.hpp"
 
 #include "backends/fiber/call_repair.hpp"
+#include "backends/fiber/fiber_watch.hpp"
 #include "backends/fiber/mailbox.hpp"
 
 #include "sim/harness/rank_context.hpp"
@@ -46,6 +47,8 @@ struct ProgramSetting {
   int ranks = 1;
   RankContext::Setting of_ranks;
   bool watch = true;
+  /// Of the content of buffers in flight.
+  BufferWatch::Variation variation = {};
   /// Calls that the run mends, to see whether it ends well.
   std::vector<CallRepair> repairs = {};
 };
@@ -53,6 +56,9 @@ struct ProgramSetting {
 struct ProgramRun {
   std::optional<Diagnosis> failure;
   std::vector<Suspicion> suspicions;  ///< Who may be to blame for the failure.
+  std::int64_t buffer_uses = 0;       ///< Buffers that were watched in flight.
+  /// The report on an early read of the last of them that was varied.
+  std::optional<Diagnosis> last_varied;
   std::vector<Diagnosis> warnings;
   ShownState shown;
   std::vector<std::int64_t> bytes_sent;  ///< Payload, by rank.
