@@ -114,8 +114,7 @@ CollectiveOperation& FiberCommunicator::open(CollectiveKind kind, const CallReco
   std::int64_t sequence = group_.next_sequence(member_);
   if (!world.options().repairs.empty() &&
       world.repair_of(CallRepair::Kind::excuse, group_.id(), sequence, rank_.index()) != nullptr) {
-    // Groups open their operations in order.
-    group_.collective(kind, sequence, record).pass_over();
+    group_.pass_over(kind, sequence, record);
     sequence = group_.next_sequence(member_);
   }
   CollectiveOperation& operation = group_.collective(kind, sequence, record);
@@ -241,7 +240,8 @@ std::unique_ptr<Communicator> FiberCommunicator::split(int color, int key, const
   FiberWorld& world = group_.world();
   if (!world.options().repairs.empty() &&
       world.leaves_out(group_.id(), group_.num_collectives(member_), rank_.index())) {
-    FiberGroup& own = world.add_group({.name = name}, {rank_.index()});
+    const std::uint64_t id = id_of_child(group_.id(), -1, rank_.index());
+    FiberGroup& own = world.add_group({.id = id, .path = id, .name = name}, {rank_.index()});
     return std::make_unique<FiberCommunicator>(own, 0, site);
   }
   const Tensor none;

@@ -89,6 +89,7 @@ bool is_neutral(const ProgramPlan& plan, const Plant& plant) {
     case PlantKind::write:
     case PlantKind::write_raw:
     case PlantKind::read:
+    case PlantKind::read_raw:
     case PlantKind::reuse:
     case PlantKind::unwaited:
       return false;

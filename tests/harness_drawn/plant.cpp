@@ -10,9 +10,9 @@ namespace {
 using Form = PlannedCall::Form;
 
 constexpr std::array<const char*, kPlantKinds> kNames = {
-    "kind",      "count",      "dtype", "op",         "root",    "peer",     "tag",
-    "label",     "group",      "order", "missing",    "doubled", "unwaited", "write",
-    "write_raw", "same_value", "read",  "read_input", "reuse"};
+    "kind",      "count",      "dtype", "op",       "root",       "peer",     "tag",
+    "label",     "group",      "order", "missing",  "doubled",    "unwaited", "write",
+    "write_raw", "same_value", "read",  "read_raw", "read_input", "reuse"};
 
 const RankPlan& rank_at(const ProgramPlan& plan, int rank) {
   return plan.ranks[static_cast<std::size_t>(rank)];
@@ -78,7 +78,7 @@ bool shares_buffer(const RankPlan& mine, std::size_t action, int buffer) {
 // The first use that the change is about; null if there is none.
 const BufferUse* use_for(PlantKind kind, const std::vector<BufferUse>& uses) {
   const auto found = std::ranges::find_if(uses, [&](const BufferUse& use) {
-    if (kind == PlantKind::read) return use.writes;
+    if (kind == PlantKind::read || kind == PlantKind::read_raw) return use.writes;
     return kind != PlantKind::read_input || !use.writes;
   });
   return found == uses.end() ? nullptr : &*found;
@@ -216,11 +216,13 @@ bool fits(const ProgramPlan& plan, Plant& plant) {
     case PlantKind::write_raw:
     case PlantKind::same_value:
     case PlantKind::read:
+    case PlantKind::read_raw:
     case PlantKind::read_input: {
       const std::vector<BufferUse> uses = uses_of(plan, plant.rank, call);
       const BufferUse* const use = use_for(plant.kind, uses);
-      return use != nullptr && (plant.kind != PlantKind::read_input ||
-                                !shares_buffer(mine, plant.action, use->part.buffer));
+      // What is under way one behind the other on one buffer is not hidden.
+      const bool own = plant.kind == PlantKind::read_input || plant.kind == PlantKind::read_raw;
+      return use != nullptr && !(own && shares_buffer(mine, plant.action, use->part.buffer));
     }
     case PlantKind::reuse:
       plant.other = sharer_of(mine, plant.action);
@@ -290,7 +292,9 @@ void change_dtype(RankPlan& mine, PlannedCall& call) {
 
 void insert_touch(const ProgramPlan& plan, RankPlan& mine, const Plant& plant, Action::Kind kind) {
   const std::vector<BufferUse> uses = uses_of(plan, plant.rank, mine.actions[plant.action].call);
-  Action touch{.kind = kind, .part = use_for(plant.kind, uses)->part};
+  Action touch{.kind = kind,
+               .work = mine.actions[plant.action].work,
+               .part = use_for(plant.kind, uses)->part};
   touch.call.statement = mine.actions[plant.action].call.statement;
   mine.actions.insert(mine.actions.begin() + static_cast<std::ptrdiff_t>(plant.action) + 1, touch);
 }
@@ -432,6 +436,9 @@ ProgramPlan planted(const ProgramPlan& plan, const Plant& plant) {
       break;
     case PlantKind::same_value:
       insert_touch(plan, mine, plant, Action::Kind::write_same);
+      break;
+    case PlantKind::read_raw:
+      insert_touch(plan, mine, plant, Action::Kind::read_raw);
       break;
     case PlantKind::read:
     case PlantKind::read_input:

@@ -28,10 +28,11 @@ enum class PlantKind : std::uint8_t {
   write_raw,   ///< or by a pointer from before,
   same_value,  ///< or by such a pointer with the value that is there.
   read,        ///< Its output is read before the wait, through get,
+  read_raw,    ///< or by a pointer from before, and compared with what comes,
   read_input,  ///< or what it only reads is.
   reuse,       ///< Its buffer is given to a call that is under way at the same time.
 };
-inline constexpr int kPlantKinds = 19;
+inline constexpr int kPlantKinds = 20;
 [[nodiscard]] const char* name_of(PlantKind kind);
 
 struct Plant {

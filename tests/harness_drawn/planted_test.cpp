@@ -67,6 +67,7 @@ bool is_right_code(const ProgramPlan& plan, const Plant& plant, const std::strin
     case PlantKind::unwaited:
       return code == "REQ_LEAK" || begins_with(code, "BUF_");
     case PlantKind::read:
+    case PlantKind::read_raw:
       return code == "BUF_READ_EARLY";
     case PlantKind::reuse:
       return code == "BUF_OVERLAP";
@@ -130,7 +131,11 @@ TEST_CASE("every single planted change of a call is reported, but those that are
         const bool bad = neutral        ? tally.silent == before.silent
                          : *show == 'r' ? tally.reported == before.reported
                          : *show == 'c' ? tally.right_code == before.right_code
-                         : *show == 't' ? tally.either > before.either && plan.ranks[static_cast<std::size_t>(plant.rank)].actions[plant.action].call.form <= PlannedCall::Form::collective && begins_with(report.failure->code, "P2P_")
+                         : *show == 't' ? tally.either > before.either &&
+                                              plan.ranks[static_cast<std::size_t>(plant.rank)]
+                                                      .actions[plant.action]
+                                                      .call.form <= PlannedCall::Form::collective &&
+                                              begins_with(report.failure->code, "P2P_")
                          : *show == 'f' ? tally.first + tally.either == before.first + before.either
                                         : false;
         if (bad) {

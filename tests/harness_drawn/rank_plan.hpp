@@ -61,7 +61,7 @@ struct Action {
     write,       ///< Through set, of another value.
     write_same,  ///< By a pointer from before, of the value that is there.
     write_raw,   ///< By a pointer from before, of another value.
-    read_raw,    ///< By a pointer from before; the value must be the one that is there at the end.
+    read_raw,    ///< By a pointer from before; `work` must bring the same value.
   };
   Kind kind = Kind::call;
   int work = 0;  ///< The name of what is posted or waited for.

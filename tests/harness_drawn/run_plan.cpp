@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <map>
 #include <memory>
@@ -38,6 +39,7 @@ class PlannedRank {
         post(action);
       } else if (action.kind == Action::Kind::wait) {
         works_[action.work].wait();
+        compare_early(action.work);
       } else {
         touch(action);
       }
@@ -124,11 +126,24 @@ class PlannedRank {
         data[0] ^= std::byte{0x11};
         break;
       case Action::Kind::read_raw:
-        early_.emplace_back(part, std::vector<std::byte>(data, data + size_of(part.dtype())));
+        early_.push_back({action.work, part, {data, data + size_of(part.dtype())}});
         break;
       case Action::Kind::call:
       case Action::Kind::wait:
         break;
+    }
+  }
+
+  struct EarlyRead {
+    int work = 0;
+    Tensor part;
+    std::vector<std::byte> bytes;
+  };
+  void compare_early(int work) {
+    for (const EarlyRead& read : early_) {
+      if (read.work != work) continue;
+      context_.require(std::equal(read.bytes.begin(), read.bytes.end(), read.part.wire_data()),
+                       "what was read before the wait is what has come");
     }
   }
 
@@ -137,7 +152,7 @@ class PlannedRank {
   std::vector<Tensor> buffers_;
   std::vector<std::unique_ptr<Communicator>> groups_;
   std::map<int, Work> works_;
-  std::vector<std::pair<Tensor, std::vector<std::byte>>> early_;
+  std::vector<EarlyRead> early_;
 };
 
 std::string text_of(const Elements& part) {
