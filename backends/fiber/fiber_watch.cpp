@@ -23,11 +23,11 @@ std::uint64_t hash_of(const Tensor& tensor) {
 // All ones: a NaN in every type of floating point, -1 in integers. A reader recognizes it.
 constexpr std::byte kPattern{0xFF};
 
-bool holds_pattern(const Tensor& tensor, std::byte pattern) {
+bool holds_pattern(const Tensor& tensor) {
   const std::byte* const data = tensor.wire_data();
   const auto bytes = static_cast<std::size_t>(tensor.num_bytes());
   // Each byte is like the next: far cheaper than a hash, and most of what is watched are outputs.
-  return data[0] == pattern && std::memcmp(data, data + 1, bytes - 1) == 0;
+  return data[0] == kPattern && std::memcmp(data, data + 1, bytes - 1) == 0;
 }
 
 bool overlap_in_storage(const Tensor& a, const Tensor& b) {
@@ -109,8 +109,8 @@ void BufferWatch::add(const Post& post, const Tensor& tensor, bool reads, bool w
   }
   if (alone) {
     const bool varied = use.order < variation_.number;
-    use.pattern = varied ? std::byte{0} : kPattern;
-    if (writes && (!varied || variation_.zeros)) {
+    if (varied) use.looks = content_of(use);
+    if (writes && (!varied || use.looks != nullptr)) {
       hide(use, reads || !post.fills_all);
     } else {
       use.holds = Holds::hash;
@@ -153,9 +153,31 @@ void BufferWatch::hide(Use& use, bool keeps) {
     }
     use.kept.assign(data, data + bytes);
   }
-  std::memset(data, std::to_integer<int>(use.pattern), bytes);
-  use.holds = Holds::pattern;
   use.hidden = true;
+  if (use.looks != nullptr) {
+    std::memcpy(data, use.looks->data(), bytes);
+    use.holds = Holds::hash;
+    use.hash = hash_of(use.tensor);
+  } else {
+    std::memset(data, std::to_integer<int>(kPattern), bytes);
+    use.holds = Holds::pattern;
+  }
+}
+
+// Its content at the end of another run, if that came so far; null: unknown.
+const std::vector<std::byte>* BufferWatch::content_of(const Use& use) const {
+  const auto number = static_cast<std::size_t>(use.order);
+  if (variation_.from == nullptr || number >= variation_.from->size()) return nullptr;
+  const std::vector<std::byte>& content = (*variation_.from)[number];
+  const bool fits = static_cast<std::int64_t>(content.size()) == use.tensor.num_bytes();
+  return fits ? &content : nullptr;
+}
+
+void BufferWatch::write_down(const Use& use) const {
+  const auto number = static_cast<std::size_t>(use.order);
+  if (variation_.to->size() <= number) variation_.to->resize(number + 1);
+  const std::byte* const data = use.tensor.wire_data();
+  (*variation_.to)[number].assign(data, data + use.tensor.num_bytes());
 }
 
 // Puts back what it has kept.
@@ -222,6 +244,7 @@ void BufferWatch::waited(int rank, const FiberOperation& handle) {
     if (!is_of(use)) continue;
     verify(use);
     if (use.hidden) reveal(use);
+    if (variation_.to != nullptr && use.writes) write_down(use);
     const auto holders = std::count_if(uses.begin(), uses.end(), [&](const Use& other) {
       return other.tensor.shares_storage(use.tensor);
     });
@@ -246,9 +269,9 @@ void BufferWatch::waited(int rank, const FiberOperation& handle) {
 // --- Buffers: finding --------------------------------------------------------------------------
 
 void BufferWatch::verify(const Use& use) {
-  const bool sound = use.holds == Holds::anything ||
-                     (use.holds == Holds::pattern ? holds_pattern(use.tensor, use.pattern)
-                                                  : hash_of(use.tensor) == use.hash);
+  const bool sound =
+      use.holds == Holds::anything ||
+      (use.holds == Holds::pattern ? holds_pattern(use.tensor) : hash_of(use.tensor) == use.hash);
   if (sound) return;
   report("BUF_WRITE", use, "has written to " + elements(use.tensor) + " of a buffer in flight of",
          use.touched.value_or(use.record.site), kWait);

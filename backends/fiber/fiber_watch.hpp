@@ -30,11 +30,14 @@ class Mailbox;
 /// apart. Only where calls are under way one behind the other on one buffer, it stays in sight.
 class BufferWatch final : public AccessListener {
  public:
-  /// Another content of the first `number` uses of buffers in place of the pattern: zeros, or what
-  /// is there anyway. If a run ends otherwise then, a rank has read them.
+  /// The content of buffers when they were waited for, by the number of the use.
+  using Contents = std::vector<std::vector<std::byte>>;
+  /// Another content of the first `number` uses of buffers in place of the pattern: what `from`
+  /// has, or else what is there anyway. If a run ends otherwise then, a rank has read them.
   struct Variation {
     std::int64_t number = 0;
-    bool zeros = true;
+    const Contents* from = nullptr;  ///< Outlives the watch.
+    Contents* to = nullptr;          ///< Is filled in, if given.
   };
   BufferWatch(Engine& engine, Variation variation);
   ~BufferWatch() override;
@@ -79,7 +82,7 @@ class BufferWatch final : public AccessListener {
     bool writes = false;
     Holds holds = Holds::anything;
     bool hidden = false;  // Until it is waited for; but for the time in which data move.
-    std::byte pattern{};
+    const std::vector<std::byte>* looks = nullptr;  // Like this; null: like the pattern.
     std::vector<std::byte> kept = {};  // The content meanwhile; empty: whatever was there.
     std::uint64_t hash = 0;
     // First touch of unknown kind; the buffer's content then shows whether it was a write.
@@ -92,6 +95,8 @@ class BufferWatch final : public AccessListener {
   void hide(Use& use, bool keeps);
   void reveal(Use& use);
   void stop_hiding(Use& use);
+  [[nodiscard]] const std::vector<std::byte>* content_of(const Use& use) const;
+  void write_down(const Use& use) const;
   void verify(const Use& use);
   [[nodiscard]] Diagnosis diagnose(const char* code, const Use& use, const std::string& what,
                                    CallSite site, const char* hint) const;

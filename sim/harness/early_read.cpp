@@ -4,9 +4,9 @@
 
 #include "sim/harness/checker.hpp"
 
-// Reads of buffers in flight by pointers, which nobody sees. Such a buffer holds a pattern. A run
-// that ends otherwise where it holds something else has read it, and the first buffer for which
-// that is so is the one.
+// Reads of buffers in flight by pointers, which nobody sees. Such a buffer holds a pattern. If the
+// run ends otherwise with what the buffer holds after its wait, a rank has read it. The first
+// buffer for which that is so is the one.
 namespace shardsim {
 
 namespace {
@@ -45,22 +45,20 @@ std::optional<Diagnosis> Checker::find_early_read(const ReplayToken& token,
     ++num_runs_;
     return run_program(program_, setting, token.schedule, chooser);
   };
-  const ProgramRun plain = run({});
-  // A test for one value fails for the pattern and for zeros alike, and not for the right one.
-  for (const bool zeros : {true, false}) {
-    std::int64_t most = plain.buffer_uses;
-    if (most == 0 || same_end(plain, run({most, zeros}))) continue;
-    std::int64_t least = 0;  // So many make no difference.
-    while (most - least > 1) {
-      const std::int64_t middle = least + (most - least) / 2;
-      (same_end(plain, run({middle, zeros})) ? least : most) = middle;
-    }
-    std::optional<Diagnosis> read = run({most, zeros}).last_varied;
-    if (!read) return std::nullopt;
-    read->summary += ", and what it computes depends on that; the run ends with " + failure.code;
-    return read;
+  BufferWatch::Contents contents;
+  const ProgramRun plain = run({.to = &contents});
+  std::int64_t most = plain.buffer_uses;
+  if (most == 0 || same_end(plain, run({.number = most, .from = &contents}))) return std::nullopt;
+  std::int64_t least = 0;  // So many make no difference.
+  while (most - least > 1) {
+    const std::int64_t middle = least + (most - least) / 2;
+    const bool same = same_end(plain, run({.number = middle, .from = &contents}));
+    (same ? least : most) = middle;
   }
-  return std::nullopt;
+  std::optional<Diagnosis> read = run({.number = most, .from = &contents}).last_varied;
+  if (!read) return std::nullopt;
+  read->summary += ", and what it computes depends on that; the run ends with " + failure.code;
+  return read;
 }
 
 }  // namespace shardsim
