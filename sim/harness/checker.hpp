@@ -61,8 +61,12 @@ class Checker {
   [[nodiscard]] bool shows_on_one_rank(const ReplayToken& token);
   const ShownState& reference(const ReplayToken& token, DType precision);
   [[nodiscard]] ProgramRun run_reference(const ReplayToken& token, DType precision) const;
+  // Which message a receive takes decides on the failure: MSG_RACE, SCHEDULE_DEPENDS.
   [[nodiscard]] std::optional<Diagnosis> find_race(const ReplayToken& token,
                                                    const Diagnosis& failure);
+  [[nodiscard]] std::optional<Diagnosis> find_critical(const ReplayToken& token,
+                                                       const Diagnosis& failure,
+                                                       const std::vector<Decision>& decisions);
   // The read of a buffer in flight that the failure comes from, if there is one.
   [[nodiscard]] std::optional<Diagnosis> find_early_read(const ReplayToken& token,
                                                          const Diagnosis& failure);
