@@ -53,10 +53,13 @@ CallDifference difference_of(const CallRecord& a, const CallRecord& b) {
 std::string size_of_call(const CallRecord& call) {
   const std::string_view name(call.name);
   if (name == "batch") return " of " + std::to_string(call.count);
-  if (name == collective::kBarrier.name || makes_groups(name) || call.count < 0) return {};
+  if (call.count < 0) return {};
+  const auto row = std::ranges::find(kCollectiveRows, name, &CollectiveRow::name);
+  const bool collective = row != std::end(kCollectiveRows);
+  if (collective && row->path == CollectivePath::none) return {};
   const std::string type = " " + std::string(name_of(call.dtype));
   // Each pair of members has a size of its own.
-  if (name == collective::kAllToAll.name) return type;
+  if (collective && row->path == CollectivePath::pairs) return type;
   return type + " x " + std::to_string(call.count);
 }
 

@@ -25,8 +25,9 @@ struct CallRepair {
   Kind kind = Kind::leave_out;
   int rank = 0;             ///< In the world.
   std::uint64_t group = 0;  ///< FiberGroup::id.
-  /// Of the operation in that group. Of a send or receive: among those that the rank has posted in
-  /// the group; with tags, twice its number among sends, or among receives, and 1 more for a send.
+  /// The operation's number in that group. For a send or receive: its number among those that the
+  /// rank has posted in the group; with tags, twice its number among sends, or among receives, and
+  /// 1 more for a send.
   std::int64_t sequence = 0;
   int peer = -1;
 };

@@ -37,7 +37,7 @@ class CollectiveOperation final : public FiberOperation {
   /// split: this member's choice.
   void set_choice(int member, int color, int key);
 
-  /// A member that is excused goes on to the next one. What it calls there says nothing of this.
+  /// A member that is excused goes on to the next one; its call there says nothing of this one.
   void pass_over() { record_is_wrong_ = num_arrived_ == 0; }
 
   [[nodiscard]] const CollectiveRow& row() const { return *row_; }

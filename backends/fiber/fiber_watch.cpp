@@ -207,7 +207,7 @@ void BufferWatch::moving(const FiberOperation& operation, std::span<const int> r
     Uses& uses = uses_[static_cast<std::size_t>(rank)];
     for (Use& mine : uses) {
       if (mine.operation != &operation) continue;
-      // What came before on the same buffer has put there what this one finds.
+      // Calls before it on the same buffer have put there what it finds.
       for (const Use& use : uses) {
         if (overlap_in_storage(use.tensor, mine.tensor)) verify(use);
       }
@@ -255,7 +255,7 @@ void BufferWatch::waited(int rank, const FiberOperation& handle) {
   for (const Use& use : uses) {
     if (!is_of(use)) continue;
     use.tensor.mark(false);
-    // What it has left there is what those behind it find.
+    // Those behind it find what it has left there.
     for (Use& other : uses) {
       if (other.holds != Holds::anything || !overlap_in_storage(other.tensor, use.tensor)) continue;
       other.holds = Holds::hash;

@@ -25,7 +25,7 @@ class Mailbox;
 
 /// Finds buffers that are touched while a communication uses them. Between post and wait an input
 /// must keep its value and an output must not be looked at. The schedule of a run decides whether
-/// that goes wrong on a cluster, but not whether it is found here. What a call writes to holds a
+/// that goes wrong on a cluster, but not whether it is found here. An output holds a
 /// pattern until it is waited for, before its data have moved and after; its own content is kept
 /// apart. Only where calls are under way one behind the other on one buffer, it stays in sight.
 class BufferWatch final : public AccessListener {
@@ -160,7 +160,8 @@ class OrderWatch {
 [[nodiscard]] Diagnosis explain_stall(const Engine& engine, const std::deque<FiberGroup>& groups,
                                       const Mailbox& mailbox);
 
-/// Who may be to blame for a run that stands still, as `found` says; none where that says it.
+/// Ranks that may be to blame for a run that stands still, as `found` says; none where that says
+/// it.
 [[nodiscard]] std::vector<Suspicion> suspicions_of(const Engine& engine,
                                                    const std::deque<FiberGroup>& groups,
                                                    const Mailbox& mailbox, const Diagnosis& found);

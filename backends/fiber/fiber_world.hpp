@@ -43,7 +43,7 @@ struct FiberOptions {
   /// Watches what is legal to post and wrong to do: buffers touched while they are in use, and the
   /// order of calls of different groups. For checks; it costs time.
   bool watch = false;
-  /// Of the content of watched buffers in flight.
+  /// Another content of watched buffers in flight.
   BufferWatch::Variation variation = {};
   /// Chooses the messages of open receives; null: the first in virtual time. Outlives the world.
   MessageChooser* chooser = nullptr;

@@ -44,7 +44,7 @@ std::vector<DiagnosisSide> missing_sides(const Engine& engine, const std::vector
   Diagnosis sorted;
   by_activity.append_to(sorted.sides);
   sort_sides(sorted);
-  // Who waits may be held up by those who have left.
+  // Ranks that wait may be held up by those that have left.
   std::stable_partition(sorted.sides.begin(), sorted.sides.end(), [&](const DiagnosisSide& side) {
     return engine.rank(side.ranks.front()).finished();
   });

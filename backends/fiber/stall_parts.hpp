@@ -10,7 +10,7 @@
 #include "backends/fiber/fiber_group.hpp"
 #include "backends/fiber/mailbox.hpp"
 
-// What reports on runs that stand still have in common.
+// The common part of reports on runs that stand still.
 namespace shardsim {
 
 /// A diagnosis of `operation`, with all but summary, sides and hint filled in.
@@ -23,8 +23,8 @@ void locate(Diagnosis& diagnosis, const FiberOperation& operation, Time time);
 /// "has finished", "waits in ... of group ...": then `site` is that of the call.
 [[nodiscard]] std::string activity(const Engine& engine, int rank, CallSite& site);
 
-/// What `missing` ranks do instead of calling: one side per activity, those that have finished
-/// first, then the smaller sets.
+/// The activities of `missing` ranks, which do not call: one side for each, those that have
+/// finished first, then the smaller sets.
 [[nodiscard]] std::vector<DiagnosisSide> missing_sides(const Engine& engine,
                                                        const std::vector<int>& missing);
 /// Those that called it.

@@ -151,7 +151,7 @@ class WaitGraph {
   }
 
   // A member that has made a call too many waits alone; one that has left a call out is waited for.
-  // The fewer come first. Of two members either may be wrong: first comes the one that is missed.
+  // The fewer come first; of two members, the one that is missed.
   void add_sides(Diagnosis& diagnosis, const FiberOperation& operation,
                  const std::vector<int>& missing) const {
     diagnosis.sides = missing_sides(engine_, missing);
@@ -276,29 +276,33 @@ class WaitGraph {
         ranks.size() == 1
             ? "rank " + std::to_string(ranks.front()) + " waits for what it would itself do later"
             : std::to_string(ranks.size()) + " ranks wait for each other in a cycle";
-    const std::map<const FiberOperation*, std::vector<int>> held_up = ranks_by_operation();
+    const std::vector<const FiberOperation*> held_up = causes_by_rank();
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       const CallRecord& call = awaited_by(engine_, ranks[i])->record();
-      diagnosis.cycle.push_back(link_of(call, *waits[i], held_up.at(waits[i])));
+      diagnosis.cycle.push_back(link_of(call, *waits[i], held_up));
       diagnosis.sides.push_back(call.side_of({ranks[i]}));
     }
     diagnosis.hint = hint_of(waits);
     return diagnosis;
   }
 
-  // All ranks that wait, by the operation that holds them up.
-  std::map<const FiberOperation*, std::vector<int>> ranks_by_operation() const {
-    std::map<const FiberOperation*, std::vector<int>> ranks;
+  // The operation that holds up each rank; null: it does not wait.
+  std::vector<const FiberOperation*> causes_by_rank() const {
+    std::vector<const FiberOperation*> causes;
     for (int rank = 0; rank < engine_.num_ranks(); ++rank) {
       const FiberOperation* const operation = awaited_by(engine_, rank);
-      if (operation != nullptr) ranks[trace_back(*operation).back()].push_back(rank);
+      causes.push_back(operation == nullptr ? nullptr : trace_back(*operation).back());
     }
-    return ranks;
+    return causes;
   }
 
   // "ranks 0-4 wait in barrier of group world for rank 8 to call its part of it (#3)".
   static std::string link_of(const CallRecord& call, const FiberOperation& operation,
-                             const std::vector<int>& waiting) {
+                             const std::vector<const FiberOperation*>& causes) {
+    std::vector<int> waiting;
+    for (std::size_t rank = 0; rank < causes.size(); ++rank) {
+      if (causes[rank] == &operation) waiting.push_back(static_cast<int>(rank));
+    }
     const std::vector<int> missing = operation.group()->world_ranks(operation.missing());
     const bool one = missing.size() == 1;
     return (waiting.size() == 1 ? "rank " : "ranks ") + format_ranks(waiting) +

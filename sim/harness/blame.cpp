@@ -4,7 +4,7 @@
 
 #include "sim/harness/checker.hpp"
 
-// Who is to blame for a run that stands still. Ranks that only wait look like those that have
+// Finds who is to blame for a run that stands still. Ranks that only wait look like those that have
 // erred. So the run is made again for each suspect, with its call mended: if it ends well for one
 // rank alone, that one has erred.
 namespace shardsim {

@@ -47,7 +47,7 @@ struct ProgramSetting {
   int ranks = 1;
   RankContext::Setting of_ranks;
   bool watch = true;
-  /// Of the content of buffers in flight.
+  /// Another content of buffers in flight.
   BufferWatch::Variation variation = {};
   /// Calls that the run mends, to see whether it ends well.
   std::vector<CallRepair> repairs = {};
@@ -55,7 +55,7 @@ struct ProgramSetting {
 
 struct ProgramRun {
   std::optional<Diagnosis> failure;
-  std::vector<Suspicion> suspicions;  ///< Who may be to blame for the failure.
+  std::vector<Suspicion> suspicions;  ///< Ranks that may be to blame.
   std::int64_t buffer_uses = 0;       ///< Buffers that were watched in flight.
   /// The report on an early read of the last of them that was varied.
   std::optional<Diagnosis> last_varied;

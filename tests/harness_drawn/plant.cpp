@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "tests/harness_drawn/plant_uses.hpp"
+
 namespace shardsim::drawn {
 
 namespace {
@@ -13,225 +15,6 @@ constexpr std::array<const char*, kPlantKinds> kNames = {
     "kind",      "count",      "dtype", "op",       "root",       "peer",     "tag",
     "label",     "group",      "order", "missing",  "doubled",    "unwaited", "write",
     "write_raw", "same_value", "read",  "read_raw", "read_input", "reuse"};
-
-const RankPlan& rank_at(const ProgramPlan& plan, int rank) {
-  return plan.ranks[static_cast<std::size_t>(rank)];
-}
-
-int size_of_group(const ProgramPlan& plan, const PlannedCall& call, int rank) {
-  return static_cast<int>(plan.members(call.group, rank).size());
-}
-
-bool is_single(const PlannedCall& call) {
-  return call.form == Form::message || call.form == Form::tagged;
-}
-
-// A buffer of a call that has elements, and what the call does with it.
-struct BufferUse {
-  Elements part;
-  bool reads = false;
-  bool writes = false;
-};
-
-std::vector<BufferUse> uses_of(const ProgramPlan& plan, int rank, const PlannedCall& call) {
-  std::vector<BufferUse> uses;
-  const auto add = [&](const Elements& part, bool reads, bool writes) {
-    if (part.buffer >= 0 && part.count > 0 && (reads || writes)) {
-      uses.push_back({part, reads, writes});
-    }
-  };
-  for (const PlannedHalf& half : call.halves) add(half.data, half.sends, !half.sends);
-  if (call.form != Form::collective) return uses;
-  const CollectiveRow& row = row_of(call.kind);
-  const std::vector<int>& members = plan.members(call.group, rank);
-  const bool at_root = members[static_cast<std::size_t>(call.root)] == rank;
-  if (row.in_place()) {
-    const bool from_root = row.root == RootRole::source;
-    const bool to_root = row.root == RootRole::target;
-    add(call.output, !from_root || at_root, to_root ? at_root : !(from_root && at_root));
-  } else if (call.input.buffer == call.output.buffer && call.input.count > 0 &&
-             call.output.count > 0) {
-    add(call.output.count > call.input.count ? call.output : call.input, true, true);
-  } else {
-    add(call.input, true, false);
-    add(call.output, false, true);
-  }
-  return uses;
-}
-
-// Whether another call that is under way uses a buffer of this one.
-bool shares_buffer(const RankPlan& mine, std::size_t action, int buffer) {
-  std::vector<int> waited;
-  for (std::size_t i = 0; i < action; ++i) {
-    if (mine.actions[i].kind == Action::Kind::wait) waited.push_back(mine.actions[i].work);
-  }
-  for (std::size_t i = 0; i < action; ++i) {
-    const Action& other = mine.actions[i];
-    if (other.kind != Action::Kind::call || std::ranges::count(waited, other.work) > 0) continue;
-    bool has = other.call.output.buffer == buffer || other.call.input.buffer == buffer;
-    for (const PlannedHalf& half : other.call.halves) has = has || half.data.buffer == buffer;
-    if (has) return true;
-  }
-  return false;
-}
-
-// The first use that the change is about; null if there is none.
-const BufferUse* use_for(PlantKind kind, const std::vector<BufferUse>& uses) {
-  const auto found = std::ranges::find_if(uses, [&](const BufferUse& use) {
-    if (kind == PlantKind::read || kind == PlantKind::read_raw) return use.writes;
-    return kind != PlantKind::read_input || !use.writes;
-  });
-  return found == uses.end() ? nullptr : &*found;
-}
-
-// The rank's next call of the same group, or message of the same pair and direction.
-std::size_t next_of(const std::vector<Action>& actions, std::size_t first) {
-  const PlannedCall& call = actions[first].call;
-  for (std::size_t i = first + 1; i < actions.size(); ++i) {
-    if (actions[i].kind != Action::Kind::call) continue;
-    const PlannedCall& other = actions[i].call;
-    if (other.group != call.group || is_single(other) != is_single(call)) continue;
-    if (!is_single(call) && other.form != Form::batch) return i;
-    if (!is_single(call) || other.form != call.form || call.form == Form::tagged) continue;
-    if (other.halves.front().sends == call.halves.front().sends &&
-        other.halves.front().peer == call.halves.front().peer) {
-      return i;
-    }
-  }
-  return 0;
-}
-
-bool touches(const Action& action, int buffer) {
-  if (buffer < 0) return false;
-  bool touched = action.part.buffer == buffer || action.call.output.buffer == buffer ||
-                 action.call.input.buffer == buffer;
-  for (const PlannedHalf& half : action.call.halves) touched |= half.data.buffer == buffer;
-  return touched;
-}
-
-bool share_buffers(const Action& action, const PlannedCall& call) {
-  bool touched = touches(action, call.output.buffer) || touches(action, call.input.buffer);
-  for (const PlannedHalf& half : call.halves) touched |= touches(action, half.data.buffer);
-  return touched;
-}
-
-// Whether two calls can change places without a change of what else the rank does: nothing else
-// uses their buffers meanwhile, or lies between them on their stream.
-bool may_exchange(const std::vector<Action>& actions, std::size_t one, std::size_t other) {
-  const PlannedCall& first = actions[one].call;
-  const PlannedCall& second = actions[other].call;
-  if (share_buffers(actions[one], second)) return false;
-  for (std::size_t i = one + 1; i < other; ++i) {
-    const bool passes =
-        actions[i].kind == Action::Kind::call && actions[i].call.group == first.group;
-    if (passes || share_buffers(actions[i], second)) return false;
-  }
-  int waits = 0;
-  for (std::size_t i = one + 1; i < actions.size() && waits < 2; ++i) {
-    const int work = actions[i].work;
-    const bool waited = actions[i].kind == Action::Kind::wait;
-    if (waited && (work == actions[one].work || work == actions[other].work)) ++waits;
-    const bool calls = i != other && actions[i].kind == Action::Kind::call;
-    if (calls && (share_buffers(actions[i], first) || share_buffers(actions[i], second)))
-      return false;
-  }
-  return true;
-}
-
-// A call that is under way together with this one, on another stream, and has a like buffer.
-std::size_t sharer_of(const RankPlan& mine, std::size_t first) {
-  const PlannedCall& call = mine.actions[first].call;
-  const auto size = [&](const Elements& part) {
-    return mine.buffers[static_cast<std::size_t>(part.buffer)];
-  };
-  if (call.form != Form::collective || call.output.count == 0) return 0;
-  for (std::size_t i = first + 1; i < mine.actions.size(); ++i) {
-    const Action& action = mine.actions[i];
-    if (action.kind == Action::Kind::wait && action.work == mine.actions[first].work) return 0;
-    if (action.kind != Action::Kind::call) continue;
-    const PlannedCall& other = action.call;
-    if (other.after >= 0) return 0;
-    if (other.form != Form::collective || other.group == call.group) continue;
-    if (!row_of(other.kind).in_place() || other.output.count != call.output.count) continue;
-    if (row_of(call.kind).root != RootRole::none || row_of(other.kind).root != RootRole::none)
-      continue;
-    if (size(other.output).dtype == size(call.output).dtype) return i;
-  }
-  return 0;
-}
-
-// Whether a call can be changed so; `other` is filled in where the change needs another.
-bool fits(const ProgramPlan& plan, Plant& plant) {
-  const RankPlan& mine = rank_at(plan, plant.rank);
-  const PlannedCall& call = mine.actions[plant.action].call;
-  const CollectiveRow& row = row_of(call.kind);
-  const bool collective = call.form == Form::collective;
-  const bool sized = collective && row.path != CollectivePath::none;
-  const int size = size_of_group(plan, call, plant.rank);
-  const bool any = !call.halves.empty() && call.halves.front().peer < 0;
-  switch (plant.kind) {
-    case PlantKind::kind:
-      return collective || (call.form != Form::split && !any);
-    case PlantKind::count:
-      if (collective && row.path == CollectivePath::pairs) return size > 1;
-      return call.form != Form::split && (!collective || (sized && call.counts.empty()));
-    case PlantKind::dtype:
-      return sized || !call.halves.empty();
-    case PlantKind::op:
-      return collective && row.reduces;
-    case PlantKind::root:
-      return collective && row.root != RootRole::none && row.in_place() && size > 1;
-    case PlantKind::peer:
-      return is_single(call) && !any && (call.form == Form::tagged || size > 2);
-    case PlantKind::tag:
-      return call.form == Form::tagged;
-    case PlantKind::label:
-      return call.form != Form::split;
-    case PlantKind::group:
-      if (!collective || !row.in_place()) return false;
-      for (std::size_t group = 0; group < plan.groups.size(); ++group) {
-        const auto& members = plan.members(static_cast<int>(group), plant.rank);
-        const bool made = std::any_of(
-            mine.actions.begin(), mine.actions.begin() + static_cast<std::ptrdiff_t>(plant.action),
-            [&](const Action& a) {
-              return a.call.form == Form::split && a.call.makes == static_cast<int>(group);
-            });
-        if (members.empty() || static_cast<int>(group) == call.group || !(made || group == 0))
-          continue;
-        if (call.root >= static_cast<int>(members.size())) continue;
-        plant.other = group;
-        return true;
-      }
-      return false;
-    case PlantKind::order:
-      plant.other = next_of(mine.actions, plant.action);
-      return plant.other != 0 && call.form != Form::batch &&
-             may_exchange(mine.actions, plant.action, plant.other);
-    case PlantKind::missing:
-    case PlantKind::doubled:
-      return true;
-    case PlantKind::unwaited:
-      return call.form != Form::split;
-    case PlantKind::write:
-    case PlantKind::write_raw:
-    case PlantKind::same_value:
-    case PlantKind::read:
-    case PlantKind::read_raw:
-    case PlantKind::read_input: {
-      const std::vector<BufferUse> uses = uses_of(plan, plant.rank, call);
-      const BufferUse* const use = use_for(plant.kind, uses);
-      // What is under way one behind the other on one buffer is not hidden.
-      const bool own = plant.kind == PlantKind::read_input || plant.kind == PlantKind::read_raw;
-      return use != nullptr && !(own && shares_buffer(mine, plant.action, use->part.buffer));
-    }
-    case PlantKind::reuse:
-      plant.other = sharer_of(mine, plant.action);
-      return plant.other != 0;
-  }
-  return false;
-}
-
-// --- Changing ----------------------------------------------------------------------------------
 
 // A buffer like that of `part`, with so many more elements; of the given type.
 Elements fresh(RankPlan& mine, const Elements& part, std::int64_t more, DType dtype) {
@@ -362,60 +145,57 @@ int next_member(const ProgramPlan& plan, const Plant& plant, const PlannedCall& 
   return members[static_cast<std::size_t>(next)] == plant.rank ? (next + 1) % size : next;
 }
 
-}  // namespace
-
-const char* name_of(PlantKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
-
-std::vector<Plant> places_of(const ProgramPlan& plan, PlantKind kind) {
-  std::vector<Plant> places;
-  for (int rank = 0; rank < static_cast<int>(plan.ranks.size()); ++rank) {
-    const std::vector<Action>& actions = rank_at(plan, rank).actions;
-    for (std::size_t action = 0; action < actions.size(); ++action) {
-      if (actions[action].kind != Action::Kind::call) continue;
-      Plant plant{kind, rank, action, 0};
-      if (fits(plan, plant)) places.push_back(plant);
-    }
-  }
-  return places;
-}
-
-ProgramPlan planted(const ProgramPlan& plan, const Plant& plant) {
+// A change of the arguments alone. False: the change is of another kind.
+bool change_arguments(const ProgramPlan& plan, const Plant& plant, RankPlan& mine) {
   constexpr int kNobodysTag = 1000;
-  ProgramPlan changed = plan;
-  RankPlan& mine = changed.ranks[static_cast<std::size_t>(plant.rank)];
   PlannedCall& call = mine.actions[plant.action].call;
   const int size = size_of_group(plan, call, plant.rank);
   switch (plant.kind) {
     case PlantKind::kind:
       change_kind(mine, call);
-      break;
+      return true;
     case PlantKind::count: {
       const std::vector<int>& members = plan.members(call.group, plant.rank);
       const auto at = std::ranges::find(members, plant.rank) - members.begin();
       change_count(mine, call, static_cast<int>(at), size);
-      break;
+      return true;
     }
     case PlantKind::dtype:
       change_dtype(mine, call);
-      break;
+      return true;
     case PlantKind::op:
       call.op = call.op == ReduceOp::sum ? ReduceOp::max : ReduceOp::sum;
-      break;
+      return true;
     case PlantKind::root:
       call.root = (call.root + 1) % size;
-      break;
+      return true;
     case PlantKind::peer:
       call.halves.front().peer = next_member(plan, plant, call, call.halves.front().peer);
-      break;
+      return true;
     case PlantKind::tag:
       call.tag = call.tag == kAnyTag ? kNobodysTag : call.tag + kNobodysTag;
-      break;
+      return true;
     case PlantKind::label:
       ++call.label;
-      break;
+      return true;
     case PlantKind::group:
       call.group = static_cast<int>(plant.other);
-      break;
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+const char* name_of(PlantKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
+
+ProgramPlan planted(const ProgramPlan& plan, const Plant& plant) {
+  ProgramPlan changed = plan;
+  RankPlan& mine = changed.ranks[static_cast<std::size_t>(plant.rank)];
+  if (change_arguments(plan, plant, mine)) return changed;
+  const PlannedCall& call = mine.actions[plant.action].call;
+  switch (plant.kind) {
     case PlantKind::order:
       exchange(mine, plant.action, plant.other);
       break;
@@ -427,6 +207,9 @@ ProgramPlan planted(const ProgramPlan& plan, const Plant& plant) {
       break;
     case PlantKind::unwaited:
       leave_out(mine, plant.action, false, true);
+      break;
+    case PlantKind::reuse:
+      mine.actions[plant.other].call.output = call.output;
       break;
     case PlantKind::write:
       insert_touch(plan, mine, plant, Action::Kind::write);
@@ -440,12 +223,8 @@ ProgramPlan planted(const ProgramPlan& plan, const Plant& plant) {
     case PlantKind::read_raw:
       insert_touch(plan, mine, plant, Action::Kind::read_raw);
       break;
-    case PlantKind::read:
-    case PlantKind::read_input:
+    default:
       insert_touch(plan, mine, plant, Action::Kind::read);
-      break;
-    case PlantKind::reuse:
-      mine.actions[plant.other].call.output = call.output;
       break;
   }
   return changed;

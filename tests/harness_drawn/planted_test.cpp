@@ -1,8 +1,10 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
-#include <map>
 #include <set>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -23,7 +25,7 @@ struct Tally {
   int planted = 0;
   int neutral = 0;
   int silent = 0;    // Neutral ones of which nothing was said.
-  int reported = 0;  // Of those that are not neutral,
+  int reported = 0;  // Others:
   int right_code = 0;
   int first = 0;   // the culprit alone in first place,
   int either = 0;  // or one of two, of whom nobody can say which is wrong.
@@ -105,69 +107,64 @@ void judge(const ProgramPlan& plan, const Plant& plant, const CheckReport& repor
   }
 }
 
+// Fails with the smallest program whose change is missed, or neutral and not left in peace.
+void try_plant(const ProgramPlan& plan, const Plant& plant, Tally& tally) {
+  const ProgramPlan changed = planted(plan, plant);
+  CheckOptions options{.name = "drawn", .ranks = {static_cast<int>(plan.ranks.size())}};
+  options.explore.mode = ExploreMode::none;
+  const CheckReport report = check(program_of(changed), options);
+  judge(plan, plant, report, tally);
+  if (report.passed() == is_neutral(plan, plant)) return;
+  RC_FAIL(std::string(name_of(plant.kind)) + " on rank " + std::to_string(plant.rank) + "\n" +
+          to_text(changed) + report.to_text());
+}
+
+void print_line(const char* name, const Tally& tally) {
+  std::printf("figures: %-10s %8d %8d %8d %8d %8d %8d %8d\n", name, tally.planted, tally.neutral,
+              tally.silent, tally.reported, tally.right_code, tally.first, tally.either);
+}
+
+Tally operator+(const Tally& a, const Tally& b) {
+  return {a.planted + b.planted,   a.neutral + b.neutral,       a.silent + b.silent,
+          a.reported + b.reported, a.right_code + b.right_code, a.first + b.first,
+          a.either + b.either};
+}
+
+// Aim: 95 of 100.
+bool are_most(int some, int all) { return some * 100 >= all * 95; }
+
 }  // namespace
 
 TEST_CASE("every single planted change of a call is reported, but those that are neutral") {
+  constexpr std::uint64_t kStride = 7919;  // Changes fall on all ranks and calls.
   std::array<Tally, kPlantKinds> tallies;
-  const char* const show = std::getenv("DRAWN_SHOW");
   std::uint64_t number = 0;
   const auto begin = std::chrono::steady_clock::now();
   test::check_cases(test::long_run() ? kLongPlantedPrograms : kPlantedPrograms, [&] {
-    const DrawnProgram program = *drawn_programs();
-    const ProgramPlan plan = plan_of(program);
+    const ProgramPlan plan = plan_of(*drawn_programs());
     for (int kind = 0; kind < kPlantKinds; ++kind) {
       const std::vector<Plant> places = places_of(plan, static_cast<PlantKind>(kind));
+      const std::uint64_t place = ++number * kStride;
       if (places.empty()) continue;
-      const Plant& plant = places[(++number * 7919) % places.size()];
-      const ProgramPlan changed = planted(plan, plant);
-      CheckOptions options{.name = "drawn", .ranks = {program.ranks}};
-      options.explore.mode = ExploreMode::none;
-      const CheckReport report = check(program_of(changed), options);
-      Tally& tally = tallies[static_cast<std::size_t>(kind)];
-      const Tally before = tally;
-      judge(plan, plant, report, tally);
-      if (show != nullptr) {
-        const bool neutral = tally.neutral > before.neutral;
-        const bool bad = neutral        ? tally.silent == before.silent
-                         : *show == 'r' ? tally.reported == before.reported
-                         : *show == 'c' ? tally.right_code == before.right_code
-                         : *show == 't' ? tally.either > before.either &&
-                                              plan.ranks[static_cast<std::size_t>(plant.rank)]
-                                                      .actions[plant.action]
-                                                      .call.form <= PlannedCall::Form::collective &&
-                                              begins_with(report.failure->code, "P2P_")
-                         : *show == 'f' ? tally.first + tally.either == before.first + before.either
-                                        : false;
-        if (bad) {
-          std::printf("--- %s rank %d action %zu other %zu %s\n%s%s\n", name_of(plant.kind),
-                      plant.rank, plant.action, plant.other, neutral ? "neutral" : "",
-                      to_text(changed).c_str(), report.to_text().c_str());
-        }
-      }
+      try_plant(plan, places[place % places.size()], tallies[static_cast<std::size_t>(kind)]);
     }
   });
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begin;
   std::printf("figures: %-10s %8s %8s %8s %8s %8s %8s %8s\n", "change", "planted", "neutral",
               "silent", "reported", "code", "first", "of two");
   Tally all;
-  for (int kind = 0; kind <= kPlantKinds; ++kind) {
-    const bool last = kind == kPlantKinds;
-    const Tally& tally = last ? all : tallies[static_cast<std::size_t>(kind)];
-    std::printf("figures: %-10s %8d %8d %8d %8d %8d %8d %8d\n",
-                last ? "all" : name_of(static_cast<PlantKind>(kind)), tally.planted, tally.neutral,
-                tally.silent, tally.reported, tally.right_code, tally.first, tally.either);
-    if (last) break;
-    all.planted += tally.planted;
-    all.neutral += tally.neutral;
-    all.silent += tally.silent;
-    all.reported += tally.reported;
-    all.right_code += tally.right_code;
-    all.first += tally.first;
-    all.either += tally.either;
+  for (int kind = 0; kind < kPlantKinds; ++kind) {
+    const Tally& tally = tallies[static_cast<std::size_t>(kind)];
+    print_line(name_of(static_cast<PlantKind>(kind)), tally);
+    CAPTURE(name_of(static_cast<PlantKind>(kind)));
+    CHECK(are_most(tally.first + tally.either, tally.reported));
+    all = all + tally;
   }
+  print_line("all", all);
   std::printf("figures: %.1f s\n", wall.count());
   CHECK(all.silent == all.neutral);
   CHECK(all.reported == all.planted - all.neutral);
+  CHECK(are_most(all.right_code, all.reported));
 }
 
 }  // namespace shardsim::drawn

@@ -48,7 +48,7 @@ struct PlannedCall {
   std::vector<std::int64_t> counts;  ///< CallOptions::counts, or what an all_to_all sends.
   std::vector<std::int64_t> recv_counts;
   std::vector<PlannedHalf> halves;  ///< One, or those of a batch.
-  int color = 0;                    ///< Of a split,
+  int color = 0;                    ///< For a split,
   int key = 0;
   int makes = 0;  ///< and the number of the group it makes.
 };
@@ -66,7 +66,7 @@ struct Action {
   Kind kind = Kind::call;
   int work = 0;  ///< The name of what is posted or waited for.
   PlannedCall call;
-  Elements part;  ///< What is touched.
+  Elements part;  ///< It is touched.
 };
 
 struct BufferSize {
