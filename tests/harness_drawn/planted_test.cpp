@@ -83,7 +83,8 @@ bool is_right_code(const ProgramPlan& plan, const Plant& plant, const std::strin
 bool is_of_two(const ProgramPlan& plan, const Plant& plant, const Diagnosis& found) {
   const PlannedCall& call =
       plan.ranks[static_cast<std::size_t>(plant.rank)].actions[plant.action].call;
-  const bool two = !call.halves.empty() || plan.members(call.group, plant.rank).size() == 2;
+  const bool two = !call.halves.empty() || plan.members(call.group, plant.rank).size() == 2 ||
+                   found.members.size() == 2;
   std::set<int> named;
   for (const DiagnosisSide& side : found.sides) named.insert(side.ranks.begin(), side.ranks.end());
   return two && named.size() == 2 && named.contains(plant.rank);
