@@ -49,12 +49,26 @@ CallDifference difference_of(const CallRecord& a, const CallRecord& b) {
           "give every member the same `traffic`: payload, or scalar"};
 }
 
+// " fp32 x 128", as far as the call has a type and one size.
+std::string size_of_call(const CallRecord& call) {
+  const std::string_view name(call.name);
+  if (name == "batch") return " of " + std::to_string(call.count);
+  if (call.count < 0) return {};
+  const auto row = std::ranges::find(kCollectiveRows, name, &CollectiveRow::name);
+  const bool collective = row != std::end(kCollectiveRows);
+  if (collective && row->path == CollectivePath::none) return {};
+  const std::string type = " " + std::string(name_of(call.dtype));
+  // Each pair of members has a size of its own.
+  if (collective && row->path == CollectivePath::pairs) return type;
+  return type + " x " + std::to_string(call.count);
+}
+
 }  // namespace
 
 std::string CallRecord::describe() const {
   std::string text = name;
   if (reduces) text += std::string(" ") + name_of(reduce);
-  if (count >= 0) text += " " + std::string(name_of(dtype)) + " x " + std::to_string(count);
+  text += size_of_call(*this);
   if (root >= 0) {
     const std::string_view call(name);
     text += call == "send" ? " to " : call == "recv" ? " from " : " root ";

@@ -23,7 +23,37 @@ void CollectiveOperation::open(FiberGroup& group, const CollectiveRow& row, std:
   counts_.clear();
   padding_at_.clear();
   disagreements_.clear();
+  record_is_wrong_ = false;
+  mended_ = !group.world().options().repairs.empty() && mend();
   expect(num_callers_);
+}
+
+// Whether there is a repair for it. Nobody waits for a member that is excused.
+bool CollectiveOperation::mend() {
+  const FiberWorld& world = group_->world();
+  const CallRepair* const excuse =
+      world.repair_of(CallRepair::Kind::excuse, group_->id(), sequence_);
+  if (excuse != nullptr) {
+    num_unwaited_ = --num_callers_;
+    for (int member = 0; member < group_size_; ++member) {
+      if (group_->world_rank(member) == excuse->rank) set_choice(member, kNoColor, 0);
+    }
+    return true;
+  }
+  return world.repair_of(CallRepair::Kind::accept, group_->id(), sequence_) != nullptr;
+}
+
+// Whether the call of this member counts as that of the others, whatever it is.
+bool CollectiveOperation::accepts(int member, const CallRecord& record) {
+  const CallRepair* const repair =
+      group_->world().repair_of(CallRepair::Kind::accept, group_->id(), sequence_);
+  if (repair != nullptr && repair->rank == group_->world_rank(member)) {
+    record_is_wrong_ = num_arrived_ == 0;
+    return true;
+  }
+  if (record_is_wrong_) record_ = record;
+  record_is_wrong_ = false;
+  return false;
 }
 
 std::uint64_t CollectiveOperation::label_hash_of(const char* label) const {
@@ -33,7 +63,8 @@ std::uint64_t CollectiveOperation::label_hash_of(const char* label) const {
 std::int64_t CollectiveOperation::trace_id() const { return trace_id_of(group_->id(), sequence_); }
 
 bool CollectiveOperation::join(int member, const CallRecord& record) {
-  if (!same_call(record, record_)) {
+  const bool accepted = mended_ && accepts(member, record);
+  if (!accepted && !same_call(record, record_)) {
     disagreements_.emplace_back(member, record);
     return false;
   }
@@ -61,6 +92,10 @@ void CollectiveOperation::set_choice(int member, int color, int key) {
 }
 
 Time CollectiveOperation::launch(Time start) {
+  if (mended_) {
+    buffers_.clear();
+    return start;
+  }
   shape_ = {.row = row_,
             .size = group_size_,
             .root = record_.root,
@@ -90,13 +125,14 @@ Time CollectiveOperation::launch(Time start) {
 }
 
 Moved CollectiveOperation::moved(int member) const {
+  if (mended_) return {};
   if (even_) return even_moved_;
   const bool by_tree = algorithm_ == Algorithm::tree;
   return moved_by(shape_, algorithm_, by_tree ? group_->tree() : nullptr, member);
 }
 
 void CollectiveOperation::count_off_ring(int member) const {
-  if (leaves_ring(shape_, algorithm_)) {
+  if (!mended_ && leaves_ring(shape_, algorithm_)) {
     add_off_ring(group_->off_ring(), shape_, member);
   }
 }

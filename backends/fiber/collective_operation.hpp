@@ -37,6 +37,9 @@ class CollectiveOperation final : public FiberOperation {
   /// split: this member's choice.
   void set_choice(int member, int color, int key);
 
+  /// A member that is excused goes on to the next one; its call there says nothing of this one.
+  void pass_over() { record_is_wrong_ = num_arrived_ == 0; }
+
   [[nodiscard]] const CollectiveRow& row() const { return *row_; }
   [[nodiscard]] bool complete() const { return num_arrived_ == num_callers_; }
   /// hash_label of `label`, which mostly is the first caller's: then it is not computed again.
@@ -65,6 +68,8 @@ class CollectiveOperation final : public FiberOperation {
     Tensor input;
   };
   [[nodiscard]] std::uint64_t label_hash_of(const char* label) const;
+  bool mend();
+  bool accepts(int member, const CallRecord& record);
   bool check_splits();
   void combine();
   // The data that a member gives to the others.
@@ -79,6 +84,8 @@ class CollectiveOperation final : public FiberOperation {
   int num_callers_ = 0;  // Members that run: mostly all.
   int num_arrived_ = 0;
   int num_unwaited_ = 0;
+  bool mended_ = false;           // By a CallRepair: no data move.
+  bool record_is_wrong_ = false;  // It is of the member that the repair is about.
   Algorithm algorithm_ = Algorithm::ring;
   std::uint64_t label_hash_ = 0;  // Hash of the first caller's label.
   CollectiveShape shape_;         // Since it was launched.

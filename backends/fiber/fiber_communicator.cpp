@@ -89,13 +89,35 @@ Work FiberCommunicator::post(const Call& call) {
     case CallKind::recv:
       break;
   }
-  FiberOperation& operation = post_transfer(call.halves.front(), call);
+  P2pOp changed{};
+  const P2pOp* const half = mended(call.halves.front(), changed);
+  if (half == nullptr) return {};
+  FiberOperation& operation = post_transfer(*half, call);
   stream_->set_last(operation);
   return stream_->hand_out(operation);
 }
 
+const P2pOp* FiberCommunicator::mended(const P2pOp& half, P2pOp& changed) {
+  const std::int64_t number = num_halves_++;
+  const FiberWorld& world = group_.world();
+  if (world.options().repairs.empty()) return &half;
+  const CallRepair* const repair = world.repair_of_half(group_.id(), number, rank_.index());
+  if (repair == nullptr) return &half;
+  if (repair->kind == CallRepair::Kind::leave_out_half) return nullptr;
+  changed = half;
+  changed.peer = repair->peer;
+  return &changed;
+}
+
 CollectiveOperation& FiberCommunicator::open(CollectiveKind kind, const CallRecord& record) {
-  CollectiveOperation& operation = group_.collective(kind, group_.next_sequence(member_), record);
+  FiberWorld& world = group_.world();
+  std::int64_t sequence = group_.next_sequence(member_);
+  if (!world.options().repairs.empty() &&
+      world.repair_of(CallRepair::Kind::excuse, group_.id(), sequence, rank_.index()) != nullptr) {
+    group_.pass_over(kind, sequence, record);
+    sequence = group_.next_sequence(member_);
+  }
+  CollectiveOperation& operation = group_.collective(kind, sequence, record);
   add_call(rank_.hash(), group_.path(), static_cast<unsigned>(kind), record,
            operation.label_hash(record.label));
   return operation;
@@ -119,6 +141,10 @@ Work FiberCommunicator::enter(CollectiveOperation& operation, const Call& call) 
 }
 
 Work FiberCommunicator::post_collective(const Call& call) {
+  if (!group_.world().options().repairs.empty() &&
+      group_.world().leaves_out(group_.id(), group_.num_collectives(member_), rank_.index())) {
+    return {};
+  }
   const bool splits = row_of(call.collective).path == CollectivePath::pairs;
   if (splits) require_unfolded(call.record.name);
   CollectiveOperation& operation = open(call.collective, call.record);
@@ -142,8 +168,11 @@ Work FiberCommunicator::post_batch(const Call& call) {
     stream_->set_last(join);
     return stream_->hand_out(join);
   }
-  for (const P2pOp& half : call.halves) {
-    FiberOperation& part = post_transfer(half, call, &join);
+  for (const P2pOp& given : call.halves) {
+    P2pOp changed{};
+    const P2pOp* const half = mended(given, changed);
+    if (half == nullptr) continue;
+    FiberOperation& part = post_transfer(*half, call, &join);
     join.add_part(part);
     join.expect(1);
     join.follow(group_.world().engine(), part);
@@ -172,7 +201,7 @@ FiberOperation& FiberCommunicator::post_transfer(const P2pOp& half, const Call& 
   const bool buffered = sends && group_.world().sends_ahead(rank_.index(), num_sends_++);
   FiberOperation& operation =
       buffered ? post_buffered_send(transfer, record, half.buffer, options) : transfer;
-  if (!buffered && transfer.join(sends, record, half.buffer)) {
+  if (!buffered && transfer.join(sends, record, half.buffer, num_halves_ - 1)) {
     stream_->order(transfer, options.after);
   }
   if (group_.world().is_watched()) {
@@ -195,7 +224,7 @@ FiberOperation& FiberCommunicator::post_buffered_send(TransferOperation& transfe
   departure.set_trace_id(transfer.trace_id());
   if (record.root != member_) departure.set_sent(record.root, buffer.num_bytes());
   departure.expect(1);
-  const bool fits = transfer.join(true, record, unwatched_copy(buffer));
+  const bool fits = transfer.join(true, record, unwatched_copy(buffer), num_halves_ - 1);
   if (fits) transfer.follow(engine, departure);
   transfer.release();  // The sender's interest in it ends here.
   stream_->order(departure, options.after);
@@ -208,6 +237,13 @@ std::unique_ptr<Communicator> FiberCommunicator::split(int color, int key, const
                                                        CallSite site) {
   ArgumentCheck(*this, collective::kSplit.name, site).color(color);
   rank_.settle_streams();
+  FiberWorld& world = group_.world();
+  if (!world.options().repairs.empty() &&
+      world.leaves_out(group_.id(), group_.num_collectives(member_), rank_.index())) {
+    const std::uint64_t id = id_of_child(group_.id(), -1, rank_.index());
+    FiberGroup& own = world.add_group({.id = id, .path = id, .name = name}, {rank_.index()});
+    return std::make_unique<FiberCommunicator>(own, 0, site);
+  }
   const Tensor none;
   // Reports quote labels when the caller's string is long gone.
   const CallOptions options{.label = group_.world().keep_name(name),

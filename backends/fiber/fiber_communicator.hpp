@@ -140,6 +140,8 @@ class FiberCommunicator final : public Communicator {
   Work enter(CollectiveOperation& operation, const Call& call);
   Work post_collective(const Call& call);
   Work post_batch(const Call& call);
+  // A send or receive as it is to be posted; null: not at all. `changed` may hold it.
+  const P2pOp* mended(const P2pOp& half, P2pOp& changed);
   // `handle`: what is waited for, if not the transfer itself.
   FiberOperation& post_transfer(const P2pOp& half, const Call& call,
                                 const FiberOperation* handle = nullptr);
@@ -157,6 +159,7 @@ class FiberCommunicator final : public Communicator {
   RankState& rank_;
   std::unique_ptr<FiberStream> stream_;
   std::int64_t num_sends_ = 0;
+  std::int64_t num_halves_ = 0;
 };
 
 }  // namespace shardsim

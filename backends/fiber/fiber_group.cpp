@@ -81,8 +81,11 @@ void FiberGroup::note_complete(const CollectiveOperation& operation) {
   // will be, because its calls differ. The run is lost then, but numbers must stay right.
   if (forming_.front() != &operation) return;
   last_matched_ = operation.record();
-  first_forming_ = operation.sequence() + 1;
-  forming_.pop();
+  // Behind it may be some for which a member was excused: they were complete before.
+  do {
+    first_forming_ = forming_.front()->sequence() + 1;
+    forming_.pop();
+  } while (!forming_.empty() && forming_.front()->complete());
 }
 
 std::vector<int> FiberGroup::members_past(std::int64_t sequence) const {

@@ -68,6 +68,11 @@ class FiberGroup {
   /// The collective at `sequence` on this group, opened by the first member that calls.
   CollectiveOperation& collective(CollectiveKind kind, std::int64_t sequence,
                                   const CallRecord& record);
+  /// A member that is excused from the one at `sequence` calls the next one.
+  void pass_over(CollectiveKind kind, std::int64_t sequence, const CallRecord& record) {
+    // Operations are opened in order; it may have ended long ago.
+    if (sequence >= first_forming_) collective(kind, sequence, record).pass_over();
+  }
   /// The next message on the way from `source` to `destination` that this side has not posted.
   TransferOperation& transfer(int source, int destination, bool sends);
   JoinOperation& join(int member, const CallRecord& record);
@@ -103,6 +108,9 @@ class FiberGroup {
   /// Sequence number of the member's next collective; counts up.
   std::int64_t next_sequence(int member) {
     return next_sequence_[static_cast<std::size_t>(member)]++;
+  }
+  [[nodiscard]] std::int64_t num_collectives(int member) const {
+    return next_sequence_[static_cast<std::size_t>(member)];
   }
   /// When one of its communicators goes.
   void add_counters(int member, const TrafficCounters& counters);

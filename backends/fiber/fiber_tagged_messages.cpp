@@ -53,6 +53,27 @@ void FiberTaggedMessages::refuse(const MessageHalf::Call& call) const {
 }
 
 Work FiberTaggedMessages::post(const MessageHalf::Call& call) {
+  FiberWorld& world = stream_->group().world();
+  const std::int64_t number = 2 * num_halves_[call.sends ? 1 : 0]++ + (call.sends ? 1 : 0);
+  if (!world.options().repairs.empty()) {
+    const CallRepair* const repair =
+        world.repair_of_half(CallRepair::kTagged, number, stream_->rank().index());
+    if (repair != nullptr && repair->kind == CallRepair::Kind::leave_out_half) return {};
+    if (repair != nullptr && repair->peer != call.peer) {
+      return post_half({.sends = call.sends,
+                        .member = call.member,
+                        .peer = repair->peer,
+                        .tag = call.tag,
+                        .buffer = call.buffer,
+                        .status = call.status,
+                        .options = call.options,
+                        .site = call.site});
+    }
+  }
+  return post_half(call);
+}
+
+Work FiberTaggedMessages::post_half(const MessageHalf::Call& call) {
   FiberGroup& everyone = stream_->group();
   FiberWorld& world = everyone.world();
   const int least = call.sends ? 0 : -1;  // kAnySource, kAnyTag.

@@ -21,21 +21,18 @@ std::uint64_t hash_of(const Tensor& tensor) {
 }
 
 // All ones: a NaN in every type of floating point, -1 in integers. A reader recognizes it.
-constexpr int kPattern = 0xFF;
-
-void fill_with_pattern(const Tensor& tensor) {
-  std::memset(tensor.wire_data(), kPattern, static_cast<std::size_t>(tensor.num_bytes()));
-}
+constexpr std::byte kPattern{0xFF};
 
 bool holds_pattern(const Tensor& tensor) {
   const std::byte* const data = tensor.wire_data();
   const auto bytes = static_cast<std::size_t>(tensor.num_bytes());
   // Each byte is like the next: far cheaper than a hash, and most of what is watched are outputs.
-  return data[0] == std::byte{kPattern} && std::memcmp(data, data + 1, bytes - 1) == 0;
+  return data[0] == kPattern && std::memcmp(data, data + 1, bytes - 1) == 0;
 }
 
 bool overlap_in_storage(const Tensor& a, const Tensor& b) {
-  return a.shares_storage(b) && a.offset_bytes() < b.offset_bytes() + b.num_bytes() &&
+  return a.shares_storage(b) && a.num_bytes() > 0 && b.num_bytes() > 0 &&
+         a.offset_bytes() < b.offset_bytes() + b.num_bytes() &&
          b.offset_bytes() < a.offset_bytes() + a.num_bytes();
 }
 
@@ -51,10 +48,11 @@ std::string elements(const Tensor& tensor) {
 
 // --- Buffers: posting --------------------------------------------------------------------------
 
-BufferWatch::BufferWatch(Engine& engine)
+BufferWatch::BufferWatch(Engine& engine, Variation variation)
     : engine_(engine),
       outer_(std::exchange(access_listener(), this)),
-      uses_(static_cast<std::size_t>(engine.num_ranks())) {}
+      uses_(static_cast<std::size_t>(engine.num_ranks())),
+      variation_(variation) {}
 
 BufferWatch::~BufferWatch() {
   for (const Uses& uses : uses_) {
@@ -96,23 +94,32 @@ void BufferWatch::add(const Post& post, const Tensor& tensor, bool reads, bool w
   Uses& uses = uses_[static_cast<std::size_t>(post.rank)];
   Use use{post, num_uses_++, tensor, reads, writes};
   bool alone = true;
-  for (const Use& other : uses) {
+  for (Use& other : uses) {
     if (!overlap_in_storage(other.tensor, tensor) || other.operation == post.operation) continue;
     if (!other.writes && !writes) continue;
     alone = false;
-    if (behind(uses, use, other)) continue;
+    if (behind(uses, use, other)) {
+      stop_hiding(other);
+      continue;
+    }
     report("BUF_OVERLAP", other,
            "gives " + elements(tensor) + " to " + post.record.describe() + " while they belong to",
            post.record.site, "wait() for the first work, or start the second one `after` it");
     return;
   }
   if (alone) {
-    if (!reads && post.fills_all) {
-      fill_with_pattern(tensor);
-      use.holds = Holds::pattern;
+    const bool varied = use.order < variation_.number;
+    if (varied) use.looks = content_of(use);
+    if (writes && (!varied || use.looks != nullptr)) {
+      hide(use, reads || !post.fills_all);
     } else {
       use.holds = Holds::hash;
       use.hash = hash_of(tensor);
+    }
+    if (writes && use.order + 1 == variation_.number) {
+      last_varied_ =
+          diagnose("BUF_READ_EARLY", use, "reads " + elements(tensor) + " of a buffer in flight of",
+                   post.record.site, kWait);
     }
   }
   tensor.mark(true);
@@ -134,12 +141,77 @@ bool BufferWatch::behind(const Uses& uses, const Use& later, const Use& earlier)
   });
 }
 
+// --- Buffers: hiding ---------------------------------------------------------------------------
+
+void BufferWatch::hide(Use& use, bool keeps) {
+  std::byte* const data = use.tensor.wire_data();
+  const auto bytes = static_cast<std::size_t>(use.tensor.num_bytes());
+  if (keeps) {
+    if (use.kept.empty() && !spare_.empty()) {
+      use.kept = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    use.kept.assign(data, data + bytes);
+  }
+  use.hidden = true;
+  if (use.looks != nullptr) {
+    std::memcpy(data, use.looks->data(), bytes);
+    use.holds = Holds::hash;
+    use.hash = hash_of(use.tensor);
+  } else {
+    std::memset(data, std::to_integer<int>(kPattern), bytes);
+    use.holds = Holds::pattern;
+  }
+}
+
+// Its content at the end of another run, if that came so far; null: unknown.
+const std::vector<std::byte>* BufferWatch::content_of(const Use& use) const {
+  const auto number = static_cast<std::size_t>(use.order);
+  if (variation_.from == nullptr || number >= variation_.from->size()) return nullptr;
+  const std::vector<std::byte>& content = (*variation_.from)[number];
+  const bool fits = static_cast<std::int64_t>(content.size()) == use.tensor.num_bytes();
+  return fits ? &content : nullptr;
+}
+
+void BufferWatch::write_down(const Use& use) const {
+  const auto number = static_cast<std::size_t>(use.order);
+  if (variation_.to->size() <= number) variation_.to->resize(number + 1);
+  const std::byte* const data = use.tensor.wire_data();
+  (*variation_.to)[number].assign(data, data + use.tensor.num_bytes());
+}
+
+// Puts back what it has kept.
+void BufferWatch::reveal(Use& use) {
+  if (!use.kept.empty()) {
+    std::memcpy(use.tensor.wire_data(), use.kept.data(), use.kept.size());
+    spare_.push_back(std::move(use.kept));
+    use.kept.clear();
+  }
+}
+
+// Another call is to find there what this one leaves.
+void BufferWatch::stop_hiding(Use& use) {
+  if (!use.hidden) return;
+  use.hidden = false;
+  if (use.kept.empty()) return;  // Nothing is there yet.
+  verify(use);
+  reveal(use);
+  use.holds = Holds::hash;
+  use.hash = hash_of(use.tensor);
+}
+
 // --- Buffers: moving ---------------------------------------------------------------------------
 
 void BufferWatch::moving(const FiberOperation& operation, std::span<const int> ranks) {
   for (const int rank : ranks) {
-    for (const Use& use : uses_[static_cast<std::size_t>(rank)]) {
-      if (use.operation == &operation) verify(use);
+    Uses& uses = uses_[static_cast<std::size_t>(rank)];
+    for (Use& mine : uses) {
+      if (mine.operation != &operation) continue;
+      // Calls before it on the same buffer have put there what it finds.
+      for (const Use& use : uses) {
+        if (overlap_in_storage(use.tensor, mine.tensor)) verify(use);
+      }
+      if (mine.hidden) reveal(mine);
     }
   }
 }
@@ -149,6 +221,10 @@ void BufferWatch::moved(const FiberOperation& operation, std::span<const int> ra
     Uses& uses = uses_[static_cast<std::size_t>(rank)];
     for (Use& use : uses) {
       if (use.operation != &operation) continue;
+      if (use.hidden) {
+        hide(use, true);
+        continue;
+      }
       use.holds = Holds::hash;
       use.hash = hash_of(use.tensor);
       if (!use.writes) continue;
@@ -164,9 +240,11 @@ void BufferWatch::moved(const FiberOperation& operation, std::span<const int> ra
 void BufferWatch::waited(int rank, const FiberOperation& handle) {
   Uses& uses = uses_[static_cast<std::size_t>(rank)];
   const auto is_of = [&](const Use& use) { return use.handle == &handle; };
-  for (const Use& use : uses) {
+  for (Use& use : uses) {
     if (!is_of(use)) continue;
     verify(use);
+    if (use.hidden) reveal(use);
+    if (variation_.to != nullptr && use.writes) write_down(use);
     const auto holders = std::count_if(uses.begin(), uses.end(), [&](const Use& other) {
       return other.tensor.shares_storage(use.tensor);
     });
@@ -175,7 +253,14 @@ void BufferWatch::waited(int rank, const FiberOperation& handle) {
            use.record.site, "keep the tensor until the work has been waited for");
   }
   for (const Use& use : uses) {
-    if (is_of(use)) use.tensor.mark(false);
+    if (!is_of(use)) continue;
+    use.tensor.mark(false);
+    // Those behind it find what it has left there.
+    for (Use& other : uses) {
+      if (other.holds != Holds::anything || !overlap_in_storage(other.tensor, use.tensor)) continue;
+      other.holds = Holds::hash;
+      other.hash = hash_of(other.tensor);
+    }
   }
   std::erase_if(uses, is_of);
   for (const Use& use : uses) use.tensor.mark(true);  // Others may use the same allocation.
@@ -213,19 +298,23 @@ void BufferWatch::touched(const Tensor& part, Access access, CallSite site) {
 void BufferWatch::report(const char* code, const Use& use, const std::string& what, CallSite site,
                          const char* hint) {
   if (engine_.cancelling()) return;
+  engine_.fail(diagnose(code, use, what, site, hint), use.rank);
+}
+
+Diagnosis BufferWatch::diagnose(const char* code, const Use& use, const std::string& what,
+                                CallSite site, const char* hint) const {
   const int rank = use.rank;
   const std::string call = use.record.describe();
-  engine_.fail({.code = code,
-                .summary = "rank " + std::to_string(rank) + " " + what + " " + call,
-                .group = *use.group,
-                .members = {rank},
-                .time = engine_.rank(rank).now(),
-                .sides = {{.ranks = {rank}, .action = what + " " + call, .site = site},
-                          {.ranks = {rank},
-                           .action = "called " + call + ", not waited for",
-                           .site = use.record.site}},
-                .hint = hint},
-               rank);
+  return {.code = code,
+          .summary = "rank " + std::to_string(rank) + " " + what + " " + call,
+          .group = *use.group,
+          .members = {rank},
+          .time = engine_.rank(rank).now(),
+          .sides = {{.ranks = {rank}, .action = what + " " + call, .site = site},
+                    {.ranks = {rank},
+                     .action = "called " + call + ", not waited for",
+                     .site = use.record.site}},
+          .hint = hint};
 }
 
 // --- Orders ------------------------------------------------------------------------------------

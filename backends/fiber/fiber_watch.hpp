@@ -12,6 +12,7 @@
 #include "sim/kernel/diagnosis.hpp"
 
 #include "backends/call.hpp"
+#include "backends/fiber/call_repair.hpp"
 #include "backends/fiber/fiber_operation.hpp"
 #include "backends/tensor.hpp"
 
@@ -24,10 +25,21 @@ class Mailbox;
 
 /// Finds buffers that are touched while a communication uses them. Between post and wait an input
 /// must keep its value and an output must not be looked at. The schedule of a run decides whether
-/// that goes wrong on a cluster, but not whether it is found here.
+/// that goes wrong on a cluster, but not whether it is found here. An output holds a
+/// pattern until it is waited for, before its data have moved and after; its own content is kept
+/// apart. Only where calls are under way one behind the other on one buffer, it stays in sight.
 class BufferWatch final : public AccessListener {
  public:
-  explicit BufferWatch(Engine& engine);
+  /// The content of buffers when they were waited for, by the number of the use.
+  using Contents = std::vector<std::vector<std::byte>>;
+  /// Another content of the first `number` uses of buffers in place of the pattern: what `from`
+  /// has, or else what is there anyway. If a run ends otherwise then, a rank has read them.
+  struct Variation {
+    std::int64_t number = 0;
+    const Contents* from = nullptr;  ///< Outlives the watch.
+    Contents* to = nullptr;          ///< Is filled in, if given.
+  };
+  BufferWatch(Engine& engine, Variation variation);
   ~BufferWatch() override;
   BufferWatch(const BufferWatch&) = delete;
   BufferWatch& operator=(const BufferWatch&) = delete;
@@ -56,6 +68,10 @@ class BufferWatch final : public AccessListener {
 
   void touched(const Tensor& part, Access access, CallSite site) override;
 
+  [[nodiscard]] std::int64_t num_uses() const { return num_uses_; }
+  /// The report on an early read of the last use that was varied, if there was such a one.
+  [[nodiscard]] const std::optional<Diagnosis>& last_varied() const { return last_varied_; }
+
  private:
   // The content that a buffer must hold until the next event.
   enum class Holds : std::uint8_t { anything, pattern, hash };
@@ -65,6 +81,9 @@ class BufferWatch final : public AccessListener {
     bool reads = false;
     bool writes = false;
     Holds holds = Holds::anything;
+    bool hidden = false;  // Until it is waited for; but for the time in which data move.
+    const std::vector<std::byte>* looks = nullptr;  // Like this; null: like the pattern.
+    std::vector<std::byte> kept = {};  // The content meanwhile; empty: whatever was there.
     std::uint64_t hash = 0;
     // First touch of unknown kind; the buffer's content then shows whether it was a write.
     std::optional<CallSite> touched = {};
@@ -73,7 +92,14 @@ class BufferWatch final : public AccessListener {
 
   void add(const Post& post, const Tensor& tensor, bool reads, bool writes);
   [[nodiscard]] bool behind(const Uses& uses, const Use& later, const Use& earlier) const;
+  void hide(Use& use, bool keeps);
+  void reveal(Use& use);
+  void stop_hiding(Use& use);
+  [[nodiscard]] const std::vector<std::byte>* content_of(const Use& use) const;
+  void write_down(const Use& use) const;
   void verify(const Use& use);
+  [[nodiscard]] Diagnosis diagnose(const char* code, const Use& use, const std::string& what,
+                                   CallSite site, const char* hint) const;
   void report(const char* code, const Use& use, const std::string& what, CallSite site,
               const char* hint);
 
@@ -81,6 +107,9 @@ class BufferWatch final : public AccessListener {
   AccessListener* outer_;   // Listened before; again when this one goes.
   std::vector<Uses> uses_;  // By rank, in the order of posts.
   std::int64_t num_uses_ = 0;
+  Variation variation_;
+  std::optional<Diagnosis> last_varied_;
+  std::vector<std::vector<std::byte>> spare_;  // Memory for what is kept.
 };
 
 /// Finds operations of two groups that two ranks post in different orders while both are under way.
@@ -130,6 +159,12 @@ class OrderWatch {
 /// only.
 [[nodiscard]] Diagnosis explain_stall(const Engine& engine, const std::deque<FiberGroup>& groups,
                                       const Mailbox& mailbox);
+
+/// Ranks that may be to blame for a run that stands still, as `found` says; none where that says
+/// it.
+[[nodiscard]] std::vector<Suspicion> suspicions_of(const Engine& engine,
+                                                   const std::deque<FiberGroup>& groups,
+                                                   const Mailbox& mailbox, const Diagnosis& found);
 
 /// The current waits of all ranks.
 [[nodiscard]] std::vector<DiagnosisSide> waiting_sides(const Engine& engine);

@@ -161,7 +161,7 @@ FiberWorld::FiberWorld(FiberOptions options)
   engine_.set_stall_explainer(this);
   engine_.set_arbiter(&mailbox_);
   if (options_.watch) {
-    if (options_.has_data) buffer_watch_.emplace(engine_);
+    if (options_.has_data) buffer_watch_.emplace(engine_, options_.variation);
     order_watch_.emplace(engine_.num_ranks());
   }
   for (const int rank : options_.traced_ranks) engine_.rank(rank).start_trace();
@@ -246,6 +246,31 @@ std::vector<std::int64_t> FiberWorld::sent_by_rank() const {
 }
 
 // --- What is watched ---------------------------------------------------------------------------
+
+const CallRepair* FiberWorld::repair_of(CallRepair::Kind kind, std::uint64_t group,
+                                        std::int64_t sequence, int rank) const {
+  for (const CallRepair& repair : options_.repairs) {
+    if (repair.kind == kind && repair.group == group && repair.sequence == sequence &&
+        (rank < 0 || repair.rank == rank)) {
+      return &repair;
+    }
+  }
+  return nullptr;
+}
+
+const CallRepair* FiberWorld::repair_of_half(std::uint64_t group, std::int64_t number,
+                                             int rank) const {
+  const CallRepair* const left_out =
+      repair_of(CallRepair::Kind::leave_out_half, group, number, rank);
+  if (left_out != nullptr) return left_out;
+  return repair_of(CallRepair::Kind::redirect, group, number, rank);
+}
+
+bool FiberWorld::leaves_out(std::uint64_t group, std::int64_t sequence, int rank) {
+  if (left_out_) return false;  // The next call takes its number.
+  left_out_ = repair_of(CallRepair::Kind::leave_out, group, sequence, rank) != nullptr;
+  return left_out_;
+}
 
 bool FiberWorld::sends_ahead(int rank, std::int64_t number) const {
   if (options_.drawn_sends == 0) return options_.buffered_sends;
@@ -338,7 +363,9 @@ void FiberWorld::require_delivered() const {
 }
 
 Diagnosis FiberWorld::explain(const Engine& engine) {
-  return explain_stall(engine, groups_, mailbox_);
+  Diagnosis diagnosis = explain_stall(engine, groups_, mailbox_);
+  if (is_watched()) suspicions_ = suspicions_of(engine, groups_, mailbox_, diagnosis);
+  return diagnosis;
 }
 
 void FiberWorld::note_waiting(const Engine& engine) { waiting_ = waiting_sides(engine); }

@@ -18,6 +18,7 @@
 #include "sim/hardware/network_model.hpp"
 
 #include "backends/decision_log.hpp"
+#include "backends/fiber/call_repair.hpp"
 #include "backends/fiber/fiber_communicator.hpp"
 #include "backends/fiber/fiber_operation.hpp"
 #include "backends/fiber/fiber_watch.hpp"
@@ -42,6 +43,8 @@ struct FiberOptions {
   /// Watches what is legal to post and wrong to do: buffers touched while they are in use, and the
   /// order of calls of different groups. For checks; it costs time.
   bool watch = false;
+  /// Another content of watched buffers in flight.
+  BufferWatch::Variation variation = {};
   /// Chooses the messages of open receives; null: the first in virtual time. Outlives the world.
   MessageChooser* chooser = nullptr;
   std::vector<int> traced_ranks;
@@ -56,6 +59,8 @@ struct FiberOptions {
   std::uint64_t interleaving_seed = 0;
   /// Draws the order in which operations end from that seed, too, if prices do not depend on it.
   bool draw_launches = false;
+  /// Calls that the run mends.
+  std::vector<CallRepair> repairs;
   /// Called now and then while ranks run.
   std::function<void()> on_progress;
 };
@@ -98,6 +103,8 @@ class FiberWorld final : public World, private StallExplainer {
   [[nodiscard]] std::vector<Diagnosis> warnings() const;
   /// Waits of the ranks when one failed; empty if none has.
   [[nodiscard]] const std::vector<DiagnosisSide>& waiting() const { return waiting_; }
+  /// If the run stood still and it was watched: who may be to blame, the plainest guesses first.
+  [[nodiscard]] const std::vector<Suspicion>& suspicions() const { return suspicions_; }
   /// A rank's end of tagged messages among all ranks, for use within its body.
   [[nodiscard]] std::unique_ptr<TaggedMessages> tagged_messages(int rank);
 
@@ -115,6 +122,14 @@ class FiberWorld final : public World, private StallExplainer {
     if (buffer_watch_) buffer_watch_->waited(rank.index(), operation);
     if (order_watch_) order_watch_->waited(rank.index(), operation);
   }
+  /// The repair of this kind for an operation, if there is one; of `rank`, or of any (-1).
+  [[nodiscard]] const CallRepair* repair_of(CallRepair::Kind kind, std::uint64_t group,
+                                            std::int64_t sequence, int rank = -1) const;
+  /// That of a send or receive.
+  [[nodiscard]] const CallRepair* repair_of_half(std::uint64_t group, std::int64_t number,
+                                                 int rank) const;
+  /// Whether the call that is to be left out is this one; once.
+  [[nodiscard]] bool leaves_out(std::uint64_t group, std::int64_t sequence, int rank);
   /// Whether a rank's send goes without its receiver.
   [[nodiscard]] bool sends_ahead(int rank, std::int64_t number) const;
   void note_open(FiberStream& stream);
@@ -138,6 +153,8 @@ class FiberWorld final : public World, private StallExplainer {
   Engine engine_;
   std::optional<BufferWatch> buffer_watch_;
   std::optional<OrderWatch> order_watch_;
+  std::vector<Suspicion> suspicions_;
+  bool left_out_ = false;
   std::vector<DiagnosisSide> waiting_;
   std::set<std::string> names_;
   std::deque<FiberGroup> groups_;

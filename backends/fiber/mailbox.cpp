@@ -330,15 +330,29 @@ std::optional<Diagnosis> Mailbox::tag_mismatch() const {
       if (near == nullptr) continue;
       Diagnosis diagnosis = report_on(*receive, *near);
       diagnosis.code = "P2P_TAG";
-      diagnosis.summary = "rank " + std::to_string(receive->member()) +
-                          " waits for a message with tag " + std::to_string(receive->tag()) +
-                          " from rank " + std::to_string(receive->peer()) +
-                          "; the message that arrived has tag " + std::to_string(near->tag());
+      diagnosis.summary =
+          "rank " + std::to_string(receive->member()) + " waits for a message with tag " +
+          std::to_string(receive->tag()) +
+          (receive->peer() == kAnySource ? " from any rank"
+                                         : " from rank " + std::to_string(receive->peer())) +
+          "; the message that arrived has tag " + std::to_string(near->tag());
       diagnosis.hint = "send and receive with the same tag";
       return diagnosis;
     }
   }
   return std::nullopt;
+}
+
+std::vector<const MessageHalf*> Mailbox::unmatched() const {
+  std::vector<const MessageHalf*> halves;
+  for (const Inbox& inbox : inboxes_) {
+    for (const Queue* queue : {&inbox.sends, &inbox.receives}) {
+      for (const MessageHalf* half = queue->oldest; half != nullptr; half = half->behind) {
+        halves.push_back(half);
+      }
+    }
+  }
+  return halves;
 }
 
 const MessageHalf* Mailbox::left_over() const {

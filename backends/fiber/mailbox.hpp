@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -81,6 +82,8 @@ class Mailbox final : public Arbiter {
   [[nodiscard]] std::optional<Diagnosis> tag_mismatch() const;
   /// A message that no rank has taken; null if there is none.
   [[nodiscard]] const MessageHalf* left_over() const;
+  /// All sends and receives that have no match.
+  [[nodiscard]] std::vector<const MessageHalf*> unmatched() const;
 
   // For halves.
   void waited(const MessageHalf& half, const MessageHalf* other);
@@ -169,10 +172,12 @@ class FiberTaggedMessages final : public TaggedMessages {
 
  private:
   Work post(const MessageHalf::Call& call);
+  Work post_half(const MessageHalf::Call& call);
   // Its buffer is undefined, or its peer or tag out of range.
   [[noreturn]] void refuse(const MessageHalf::Call& call) const;
 
   std::unique_ptr<TaggedStream> stream_;
+  std::array<std::int64_t, 2> num_halves_{};  // Receives, and sends.
 };
 
 inline void MessageHalf::note_wait() { mailbox_->waited(*this, other_); }

@@ -37,10 +37,11 @@ void TransferOperation::open(FiberGroup& group, std::int64_t sequence, int sourc
   expect(2);
 }
 
-bool TransferOperation::join(bool sends, const CallRecord& record, const Tensor& buffer) {
+bool TransferOperation::join(bool sends, const CallRecord& record, const Tensor& buffer,
+                             std::int64_t number) {
   Side& mine = sides_[sends ? 0 : 1];
   const Side& other = sides_[sends ? 1 : 0];
-  mine = {.posted = true, .record = record, .buffer = buffer};
+  mine = {.posted = true, .number = number, .record = record, .buffer = buffer};
   if (!other.posted) {
     record_ = record;
     return true;

@@ -26,12 +26,14 @@ class TransferOperation final : public SingleMessage {
  public:
   void open(FiberGroup& group, std::int64_t sequence, int source, int destination);
   /// One side joins with its call and buffer. False if it does not fit the other side's.
-  bool join(bool sends, const CallRecord& record, const Tensor& buffer);
+  /// `number`: of this send or receive among those of its rank in the group.
+  bool join(bool sends, const CallRecord& record, const Tensor& buffer, std::int64_t number);
 
   [[nodiscard]] int source() const { return source_; }
   [[nodiscard]] int destination() const { return destination_; }
   [[nodiscard]] bool posted(bool sends) const { return sides_[sends ? 0 : 1].posted; }
   [[nodiscard]] const CallRecord& side(bool sends) const { return sides_[sends ? 0 : 1].record; }
+  [[nodiscard]] std::int64_t number(bool sends) const { return sides_[sends ? 0 : 1].number; }
   [[nodiscard]] bool mismatched() const { return mismatched_; }
   /// The sender does not wait for the receiver: the message was priced and copied when it left.
   void set_buffered() { buffered_ = true; }
@@ -51,6 +53,7 @@ class TransferOperation final : public SingleMessage {
  private:
   struct Side {
     bool posted = false;
+    std::int64_t number = 0;
     CallRecord record;
     Tensor buffer;
   };
@@ -143,6 +146,8 @@ class alignas(64) MessageHalf final : public SingleMessage {
   /// The sender continues without its receiver, and the message takes `price`: it leaves a copy.
   void set_buffered(Time price);
   [[nodiscard]] bool is_buffered() const { return buffered_; }
+  /// Whether the program asks which message it has taken.
+  [[nodiscard]] bool has_status() const { return status_ != nullptr; }
   [[nodiscard]] Time price() const { return cost_; }
   /// A receive has its message: both start, and take `price`.
   void match(Engine& engine, MessageHalf& send, Time start, Time price);

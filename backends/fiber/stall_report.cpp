@@ -11,43 +11,11 @@
 #include "backends/fiber/fiber_group.hpp"
 #include "backends/fiber/fiber_watch.hpp"
 #include "backends/fiber/mailbox.hpp"
+#include "backends/fiber/stall_parts.hpp"
 
 namespace shardsim {
 
 namespace {
-
-// Fills in which operation it is about.
-void locate(Diagnosis& diagnosis, const FiberOperation& operation, Time time) {
-  diagnosis.group = operation.group()->name();
-  diagnosis.members = operation.group()->all_world_ranks();
-  diagnosis.sequence = operation.sequence();
-  diagnosis.time = time;
-  diagnosis.last_matched = operation.group()->last_matched();
-}
-
-// A diagnosis of `operation`, with all but the sides filled in.
-Diagnosis begin_report(const FiberOperation& operation, std::string code, Time time) {
-  Diagnosis diagnosis;
-  diagnosis.code = std::move(code);
-  locate(diagnosis, operation, time);
-  return diagnosis;
-}
-
-// --- Calls that do not match -------------------------------------------------------------------
-
-Diagnosis explain_mismatch(const CollectiveOperation& operation, Time time) {
-  const FiberGroup& group = *operation.group();
-  std::vector<int> agreeing = operation.arrived();
-  std::vector<MadeCall> others;
-  for (const auto& [member, record] : operation.disagreements()) {
-    std::erase(agreeing, member);
-    others.push_back({group.world_rank(member), record});
-  }
-  Diagnosis diagnosis = explain_mismatched_calls(
-      group.name(), operation.sequence(), operation.record(), group.world_ranks(agreeing), others);
-  locate(diagnosis, operation, time);
-  return diagnosis;
-}
 
 Diagnosis explain_mismatch(const TransferOperation& operation, Time time) {
   const FiberGroup& group = *operation.group();
@@ -84,19 +52,6 @@ std::optional<Diagnosis> find_mismatch(const std::deque<FiberGroup>& groups, Tim
 }
 
 // --- Who waits for whom ------------------------------------------------------------------------
-
-// Null: the rank waits for nothing.
-const FiberOperation* awaited_by(const Engine& engine, int rank) {
-  return static_cast<const FiberOperation*>(engine.rank(rank).blocked_on());
-}
-
-std::string activity(const Engine& engine, int rank, CallSite& site) {
-  if (engine.rank(rank).finished()) return "has finished";
-  const FiberOperation* const operation = awaited_by(engine, rank);
-  if (operation == nullptr) return "runs";
-  site = operation->record().site;
-  return "waits in " + operation->record().describe() + " of group " + operation->group()->name();
-}
 
 // A member of a group that has made every call of it but the last, over and over: it had fewer
 // steps.
@@ -195,19 +150,15 @@ class WaitGraph {
     return diagnosis;
   }
 
+  // A member that has made a call too many waits alone; one that has left a call out is waited for.
+  // The fewer come first; of two members, the one that is missed.
   void add_sides(Diagnosis& diagnosis, const FiberOperation& operation,
                  const std::vector<int>& missing) const {
-    SideTable by_activity;
-    for (const int rank : missing) {
-      CallSite site;
-      const std::string action = activity(engine_, rank, site);
-      by_activity.add(rank, "missing: " + action).site = site;
-    }
-    by_activity.append_to(diagnosis.sides);
-    sort_sides(diagnosis);
-    diagnosis.sides.push_back({.ranks = operation.group()->world_ranks(operation.arrived()),
-                               .action = "called " + operation.record().describe() + " and wait",
-                               .site = operation.record().site});
+    diagnosis.sides = missing_sides(engine_, missing);
+    DiagnosisSide waiting = waiting_side(operation);
+    const bool are_fewer = waiting.ranks.size() < missing.size();
+    diagnosis.sides.insert(are_fewer ? diagnosis.sides.begin() : diagnosis.sides.end(),
+                           std::move(waiting));
   }
 
   Diagnosis explain_absence(const FiberOperation& operation, const std::vector<int>& missing,
@@ -238,6 +189,9 @@ class WaitGraph {
         forms_groups ? "every member of a group must call split, even if it joins no part"
         : collective ? "every member must make every call of the group, even with empty data"
                      : "every send needs a recv on its peer, in the same order";
+    if (collective && operation.group()->size() == 2) {
+      diagnosis.hint += "; of two members either may be wrong, with a call too many or too few";
+    }
     return diagnosis;
   }
 
@@ -318,32 +272,69 @@ class WaitGraph {
                           const std::vector<const FiberOperation*>& waits, Time time) const {
     if (std::optional<Diagnosis> wrong = explain_wrong_group(waits, time)) return *std::move(wrong);
     Diagnosis diagnosis = begin_report(*waits.front(), "DEADLOCK", time);
-    diagnosis.summary = std::to_string(ranks.size()) +
-                        (ranks.size() == 1 ? " rank waits" : " ranks wait") +
-                        " for each other in a cycle";
-    bool transfers = false;
-    std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
+    diagnosis.summary =
+        ranks.size() == 1
+            ? "rank " + std::to_string(ranks.front()) + " waits for what it would itself do later"
+            : std::to_string(ranks.size()) + " ranks wait for each other in a cycle";
+    const std::vector<const FiberOperation*> held_up = causes_by_rank();
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       const CallRecord& call = awaited_by(engine_, ranks[i])->record();
-      const int next = ranks[(i + 1) % ranks.size()];
-      const FiberOperation& operation = *waits[i];
-      std::string line = "rank " + std::to_string(ranks[i]) + " waits in " + call.describe() +
-                         " of group " + operation.group()->name();
-      line += " for rank " + std::to_string(next) + " to call its part of " +
-              operation.record().describe() + " (#" + std::to_string(operation.sequence()) + ")";
-      diagnosis.cycle.push_back(line);
-      if (operation.is_transfer()) {
-        transfers = true;
-        bytes = std::min(bytes, operation.record().count * size_of(operation.record().dtype));
-      }
+      diagnosis.cycle.push_back(link_of(call, *waits[i], held_up));
       diagnosis.sides.push_back(call.side_of({ranks[i]}));
     }
-    diagnosis.hint =
-        transfers ? "post opposite sends and receives in one batch (ncclGroupStart/End), or let "
-                    "one side receive first; messages of " +
-                        std::to_string(bytes) + " bytes pass only if the network buffers that many"
-                  : "make all ranks use their groups in the same order";
+    diagnosis.hint = hint_of(waits);
     return diagnosis;
+  }
+
+  // The operation that holds up each rank; null: it does not wait.
+  std::vector<const FiberOperation*> causes_by_rank() const {
+    std::vector<const FiberOperation*> causes;
+    for (int rank = 0; rank < engine_.num_ranks(); ++rank) {
+      const FiberOperation* const operation = awaited_by(engine_, rank);
+      causes.push_back(operation == nullptr ? nullptr : trace_back(*operation).back());
+    }
+    return causes;
+  }
+
+  // "ranks 0-4 wait in barrier of group world for rank 8 to call its part of it (#3)".
+  static std::string link_of(const CallRecord& call, const FiberOperation& operation,
+                             const std::vector<const FiberOperation*>& causes) {
+    std::vector<int> waiting;
+    for (std::size_t rank = 0; rank < causes.size(); ++rank) {
+      if (causes[rank] == &operation) waiting.push_back(static_cast<int>(rank));
+    }
+    const std::vector<int> missing = operation.group()->world_ranks(operation.missing());
+    const bool one = missing.size() == 1;
+    return (waiting.size() == 1 ? "rank " : "ranks ") + format_ranks(waiting) +
+           (waiting.size() == 1 ? " waits in " : " wait in ") + call.describe() + " of group " +
+           operation.group()->name() + " for " + (one ? "rank " : "ranks ") +
+           format_ranks(missing) + " to call " + (one ? "its" : "their") + " part of " +
+           operation.record().describe() + " (#" + std::to_string(operation.sequence()) + ")";
+  }
+
+  // A batch helps where all wait for messages only.
+  static std::string hint_of(const std::vector<const FiberOperation*>& waits) {
+    bool messages = true;
+    bool collectives = true;
+    bool sends = false;
+    std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
+    for (const FiberOperation* operation : waits) {
+      const CallRecord& call = operation->record();
+      messages = messages && operation->is_transfer();
+      collectives = collectives && !operation->is_transfer();
+      if (!operation->is_transfer()) continue;
+      sends = sends || std::string_view(call.name) == "send";
+      bytes = std::min(bytes, call.count * size_of(call.dtype));
+    }
+    if (collectives) return "make all ranks use their groups in the same order";
+    if (!messages) {
+      return "a message crosses a collective: both of its ends must come before it, or both after";
+    }
+    const std::string batch =
+        "post opposite sends and receives in one batch (ncclGroupStart/End), or let one side ";
+    if (!sends) return batch + "send first";
+    return batch + "receive first; messages of " + std::to_string(bytes) +
+           " bytes pass only if the network buffers that many";
   }
 
   const Engine& engine_;

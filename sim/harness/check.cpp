@@ -187,7 +187,8 @@ class Shrinker {
 
   void take_fewer_steps() {
     const int most = token_.steps;
-    for (int steps = 0; steps < most; ++steps) {
+    // A run of no steps would say nothing of a program that has them.
+    for (int steps = 1; steps < most; ++steps) {
       ReplayToken shorter = token_;
       shorter.steps = steps;
       if (keep(shorter, checker_.verdict(shorter))) return;

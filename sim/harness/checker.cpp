@@ -18,42 +18,6 @@ UsageError bad_options(const std::string& what, const std::string& fix) {
   return {"E1200", what, fix};
 }
 
-// Whether a run stopped because ranks wait.
-bool is_stall(const Diagnosis& diagnosis) {
-  return diagnosis.code == "DEADLOCK" || diagnosis.code == "P2P_UNMATCHED" ||
-         diagnosis.code == "COLL_MISSING" || diagnosis.code == "P2P_TAG";
-}
-
-std::string describe(const MessageChoice& choice) {
-  return fmt::format("rank {} receives message {} of rank {}", choice.receiver,
-                     choice.message.number, choice.message.source);
-}
-
-// So many other schedules are tried to tell a race from a hang,
-constexpr int kRaceTries = 500;
-// and fewer for large programs: a report is to come within seconds.
-constexpr int kRaceRanks = 4096;
-
-Diagnosis explain_race(const Diagnosis& failure, const MessageChoice& bad,
-                       const MessageChoice& good) {
-  Diagnosis race = failure;
-  race.code = "MSG_RACE";
-  race.summary =
-      fmt::format("two messages race: where {}, the run ends well; where {}, it ends with {}: {}",
-                  describe(good), describe(bad), failure.code, failure.summary);
-  const auto side = [](const MessageChoice& choice, const std::string& end) {
-    return DiagnosisSide{.ranks = {choice.receiver},
-                         .action = fmt::format("takes message {} of rank {}: {}",
-                                               choice.message.number, choice.message.source, end),
-                         .site = choice.site};
-  };
-  race.sides = {side(bad, failure.code), side(good, "ends well")};
-  race.hint =
-      "name the sender or give the messages different tags, or make the program right for either "
-      "order";
-  return race;
-}
-
 // Compares a number of each rank with a formula.
 template <class Differs>
 std::optional<Diagnosis> hold_against(const std::vector<std::int64_t>& measured,
@@ -138,7 +102,9 @@ Checker::Outcome Checker::run(const ReplayToken& token, ListChooser& chooser) {
   note_warnings(made.warnings);
   std::optional<Diagnosis> failure = std::move(made.failure);
   if (!failure) failure = judge_run(token, made, chooser);
-  return {.failure = std::move(failure), .decisions = chooser.decisions()};
+  return {.failure = std::move(failure),
+          .decisions = chooser.decisions(),
+          .suspicions = std::move(made.suspicions)};
 }
 
 Checker::Outcome Checker::replay(const ReplayToken& token) {
@@ -149,7 +115,7 @@ Checker::Outcome Checker::replay(const ReplayToken& token) {
 std::optional<Diagnosis> Checker::verdict(const ReplayToken& token) {
   Outcome outcome = replay(token);
   if (!outcome.failure) return std::nullopt;
-  return classify(token, *std::move(outcome.failure));
+  return classify(token, std::move(outcome));
 }
 
 void Checker::note_warnings(const std::vector<Diagnosis>& warnings) {
@@ -299,41 +265,21 @@ const ShownState& Checker::reference(const ReplayToken& token, DType precision) 
 
 // --- Naming ------------------------------------------------------------------------------------
 
-Diagnosis Checker::classify(const ReplayToken& token, Diagnosis failure) {
-  if (is_stall(failure)) {
-    if (std::optional<Diagnosis> race = find_race(token, failure)) return *std::move(race);
-  }
+Diagnosis Checker::classify(const ReplayToken& token, Outcome outcome) {
+  Diagnosis failure = *std::move(outcome.failure);
+  if (std::optional<Diagnosis> read = find_early_read(token, failure)) return *std::move(read);
+  if (std::optional<Diagnosis> race = find_race(token, failure)) return *std::move(race);
   if (failure.code == "DEADLOCK" && token.schedule.sends != SendMode::buffered) {
     ReplayToken buffered = token;
     buffered.schedule.sends = SendMode::buffered;
     if (!replay(buffered).failure) {
       failure.code = "BUFFER_HAZARD";
       failure.summary += "; with buffered sends it does not hang";
+      return failure;
     }
   }
-  return failure;
-}
-
-// Finds the last decision whose change lets the run end well.
-std::optional<Diagnosis> Checker::find_race(const ReplayToken& token, const Diagnosis& failure) {
-  const std::vector<Decision> decisions = replay(token).decisions;
-  ReplayToken other = token;
-  int tries = 0;
-  const int most = std::max(1, std::min(kRaceTries, kRaceRanks / token.ranks));
-  for (std::size_t i = decisions.size(); i > 0; --i) {
-    const Decision& decision = decisions[i - 1];
-    other.schedule.decisions.resize(i - 1);
-    for (std::size_t j = 0; j < i - 1; ++j) other.schedule.decisions[j] = decisions[j].taken;
-    other.schedule.decisions.push_back(0);
-    for (std::size_t choice = 0; choice < decision.choices.size(); ++choice) {
-      if (choice == decision.taken) continue;
-      if (++tries > most) return std::nullopt;
-      other.schedule.decisions.back() = static_cast<std::uint16_t>(choice);
-      if (replay(other).failure) continue;
-      return explain_race(failure, decision.choices[decision.taken], decision.choices[choice]);
-    }
-  }
-  return std::nullopt;
+  std::optional<Diagnosis> blamed = find_culprit(token, outcome.suspicions);
+  return blamed ? *std::move(blamed) : failure;
 }
 
 }  // namespace shardsim

@@ -32,14 +32,15 @@ class Checker {
   struct Outcome {
     std::optional<Diagnosis> failure;
     std::vector<Decision> decisions;
+    std::vector<Suspicion> suspicions;
   };
   /// Runs once, deciding by `chooser`; notes warnings. `token.schedule.decisions` are ignored.
   Outcome run(const ReplayToken& token, ListChooser& chooser);
   /// The same, deciding by the token.
   Outcome replay(const ReplayToken& token);
-  /// Names `failure`, the end of the token's run, in the light of other runs: BUFFER_HAZARD,
-  /// MSG_RACE, or itself.
-  [[nodiscard]] Diagnosis classify(const ReplayToken& token, Diagnosis failure);
+  /// Names the failure of the token's run in the light of other runs: BUFFER_HAZARD, MSG_RACE, the
+  /// one rank that is to blame, or itself. REQUIRES: `outcome` has a failure.
+  [[nodiscard]] Diagnosis classify(const ReplayToken& token, Outcome outcome);
   /// Runs and classifies; nothing if all is well.
   [[nodiscard]] std::optional<Diagnosis> verdict(const ReplayToken& token);
 
@@ -65,8 +66,19 @@ class Checker {
   [[nodiscard]] ProgramRun run_reference(const ReplayToken& token, DType precision) const;
   [[nodiscard]] ProgramRun run_alone(const Program& program, const ReplayToken& token,
                                      DType precision) const;
+  // Which message a receive takes decides on the failure: MSG_RACE, SCHEDULE_DEPENDS.
   [[nodiscard]] std::optional<Diagnosis> find_race(const ReplayToken& token,
                                                    const Diagnosis& failure);
+  [[nodiscard]] std::optional<Diagnosis> find_critical(const ReplayToken& token,
+                                                       const Diagnosis& failure,
+                                                       const std::vector<Decision>& decisions);
+  // The read of a buffer in flight that the failure comes from, if there is one.
+  [[nodiscard]] std::optional<Diagnosis> find_early_read(const ReplayToken& token,
+                                                         const Diagnosis& failure);
+  // The report on the only rank with whose calls mended the run ends well, if there is one.
+  [[nodiscard]] std::optional<Diagnosis> find_culprit(const ReplayToken& token,
+                                                      const std::vector<Suspicion>& suspicions);
+  [[nodiscard]] bool ends_well(const ReplayToken& token, const std::vector<CallRepair>& repairs);
   void note_warnings(const std::vector<Diagnosis>& warnings);
 
   const Program& program_;

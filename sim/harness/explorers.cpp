@@ -252,7 +252,7 @@ std::optional<Explorer::Found> Explorer::run(const Schedule& schedule, ListChoos
   most_choices_ = std::max(most_choices_, static_cast<std::int64_t>(outcome.decisions.size()));
   if (!outcome.failure) return std::nullopt;
   token.schedule.decisions = chooser.taken();
-  Diagnosis failure = checker_.classify(token, *std::move(outcome.failure));
+  Diagnosis failure = checker_.classify(token, std::move(outcome));
   failure.schedule = fmt::format("{} ranks, {} sends", token.ranks, name_of(schedule.sends));
   if (number > 0) failure.schedule += fmt::format(", schedule {}", number);
   failure.replay = to_text(token);

@@ -35,9 +35,11 @@ FiberOptions options_of(const ProgramSetting& setting, const Schedule& schedule,
           .buffered_sends = schedule.sends == SendMode::buffered,
           .drawn_sends = schedule.sends == SendMode::drawn ? schedule.seed : 0,
           .watch = setting.watch,
+          .variation = setting.variation,
           .chooser = &chooser,
           .interleaving_seed = schedule.seed,
-          .draw_launches = true};
+          .draw_launches = true,
+          .repairs = setting.repairs};
 }
 
 Diagnosis diagnosis_of(const RankFailed& failed, const FiberWorld& world) {
@@ -140,6 +142,11 @@ ProgramRun run_program(const Program& program, const ProgramSetting& setting,
     run.failure = error.diagnosis();
   } catch (const RankFailed& failed) {
     run.failure = diagnosis_of(failed, world);
+  }
+  run.suspicions = world.suspicions();
+  if (const BufferWatch* const watch = world.buffer_watch()) {
+    run.buffer_uses = watch->num_uses();
+    run.last_varied = watch->last_varied();
   }
   run.warnings = world.warnings();
   run.shown.set_groups(groups_of(world));

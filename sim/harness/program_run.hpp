@@ -7,6 +7,8 @@
 
 #include "sim/kernel/diagnosis.hpp"
 
+#include "backends/fiber/call_repair.hpp"
+#include "backends/fiber/fiber_watch.hpp"
 #include "backends/fiber/mailbox.hpp"
 
 #include "sim/harness/rank_context.hpp"
@@ -46,10 +48,18 @@ struct ProgramSetting {
   RankContext::Setting of_ranks;
   bool watch = true;
   ReductionLog* reductions = nullptr;  ///< Null: reductions are not logged.
+  /// Another content of buffers in flight.
+  BufferWatch::Variation variation = {};
+  /// Calls that the run mends, to see whether it ends well.
+  std::vector<CallRepair> repairs = {};
 };
 
 struct ProgramRun {
   std::optional<Diagnosis> failure;
+  std::vector<Suspicion> suspicions;  ///< Ranks that may be to blame.
+  std::int64_t buffer_uses = 0;       ///< Buffers that were watched in flight.
+  /// The report on an early read of the last of them that was varied.
+  std::optional<Diagnosis> last_varied;
   std::vector<Diagnosis> warnings;
   ShownState shown;
   std::vector<std::int64_t> bytes_sent;  ///< Payload, by rank.

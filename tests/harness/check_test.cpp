@@ -116,6 +116,36 @@ TEST_CASE("a receive from anyone where there is nobody has a place and a circle"
   CHECK(report.failure->cycle.size() == 1);
 }
 
+TEST_CASE("reports speak of any rank, and give no size to calls that have none") {
+  const auto text_of = [](const Program& program) {
+    return check(program, {.ranks = {2}}).to_text();
+  };
+  const std::string any = text_of([](RankContext& context) {
+    const Tensor buffer = context.tensor(1);
+    if (context.rank() == 0) context.messages().recv(buffer, kAnySource, 1).wait();
+    if (context.rank() == 1) context.messages().send(buffer, 0, 2).wait();
+  });
+  CHECK(any.find("with tag 1 from any rank") != std::string::npos);
+  CHECK(any.find("rank -1") == std::string::npos);
+  const std::string sizes = text_of([](RankContext& context) {
+    const Tensor in = context.tensor(4);
+    const Tensor out = context.tensor(4);
+    if (context.rank() == 0) context.world().all_to_all(out, in, {}, {}).wait();
+    if (context.rank() == 1) context.world().barrier().wait();
+  });
+  CHECK(sizes.find("all_to_all fp64 at") != std::string::npos);
+  CHECK(sizes.find("barrier at") != std::string::npos);
+  CHECK(sizes.find("x 0") == std::string::npos);
+}
+
+TEST_CASE("a failure of any number of steps shrinks to one step, not to none") {
+  const Program program = [](RankContext& context) { context.require(context.size() == 1, "x"); };
+  const CheckOptions options{.ranks = {2}, .steps = 3};
+  const CheckReport report = check(program, options);
+  REQUIRE(report.failure);
+  CHECK(shrink(program, options, report).token.steps == 1);
+}
+
 TEST_CASE("a replayed run that ends well says that, and no more") {
   CheckOptions options{.name = "fine", .ranks = {1, 2, 3}};
   options.replay = to_text(ReplayToken{.name = "fine", .ranks = 3});

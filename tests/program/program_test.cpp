@@ -106,7 +106,7 @@ TEST_CASE("a label is its text, wherever it lies") {
   CHECK_FALSE(same_program(first, second));
   label[7] = '1';
   CHECK(same_program(first, program()));
-  CHECK(describe(first, first.steps[0]) == "post work 0 world: barrier fp32 x 0 \"bucket 1\"");
+  CHECK(describe(first, first.steps[0]) == "post work 0 world: barrier \"bucket 1\"");
 }
 
 TEST_CASE("what only a run can answer is not recorded") {

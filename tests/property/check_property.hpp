@@ -18,18 +18,25 @@ inline std::uint64_t property_seed() {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : 20261121;
 }
 
-/// Fails the Catch test with the smallest failing case, its seed and how to run it again.
+/// So many cases in any run. Fails the Catch test with the smallest failing case, its seed and how
+/// to run it again.
 template <class Testable>
-void check_property(int cases, Testable&& testable) {
+void check_cases(int cases, Testable&& testable) {
   rc::detail::TestParams params;
   params.seed = property_seed();
-  params.maxSuccess = long_run() ? 20 * cases : cases;
+  params.maxSuccess = cases;
   const rc::detail::TestResult result = rc::detail::checkTestable(
       std::forward<Testable>(testable), rc::detail::TestMetadata(), params);
   std::ostringstream message;
   rc::detail::printResultMessage(result, message);
   INFO("seed " << params.seed << ": " << message.str());
   CHECK(result.template is<rc::detail::SuccessResult>());
+}
+
+/// The same, and twenty times as many cases in a long run.
+template <class Testable>
+void check_property(int cases, Testable&& testable) {
+  check_cases(long_run() ? 20 * cases : cases, std::forward<Testable>(testable));
 }
 
 }  // namespace shardsim::test

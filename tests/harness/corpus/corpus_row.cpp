@@ -8,8 +8,8 @@ std::vector<Row> failing_rows() {
   std::vector<Row> all;
   for (const auto& some :
        {collective_rows(), group_rows(), argument_rows(), message_rows(), open_message_rows(),
-        buffer_rows(), scale_rows(), reduction_rows(), shard_rows(), pipeline_rows(), stream_rows(),
-        expert_rows(), precision_rows()}) {
+        buffer_rows(), culprit_rows(), scale_rows(), reduction_rows(), shard_rows(),
+        pipeline_rows(), stream_rows(), expert_rows(), precision_rows()}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   std::stable_sort(all.begin(), all.end(), [](const Row& a, const Row& b) { return a.id < b.id; });

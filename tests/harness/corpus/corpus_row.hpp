@@ -85,6 +85,7 @@ inline std::vector<Row> in_file(std::vector<Row> rows, CallSite here = CallSite:
 [[nodiscard]] std::vector<Row> message_rows();     // Point to point.
 [[nodiscard]] std::vector<Row> open_message_rows();  // Receives that leave open from whom.
 [[nodiscard]] std::vector<Row> buffer_rows();
+[[nodiscard]] std::vector<Row> culprit_rows();  // One rank that holds up others.
 [[nodiscard]] std::vector<Row>
 scale_rows();  // Gradients that are a multiple of what they are to be.
 [[nodiscard]] std::vector<Row>

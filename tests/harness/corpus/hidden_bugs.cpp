@@ -116,9 +116,9 @@ void scale_changes(RankContext& context) {
 
 std::vector<HiddenBug> hidden_bugs() {
   return {
-      {"torn checkpoint", torn_checkpoint, 4, "CHECK_FAILED"},
+      {"torn checkpoint", torn_checkpoint, 4, "SCHEDULE_DEPENDS"},
       {"lock order", lock_order, 8, "MSG_RACE"},
-      {"scale changes between buckets", scale_changes, 6, "OUT_DIFF"},
+      {"scale changes between buckets", scale_changes, 6, "SCHEDULE_DEPENDS"},
   };
 }
 
