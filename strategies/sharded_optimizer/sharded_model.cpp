@@ -8,7 +8,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "strategies/gradient_sync/compressors.hpp"
-#include "strategies/gradient_sync/gradient_sync.hpp"
+#include "strategies/gradient_sync/gradient_sync_wrapper.hpp"
 
 namespace shardsim {
 

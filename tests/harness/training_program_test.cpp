@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "strategies/gradient_sync/gradient_sync.hpp"
+#include "strategies/gradient_sync/gradient_sync_wrapper.hpp"
 #include "strategies/pipeline/schedule_table.hpp"
 
 #include "sim/harness/check.hpp"

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "strategies/gradient_sync/gradient_sync.hpp"
+#include "strategies/gradient_sync/gradient_sync_wrapper.hpp"
 
 #include "sim/experiment/experiment.hpp"
 #include "sim/run/metrics.hpp"

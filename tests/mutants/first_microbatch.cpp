@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "strategies/gradient_sync/gradient_sync.hpp"
+#include "strategies/gradient_sync/gradient_sync_wrapper.hpp"
 
 #include "tests/mutants/wrapped_sync.hpp"
 

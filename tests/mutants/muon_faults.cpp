@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "strategies/gradient_sync/gradient_sync_wrapper.hpp"
+
 namespace shardsim::test {
 
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "strategies/gradient_sync/gradient_sync.hpp"
+#include "strategies/gradient_sync/gradient_sync_wrapper.hpp"
 #include "strategies/gradient_sync/whole_state.hpp"
 
 namespace shardsim::test {

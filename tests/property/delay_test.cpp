@@ -6,7 +6,7 @@
 
 #include "sim/kernel/random.hpp"
 
-#include "strategies/gradient_sync/gradient_sync.hpp"
+#include "strategies/gradient_sync/gradient_sync_wrapper.hpp"
 
 #include "tests/property/check_property.hpp"
 #include "tests/property/random_case.hpp"

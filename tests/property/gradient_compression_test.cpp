@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "strategies/gradient_sync/compressors.hpp"
-#include "strategies/gradient_sync/gradient_sync.hpp"
+#include "strategies/gradient_sync/gradient_sync_wrapper.hpp"
 
 #include "tests/property/check_property.hpp"
 #include "tests/property/exact_case.hpp"

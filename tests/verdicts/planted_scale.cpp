@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "strategies/gradient_sync/gradient_sync.hpp"
+#include "strategies/gradient_sync/gradient_sync_wrapper.hpp"
 
 #include "sim/experiment/experiment.hpp"
 #include "sim/run/metrics.hpp"
