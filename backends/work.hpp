@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <optional>
+#include <span>
 #include <utility>
 
 // The handle of a posted communication.
@@ -12,6 +15,12 @@ class WorkOwner {
   virtual void wait(void* operation) = 0;
   /// The handle was dropped without a wait: a bug in the strategy, to be reported by the backend.
   virtual void abandon(void* operation) noexcept = 0;
+  /// Whether it has ended by now; then a wait for it takes no time. Throws UsageError (E0511) where
+  /// the backend does not tell, which is the default.
+  [[nodiscard]] virtual bool has_ended(void* operation);
+  /// Blocks until one of them has ended. Returns its place: of several the one that ended first,
+  /// then the lowest. They are works of one rank, of whichever groups. Default as has_ended().
+  [[nodiscard]] virtual std::size_t first_ended(std::span<void* const> operations);
 };
 
 /// Move-only; must be waited for exactly once (dropping it is reported as a leak). Buffers of the
@@ -38,8 +47,19 @@ class [[nodiscard]] Work {
   void wait() {
     if (owner_ != nullptr) std::exchange(owner_, nullptr)->wait(operation_);
   }
+  /// Whether the communication has ended by now (MPI_Test). Then it counts as waited for. In
+  /// virtual time, a test that finds it under way takes a microsecond, so that a loop of tests gets
+  /// on. A Work that is not pending has ended.
+  [[nodiscard]] bool test() {
+    if (owner_ == nullptr) return true;
+    if (!owner_->has_ended(operation_)) return false;
+    wait();
+    return true;
+  }
   /// The backend's own object; for backends only. Null when not pending.
   [[nodiscard]] void* operation() const { return operation_; }
+
+  friend std::optional<std::size_t> wait_any(std::span<Work> works);
 
  private:
   void swap(Work& other) noexcept {
@@ -50,5 +70,9 @@ class [[nodiscard]] Work {
   WorkOwner* owner_ = nullptr;
   void* operation_ = nullptr;
 };
+
+/// Waits for the one that ends first, and returns its place (MPI_Waitany). The others stay pending.
+/// Passes over works that are not pending; nothing if none is.
+std::optional<std::size_t> wait_any(std::span<Work> works);
 
 }  // namespace shardsim

@@ -45,6 +45,8 @@ Json diagnosis_object(const Diagnosis& diagnosis) {
               {"cycle", diagnosis.cycle},
               {"last_matched", diagnosis.last_matched},
               {"hint", diagnosis.hint}};
+  if (!diagnosis.right.empty()) object["right"] = diagnosis.right;
+  if (!diagnosis.compared_with.empty()) object["compared_with"] = diagnosis.compared_with;
   if (!diagnosis.schedule.empty()) object["schedule"] = diagnosis.schedule;
   if (!diagnosis.replay.empty()) object["replay"] = diagnosis.replay;
   return object;

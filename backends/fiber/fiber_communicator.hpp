@@ -1,8 +1,10 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,6 +58,8 @@ class FiberStream : public WorkOwner {
 
   void wait(void* operation) override;
   void abandon(void* operation) noexcept override;
+  [[nodiscard]] bool has_ended(void* operation) override;
+  [[nodiscard]] std::size_t first_ended(std::span<void* const> operations) override;
 
  protected:
   // `Kind`: that of the operation, as far as it is known.
@@ -63,6 +67,9 @@ class FiberStream : public WorkOwner {
   void wait_as(Kind& operation);
 
  private:
+  // Throws UsageError (E0510) if the run has ended.
+  void require_world() const;
+
   // The other members that this one represents; each may move something else.
   struct StoodFor {
     int member = 0;

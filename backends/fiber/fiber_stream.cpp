@@ -1,12 +1,21 @@
 #include <exception>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "backends/fiber/fiber_communicator.hpp"
 #include "backends/fiber/fiber_world.hpp"
 
 namespace shardsim {
+
+namespace {
+
+// The price of a look at an operation that is still under way.
+constexpr Time kPollTime = Time::from_picoseconds(1'000'000);
+
+}  // namespace
 
 FiberStream::FiberStream(FiberGroup& group, int member, CallSite made_at)
     : group_(group),
@@ -81,12 +90,15 @@ inline void FiberStream::account(Kind& operation) {
   if (track_ >= 0) trace(operation, sent);
 }
 
+void FiberStream::require_world() const {
+  if (!outlives_world_) return;
+  throw UsageError("E0510", "a work is waited for after its run has ended",
+                   "wait for every work in the rank that has posted it");
+}
+
 template <class Kind>
 void FiberStream::wait_as(Kind& operation) {
-  if (outlives_world_) {
-    throw UsageError("E0510", "a work is waited for after its run has ended",
-                     "wait for every work in the rank that has posted it");
-  }
+  require_world();
   --num_handles_;
   if (closed_ || observer_ != nullptr) start_waiting(operation);
   FiberWorld& world = group_.world();
@@ -106,6 +118,33 @@ void FiberStream::wait(void* token) { wait_as(*static_cast<FiberOperation*>(toke
 
 void TaggedStream::wait(void* token) {
   wait_as(static_cast<MessageHalf&>(*static_cast<FiberOperation*>(token)));
+}
+
+bool FiberStream::has_ended(void* token) {
+  require_world();
+  FiberOperation& operation = *static_cast<FiberOperation*>(token);
+  rank_.settle_streams();
+  Operation* const asked[] = {&operation};
+  group_.world().engine().await_any(rank_, asked, rank_.now());
+  const Time now = rank_.now();
+  if (operation.resolved() && operation.end() <= now) return true;
+  const Time poll = now + kPollTime;
+  rank_.poll(operation.resolved() ? operation.start() : poll, poll);
+  return false;
+}
+
+std::size_t FiberStream::first_ended(std::span<void* const> tokens) {
+  require_world();
+  rank_.settle_streams();
+  std::vector<Operation*> operations;
+  for (void* const token : tokens) operations.push_back(static_cast<FiberOperation*>(token));
+  const Time now = group_.world().engine().await_any(rank_, operations, std::nullopt);
+  std::size_t first = operations.size();
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    if (!operations[i]->resolved() || operations[i]->end() > now) continue;
+    if (first == operations.size() || operations[i]->end() < operations[first]->end()) first = i;
+  }
+  return first;
 }
 
 void FiberStream::abandon(void* token) noexcept {

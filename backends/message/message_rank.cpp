@@ -89,6 +89,13 @@ void MessageRank::wait(MessageStream& stream, const MessageOperation& operation)
   }
 }
 
+bool MessageRank::poll(const MessageStream& stream, const MessageOperation& operation) {
+  if (failure_) throw CommunicationError(*failure_);
+  if (operation.ended()) return true;
+  go_on_once([this] { return advance_all(); }, [&] { time_out(stream, operation); });
+  return operation.ended();
+}
+
 std::vector<int> MessageRank::awaited(const MessageStream& stream,
                                       const MessageOperation& operation) {
   std::vector<int> ranks = operation.awaited_peers();

@@ -47,6 +47,7 @@ class MessageRank final : public ProcessRank {
   void post(MessageStream& stream, const std::shared_ptr<MessageOperation>& operation);
   /// Returns when `operation` has ended. Throws a CommunicationError (TIMEOUT) at the deadline.
   void wait(MessageStream& stream, const MessageOperation& operation);
+  bool poll(const MessageStream& stream, const MessageOperation& operation);
   /// Ring or tree, as the network model prices it.
   [[nodiscard]] Algorithm choose(const GroupLayout& layout, const DoubleTree& tree,
                                  std::int64_t bytes, std::int64_t largest_chunk);
@@ -85,6 +86,9 @@ class MessageCommunicator final : public ProcessCommunicator {
 
   void await(const ProcessOperation& operation) override {
     rank_.wait(stream_, static_cast<const MessageOperation&>(operation));
+  }
+  bool poll(const ProcessOperation& operation) override {
+    return rank_.poll(stream_, static_cast<const MessageOperation&>(operation));
   }
   Operation make(const Call& call, MessagePlan plan, const Tensor& output, const Tensor& input);
   Work launch(const Operation& operation);

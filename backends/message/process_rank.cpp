@@ -137,6 +137,20 @@ Work ProcessCommunicator::hand_out(std::shared_ptr<ProcessOperation> operation) 
   return {*this, unwaited_.back().get()};
 }
 
+void ProcessRank::go_on_once(const std::function<bool()>& advance,
+                             const std::function<void()>& time_out) {
+  const WaitOptions& options = waiting();
+  const double begin = options.clock();
+  if (advance()) {
+    idle_s_ = 0.0;
+    return;
+  }
+  if (options.watch != nullptr) options.watch->poll();
+  options.idle();
+  idle_s_ += options.clock() - begin;
+  if (idle_s_ > options.deadline_s) time_out();
+}
+
 void ProcessCommunicator::wait(void* token) {
   const auto is_it = [token](const auto& each) { return each.get() == token; };
   const std::shared_ptr<ProcessOperation> operation =
@@ -144,6 +158,20 @@ void ProcessCommunicator::wait(void* token) {
   await(*operation);
   std::erase(unwaited_, operation);
   add_call(*operation);
+}
+
+bool ProcessCommunicator::has_ended(void* token) {
+  return poll(*static_cast<const ProcessOperation*>(token));
+}
+
+std::size_t ProcessCommunicator::first_ended(std::span<void* const> tokens) {
+  // Groups of one process go on together, whichever of them is asked.
+  while (true) {
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      if (static_cast<const ProcessOperation*>(tokens[i])->ended()) return i;
+    }
+    poll(*static_cast<const ProcessOperation*>(tokens.front()));
+  }
 }
 
 void ProcessCommunicator::add_call(const ProcessOperation& operation) {

@@ -98,6 +98,9 @@ class ProcessRank : public ProcessBackend {
 
  protected:
   [[nodiscard]] virtual const WaitOptions& waiting() const = 0;
+  /// One look at what is under way: `advance` tells whether something has moved. `time_out` throws
+  /// where looks have found nothing for as long as a wait may take.
+  void go_on_once(const std::function<bool()>& advance, const std::function<void()>& time_out);
   /// Tells the watch, if there is one.
   void tell(void (CallWatch::*event)(const CallWatch::Call&), const ProcessStream& stream,
             const ProcessOperation& operation) const;
@@ -117,6 +120,7 @@ class ProcessRank : public ProcessBackend {
 
  private:
   std::set<std::string> names_;
+  double idle_s_ = 0.0;  // In looks, since something has moved.
 };
 
 /// One process's end of a group.
@@ -136,6 +140,8 @@ class ProcessCommunicator : public Communicator, private WorkOwner {
   [[nodiscard]] MessagePlan plan_of(const Call& call);
   /// Returns when it has ended.
   virtual void await(const ProcessOperation& operation) = 0;
+  /// Goes on with what is under way, without waiting for it. Whether it has ended.
+  virtual bool poll(const ProcessOperation& operation) = 0;
 
   std::vector<std::int64_t> offsets_;  // For the call being posted.
   GroupTraffic traffic_;
@@ -143,6 +149,8 @@ class ProcessCommunicator : public Communicator, private WorkOwner {
  private:
   void wait(void* token) override;
   void abandon(void* token) noexcept override;
+  [[nodiscard]] bool has_ended(void* token) override;
+  [[nodiscard]] std::size_t first_ended(std::span<void* const> tokens) override;
   void add_call(const ProcessOperation& operation);  // One that has ended.
 
   ProcessRank& process_;

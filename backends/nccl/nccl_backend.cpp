@@ -248,6 +248,20 @@ void NcclBackend::wait(NcclStream& stream, const NcclOperation& operation) {
   });
 }
 
+bool NcclBackend::poll(const NcclStream& stream, const NcclOperation& operation) {
+  guarded([&] {
+    if (operation.ended()) return;
+    const auto go_on = [this] {
+      const bool launched = launch();
+      const bool moved = collect() || launched;
+      if (!moved) check_streams();
+      return moved;
+    };
+    go_on_once(go_on, [&] { time_out(stream, operation); });
+  });
+  return operation.ended();
+}
+
 bool NcclBackend::in_progress(const NcclStream& stream) const {
   NcclStatus status = NcclStatus::success;
   nccl_->check(nccl_->functions().comm_get_async_error(stream.comm, &status),

@@ -56,6 +56,7 @@ class NcclBackend final : public ProcessRank {
   void post(NcclStream& stream, const std::shared_ptr<NcclOperation>& operation);
   /// Returns when `operation` has ended. Throws a CommunicationError (TIMEOUT) at the deadline.
   void wait(NcclStream& stream, const NcclOperation& operation);
+  bool poll(const NcclStream& stream, const NcclOperation& operation);
   /// The part of `parent` with the given members (world ranks), of which this is `member`.
   /// REQUIRES: nothing is under way on `parent`.
   NcclStream& split(NcclStream& parent, int color, int key, const std::string& name,
@@ -130,6 +131,9 @@ class NcclCommunicator final : public ProcessCommunicator {
 
   void await(const ProcessOperation& operation) override {
     backend_.wait(stream_, static_cast<const NcclOperation&>(operation));
+  }
+  bool poll(const ProcessOperation& operation) override {
+    return backend_.poll(stream_, static_cast<const NcclOperation&>(operation));
   }
   // A collective: `plan` is what it moves.
   Work collective(const CallRecord& record, const CallOptions& options, NcclProgram program,

@@ -190,6 +190,14 @@ class Recorder::Recording final : public WorkOwner {
  private:
   void wait(void* operation) override { writer().wait(slot_of(operation)); }
   void abandon(void* /*operation*/) noexcept override {}  // ProgramWriter::finish finds it.
+  [[nodiscard]] bool has_ended(void* /*operation*/) override { refuse_tests(); }
+  [[nodiscard]] std::size_t first_ended(std::span<void* const> /*operations*/) override {
+    refuse_tests();
+  }
+  // All that follows depends on when others come.
+  [[noreturn]] static void refuse_tests() {
+    throw NotRecordable{"it is asked which works have ended"};
+  }
 
   ProgramWriter* writer_;            // Null: the program has ended.
   std::deque<std::uint32_t> works_;  // By slot, itself.

@@ -293,7 +293,7 @@ std::string section_of(std::span<const ValidatedTable> tables, std::size_t which
   markup += "</div>\n" + one_constant_section(tables, which) + groups_of_section(table) +
             not_represented(table);
   return html::folded_section(html_text(table.name), html_text(table.name),
-                              format_count(table.rows.size()) + " rows", of_figures(markup));
+                              count_of(table.rows.size(), "row"), of_figures(markup));
 }
 
 }  // namespace

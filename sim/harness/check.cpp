@@ -253,6 +253,8 @@ CheckReport check(const Program& program, const CheckOptions& options) {
   } catch (const CommunicationError& error) {
     report.failure = error.diagnosis();  // The reference failed.
   }
+  report.compared_with =
+      report.failure ? report.failure->compared_with : checker.compared_with();
   report.warnings = checker.warnings();
   report.schedules = checker.num_runs();
   if (!report.failure && report.summary.empty()) {
@@ -267,6 +269,7 @@ CheckReport check(const Program& program, const CheckOptions& options) {
 
 std::string CheckReport::to_text() const {
   std::string text = failure ? failure->to_text() : summary + "\n";
+  if (!failure && !compared_with.empty()) text += "  compared with: " + compared_with + "\n";
   // One line each: there is one root report.
   for (std::size_t i = 0; i < warnings.size() && i < kMostWarnings; ++i) {
     text += "warning: " + warnings[i].code + ": " + warnings[i].summary + "\n";

@@ -38,6 +38,13 @@ struct Exploration {
   std::uint64_t seed = 1;  ///< pct.
 };
 
+/// A reference that shares no mistake with the program: see trusted_reference.hpp.
+struct TrustedReference {
+  std::string words;  ///< Behind "compared with: ".
+  /// Shows tensors on one rank, by the names of the program that is checked.
+  Program program;
+};
+
 struct CheckOptions {
   /// Names the check in reports and replay tokens.
   std::string name = "program";
@@ -53,6 +60,9 @@ struct CheckOptions {
   double tolerance = 1e-9;
   /// The reference of the program, on one rank. Empty: the program itself.
   Program reference;
+  /// Tensors that it shows are compared with it, on one rank as on many; others as without it. The
+  /// program has to show all of them.
+  std::optional<TrustedReference> trusted;
   Exploration explore;
   /// Payload bytes a rank sends in the whole run; empty: not checked (BYTES_DIFF).
   std::function<std::int64_t(int rank, int size)> bytes_sent;
@@ -80,6 +90,9 @@ struct CheckReport {
   double bound = 0.0;
   std::int64_t most_choices = 0;  ///< Most choices of one run.
   std::string summary;            ///< The proven statement; empty after a failure.
+  /// The reference of the numbers, in words. A program on one rank as its own reference does not
+  /// show the mistakes that it makes there, too.
+  std::string compared_with;
 
   [[nodiscard]] bool passed() const { return !failure; }
   /// The failure, at most 40 lines, or the proven statement in one line.

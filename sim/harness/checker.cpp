@@ -7,6 +7,7 @@
 #include "sim/kernel/engine.hpp"
 #include "sim/kernel/error.hpp"
 
+#include "sim/harness/reduction_log.hpp"
 #include "sim/harness/shown_state.hpp"
 
 namespace shardsim {
@@ -67,6 +68,10 @@ Checker::Checker(const Program& program, const CheckOptions& options)
       throw bad_options(fmt::format("{} ranks", ranks),
                         fmt::format("give 1 to {}", Engine::kMaxRanks));
     }
+  }
+  if (options.trusted && !options.trusted->program) {
+    throw bad_options("the trusted reference has no program",
+                      "make it with library_model or golden_files");
   }
   if (options.steps < 0 || !(options.tolerance >= 0.0)) {
     throw bad_options("steps or tolerance are below 0", "give 0 or more");
@@ -160,7 +165,21 @@ std::optional<Diagnosis> Checker::judge_shown(const ReplayToken& token, const Sh
     how.exact = &reference(token, DType::fp64);
     how.noise = [&](const ShownTensor& tensor) { return noise(token, chooser).of(tensor); };
   }
-  return judge(shown, reference(token, precision), how);
+  std::optional<ReductionLog> reductions;
+  how.reductions = [&]() -> const ReductionLog* {
+    if (!reductions) {
+      reductions.emplace();
+      ProgramSetting setting = setting_of(token, precision);
+      setting.reductions = &*reductions;
+      ListChooser same(chooser.taken());
+      ++num_runs_;
+      static_cast<void>(run_program(program_, setting, token.schedule, same));
+    }
+    return &*reductions;
+  };
+  std::optional<Diagnosis> found = judge(shown, reference(token, precision), how);
+  if (found) found->compared_with = compared_with();
+  return found;
 }
 
 const ProgramNoise& Checker::noise(const ReplayToken& token, const ListChooser& chooser) {
@@ -185,7 +204,7 @@ const ProgramNoise& Checker::noise(const ReplayToken& token, const ListChooser& 
 // Whether there is a reference to compare with. A bare protocol shows nothing, and may not even run
 // on one rank.
 bool Checker::shows_on_one_rank(const ReplayToken& token) {
-  if (options_.reference) return true;
+  if (options_.reference || options_.trusted) return true;
   try {
     return !reference(token, DType::fp64).pieces().empty();
   } catch (const CommunicationError&) {
@@ -193,13 +212,41 @@ bool Checker::shows_on_one_rank(const ReplayToken& token) {
   }
 }
 
-ProgramRun Checker::run_reference(const ReplayToken& token, DType precision) const {
+ProgramRun Checker::run_alone(const Program& program, const ReplayToken& token,
+                              DType precision) const {
   ReplayToken alone = token;
   alone.ranks = 1;
   alone.layout = -1;
   ListChooser chooser;
-  return run_program(options_.reference ? options_.reference : program_,
-                     setting_of(alone, precision), {}, chooser);
+  return run_program(program, setting_of(alone, precision), {}, chooser);
+}
+
+// The tensors of the trusted reference, and all others of the usual one.
+ProgramRun Checker::run_reference(const ReplayToken& token, DType precision) const {
+  ProgramRun usual =
+      run_alone(options_.reference ? options_.reference : program_, token, precision);
+  if (!options_.trusted || usual.failure) return usual;
+  ProgramRun trusted = run_alone(options_.trusted->program, token, precision);
+  if (trusted.failure) return trusted;
+  usual.shown.replace_by(trusted.shown);
+  return usual;
+}
+
+std::string Checker::compared_with() const {
+  std::size_t tensors = 0;
+  std::size_t trusted = 0;
+  for (const auto& [_, shown] : references_) {
+    tensors = std::max(tensors, shown.num_tensors());
+    trusted = std::max(trusted, shown.num_replaced());
+  }
+  if (tensors == 0) return "nothing - the program shows no numbers";
+  const std::string usual =
+      options_.reference ? "the given reference, on 1 rank"
+                         : "the program itself on 1 rank - a mistake that it shares is not seen";
+  if (trusted == 0) return usual;
+  if (trusted == tensors) return options_.trusted->words;
+  return fmt::format("{} ({} of {} tensors); the others with {}", options_.trusted->words, trusted,
+                     tensors, usual);
 }
 
 const ShownState& Checker::reference(const ReplayToken& token, DType precision) {

@@ -44,6 +44,9 @@ class Checker {
   /// Runs and classifies; nothing if all is well.
   [[nodiscard]] std::optional<Diagnosis> verdict(const ReplayToken& token);
 
+  /// The reference of the tensors that were shown, in words: CheckReport::compared_with.
+  [[nodiscard]] std::string compared_with() const;
+
   [[nodiscard]] const CheckOptions& options() const { return options_; }
   [[nodiscard]] std::int64_t num_runs() const { return num_runs_; }
   [[nodiscard]] const std::vector<Diagnosis>& warnings() const { return warnings_; }
@@ -61,6 +64,8 @@ class Checker {
   [[nodiscard]] bool shows_on_one_rank(const ReplayToken& token);
   const ShownState& reference(const ReplayToken& token, DType precision);
   [[nodiscard]] ProgramRun run_reference(const ReplayToken& token, DType precision) const;
+  [[nodiscard]] ProgramRun run_alone(const Program& program, const ReplayToken& token,
+                                     DType precision) const;
   // Which message a receive takes decides on the failure: MSG_RACE, SCHEDULE_DEPENDS.
   [[nodiscard]] std::optional<Diagnosis> find_race(const ReplayToken& token,
                                                    const Diagnosis& failure);

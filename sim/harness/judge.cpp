@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "sim/kernel/dtype.hpp"
 
+#include "sim/harness/named_difference.hpp"
+#include "sim/harness/reduction_log.hpp"
 #include "sim/harness/rounding_error.hpp"
 #include "sim/harness/shown_state.hpp"
 
@@ -16,21 +18,9 @@ namespace {
 
 // Below fp64, noise of up to this many times the reference's own error needs no further look.
 constexpr double kNoise = 10.0;
-// The accuracy that tells a factor from 1 and from another factor.
-constexpr double kFactor = 1e-6;
-
-// --- Values ------------------------------------------------------------------------------------
-
-bool is_multiple(const std::vector<double>& values, const Comparison& comparison, double factor) {
-  const double stretch = std::max(1.0, std::abs(factor));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double wanted = factor * comparison.wanted()[i];
-    if (!comparison.close(values[i] / stretch, wanted / stretch)) return false;
-  }
-  return true;
-}
-
-// The factor by which `values` are `wanted`, if there is one; else 0.
+// The accuracy of a factor of -1.
+constexpr double kFactorOfSign = 1e-6;
+// A factor of all elements, or 0.
 double factor_of(const std::vector<double>& values, const Comparison& comparison) {
   double above = 0.0;
   double below = 0.0;
@@ -39,23 +29,16 @@ double factor_of(const std::vector<double>& values, const Comparison& comparison
     above += values[i] * wanted[i];
     below += wanted[i] * wanted[i];
   }
-  if (below == 0.0 || above == 0.0) return 0.0;
-  const double factor = above / below;
-  return is_multiple(values, comparison, factor) ? factor : 0.0;
+  return below == 0.0 ? 0.0 : above / below;
 }
 
-// "the size of world, or of dp".
-std::string owner_of(double factor, const ShownState& shown) {
-  std::set<std::string> names;
-  for (const auto& [name, size] : shown.groups()) {
-    if (size == 1) continue;
-    const bool fits =
-        std::abs(factor - size) < kFactor * size || std::abs(factor * size - 1.0) < kFactor;
-    if (fits) names.insert(name);
+bool is_multiple(const std::vector<double>& values, const Comparison& comparison, double factor) {
+  const double stretch = std::max(1.0, std::abs(factor));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double wanted = factor * comparison.wanted()[i];
+    if (!comparison.close(values[i] / stretch, wanted / stretch)) return false;
   }
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "the size of " : ", or of ") + name;
-  return text;
+  return factor != 0.0;
 }
 
 // The data of a judgement.
@@ -116,9 +99,22 @@ class Judge {
                                                       const ShownTensor& wanted) const {
     const Comparison comparison = compare(tensor, wanted);
     if (comparison.all_right()) return std::nullopt;
+    Diagnosis found = name_difference(tensor, comparison);
+    found.right = list_of_right(tensor);
+    return found;
+  }
+
+  [[nodiscard]] Diagnosis name_difference(const ShownTensor& tensor,
+                                          const Comparison& comparison) const {
     const bool of_model = tensor.what == Shown::gradient || tensor.what == Shown::parameter ||
                           tensor.what == Shown::optimizer_state;
-    if (of_model && diverge(tensor, comparison)) return explain_divergence(tensor, comparison);
+    const DifferenceContext context = {.tensor = tensor,
+                                       .comparison = comparison,
+                                       .before = exact_.find(tensor, tensor.step - 1),
+                                       .groups = shown_.groups(),
+                                       .squares = squares_of_gradients(tensor)};
+    const std::optional<NamedDifference> parts = name_parts(context);
+    if (of_model && diverge(tensor, comparison)) return divergence(context, parts);
     if (tensor.what == Shown::gradient) {
       std::optional<Diagnosis> scaled = judge_scale(tensor, comparison);
       if (scaled) return with_ratio(*std::move(scaled), comparison);
@@ -126,17 +122,93 @@ class Judge {
     if (tensor.what == Shown::parameter && is_stale(tensor, comparison)) {
       return explain_stale(tensor, comparison);
     }
-    Diagnosis diagnosis =
-        begin_diagnosis(row_of(tensor.what).code, tensor, "differs from that of one device",
-                        {comparison.wrong_side()}, row_of(tensor.what).hint);
-    if (comparison.are_parts_of_sum()) {
-      diagnosis.hint = "the ranks hold parts of a sum: the reduction over them is missing";
-    } else if (tensor.what == Shown::gradient && shown_.shares_differ()) {
-      diagnosis.hint =
-          "ranks have different parts of the batch: weight each by its tokens, a mean of means is "
-          "not the mean";
+    std::optional<NamedDifference> named = parts;
+    if (!named) named = name_values(context);
+    if (!named && options_.reductions) {
+      named = name_terms(context, *options_.reductions(), shown_.shares());
     }
-    return with_ratio(std::move(diagnosis), comparison);
+    if (named && named->is_stale && tensor.what == Shown::parameter) {
+      Diagnosis stale = explain_stale(tensor, comparison);
+      stale.summary = tensor.describe() + " " + named->what;
+      stale.hint = named->hint;
+      return stale;
+    }
+    if (!named) named = {.what = "differs from that of one device", .hint = usual_hint(tensor)};
+    return with_ratio(begin_diagnosis(row_of(tensor.what).code, tensor, named->what,
+                                      {comparison.wrong_side()}, named->hint),
+                      comparison);
+  }
+
+  // That of the kind. The update is to blame only if its gradients are known to be right.
+  [[nodiscard]] std::string usual_hint(const ShownTensor& tensor) const {
+    const std::string hint = row_of(tensor.what).hint;
+    const bool is_update = tensor.what == Shown::parameter || tensor.what == Shown::optimizer_state;
+    if (!is_update) return hint;
+    const bool known = std::ranges::any_of(table_.tensors(), [&](const ShownTensor& other) {
+      return other.what == Shown::gradient && other.step == tensor.step;
+    });
+    return known ? "gradients are right: " + hint : std::string();
+  }
+
+  [[nodiscard]] Diagnosis divergence(const DifferenceContext& context,
+                                     const std::optional<NamedDifference>& parts) const {
+    const std::string differs = "differs between ranks that hold the same elements";
+    if (parts) {
+      return explain_divergence(context.tensor, context.comparison, parts->what, parts->hint);
+    }
+    const std::optional<NamedDifference> named = name_values(context);
+    const bool is_update = context.tensor.what != Shown::gradient;
+    const std::string usual =
+        is_update ? "ranks that hold copies have to apply the same update to the same values" : "";
+    return explain_divergence(context.tensor, context.comparison,
+                              named ? differs + "; it " + named->what : differs,
+                              named ? named->hint : usual);
+  }
+
+  // For a norm: sums of squares of all gradients of its step.
+  [[nodiscard]] std::vector<std::pair<std::string, double>> squares_of_gradients(
+      const ShownTensor& norm) const {
+    std::vector<std::pair<std::string, double>> all;
+    if (norm.what != Shown::norm) return all;
+    for (const ShownTensor& each : exact_.tensors()) {
+      if (each.what != Shown::gradient || each.step != norm.step) continue;
+      double sum = 0.0;
+      for (const double value : each.values()) sum += value * value;
+      all.emplace_back(each.name, sum);
+    }
+    return all;
+  }
+
+  // "outputs hidden, prediction; gradient of bias": what is right of the step that differs.
+  [[nodiscard]] std::string list_of_right(const ShownTensor& wrong) const {
+    constexpr int kMostNames = 6;
+    std::string text;
+    int others = 0;
+    Shown last = wrong.what;
+    int names = 0;
+    const auto close_kind = [&] {
+      if (names > kMostNames) text += fmt::format(" and {} more", names - kMostNames);
+      names = 0;
+    };
+    for (const ShownTensor& each : table_.tensors()) {
+      if (each.step != wrong.step || &each == &wrong) continue;
+      ++others;
+      const ShownTensor* const wanted = exact_.find(each, each.step);
+      if (wanted == nullptr || judge_cover(each, *wanted) || !compare(each, *wanted).all_right()) {
+        continue;
+      }
+      if (names == 0 || each.what != last) {
+        close_kind();
+        text += fmt::format("{}{} ", text.empty() ? "" : "; ", row_of(each.what).words);
+      }
+      last = each.what;
+      if (++names > kMostNames) continue;
+      text += (names == 1 ? "" : ", ") + each.name;
+      if (each.microbatch >= 0) text += fmt::format(" ({})", each.microbatch);
+    }
+    close_kind();
+    if (others > 0 && text.empty()) return fmt::format("nothing else of step {}", wrong.step);
+    return text;
   }
 
   // Adds the ratio of the error to that of one device.
@@ -153,7 +225,7 @@ class Judge {
   [[nodiscard]] std::optional<Diagnosis> judge_scale(const ShownTensor& tensor,
                                                      const Comparison& comparison) const {
     const double factor = factor_of(tensor.values(), comparison);
-    if (factor == 0.0) return std::nullopt;
+    if (!is_multiple(tensor.values(), comparison, factor)) return std::nullopt;
     int of_factor = 0;
     int all = 0;
     std::ptrdiff_t elements = 0;
@@ -169,14 +241,16 @@ class Judge {
       elements += std::ranges::count_if(its.wanted(), [](double value) { return value != 0.0; });
     }
     if (elements < 2) return std::nullopt;
-    const std::string owner = owner_of(factor, shown_);
+    const std::string owner = owner_of_factor(factor, shown_.groups());
+    const bool is_sign = std::abs(factor + 1.0) < kFactorOfSign;
+    const std::string what =
+        is_sign ? "has the opposite sign of that of one device"
+                : fmt::format("is {} times that of one device{}", words_of_factor(factor),
+                              owner.empty() ? "" : " (" + owner + ")");
     return begin_diagnosis(
         "GRAD_SCALE", tensor,
-        fmt::format("is {:.3f} times that of one device{}; so are {} of {} gradients", factor,
-                    owner.empty() ? "" : " (" + owner + ")", of_factor, all),
-        {comparison.wrong_side()},
-        factor > 1.0 ? "a sum is not divided, or made twice"
-                     : "a mean is taken twice, or over too many");
+        fmt::format("{}; so {} {} of {} gradients", what, is_sign ? "have" : "are", of_factor, all),
+        {comparison.wrong_side()}, is_sign ? "" : hint_of_factor(factor, !owner.empty()));
   }
 
   // Whether values are the reference's of the step before: now, or in the next step that is shown.

@@ -8,6 +8,7 @@
 #include "backends/last_bit_errors.hpp"
 #include "backends/stochastic_rounding.hpp"
 
+#include "sim/harness/reduction_log.hpp"
 #include "sim/harness/rounding_error.hpp"
 
 namespace shardsim {
@@ -131,7 +132,10 @@ ProgramRun run_program(const Program& program, const ProgramSetting& setting,
   try {
     world.run([&](Runtime& runtime, Communicator& everyone) {
       const std::unique_ptr<TaggedMessages> messages = world.tagged_messages(everyone.rank());
-      RankContext context(runtime, everyone, *messages, setting.of_ranks, run.shown);
+      std::optional<LoggingCommunicator> logging;
+      if (setting.reductions != nullptr) logging.emplace(everyone, *setting.reductions);
+      Communicator& all = logging ? *logging : everyone;
+      RankContext context(runtime, all, *messages, setting.of_ranks, run.shown);
       program(context);
     });
   } catch (const CommunicationError& error) {

@@ -47,6 +47,7 @@ struct ProgramSetting {
   int ranks = 1;
   RankContext::Setting of_ranks;
   bool watch = true;
+  ReductionLog* reductions = nullptr;  ///< Null: reductions are not logged.
   /// Another content of buffers in flight.
   BufferWatch::Variation variation = {};
   /// Calls that the run mends, to see whether it ends well.

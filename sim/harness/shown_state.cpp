@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -15,7 +16,7 @@ namespace shardsim {
 namespace {
 
 constexpr const char* kUpdateHint =
-    "gradients are right: look at the update, the order of elements, and what was loaded";
+    "look at the update, the order of elements, and what was loaded";
 // Differences are sought in this order: randomness makes outputs, outputs make gradients, gradients
 // make norms and updates.
 constexpr std::array<ShownRow, 8> kShownRows = {
@@ -24,14 +25,11 @@ constexpr std::array<ShownRow, 8> kShownRows = {
       "elements, equal where they hold the same"},
      {Shown::tokens, "tokens", "TOKEN_LOST",
       "look at capacity, at the order of rows on their way back, and at the combining weights"},
-     {Shown::output, "output", "OUT_DIFF",
-      "look at what a rank sees of its neighbours at the edges of its part: offsets, masks"},
+     {Shown::output, "output", "OUT_DIFF", ""},
      {Shown::activation_gradient, "activation gradient of", "GRAD_DIFF",
       "look at what backward sends or sums between this layer and the loss"},
-     {Shown::gradient, "gradient of", "GRAD_DIFF",
-      "a contribution is missing, doubled or weighted wrongly"},
-     {Shown::norm, "norm", "NORM_DIFF",
-      "sum squares over all shards before the root, and count what is replicated once"},
+     {Shown::gradient, "gradient of", "GRAD_DIFF", ""},
+     {Shown::norm, "norm", "NORM_DIFF", ""},
      {Shown::optimizer_state, "optimizer state of", "STATE_DIFF", kUpdateHint},
      {Shown::parameter, "parameter of", "STATE_DIFF", kUpdateHint}}};
 
@@ -72,15 +70,52 @@ void ShownState::add_share(int rank, std::int64_t samples) {
   }
 }
 
-void ShownState::clear() {
-  pieces_.clear();
-  shares_.clear();
-  groups_.clear();
+namespace {
+
+using TensorKey = std::tuple<Shown, std::string, int, int>;
+
+TensorKey key_of(const ShownState::Piece& piece) {
+  return {piece.what, piece.name, piece.step, piece.microbatch};
 }
 
-bool ShownState::shares_differ() const {
-  return std::ranges::any_of(
-      shares_, [&](const auto& share) { return share.second != shares_.front().second; });
+std::set<TensorKey> keys_of(const std::vector<ShownState::Piece>& pieces) {
+  std::set<TensorKey> keys;
+  for (const ShownState::Piece& piece : pieces) keys.insert(key_of(piece));
+  return keys;
+}
+
+}  // namespace
+
+void ShownState::replace_by(const ShownState& other) {
+  const std::set<TensorKey> keys = keys_of(other.pieces());
+  // Pieces stay where their tensors were: their order is that of reports.
+  std::vector<Piece> mine = std::exchange(pieces_, {});
+  std::set<TensorKey> taken;
+  const auto take = [&](const TensorKey& key) {
+    if (!taken.insert(key).second) return;
+    for (const Piece& piece : other.pieces()) {
+      if (key_of(piece) == key) pieces_.push_back(piece);
+    }
+  };
+  for (Piece& piece : mine) {
+    const TensorKey key = key_of(piece);
+    if (keys.contains(key)) {
+      take(key);
+    } else {
+      pieces_.push_back(std::move(piece));
+    }
+  }
+  for (const TensorKey& key : keys) take(key);
+  num_replaced_ = keys.size();
+}
+
+std::size_t ShownState::num_tensors() const { return keys_of(pieces_).size(); }
+
+void ShownState::clear() {
+  pieces_.clear();
+  num_replaced_ = 0;
+  shares_.clear();
+  groups_.clear();
 }
 
 // --- In order ----------------------------------------------------------------------------------
@@ -206,13 +241,6 @@ double Comparison::largest_excess() const {
   return largest / bound_;
 }
 
-bool Comparison::are_parts_of_sum() const {
-  std::vector<double> sum(wanted_.size(), 0.0);
-  tensor_.for_each_value([&](std::size_t at, double value) { sum[at] += value; });
-  return std::equal(sum.begin(), sum.end(), wanted_.begin(),
-                    [&](double a, double b) { return close(a, b); });
-}
-
 // --- Cover of elements -------------------------------------------------------------------------
 
 std::optional<Diagnosis> judge_cover(const ShownTensor& tensor, const ShownTensor& reference) {
@@ -273,9 +301,9 @@ bool diverge(const ShownTensor& tensor, const Comparison& comparison) {
   return found;
 }
 
-Diagnosis explain_divergence(const ShownTensor& tensor, const Comparison& comparison) {
-  Diagnosis diagnosis = begin_diagnosis("REPLICA_DIVERGED", tensor,
-                                        "differs between ranks that hold the same elements");
+Diagnosis explain_divergence(const ShownTensor& tensor, const Comparison& comparison,
+                             const std::string& what, const std::string& hint) {
+  Diagnosis diagnosis = begin_diagnosis("REPLICA_DIVERGED", tensor, what);
   for (const auto& party : parties(tensor, comparison)) {
     const ShownState::Piece& one = *party.front();
     const std::int64_t at = std::min<std::int64_t>(
@@ -289,9 +317,7 @@ Diagnosis explain_divergence(const ShownTensor& tensor, const Comparison& compar
     for (const ShownState::Piece* piece : party) side.ranks.push_back(piece->rank);
     diagnosis.sides.push_back(std::move(side));
   }
-  diagnosis.hint = comparison.are_parts_of_sum()
-                       ? "the ranks hold parts of a sum: the reduction over them is missing"
-                       : "ranks that hold copies have to apply the same update to the same values";
+  diagnosis.hint = hint;
   return diagnosis;
 }
 

@@ -15,6 +15,8 @@
 // The tensors that ranks have shown: as they came, and in order.
 namespace shardsim {
 
+class ReductionLog;
+
 /// The tensors that all ranks of one run have shown, in any order.
 class ShownState {
  public:
@@ -36,6 +38,11 @@ class ShownState {
 
   void add(Piece piece) { pieces_.push_back(std::move(piece)); }
   void add_share(int rank, std::int64_t samples);
+  /// Takes the tensors that `other` shows from there, and keeps the others.
+  void replace_by(const ShownState& other);
+  [[nodiscard]] std::size_t num_tensors() const;
+  /// Tensors that replace_by() has brought.
+  [[nodiscard]] std::size_t num_replaced() const { return num_replaced_; }
   /// Forgets all that was shown.
   void clear();
   /// For names of factors: the groups that ranks made, each name once for each size.
@@ -43,11 +50,12 @@ class ShownState {
 
   [[nodiscard]] const std::vector<Piece>& pieces() const { return pieces_; }
   [[nodiscard]] const std::vector<std::pair<std::string, int>>& groups() const { return groups_; }
-  /// Whether ranks have different parts of the batch.
-  [[nodiscard]] bool shares_differ() const;
+  /// Ranks and their parts of the batch, as far as they told.
+  [[nodiscard]] const std::vector<std::pair<int, std::int64_t>>& shares() const { return shares_; }
 
  private:
   std::vector<Piece> pieces_;
+  std::size_t num_replaced_ = 0;
   std::vector<std::pair<int, std::int64_t>> shares_;  // Rank and samples, summed up.
   std::vector<std::pair<std::string, int>> groups_;
 };
@@ -98,7 +106,7 @@ struct ShownRow {
   Shown what;
   const char* words;  ///< "gradient of", "norm": the tensor's name follows.
   const char* code;   ///< If it differs, and its ranks' values do not tell more.
-  const char* hint;
+  const char* hint;   ///< True of every difference of the kind; empty if there is no such sentence.
 };
 [[nodiscard]] const ShownRow& row_of(Shown what);
 
@@ -113,6 +121,7 @@ class Comparison {
       : tensor_(tensor), wanted_(reference.values()), bound_(bound) {}
 
   [[nodiscard]] const std::vector<double>& wanted() const { return wanted_; }
+  [[nodiscard]] double bound() const { return bound_; }
   [[nodiscard]] bool close(double a, double b) const;
   [[nodiscard]] bool right(const ShownState::Piece& piece) const;
   [[nodiscard]] bool all_right() const;
@@ -122,8 +131,6 @@ class Comparison {
   [[nodiscard]] DiagnosisSide wrong_side() const;
   /// The largest error of all, in bounds.
   [[nodiscard]] double largest_excess() const;
-  /// Whether the ranks' values add up to the reference.
-  [[nodiscard]] bool are_parts_of_sum() const;
 
  private:
   const ShownTensor& tensor_;
@@ -144,7 +151,8 @@ class Comparison {
                                                    const ShownTensor& reference);
 /// Whether ranks show an element with different values, and the diagnosis of that.
 [[nodiscard]] bool diverge(const ShownTensor& tensor, const Comparison& comparison);
-[[nodiscard]] Diagnosis explain_divergence(const ShownTensor& tensor, const Comparison& comparison);
+[[nodiscard]] Diagnosis explain_divergence(const ShownTensor& tensor, const Comparison& comparison,
+                                           const std::string& what, const std::string& hint);
 
 // --- Judging -----------------------------------------------------------------------------------
 // Names a difference by its usual cause (docs/decisions/0039-harness.md has the table).
@@ -159,6 +167,8 @@ struct JudgeOptions {
   DType precision = DType::fp64;
   /// ... and a larger error up to this tensor's noise (ProgramNoise::of), which takes more runs.
   std::function<double(const ShownTensor&)> noise = {};
+  /// The log of what ranks have put into reductions, which takes one more run.
+  std::function<const ReductionLog*()> reductions = {};
 };
 
 /// The root difference of the first step that has one; nothing if there is none.

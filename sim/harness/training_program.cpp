@@ -92,7 +92,7 @@ ModelOptions TrainingStrategy::default_model() {
   model.family = "mlp";
   model.num_layers = 2;
   model.hidden_size = 6;
-  model.ffn_hidden_size = 7;
+  model.ffn_hidden_size = 14;
   model.vocab_size = 5;
   return model;
 }

@@ -27,8 +27,9 @@ struct TrainingStrategy {
   std::string schedule = std::string(default_schedule().name);
   int num_chunks = 1;
 
-  /// A small one by default: two layers of an MLP with 6 inputs and 5 outputs, sizes that few
-  /// numbers of ranks divide. Its dtype is the check's precision.
+  /// A small one by default: two layers of an MLP with 6 inputs, 14 hidden and 5 outputs. 2 ranks
+  /// may share a layer (tp); else few numbers of ranks divide its sizes. Its dtype is the check's
+  /// precision.
   ModelOptions model = default_model();
   std::string optimizer{plain_optimizer()};  // Adam hides constant factors of gradients.
   OptimizerOptions optimizer_options{.learning_rate = 0.01, .weight_decay = 0.1};

@@ -55,6 +55,8 @@ std::string Diagnosis::to_text() const {
   });
   append_capped(text, cycle, kMaxCycleLines, [](const std::string& line) { return line; });
   if (!last_matched.empty()) text += "  last matched: " + last_matched + "\n";
+  if (!right.empty()) text += "  right: " + right + "\n";
+  if (!compared_with.empty()) text += "  compared with: " + compared_with + "\n";
   if (!schedule.empty()) text += "  found with: " + schedule + "\n";
   if (!hint.empty()) text += "  = help: " + hint + "\n";
   if (!replay.empty()) text += "  = replay: " + replay + "\n";

@@ -28,6 +28,8 @@ struct Diagnosis {
   std::vector<DiagnosisSide> sides;
   std::vector<std::string> cycle;  ///< The ranks that wait for each other, one link per line.
   std::string last_matched;        ///< The last operation all members agreed on, may be empty.
+  std::string right;               ///< Numbers that differ: the right ones beside them.
+  std::string compared_with;       ///< Numbers that differ: their reference, in words.
   std::string hint;                ///< The way out.
   std::string schedule;            ///< Schedule of the failure, where several were tried.
   std::string replay;              ///< The token that makes the run again, may be empty.

@@ -16,6 +16,9 @@ constexpr auto kLater = [](const auto& a, const auto& b) {
   return a.start != b.start ? a.start > b.start : a.order > b.order;
 };
 
+// So many tests in a row that find nothing, while nothing can be launched, go on for ever.
+constexpr int kMostIdleAlarms = 100000;
+
 LimitError out_of_memory() {
   return {"E0308", "the host ran out of memory",
           "use fewer ranks or a smaller model, or tensors without data (execution.tensors=meta)"};
@@ -144,11 +147,29 @@ void Engine::resolve(Operation& operation) {
   operation.dependents_.clear();
 }
 
+bool Engine::can_launch_by(Time time) const {
+  return std::ranges::any_of(launches_, [time](const Launch& each) { return each.start <= time; });
+}
+
+void Engine::sound_alarm() {
+  if (launches_.empty()) ++num_idle_alarms_;
+  scheduler_->ready(*alarms_.take_next().rank->fiber_);
+}
+
 bool Engine::advance() {
   if (failure_) return false;
+  std::optional<Time> next = next_start();
+  const std::optional<Time> alarm = alarms_.next();
+  if (alarm) next = next ? std::min(*next, *alarm) : *alarm;
   const bool has_choices = arbiter_ != nullptr && arbiter_->has_choices();
-  if (has_choices && arbiter_->decide(next_start())) return true;
+  if (has_choices && arbiter_->decide(next)) return true;
+  // All that could end by then has started by then. Ranks that only test, for ever, are stalled.
+  if (alarm && num_idle_alarms_ < kMostIdleAlarms && !can_launch_by(*alarm)) {
+    sound_alarm();
+    return true;
+  }
   if (!launches_.empty()) {
+    num_idle_alarms_ = 0;
     launch_next();
     return true;
   }
@@ -160,6 +181,21 @@ bool Engine::advance() {
     return false;
   }
   return true;
+}
+
+Time Engine::await_any(RankState& rank, std::span<Operation* const> operations,
+                       std::optional<Time> at_most) {
+  tick();
+  if (cancelling_) throw RankCancelled();
+  const Alarm alarm{.rank = &rank, .operations = operations, .at_most = at_most};
+  alarms_.add(alarm);
+  rank.blocked_on_ = operations.front();  // A report of a stall names it.
+  while (options_.ranks_advance && !scheduler_->has_ready() && advance()) {
+  }
+  scheduler_->suspend();
+  rank.blocked_on_ = nullptr;
+  if (cancelling_) throw RankCancelled();
+  return *alarm.time();
 }
 
 void Engine::wait_outside(RankState& rank) {
@@ -224,6 +260,7 @@ void Engine::cancel_all() {
     rank.blocked_on_ = nullptr;
     scheduler_->ready(*rank.fiber_);
   }
+  alarms_.clear();
   for (const RankState* rank : ranks_outside_) scheduler_->ready(*rank->fiber_);
   ranks_outside_.clear();
 }

@@ -7,8 +7,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "sim/kernel/alarms.hpp"
 #include "sim/kernel/diagnosis.hpp"
 #include "sim/kernel/engine_hooks.hpp"
 #include "sim/kernel/operation.hpp"
@@ -87,6 +89,12 @@ class Engine {
     rank.wait(operation.start(), operation.end(), is_transfer, rules);
   }
 
+  /// Suspends the calling rank until its virtual time is known to have come to `at_most`, or one of
+  /// `operations` has ended; all that end by then are resolved. Returns the time, its own `now()`
+  /// at least. REQUIRES: called from its fiber.
+  Time await_any(RankState& rank, std::span<Operation* const> operations,
+                 std::optional<Time> at_most);
+
   /// Counts an action of a rank. Ranks tick by themselves when they start and wait. The backend
   /// ticks in between, for a rank may compute for long.
   void tick() {
@@ -134,6 +142,8 @@ class Engine {
   inline void launch_next();
   inline void resolve(Operation& operation);
   void block(RankState& rank, Operation& operation);
+  [[nodiscard]] bool can_launch_by(Time time) const;
+  void sound_alarm();
   void run_rank(RankState& rank, const RankBody& body);
   void keep_first(Time time, int rank, std::exception_ptr failure);
   void cancel_all();
@@ -158,7 +168,9 @@ class Engine {
   Arbiter* arbiter_ = nullptr;
   OutsideEvents* outside_ = nullptr;
   std::vector<RankState*> ranks_outside_;
-  RollingHash drawn_;  // See LaunchOrder::drawn.
+  Alarms alarms_;            // Ranks wait for one of several ends, or for a time.
+  int num_idle_alarms_ = 0;  // Since something was launched.
+  RollingHash drawn_;        // See LaunchOrder::drawn.
 };
 
 inline void Engine::enqueue(Operation& operation) {

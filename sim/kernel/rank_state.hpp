@@ -49,6 +49,11 @@ class RankState : private MemoryListener {
     clock_.wait(start, end, is_transfer, rules);
     if (streams_ != nullptr) streams_->waited(start, end, is_transfer, clock_);
   }
+  /// It has looked at an operation that begins at `start`, and found it under way, until `end`.
+  void poll(Time start, Time end) {
+    hash_.wait(wait_word(start, end, now()));
+    clock_.advance_to(start, end);
+  }
   /// The hash's word for the three times of a wait. Rotated, a change of one alone shows.
   [[nodiscard]] static std::uint64_t wait_word(Time start, Time end, Time clock) {
     const auto word = [](Time time) { return static_cast<std::uint64_t>(time.picoseconds()); };

@@ -20,14 +20,17 @@ namespace {
 
 // Setup sends nothing, and every step sends the same. Exceptions are steps that were skipped, end a
 // period, have nothing to apply yet or have other members, and learned routing of tokens: then the
-// metric is the mean.
-MetricValue per_step(std::int64_t total, const Experiment& experiment, const RunRecord& record) {
+// metric is the mean. So it is for a program that the oracle found wrong: a rank that keeps old
+// weights gathers them less often.
+MetricValue per_step(std::int64_t total, const Experiment& experiment, const RunRecord& record,
+                     const Verification* oracle) {
   const Scenario& scenario = experiment.scenario();
   if (total % scenario.execution.steps != 0) {
     const ParallelismSpec& parallelism = scenario.parallelism;
     const bool learned =
         scenario.model.num_experts > 0 && routing_row(scenario.model.moe_routing).is_learned();
-    if (record.skipped_steps() > 0 || learned || parallelism.changes_algorithm() ||
+    const bool is_wrong = oracle != nullptr && !oracle->passed();
+    if (is_wrong || record.skipped_steps() > 0 || learned || parallelism.changes_algorithm() ||
         parallelism.is_elastic()) {
       return static_cast<double>(total) / static_cast<double>(scenario.execution.steps);
     }
@@ -128,9 +131,9 @@ void add_memory(std::vector<Metric>& metrics, const Experiment& experiment, cons
 }
 
 void add_traffic(std::vector<Metric>& metrics, const Experiment& experiment, const World& world,
-                 const RunRecord& record) {
+                 const RunRecord& record, const Verification* oracle) {
   const auto add = [&](const MetricRow& row, std::int64_t sum) {
-    metrics.push_back({row.name, per_step(sum, experiment, record)});
+    metrics.push_back({row.name, per_step(sum, experiment, record, oracle)});
   };
   const TrafficCounters total = world.total_traffic();
   const std::vector<std::int64_t> by_rank = world.sent_by_rank();
@@ -165,7 +168,7 @@ double load_imbalance(std::span<const std::int64_t> loads, std::int64_t num_expe
 }
 
 void add_experts(std::vector<Metric>& metrics, const Experiment& experiment, const World& world,
-                 const RunRecord& record) {
+                 const RunRecord& record, const Verification* oracle) {
   const ModelSpec& model = experiment.scenario().model;
   if (model.num_experts == 0) return;
   metrics.push_back({metric::kMoeLoadImbalance.name,
@@ -173,8 +176,8 @@ void add_experts(std::vector<Metric>& metrics, const Experiment& experiment, con
   if (model.moe_capacity_factor <= 0.0) return;
   // The assumed routing of a plan does not show how many tokens learned routing drops.
   if (routing_row(model.moe_routing).is_learned() && !record.knows_routing()) return;
-  metrics.push_back(
-      {metric::kMoeDroppedTokens.name, per_step(dropped_tokens(world), experiment, record)});
+  metrics.push_back({metric::kMoeDroppedTokens.name,
+                     per_step(dropped_tokens(world), experiment, record, oracle)});
 }
 
 // --- Checks ------------------------------------------------------------------------------------
@@ -251,8 +254,8 @@ std::vector<Metric> metrics_of(const Experiment& experiment, const World& world,
   add_time(metrics, experiment, world, record);
   if (scenario.parallelism.pp > 1) add_pipeline_idle(metrics, world, record);
   add_memory(metrics, experiment, world, memory);
-  add_traffic(metrics, experiment, world, record);
-  add_experts(metrics, experiment, world, record);
+  add_traffic(metrics, experiment, world, record, oracle);
+  add_experts(metrics, experiment, world, record, oracle);
   if (scenario.training.loss_scaling != LossScaling::Mode::none) {
     metrics.push_back({metric::kLossScalingSkippedSteps.name, record.skipped_steps()});
     metrics.push_back({metric::kLossScalingScale.name, record.loss_scale()});

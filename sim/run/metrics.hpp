@@ -73,6 +73,7 @@ class RunRecord {
     void compute_ends(std::int64_t step) override;
     void gradients_ready(std::int64_t step, const GradientSync& sync) override;
     void step_decided(std::int64_t step, bool skipped, double next_scale) override;
+    void norm_ready(std::int64_t step, double norm) override;
     void step_ends(std::int64_t step, const GradientSync& sync,
                    std::optional<double> loss) override;
 

@@ -79,6 +79,10 @@ void RunRecord::Observer::step_decided(std::int64_t step, bool skipped, double n
   }
 }
 
+void RunRecord::Observer::norm_ready(std::int64_t step, double norm) {
+  if (oracle() != nullptr) oracle()->check_norm(step, holder_.rank, norm);
+}
+
 void RunRecord::Observer::step_ends(std::int64_t step, const GradientSync& sync,
                                     std::optional<double> loss) {
   note(ProgramMark::Kind::step_ends, step);

@@ -11,10 +11,30 @@
 
 namespace shardsim {
 
+namespace {
+
+// The norm's sums are in fp64: 2^-53 for each of 10^6 elements.
+constexpr double kNormBound = 1e-9;
+
+double norm_of(const ReferenceTensors& gradients, NormType type) {
+  double sum = 0.0;
+  double most = 0.0;
+  for (const std::vector<double>& values : gradients) {
+    for (const double value : values) {
+      sum += value * value;
+      most = std::isnan(value) ? HUGE_VAL : std::fmax(most, std::fabs(value));
+    }
+  }
+  return type == NormType::two ? std::sqrt(sum) : most;
+}
+
+}  // namespace
+
 Oracle::Oracle(const SyncPlan& sync, const TrainingPlan& plan, const GlobalBatch& global_batch,
                std::unique_ptr<Model> exact_model, int num_ranks,
                const std::function<void()>& on_progress)
     : sync_(sync),
+      norm_type_(plan.grad_norm_type),
       expected_(sync, plan, global_batch, std::move(exact_model), on_progress),
       num_ranks_(num_ranks) {}
 
@@ -51,10 +71,13 @@ void Oracle::decide(std::int64_t step, bool skip) {
   if (found != gradients.end()) {
     if (!waiting_gradients_.empty()) expected_.decide_as(found->second);
     check_mean_squares(step, found->second);
+    norm_ = {step, norm_of(found->second, norm_type_)};
     expected_.adopt_gradients(found->second);
   }
   for (const Waiting& each : waiting_gradients_) judge(step, each.rank, each.whole);
   waiting_gradients_.clear();
+  for (const auto& [rank, norm] : waiting_norms_) compare_norm(step, rank, norm);
+  waiting_norms_.clear();
   expected_.decide(skip);
 }
 
@@ -244,6 +267,31 @@ void Oracle::compare_loss(std::int64_t step, int rank, double loss) {
                     loss, expected_.reference_words(), expected, loss / expected)});
 }
 
+void Oracle::check_norm(std::int64_t step, int rank, double norm) {
+  if (!expected_.follows()) return;
+  // With loss scaling the gradients of all ranks are known by now.
+  if (expected_.is_open(step)) {
+    waiting_norms_.emplace_back(rank, norm);
+  } else {
+    compare_norm(step, rank, norm);
+  }
+}
+
+// Both are sums of the same numbers, in fp64.
+void Oracle::compare_norm(std::int64_t step, int rank, double norm) {
+  if (norm_.first != step || !std::isfinite(norm_.second)) return;
+  ++num_norms_;
+  const double error = relative(std::fabs(norm - norm_.second), norm_.second);
+  if (error <= kNormBound) return;
+  // Behind the gradients of its step, and before all that is made of them.
+  note({{step, static_cast<int>(StateKind::gradient), num_ranks_, num_parameters()},
+        fmt::format("step {}, rank {}: norm of all gradients is {:.9g} times that of the gradients "
+                    "that the ranks show, {:.6g} instead of {:.6g}; each must count once",
+                    step, rank, norm / norm_.second, norm, norm_.second)});
+}
+
+int Oracle::num_parameters() const { return static_cast<int>(sync_.model->parameters().size()); }
+
 void Oracle::note(const Failure& failure) {
   if (!first_failure_ || failure.order < first_failure_->order) first_failure_ = failure;
 }
@@ -286,6 +334,9 @@ std::string Oracle::detail() const {
                                  expected_.reference_words(), expected_.widest_bound());
   if (num_unjudged_ > 0) {
     text += fmt::format("; {} are below the rounding noise of this precision", num_unjudged_);
+  }
+  if (num_norms_ > 0) {
+    text += fmt::format("; {} norms for clipping are those of all gradients", num_norms_);
   }
   if (expected_.num_skipped() > 0) {
     text += fmt::format("; the same {} of these steps were skipped", expected_.num_skipped());

@@ -59,6 +59,9 @@ class Oracle {
   };
   /// A rank's gradients before the optimizer, or its state after it. `loss`: if it is known.
   void check_gradients(std::int64_t step, const Holder& holder, const GradientSync& sync);
+  /// A rank's norm of all gradients, which it clips by: that of the gradients that all ranks show.
+  /// Another algorithm than one rank on the whole batch has norms of its own, which are not judged.
+  void check_norm(std::int64_t step, int rank, double norm);
   /// A rank's decision on a step with loss scaling.
   void check_decision(std::int64_t step, int rank, bool skipped, double next_scale);
   void check_state(std::int64_t step, const Holder& holder, const GradientSync& sync,
@@ -110,10 +113,12 @@ class Oracle {
   void judge(std::int64_t step, int rank, const WholePiece& whole);
   void compare(std::int64_t step, int rank, const StatePiece& piece);
   void compare_loss(std::int64_t step, int rank, double loss);
+  void compare_norm(std::int64_t step, int rank, double norm);
   void note(const Failure& failure);
   void keep_replicas(std::int64_t step, const Holder& holder, int phase, const Shown& shown);
   [[nodiscard]] double& error_of(StateKind kind);
   [[nodiscard]] std::string name_of_parameter(int parameter) const;
+  [[nodiscard]] int num_parameters() const;
 
   struct Waiting {
     int rank;
@@ -121,11 +126,14 @@ class Oracle {
   };
 
   const SyncPlan& sync_;
+  NormType norm_type_ = NormType::two;
   Expectations expected_;
   int num_ranks_;
   PiecedState gradients_;                   // The open step's, if the reference follows.
   std::vector<Waiting> waiting_gradients_;  // Until the decisions of close calls are known.
   std::vector<std::pair<int, double>> waiting_losses_;  // Rank and loss.
+  std::vector<std::pair<int, double>> waiting_norms_;   // Until the gradients of all are known.
+  std::pair<std::int64_t, double> norm_{-1, 0.0};       // The last step with one, and its norm.
   std::vector<Waiting> waiting_;  // State that ranks have shown after one step.
   std::int64_t waiting_step_ = -1;
   int num_waiting_ = 0;  // Ranks that have shown it.
@@ -134,6 +142,7 @@ class Oracle {
   Errors errors_;
   std::int64_t num_compared_ = 0;
   std::int64_t num_unjudged_ = 0;
+  std::int64_t num_norms_ = 0;
   std::optional<Failure> first_failure_;
   std::optional<std::string> divergence_;
   std::optional<std::string> unproven_;

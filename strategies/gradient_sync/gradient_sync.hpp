@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "strategies/gradient_sync/data_parallel.hpp"
 #include "strategies/gradient_sync/flat_layout.hpp"
@@ -125,12 +126,14 @@ class GradientSync : public ModuleParameters {
   virtual void visit(StateKind kind, const StateVisitor& visitor) const = 0;
 };
 
-/// Another gradient synchronization, passed on as it is: who changes one thing about it overrides
-/// that.
+/// Another gradient synchronization, passed on as it is. Derive from it, and override the one thing
+/// that is to change (docs/guide/check.md has an example).
 class GradientSyncWrapper : public GradientSync {
  public:
   /// `inner` must outlive it.
   explicit GradientSyncWrapper(GradientSync& inner) : inner_(inner) {}
+  explicit GradientSyncWrapper(std::unique_ptr<GradientSync> inner)
+      : owned_(std::move(inner)), inner_(*owned_) {}
 
   Tensor weight(int parameter) override { return inner_.weight(parameter); }
   Tensor gradient(int parameter) override { return inner_.gradient(parameter); }
@@ -159,6 +162,9 @@ class GradientSyncWrapper : public GradientSync {
   void visit(StateKind kind, const StateVisitor& visitor) const override {
     inner_.visit(kind, visitor);
   }
+
+ private:
+  std::unique_ptr<GradientSync> owned_;
 
  protected:
   GradientSync& inner_;

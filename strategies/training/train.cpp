@@ -186,8 +186,9 @@ class TrainingSession::Trainer final : public MicrobatchSource {
   // The norm is that of the gradients without the loss scale.
   [[nodiscard]] double clip(double unscale) {
     if (plan_.max_grad_norm <= 0.0) return 1.0;
-    return clip_coefficient(sync_.gradient_norm(plan_.grad_norm_type) * unscale,
-                            plan_.max_grad_norm);
+    const double norm = sync_.gradient_norm(plan_.grad_norm_type);
+    observer_.norm_ready(step_, norm);
+    return clip_coefficient(norm * unscale, plan_.max_grad_norm);
   }
 
   [[nodiscard]] bool has_loss() const { return mesh_.pp() == rank_with_loss_; }

@@ -64,6 +64,9 @@ class TrainingObserver {
   /// Whether the step is skipped, as gradients overflowed, and the loss scale of the next step.
   /// Then follows the update, or nothing.
   virtual void step_decided(std::int64_t, bool /*skipped*/, double /*next_scale*/) {}
+  /// The global norm for clipping, of gradients still multiplied by the loss scale; only if there
+  /// is a limit.
+  virtual void norm_ready(std::int64_t, double /*norm*/) {}
   /// `loss`: mean over the valid targets of the global batch, 0 without data; the last pipeline
   /// stage knows it.
   virtual void step_ends(std::int64_t, const GradientSync&, std::optional<double> /*loss*/) {}

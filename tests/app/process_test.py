@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -86,11 +87,13 @@ class ProcessTest(unittest.TestCase):
         self.assertEqual((process.returncode, out, err), expected)
 
     def test_without_presets_every_verb_tells_where_it_looked(self):
-        for words in (("presets",), ("plan", "gpt2", "--gpus", "8", "--gpu", "h100"),
-                      ("plan", PLAN, "--gpus", "8", "--gpu", "h100")):
-            code, out, err = self.run_to_end(*words, env={"SHARDSIM_PRESETS": "/nowhere"})
-            self.assertEqual((code, out), (2, b""), words)
-            self.assertIn(b'no presets were found in "/nowhere"; SHARDSIM_PRESETS can name', err)
+        with tempfile.TemporaryDirectory() as folder:  # Beside the checkout's scenarios lie presets.
+            plan = shutil.copy(PLAN, folder)
+            for words in (("presets",), ("plan", "gpt2", "--gpus", "8", "--gpu", "h100"),
+                          ("plan", plan, "--gpus", "8", "--gpu", "h100")):
+                code, out, err = self.run_to_end(*words, env={"SHARDSIM_PRESETS": "/nowhere"})
+                self.assertEqual((code, out), (2, b""), words)
+                self.assertRegex(err, b'no presets were found in (".*", )?"/nowhere"; SHARDSIM_PRESETS can name')
 
     def test_output_that_cannot_be_written_is_an_error(self):
         with open("/dev/full", "wb") as full:

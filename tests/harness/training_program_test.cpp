@@ -24,11 +24,11 @@ CheckOptions at(std::vector<int> ranks) {
 class Bent final : public GradientSyncWrapper {
  public:
   Bent(std::unique_ptr<GradientSync> sync, double factor, bool first_only)
-      : GradientSyncWrapper(*sync), sync_(std::move(sync)), factor_(factor), first_(first_only) {}
+      : GradientSyncWrapper(std::move(sync)), factor_(factor), first_(first_only) {}
 
   void finish_gradients() override {
-    sync_->finish_gradients();
-    sync_->visit(StateKind::gradient, [this](const StatePiece& piece) {
+    inner_.finish_gradients();
+    inner_.visit(StateKind::gradient, [this](const StatePiece& piece) {
       if (first_ && piece.parameter > 0) return;
       for (std::int64_t i = 0; i < piece.values.numel(); ++i) {
         piece.values.set(i, factor_ * piece.values.get(i));
@@ -37,7 +37,6 @@ class Bent final : public GradientSyncWrapper {
   }
 
  private:
-  std::unique_ptr<GradientSync> sync_;
   double factor_;
   bool first_;
 };
@@ -63,6 +62,16 @@ TEST_CASE("every ZeRO stage trains as one device, at any number of ranks, clippe
       CHECK(report.passed());
       CHECK(report.warnings.empty());
     }
+  }
+}
+
+TEST_CASE("the model that is there by default can be cut over two ranks") {
+  for (int stage = 0; stage <= 3; ++stage) {
+    TrainingStrategy strategy{.zero_stage = stage};
+    strategy.mesh = [](int ranks) { return MeshShape{.dp_shard = ranks / 2, .tp = 2}; };
+    const CheckReport report = check(training_program(strategy), at({2, 4, 6}));
+    INFO("stage " << stage << ": " << report.to_text());
+    CHECK(report.passed());
   }
 }
 

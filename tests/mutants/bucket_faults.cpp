@@ -81,4 +81,37 @@ Faults touched_in_flight() {
   });
 }
 
+Faults dropped_tail(std::int64_t width, bool& acts) {
+  // `output` has the sum of elements from `first` of the bucket on.
+  const auto keep_tail = [width, &acts](const Tensor& output, const Tensor& own,
+                                        std::int64_t first) {
+    acts = true;
+    const std::int64_t count = output.numel();
+    for (std::int64_t i = count - count % width; i < count; ++i) output.set(i, own.get(first + i));
+  };
+  const auto is_bucket = [](const Caller& caller, const CallOptions& options) {
+    return options.traffic == TrafficClass::payload && caller.to.name().starts_with("dp");
+  };
+  Faults faults;
+  faults.all_reduce = [=](const Caller& caller, const Tensor& buffer, ReduceOp op,
+                          const CallOptions& options, CallSite site) -> Work {
+    if (!is_bucket(caller, options)) return caller.to.all_reduce(buffer, op, options, site);
+    const Tensor own = flat_copy_of(buffer);
+    caller.to.all_reduce(buffer, op, options, site).wait();
+    keep_tail(buffer, own, 0);
+    return {};
+  };
+  faults.reduce_scatter = [=](const Caller& caller, const Tensor& output, const Tensor& input,
+                              ReduceOp op, const CallOptions& options, CallSite site) -> Work {
+    if (!is_bucket(caller, options)) {
+      return caller.to.reduce_scatter(output, input, op, options, site);
+    }
+    const Tensor own = flat_copy_of(input);
+    caller.to.reduce_scatter(output, input, op, options, site).wait();
+    keep_tail(output, own, caller.to.rank() * output.numel());
+    return {};
+  };
+  return faults;
+}
+
 }  // namespace shardsim::test

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "tests/mutants/faulty_communicator.hpp"
 
 // Bugs in when a bucket of gradients is touched: before its reduction may begin, or before it has
@@ -15,5 +17,9 @@ namespace shardsim::test {
 [[nodiscard]] Faults freed_in_flight();
 /// While its reduction is under way a bucket is read, and written with the values it has.
 [[nodiscard]] Faults touched_in_flight();
+
+/// The elements behind the last whole `width` of a bucket, or of a rank's shard of it, are not
+/// reduced: the rank's own values stay there. `acts` is set where there is a bucket.
+[[nodiscard]] Faults dropped_tail(std::int64_t width, bool& acts);
 
 }  // namespace shardsim::test

@@ -24,8 +24,13 @@ Names operator+(Names a, const Names& b) {
 Finding parse(const std::string& detail) {
   static const std::regex kSentence(
       R"(step (\d+), rank (\d+): (\w+) of (\S+) \(elements \d+ to \d+\) is (\S+) times that of .*)");
+  static const std::regex kNorm(
+      R"(step (\d+), rank (\d+): norm of all gradients is (\S+) times that of .*)");
   std::smatch match;
   INFO(detail);
+  if (std::regex_match(detail, match, kNorm)) {
+    return {std::stoi(match[1]), std::stoi(match[2]), "norm", "", std::stod(match[3])};
+  }
   REQUIRE(std::regex_match(detail, match, kSentence));
   return {std::stoi(match[1]), std::stoi(match[2]), match[3], match[4], std::stod(match[5])};
 }
@@ -62,8 +67,9 @@ Finding found_in(const Scenario& scenario, const Result& result) {
   Finding finding = parse(oracle_of(result).detail);
   const Experiment experiment = compile(scenario);
   const auto& parameters = experiment.plan().whole().parameters();
-  CHECK(std::any_of(parameters.begin(), parameters.end(),
-                    [&](const ParameterSpec& spec) { return spec.name == finding.tensor; }));
+  CHECK((finding.kind == "norm" ||
+         std::any_of(parameters.begin(), parameters.end(),
+                     [&](const ParameterSpec& spec) { return spec.name == finding.tensor; })));
   CHECK(finding.rank < scenario.system.ranks);
   return finding;
 }

@@ -45,6 +45,8 @@ namespace shardsim::test {
 [[nodiscard]] Faults reversed_group(const std::string& name);
 /// The norm for clipping is that of this rank's shard alone.
 [[nodiscard]] Faults local_norm();
+/// Weights are gathered in the first step only; later ones compute with what came then.
+[[nodiscard]] Faults gathered_once();
 /// Overflows are not made known over the groups called `name`.
 [[nodiscard]] Faults overflow_unknown_over(const std::string& name);
 

@@ -83,6 +83,7 @@ class ScalingObserver final : public TrainingObserver {
   void step_decided(std::int64_t step, bool skipped, double next_scale) override {
     inner_.step_decided(step, skipped, next_scale);
   }
+  void norm_ready(std::int64_t step, double norm) override { inner_.norm_ready(step, norm); }
   void step_ends(std::int64_t step, const GradientSync& sync, std::optional<double> loss) override {
     if (loss && planted_.kind == "loss") *loss *= planted_.factor;
     inner_.step_ends(step, sync, loss);

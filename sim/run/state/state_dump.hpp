@@ -68,6 +68,7 @@ class StateDump {
     }
     void gradients_ready(std::int64_t step, const GradientSync& sync) override;
     void step_decided(std::int64_t step, bool skipped, double next_scale) override;
+    void norm_ready(std::int64_t step, double norm) override { next_.norm_ready(step, norm); }
     void step_ends(std::int64_t step, const GradientSync& sync,
                    std::optional<double> loss) override;
 

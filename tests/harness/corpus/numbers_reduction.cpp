@@ -153,11 +153,13 @@ std::vector<Row> reduction_rows() {
   std::vector<Row> rows = {
       {"S03", "mean of local means", mean_of_means, "GRAD_DIFF", all(), Who::every, "mean"},
       {"S05", "replicated parameter not reduced", norm_not_reduced, "REPLICA_DIVERGED", all(),
-       Who::every, "norm.weight"},
+       Who::every, "the ranks hold parts of a sum"},
       {"S06", "backward reduce missing", backward_not_reduced, "GRAD_DIFF", all(), Who::every,
        "layer input"},
-      {"S10", "clip by the local norm", local_norm, "NORM_DIFF", all(), Who::every},
-      {"S10", "replicas counted in the norm", replicas_counted, "NORM_DIFF", all(), Who::every},
+      {"S10", "clip by the local norm", local_norm, "NORM_DIFF", all(), Who::every,
+       "the ranks hold parts of a sum of squares"},
+      {"S10", "replicas counted in the norm", replicas_counted, "NORM_DIFF", all(), Who::every,
+       "counts the gradient of replicated 8 times"},
       {"S12", "tied embeddings not reduced", tied_embeddings, "REPLICA_DIVERGED", ends, Who::every,
        "embedding"},
   };
