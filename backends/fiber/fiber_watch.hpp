@@ -96,7 +96,7 @@ class BufferWatch final : public AccessListener {
   void reveal(Use& use);
   void stop_hiding(Use& use);
   [[nodiscard]] const std::vector<std::byte>* content_of(const Use& use) const;
-  void write_down(const Use& use) const;
+  void write_down(const Use& use);
   void verify(const Use& use);
   [[nodiscard]] Diagnosis diagnose(const char* code, const Use& use, const std::string& what,
                                    CallSite site, const char* hint) const;
@@ -109,6 +109,7 @@ class BufferWatch final : public AccessListener {
   std::int64_t num_uses_ = 0;
   Variation variation_;
   std::optional<Diagnosis> last_varied_;
+  std::int64_t written_ = 0;                   // Bytes of Variation::to.
   std::vector<std::vector<std::byte>> spare_;  // Memory for what is kept.
 };
 

@@ -364,7 +364,10 @@ void FiberWorld::require_delivered() const {
 
 Diagnosis FiberWorld::explain(const Engine& engine) {
   Diagnosis diagnosis = explain_stall(engine, groups_, mailbox_);
-  if (is_watched()) suspicions_ = suspicions_of(engine, groups_, mailbox_, diagnosis);
+  // For who chooses schedules, and can make the run again.
+  if (options_.chooser != nullptr && options_.repairs.empty()) {
+    suspicions_ = suspicions_of(engine, groups_, mailbox_, diagnosis);
+  }
   return diagnosis;
 }
 

@@ -103,7 +103,7 @@ class FiberWorld final : public World, private StallExplainer {
   [[nodiscard]] std::vector<Diagnosis> warnings() const;
   /// Waits of the ranks when one failed; empty if none has.
   [[nodiscard]] const std::vector<DiagnosisSide>& waiting() const { return waiting_; }
-  /// If the run stood still and it was watched: who may be to blame, the plainest guesses first.
+  /// Guesses who is to blame if the run stood still and has a chooser; the plainest come first.
   [[nodiscard]] const std::vector<Suspicion>& suspicions() const { return suspicions_; }
   /// A rank's end of tagged messages among all ranks, for use within its body.
   [[nodiscard]] std::unique_ptr<TaggedMessages> tagged_messages(int rank);

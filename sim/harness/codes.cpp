@@ -104,7 +104,7 @@ constexpr std::array kCodes = {
               "Name the sender, give the messages different tags, or be right for either order.",
               "receive from any source, then from rank 1: hangs if the first was of rank 1"},
     CodeEntry{"SCHEDULE_DEPENDS",
-              "A figure, a shown value or a requirement holds under some schedules only.",
+              "A figure, a shown value or a requirement depends on the schedule.",
               "A receive from any source, state that ranks share in memory, or a choice by time, "
               "address or arrival.",
               "Decide by rank, name or index; pass values in messages.",

@@ -50,6 +50,19 @@ TEST_CASE("a rank that leaves a call out, and waits elsewhere for those it holds
   CHECK(found.sides.front().ranks == RankList{3});
 }
 
+TEST_CASE("who is to blame is found without watching buffers, too") {
+  const CheckReport report = check(
+      [](RankContext& context) {
+        const auto half = context.world().split(context.rank() / 2, context.rank(), "half");
+        if (context.rank() != 3) sum(context);
+        half->barrier().wait();
+        sum(context);
+      },
+      {.ranks = {4}, .watch_buffers = false});
+  REQUIRE(report.failure);
+  CHECK(report.failure->sides.front().ranks == RankList{3});
+}
+
 TEST_CASE("a rank that uses the wrong one of its groups is named though two ranks disagree") {
   const Diagnosis found = blamed_by(
       [](RankContext& context) {
