@@ -34,10 +34,10 @@ CallRepair repair_of(int rank, std::uint64_t group, std::int64_t number) {
 std::vector<LoneHalf> lone_halves(const std::deque<FiberGroup>& groups, const Mailbox& mailbox) {
   std::vector<LoneHalf> halves;
   std::set<std::tuple<std::uint64_t, bool, int, int, int>> seen;
-  const auto add = [&](LoneHalf half) {
+  const auto add = [&](const LoneHalf& half) {
     const bool fresh =
         seen.emplace(half.repair.group, half.sends, half.rank, half.peer, half.record.tag).second;
-    if (fresh) halves.push_back(std::move(half));
+    if (fresh) halves.push_back(half);
   };
   for (const FiberGroup& group : groups) {
     for (const FiberOperation* operation : group.open_operations()) {

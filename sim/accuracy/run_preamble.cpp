@@ -49,7 +49,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
 }
 
 // 0 for a word that is no number.
-int count_of(std::string_view word) {
+int count_in(std::string_view word) {
   constexpr long long kMost = 1 << 20;
   return static_cast<int>(std::clamp(parse_number<long long>(word).value_or(0), 0LL, kMost));
 }
@@ -116,7 +116,7 @@ void RunPreamble::take_rank(const LogLine& line) {
 void RunPreamble::take_own(const LogLine& line) {
   if (line.word(1) == "shardsim" && line.word(2) == "collective") {
     since_.operation = tested_operation_of(std::string(line.word(3)));
-    run_.own_ranks = count_of(line.word(6));
+    run_.own_ranks = count_in(line.word(6));
     if (line.word(5) == "fiber:") return;
     throw_problem(
         "E0950", {source_, line.offset, line.text.size()},
@@ -125,7 +125,7 @@ void RunPreamble::take_own(const LogLine& line) {
   }
   const std::size_t nodes = line.find("nodes");
   if (run_.own_ranks > 0 && nodes >= 1 && line.word(nodes + 1) == "of") {
-    run_.own_nodes = count_of(line.word(nodes - 1));
+    run_.own_nodes = count_in(line.word(nodes - 1));
   }
 }
 

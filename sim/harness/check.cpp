@@ -253,8 +253,7 @@ CheckReport check(const Program& program, const CheckOptions& options) {
   } catch (const CommunicationError& error) {
     report.failure = error.diagnosis();  // The reference failed.
   }
-  report.compared_with =
-      report.failure ? report.failure->compared_with : checker.compared_with();
+  report.compared_with = report.failure ? report.failure->compared_with : checker.compared_with();
   report.warnings = checker.warnings();
   report.schedules = checker.num_runs();
   if (!report.failure && report.summary.empty()) {

@@ -54,7 +54,10 @@ void SearchTurns::wait(std::size_t search, const std::function<bool()>& is_over)
   // Nothing else wakes a search that is over.
   constexpr std::chrono::milliseconds kPoll(20);
   while (!begins(search)) {
-    if (is_over()) return;
+    lock.unlock();  // The caller's answer may take its time, and may depend on other searches.
+    const bool ends = is_over();
+    lock.lock();
+    if (ends || begins(search)) return;
     changed_.wait_for(lock, kPoll);
   }
 }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kShownScript = 200;
 
-std::string count_of(std::int64_t number, const char* thing) {
+std::string numbered(std::int64_t number, const char* thing) {
   return fmt::format("{} {}{}", number, thing, number == 1 ? "" : "s");
 }
 
@@ -62,8 +62,8 @@ std::string verification_text(const TorchVerifyOptions& options, const TorchVeri
       "  {} in {}; {} sent, {} by rank {}, the busiest\n"
       "  every call found its partners, and no buffer was used before its work was waited for\n"
       "  OK\n",
-      printable(options.script, kShownScript), count_of(result.num_ranks, "rank"),
-      count_of(result.num_calls, "call"), count_of(result.num_groups, "group"),
+      printable(options.script, kShownScript), numbered(result.num_ranks, "rank"),
+      numbered(result.num_calls, "call"), numbered(result.num_groups, "group"),
       format_traffic(result.sent_bytes), format_traffic(result.busiest_bytes), result.busiest_rank);
 }
 

@@ -51,6 +51,18 @@ TEST_CASE("searches that take turns all end, and no more work at a time than may
   CHECK(taking.turns.all_had_a_turn());
 }
 
+TEST_CASE("who is asked whether a search is over may wait for another search") {
+  TurnTaking taking(2, 1);
+  std::thread first([&taking] { taking.turns.wait(0, [] { return false; }); });
+  first.join();  // The first works, so the second has to ask.
+  bool has_looked = false;
+  taking.turns.wait(1, [&] {
+    has_looked = taking.turns.state_of(0).progress.simulated == 0;
+    return true;
+  });
+  CHECK(has_looked);
+}
+
 TEST_CASE("a search's first turn ends with its find, and no search starves another") {
   TurnTaking taking(2, 1);
   CHECK_FALSE(taking.turns.all_had_a_turn());
