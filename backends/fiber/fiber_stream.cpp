@@ -124,12 +124,16 @@ bool FiberStream::has_ended(void* token) {
   require_world();
   FiberOperation& operation = *static_cast<FiberOperation*>(token);
   rank_.settle_streams();
-  Operation* const asked[] = {&operation};
-  group_.world().engine().await_any(rank_, asked, rank_.now());
   const Time now = rank_.now();
+  if (!operation.resolved()) {
+    Operation* const asked[] = {&operation};
+    group_.world().engine().await_any(rank_, asked, now);
+  }
   if (operation.resolved() && operation.end() <= now) return true;
+  // Whether one that starts later is resolved by now depends on the order of launches.
+  const bool is_under_way = operation.resolved() && operation.start() <= now;
   const Time poll = now + kPollTime;
-  rank_.poll(operation.resolved() ? operation.start() : poll, poll);
+  rank_.poll(is_under_way ? operation.start() : poll, poll);
   return false;
 }
 

@@ -174,7 +174,7 @@ const std::vector<std::byte>* BufferWatch::content_of(const Use& use) const {
 }
 
 void BufferWatch::write_down(const Use& use) {
-  // Larger programs keep the pattern in what comes later.
+  // Larger programs show their own content in what comes later.
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 28;
   written_ += use.tensor.num_bytes();
   if (written_ > kMostBytes) return;

@@ -230,12 +230,14 @@ Mailbox::Slot Mailbox::chosen_by(MessageChooser& chooser) {
   return choices.empty() ? Slot() : slots[chooser.choose(choices)];
 }
 
-bool Mailbox::decide(std::optional<Time> next) {
+bool Mailbox::decide(std::optional<Time> next, std::optional<Time> look) {
   MessageChooser* const chooser = world_.options().chooser;
-  // All that can end without a decision ends first: then every message is there.
+  // All that can end without a decision ends first: then every message is there. A rank that looks
+  // for what is not decided would look for ever.
   if (chooser != nullptr && next) return false;
   const Slot slot = chooser != nullptr ? chosen_by(*chooser) : first_ready();
   if (!slot.exists() || (next && *next < slot.time())) return false;
+  if (chooser == nullptr && look && *look < slot.time()) return false;
   take(slot);
   return true;
 }

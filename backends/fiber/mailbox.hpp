@@ -76,7 +76,7 @@ class Mailbox final : public Arbiter {
 
   /// Posts a half; it starts when its match is found.
   MessageHalf& post(FiberGroup& group, const MessageHalf::Call& call, Time ready);
-  bool decide(std::optional<Time> next) override;
+  bool decide(std::optional<Time> next, std::optional<Time> look) override;
 
   /// Why a receive and a send that are left wait for each other, if their tags differ.
   [[nodiscard]] std::optional<Diagnosis> tag_mismatch() const;

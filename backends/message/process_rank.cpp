@@ -156,6 +156,7 @@ void ProcessCommunicator::wait(void* token) {
   const std::shared_ptr<ProcessOperation> operation =
       *std::find_if(unwaited_.begin(), unwaited_.end(), is_it);
   await(*operation);
+  process_.note_progress();
   std::erase(unwaited_, operation);
   add_call(*operation);
 }

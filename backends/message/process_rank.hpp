@@ -92,6 +92,7 @@ class ProcessRank : public ProcessBackend {
   // For communicators.
   /// An equal text that lives as long as this.
   const char* keep_name(const std::string& name) { return names_.insert(name).first->c_str(); }
+  void note_progress() { idle_s_ = 0.0; }
   void fail(Diagnosis diagnosis) {
     if (!failure_) failure_ = std::move(diagnosis);
   }
@@ -120,7 +121,7 @@ class ProcessRank : public ProcessBackend {
 
  private:
   std::set<std::string> names_;
-  double idle_s_ = 0.0;  // In looks, since something has moved.
+  double idle_s_ = 0.0;  // In looks that found nothing, one after the other.
 };
 
 /// One process's end of a group.

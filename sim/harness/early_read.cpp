@@ -48,7 +48,9 @@ std::optional<Diagnosis> Checker::find_early_read(const ReplayToken& token,
   BufferWatch::Contents contents;
   const ProgramRun plain = run({.to = &contents});
   std::int64_t most = plain.buffer_uses;
-  if (most == 0 || same_end(plain, run({.number = most, .from = &contents}))) return std::nullopt;
+  // A program that does not do the same twice tells nothing.
+  if (most == 0 || !same_end(plain, run({.number = 0, .from = &contents}))) return std::nullopt;
+  if (same_end(plain, run({.number = most, .from = &contents}))) return std::nullopt;
   std::int64_t least = 0;  // So many make no difference.
   while (most - least > 1) {
     const std::int64_t middle = least + (most - least) / 2;

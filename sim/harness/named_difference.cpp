@@ -145,7 +145,8 @@ class ValueNamer {
 
   static bool is_whole(double factor) {
     const double size = std::max(std::abs(factor), 1.0 / std::abs(factor));
-    return size < kLargestFactor + 1.0 && std::abs(size - std::round(size)) < kAccuracy;
+    const bool is_named = std::round(size) >= 2.0 || factor < 0.0;
+    return is_named && size < kLargestFactor + 1.0 && std::abs(size - std::round(size)) < kAccuracy;
   }
 
   // A norm that is squared, or that counts some gradient more or less than once.
@@ -161,21 +162,28 @@ class ValueNamer {
       return NamedDifference{.what = "is the square of that of one device",
                              .hint = "the square of the norm: the root is missing"};
     }
+    return of_squares(one);
+  }
+
+  // A norm that counts one gradient some times more or less. Two that fit explain nothing.
+  [[nodiscard]] std::optional<NamedDifference> of_squares(const WrongElement& one) const {
+    std::optional<NamedDifference> found;
     for (const auto& [name, squares] : context_.squares) {
       for (int times = 0; times <= kLargestFactor; ++times) {
         if (times == 1) continue;
         const double square = one.wanted * one.wanted + (times - 1.0) * squares;
         if (square < 0.0 || !comparison_.close(one.value, std::sqrt(square))) continue;
-        if (times == 0) {
-          return NamedDifference{.what = "is that of one device without the gradient of " + name,
-                                 .hint = "the norm is that without the gradient of " + name};
-        }
-        return NamedDifference{
-            .what = fmt::format("counts the gradient of {} {} times", name, times),
-            .hint = "count what is replicated once: the gradient of " + name};
+        if (found) return std::nullopt;
+        found =
+            times == 0
+                ? NamedDifference{.what = "is that of one device without the gradient of " + name,
+                                  .hint = "the norm is that without the gradient of " + name}
+                : NamedDifference{
+                      .what = fmt::format("counts the gradient of {} {} times", name, times),
+                      .hint = "count what is replicated once: the gradient of " + name};
       }
     }
-    return std::nullopt;
+    return found;
   }
 
   [[nodiscard]] std::optional<NamedDifference> halves() const {
@@ -227,7 +235,9 @@ class ValueNamer {
         if (!comparison_.close(piece->values[static_cast<std::size_t>(i)], wanted_[from])) {
           return false;
         }
-        ++matches;
+        // Right elements tell nothing: next to equal ones they fit any shift.
+        const auto own = static_cast<std::size_t>(piece->first + i);
+        if (!comparison_.close(piece->values[static_cast<std::size_t>(i)], wanted_[own])) ++matches;
       }
     }
     return is_evidence(comparison_, matches);
@@ -271,6 +281,10 @@ class ValueNamer {
       while (first < size && !is_right(first)) ++first;
       std::size_t last = size;
       while (last > first && !is_right(last - 1)) --last;
+      // Only where another part begins is there a neighbour.
+      const std::size_t begin = static_cast<std::size_t>(piece->first);
+      if (first > 0 && begin == 0) return std::nullopt;
+      if (last < size && begin + size == wanted_.size()) return std::nullopt;
       // Most of the part is right, and in one stretch.
       if (2 * (last - first) <= size) return std::nullopt;
       for (std::size_t i = first; i < last; ++i) {

@@ -60,7 +60,7 @@ std::string hint_of_factor(double factor, bool is_size_of_group) {
                   : "a mean is taken twice, or over too many";
   }
   const double whole = std::round(std::max(factor, 1.0 / factor));
-  if (factor <= 0.0 || whole > kLargestNamed) return {};
+  if (factor <= 0.0 || whole < 2.0 || whole > kLargestNamed) return {};
   if (std::abs(factor - whole) < kFactorAccuracy * whole) {
     return fmt::format("a factor of {0} is applied twice, or one of 1/{0} is left out", whole);
   }

@@ -115,7 +115,9 @@ std::optional<Diagnosis> Checker::find_critical(const ReplayToken& token, const 
   std::size_t bad = decisions.size();
   while (bad - good > 1) {
     const std::size_t middle = good + (bad - good) / 2;
-    (run_with(middle).failure ? bad : good) = middle;
+    const std::optional<Diagnosis> ended = run_with(middle).failure;
+    if (ended && ended->code != failure.code) return std::nullopt;  // Another bug.
+    (ended ? bad : good) = middle;
   }
   const Decision& wrong = decisions[good];
   const std::vector<Decision> others = run_with(good).decisions;

@@ -19,6 +19,8 @@ constexpr double kLargestWeight = 64.0;
 // The terms of one shown part, by rank.
 using Terms = std::map<int, std::vector<double>>;
 
+bool is_zero(double value) { return value == 0.0; }
+
 double total_of(const Terms& terms, std::size_t at) {
   double sum = 0.0;
   for (const auto& [_, term] : terms) sum += term[at];
@@ -43,7 +45,7 @@ class TermNamer {
       if (!reduction.terms.contains(piece_.rank)) continue;
       const std::optional<Terms> terms = terms_in(reduction);
       if (!terms) continue;
-      if (std::optional<NamedDifference> found = judge(*terms, reduction.call)) return found;
+      if (std::optional<NamedDifference> found = judge(*terms, reduction)) return found;
     }
     return std::nullopt;
   }
@@ -81,8 +83,8 @@ class TermNamer {
     return comparison_.wanted()[static_cast<std::size_t>(piece_.first) + i];
   }
 
-  [[nodiscard]] std::optional<NamedDifference> judge(const Terms& terms,
-                                                     const std::string& call) const {
+  [[nodiscard]] std::optional<NamedDifference> judge(
+      const Terms& terms, const ReductionLog::Reduction& reduction) const {
     const std::string differs = "differs from that of one device";
     if (is_mean_of_means(terms)) {
       return NamedDifference{
@@ -93,10 +95,13 @@ class TermNamer {
     }
     std::optional<NamedDifference> found;
     for (const auto& [rank, term] : terms) {
-      const std::string words = words_of_term(terms, rank, term);
+      // A rank may rightly have zeros in a part: only one without any number is named.
+      const bool adds_nothing = std::ranges::all_of(reduction.terms.at(rank), is_zero);
+      const std::string words =
+          adds_nothing ? "adds only zeros to" : words_of_term(terms, rank, term);
       if (words.empty()) continue;
       if (found) return std::nullopt;  // It cannot be both.
-      found = {.what = differs, .hint = fmt::format("rank {} {} {}", rank, words, call)};
+      found = {.what = differs, .hint = fmt::format("rank {} {} {}", rank, words, reduction.call)};
     }
     return found;
   }
@@ -126,7 +131,7 @@ class TermNamer {
       above += (right - total_of(terms, i)) * term[i];
       below += term[i] * term[i];
     }
-    if (below == 0.0) return "adds only zeros to";
+    if (below == 0.0) return {};
     // The right sum has the term 1 + above / below times.
     const double weight = 1.0 / (1.0 + above / below);
     Terms changed = terms;
@@ -152,16 +157,25 @@ void ReductionLog::add(const Key& key, const std::string& call, int size, int ra
                        std::vector<double> terms) {
   num_values_ += terms.size();
   if (num_values_ > kMostLogged) return reductions_.clear();
-  Reduction& reduction = reductions_[key];
-  reduction.call = call;
-  reduction.size = size;
+  const auto [place, is_new] = reductions_.try_emplace(key);
+  Reduction& reduction = place->second;
+  if (is_new) {
+    reduction.call = call;
+    reduction.size = size;
+  }
+  // Members of a wrong program may disagree: then it is no sum.
+  const bool fits = is_new || (reduction.call == call && !reduction.terms.empty() &&
+                               reduction.terms.begin()->second.size() == terms.size());
+  if (!fits) return reduction.terms.clear();
   reduction.terms[rank] = std::move(terms);
 }
 
 Work LoggingCommunicator::post(const Call& call) {
   const bool adds = call.record.reduce == ReduceOp::sum || call.record.reduce == ReduceOp::avg;
+  // Members make the same collectives, but not the same messages.
+  if (call.kind != CallKind::collective) return inner().post(call);
   const std::int64_t number = num_calls_++;
-  const bool is_whole = call.kind == CallKind::collective && call.record.reduces && adds;
+  const bool is_whole = call.record.reduces && adds;
   if (is_whole && call.input->defined() && call.input->has_data()) {
     const Tensor copy = unwatched_copy(*call.input);
     std::vector<double> terms(static_cast<std::size_t>(copy.numel()));
@@ -179,8 +193,8 @@ Work LoggingCommunicator::post(const Call& call) {
 std::unique_ptr<Communicator> LoggingCommunicator::split(int color, int key,
                                                          const std::string& name, CallSite site) {
   std::unique_ptr<Communicator> part = inner().split(color, key, name, site);
-  if (part == nullptr) return part;
   const std::string way = fmt::format("{}/{}:{}", group_, num_splits_++, color);
+  if (part == nullptr) return part;
   return std::unique_ptr<Communicator>(
       new LoggingCommunicator(std::move(part), log_, way, world_rank_));
 }

@@ -26,6 +26,20 @@ std::optional<Time> Alarm::time() const {
   return first;
 }
 
+bool Alarm::has_end() const {
+  return std::ranges::any_of(operations, [](const Operation* each) { return each->resolved(); });
+}
+
+std::optional<Time> Alarms::next_end() const {
+  std::optional<Time> first;
+  for (const Alarm& alarm : alarms_) {
+    if (!alarm.has_end()) continue;
+    const std::optional<Time> time = alarm.time();
+    first = first ? std::min(*first, *time) : *time;
+  }
+  return first;
+}
+
 std::optional<Time> Alarms::next() const {
   if (alarms_.empty()) return std::nullopt;
   return std::ranges::min_element(alarms_, sounds_before)->time();

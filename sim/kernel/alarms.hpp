@@ -19,6 +19,8 @@ struct Alarm {
   /// When it sounds, as far as is known, and not before the rank's own time. None: an operation has
   /// to be resolved first.
   [[nodiscard]] std::optional<Time> time() const;
+  /// Whether one of the operations has an end, so that the rank goes on whatever else happens.
+  [[nodiscard]] bool has_end() const;
 };
 
 /// The alarms of one run.
@@ -29,6 +31,8 @@ class Alarms {
   void clear() { alarms_.clear(); }
   /// When the first one sounds; none if all wait for operations.
   [[nodiscard]] std::optional<Time> next() const;
+  /// The same of those that have an end.
+  [[nodiscard]] std::optional<Time> next_end() const;
   /// Removes the first one; of several at one time, that of the lowest rank. REQUIRES: next().
   [[nodiscard]] Alarm take_next();
 

@@ -16,8 +16,9 @@ constexpr auto kLater = [](const auto& a, const auto& b) {
   return a.start != b.start ? a.start > b.start : a.order > b.order;
 };
 
-// So many tests in a row that find nothing, while nothing can be launched, go on for ever.
-constexpr int kMostIdleAlarms = 100000;
+// So many looks in a row at operations without an end, while none can be launched, go on for ever.
+constexpr int kFewestIdleLooks = 100000;
+constexpr int kIdleLooksPerRank = 1000;
 
 LimitError out_of_memory() {
   return {"E0308", "the host ran out of memory",
@@ -152,19 +153,27 @@ bool Engine::can_launch_by(Time time) const {
 }
 
 void Engine::sound_alarm() {
-  if (launches_.empty()) ++num_idle_alarms_;
-  scheduler_->ready(*alarms_.take_next().rank->fiber_);
+  const Alarm alarm = alarms_.take_next();
+  num_idle_alarms_ = launches_.empty() && !alarm.has_end() ? num_idle_alarms_ + 1 : 0;
+  scheduler_->ready(*alarm.rank->fiber_);
+}
+
+// Ranks that look for ever are stalled.
+bool Engine::may_look() const {
+  return num_idle_alarms_ < std::max(kFewestIdleLooks, kIdleLooksPerRank * num_alive_);
 }
 
 bool Engine::advance() {
   if (failure_) return false;
-  std::optional<Time> next = next_start();
   const std::optional<Time> alarm = alarms_.next();
-  if (alarm) next = next ? std::min(*next, *alarm) : *alarm;
-  const bool has_choices = arbiter_ != nullptr && arbiter_->has_choices();
-  if (has_choices && arbiter_->decide(next)) return true;
-  // All that could end by then has started by then. Ranks that only test, for ever, are stalled.
-  if (alarm && num_idle_alarms_ < kMostIdleAlarms && !can_launch_by(*alarm)) {
+  if (arbiter_ != nullptr && arbiter_->has_choices()) {
+    std::optional<Time> next = next_start();
+    const std::optional<Time> end = alarms_.next_end();
+    if (end) next = next ? std::min(*next, *end) : *end;
+    if (arbiter_->decide(next, alarm)) return true;
+  }
+  // All that could end by then has started by then.
+  if (alarm && may_look() && !can_launch_by(*alarm)) {
     sound_alarm();
     return true;
   }

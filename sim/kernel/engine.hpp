@@ -144,6 +144,7 @@ class Engine {
   void block(RankState& rank, Operation& operation);
   [[nodiscard]] bool can_launch_by(Time time) const;
   void sound_alarm();
+  [[nodiscard]] bool may_look() const;
   void run_rank(RankState& rank, const RankBody& body);
   void keep_first(Time time, int rank, std::exception_ptr failure);
   void cancel_all();

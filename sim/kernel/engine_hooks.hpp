@@ -25,9 +25,10 @@ class Arbiter {
   virtual ~Arbiter() = default;
   /// Whether there is a choice. Without one `decide` does nothing and need not be called.
   [[nodiscard]] bool has_choices() const { return num_choices_ > 0; }
-  /// Called when no rank is ready. `next`: start of the operation that would be launched now, if
-  /// there is one. Decides one thing and returns true, or leaves it at that.
-  virtual bool decide(std::optional<Time> next) = 0;
+  /// Called when no rank is ready. `next`: when the operation starts that would be launched now, or
+  /// a rank goes on behind one that has been, if there is such a thing. `look`: when a rank looks
+  /// next whether an operation has ended. Decides one thing and returns true, or leaves it at that.
+  virtual bool decide(std::optional<Time> next, std::optional<Time> look) = 0;
 
  protected:
   int num_choices_ = 0;

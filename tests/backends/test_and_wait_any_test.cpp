@@ -10,7 +10,7 @@
 namespace shardsim {
 namespace {
 
-void compute(Runtime& runtime, std::int64_t flops) {
+void work_for(Runtime& runtime, std::int64_t flops) {
   runtime.compute({"work", ComputeKind::matmul, DType::fp32, flops, 0}, [] {});
 }
 
@@ -59,11 +59,28 @@ TEST_CASE("a test finds what has ended by its time, and takes a microsecond wher
     const Time begin = self.now();
     CHECK_FALSE(work.test());
     CHECK(self.now() - begin == Time::from_seconds(1e-6));
-    compute(runtime, 1'000'000'000);  // Far longer than the reduction takes.
+    work_for(runtime, 1'000'000'000);  // Far longer than the reduction takes.
     const Time later = self.now();
     CHECK(work.test());
     CHECK(self.now() == later);
   });
+}
+
+TEST_CASE("a long communication may be tested as often as it takes") {
+  FiberOptions options;
+  options.has_data = false;
+  run_ranks(
+      8,
+      [](Runtime& runtime, Communicator& world) {
+        // 4 GiB at 100 GB/s: some 80 ms, and as many thousand tests of each rank.
+        const Tensor data =
+            runtime.allocate(MemoryCategory::comm, {std::int64_t{1} << 30U}, DType::fp32);
+        Work work = world.all_reduce(data, ReduceOp::sum);
+        int tests = 0;
+        while (!work.test()) ++tests;
+        CHECK(tests > 50'000);
+      },
+      options);
 }
 
 TEST_CASE("of works of other lengths the shortest ends first, in whatever order they are given") {
@@ -104,16 +121,17 @@ TEST_CASE("what tests find does not depend on the order in which ranks are run")
     FiberOptions options;
     options.cluster = test_cluster(4);
     options.interleaving_seed = seed;
+    options.draw_launches = seed != 0;
     FiberWorld world(options);
     std::vector<int> tests(4, 0);
     world.run([&](Runtime& runtime, Communicator& everyone) {
       const int rank = everyone.rank();
       const Tensor data = filled(runtime, 1 << 16, DType::fp32, [](std::int64_t) { return 1.0; });
-      compute(runtime, 1'000'000 * (rank + 1));
+      work_for(runtime, 1'000'000 * (rank + 1));
       Work work = everyone.all_reduce(data, ReduceOp::sum);
       while (!work.test()) {
         ++tests[static_cast<std::size_t>(rank)];
-        compute(runtime, 1'000'000);
+        work_for(runtime, 1'000'000);
       }
     });
     for (const int count : tests) CHECK(count > 0);

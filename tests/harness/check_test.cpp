@@ -201,6 +201,26 @@ TEST_CASE("a reference that fails is a report that nothing can shrink") {
   CHECK_THROWS_AS(shrink(program, options, report), UsageError);
 }
 
+TEST_CASE("a message from any rank may be looked for by tests, whatever the schedule") {
+  const Program program = [](RankContext& context) {
+    const Tensor buffer = context.tensor(1, [&](std::int64_t) { return context.rank(); });
+    if (context.rank() != 0) return context.messages().send(buffer, 0, 0).wait();
+    double sum = 0.0;
+    for (int i = 1; i < context.size(); ++i) {
+      Work work = context.messages().recv(buffer, kAnySource, 0);
+      while (!work.test()) {
+      }
+      sum += buffer.get(0);
+    }
+    context.require(sum == 3.0, "all messages come");
+  };
+  CheckOptions options{.ranks = {3}};
+  options.explore.mode = ExploreMode::pct;
+  const CheckReport report = check(program, options);
+  INFO(report.to_text());
+  CHECK(report.passed());
+}
+
 TEST_CASE("reports stay short whatever there is to warn of") {
   const CheckReport report = check(
       [](RankContext& context) {

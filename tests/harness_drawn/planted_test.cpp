@@ -166,6 +166,8 @@ TEST_CASE("every single planted change of a call is reported, but those that are
   CHECK(all.silent == all.neutral);
   CHECK(all.reported == all.planted - all.neutral);
   CHECK(are_most(all.right_code, all.reported));
+  // Alone in front, but where only two ranks have to do with the call and both are named.
+  CHECK(are_most(all.first, all.reported - all.either));
 }
 
 }  // namespace shardsim::drawn

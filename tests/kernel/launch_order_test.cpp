@@ -53,7 +53,7 @@ class HoldingArbiter final : public Arbiter {
     ++num_choices_;
   }
   void set_engine(Engine& engine) { engine_ = &engine; }
-  bool decide(std::optional<Time> next) override {
+  bool decide(std::optional<Time> next, std::optional<Time> /*look*/) override {
     events_.push_back(next ? 2000 + next->picoseconds() : 2999);
     if (held_.size() % 2 == 1 && next) return false;
     held_.back()->settle(*engine_, ps(1));

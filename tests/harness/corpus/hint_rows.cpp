@@ -11,7 +11,7 @@ namespace {
 
 using Truths = std::vector<std::string>;
 
-constexpr int kRanks = 3;
+constexpr int kHintRanks = 3;
 
 HintRow row_with(const char* id, const char* bug, NumberBug number_bug, const char* code,
                  Truths truths) {
@@ -22,7 +22,7 @@ HintRow row_with(const char* id, const char* bug, NumberBug number_bug, const ch
           .code = code,
           .culprits = all(),
           .who = Who::every,
-          .options = {.ranks = {kRanks}}};
+          .options = {.ranks = {kHintRanks}}};
   row.options.explore.mode = ExploreMode::none;
   return {std::move(row), std::move(truths)};
 }

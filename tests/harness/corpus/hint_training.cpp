@@ -12,9 +12,9 @@ namespace shardsim::corpus {
 namespace {
 
 constexpr std::int64_t kRows = 48;
-constexpr std::int64_t kInputs = 6;
+constexpr std::int64_t kHintInputs = 6;
 constexpr std::int64_t kBiases = 2;
-constexpr std::int64_t kFlat = kInputs + kBiases;  // The weight, then the bias.
+constexpr std::int64_t kFlat = kHintInputs + kBiases;  // The weight, then the bias.
 constexpr double kLearningRate = 0.25;
 constexpr double kMomentum = 0.5;
 constexpr std::int64_t kShares[] = {1, 2, 5};
@@ -74,7 +74,7 @@ class LinearRank {
     return kRows * before / all;
   }
   [[nodiscard]] double x(std::int64_t row, std::int64_t input) const {
-    return row < kRows ? context_.draw("x", row * kInputs + input) : 0.0;
+    return row < kRows ? context_.draw("x", row * kHintInputs + input) : 0.0;
   }
   [[nodiscard]] double target(std::int64_t row) const { return context_.draw("target", row); }
   [[nodiscard]] double product(std::int64_t row, std::int64_t first, std::int64_t last) const {
@@ -91,7 +91,7 @@ class LinearRank {
 
   // Row-parallel: each rank has some inputs of the first rows.
   void hidden() {
-    const Part inputs = my_part(kInputs, context_);
+    const Part inputs = my_part(kHintInputs, context_);
     const Tensor hidden = context_.tensor(
         kBiases, [&](std::int64_t row) { return product(row, inputs.first, inputs.last); });
     if (!has(NumberBug::output_not_reduced)) {
@@ -102,7 +102,7 @@ class LinearRank {
   }
 
   [[nodiscard]] double predicted(std::int64_t row) const {
-    return product(row, 0, kInputs) + flat_.get(kInputs + row % kBiases);
+    return product(row, 0, kHintInputs) + flat_.get(kHintInputs + row % kBiases);
   }
 
   void predict() {
@@ -157,8 +157,8 @@ class LinearRank {
       const auto add = [&](std::int64_t at, double value) {
         mine.set(at, mine.get(at) + error(row) * value * scale);
       };
-      for (std::int64_t i = 0; i < kInputs; ++i) add(i, x(row, i));
-      add(kInputs + row % kBiases, 1.0);
+      for (std::int64_t i = 0; i < kHintInputs; ++i) add(i, x(row, i));
+      add(kHintInputs + row % kBiases, 1.0);
     }
     double weight = 1.0;
     if (has(NumberBug::gradient_without_last) && is_last(context_)) weight = 0.0;
@@ -173,7 +173,8 @@ class LinearRank {
   // Copies what was reduced from the bucket to the gradients that the optimizer takes.
   [[nodiscard]] std::int64_t place_in_bucket(std::int64_t at) const {
     if (has(NumberBug::gradient_shifted)) return (at + 1) % kFlat;
-    if (has(NumberBug::gradient_halves) && at < kInputs) return (at + kInputs / 2) % kInputs;
+    if (has(NumberBug::gradient_halves) && at < kHintInputs)
+      return (at + kHintInputs / 2) % kHintInputs;
     return at;
   }
 
@@ -188,14 +189,15 @@ class LinearRank {
   }
   void copy(const Tensor& reduced) const {
     for (std::int64_t i = 0; i < kFlat; ++i) {
-      const bool doubled = has(NumberBug::gradient_bias_doubled) && i >= kInputs;
+      const bool doubled = has(NumberBug::gradient_bias_doubled) && i >= kHintInputs;
       bucket_.set(i, (doubled ? 2.0 : 1.0) * reduced.get(place_in_bucket(i)));
     }
   }
   void show_gradients() {
-    const Tensor weight = context_.tensor(kInputs, [&](std::int64_t i) { return bucket_.get(i); });
+    const Tensor weight =
+        context_.tensor(kHintInputs, [&](std::int64_t i) { return bucket_.get(i); });
     const Tensor bias =
-        context_.tensor(kBiases, [&](std::int64_t i) { return bucket_.get(kInputs + i); });
+        context_.tensor(kBiases, [&](std::int64_t i) { return bucket_.get(kHintInputs + i); });
     const bool is_of_bias = bug_ == NumberBug::gradient_bias_doubled;
     const bool is_mine = among(NumberBug::gradient_times_ranks, NumberBug::gradient_last_twice);
     if (is_mine && !is_of_bias) plant_.next_line();
@@ -211,7 +213,7 @@ class LinearRank {
   }
 
   void norm() {
-    const std::int64_t end = has(NumberBug::norm_without_bias) ? kInputs : kFlat;
+    const std::int64_t end = has(NumberBug::norm_without_bias) ? kHintInputs : kFlat;
     double squares = squares_of(shard_.first, std::max(shard_.first, std::min(shard_.last, end)));
     if (has(NumberBug::norm_of_copies)) squares = squares_of(0, kFlat);
     if (!has(NumberBug::norm_local)) {
