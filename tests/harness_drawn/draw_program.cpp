@@ -81,7 +81,9 @@ rc::Gen<DrawnProgram> drawn_programs() {
     for (std::int64_t i = 0; i < statements; ++i) program.statements.push_back(draw_statement());
     return program;
   });
-  return rc::gen::shrink(rc::gen::noShrink(draw), smaller);
+  // As a lambda: Clang takes no function by value here.
+  const auto shrink = [](const DrawnProgram& program) { return smaller(program); };
+  return rc::gen::shrink(rc::gen::noShrink(draw), shrink);
 }
 
 }  // namespace shardsim::drawn
