@@ -8,7 +8,6 @@ import fcntl
 import json
 import os
 import pathlib
-import re
 import shutil
 import signal
 import subprocess
@@ -17,10 +16,9 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from sanitizer_note import without_note  # noqa: E402  pylint: disable=wrong-import-position
 PLAN = "scenarios/quickstart.json"
-
-# AddressSanitizer's note on any program with fibers, once a process and with its number.
-SANITIZER_NOTE = re.compile(rb"^==\d+==WARNING: ASan doesn't fully support makecontext.*\n", re.MULTILINE)
 
 
 class ProcessTest(unittest.TestCase):
@@ -35,7 +33,7 @@ class ProcessTest(unittest.TestCase):
                    "stderr": subprocess.PIPE, **options}
         with self.start(*arguments, **options) as process:
             out, err = process.communicate(timeout=120)
-        return process.returncode, out, SANITIZER_NOTE.sub(b"", err)
+        return process.returncode, out, without_note(err)
 
     def read_progress(self, process):
         """Returns as soon as the process says that it is alive; fails if it ends without."""
@@ -83,7 +81,7 @@ class ProcessTest(unittest.TestCase):
         with self.start(PLAN, "--json", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                         preexec_fn=lambda: os.close(0)) as process:
             out, err = process.communicate(timeout=120)
-        err = SANITIZER_NOTE.sub(b"", err)
+        err = without_note(err)
         self.assertEqual((process.returncode, out, err), expected)
 
     def test_without_presets_every_verb_tells_where_it_looked(self):

@@ -19,6 +19,8 @@ import termios
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from sanitizer_note import without_note  # noqa: E402  pylint: disable=wrong-import-position
 PLAN = "scenarios/quickstart.json"
 FIELDS = ["code", "severity", "file", "pointer", "message", "help", "fix"]
 BAD_USAGE, DOES_NOT_FIT = 2, 3
@@ -81,7 +83,7 @@ class ErrorsTest(unittest.TestCase):
         clean = {key: value for key, value in os.environ.items() if key != "GITHUB_WORKSPACE"}
         done = subprocess.run([self.shardsim, *words], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, encoding="utf-8", check=False, env={**clean, **environment})
-        return done.returncode, done.stdout, done.stderr
+        return done.returncode, done.stdout, without_note(done.stderr)
 
     def test_desk_point_12_json_is_an_object_on_30_kinds_of_error(self):
         self.assertGreaterEqual(len(WRONG), 30)

@@ -10,7 +10,11 @@ import os
 import pathlib
 import socket
 import subprocess
+import sys
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from sanitizer_note import without_note  # noqa: E402  pylint: disable=wrong-import-position
 
 PATIENCE_S = 60
 
@@ -62,7 +66,7 @@ class Served:
         if self.process.poll() is None:
             self.process.terminate()
         out, err = self.process.communicate(timeout=PATIENCE_S)
-        return self.process.returncode, out + err
+        return self.process.returncode, out + without_note(err)
 
     def ask(self, method, name, body=None, **headers):
         """(status, body) of a good request, with more or other headers: Host becomes Host=..."""
