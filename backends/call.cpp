@@ -68,10 +68,11 @@ std::string size_of_call(const CallRecord& call) {
 std::string CallRecord::describe() const {
   std::string text = name;
   if (reduces) text += std::string(" ") + name_of(reduce);
-  text += size_of_call(*this);
+  const bool probes = std::string_view(name) == "probe";  // It has no buffer.
+  if (!probes) text += size_of_call(*this);
   if (root >= 0) {
     const std::string_view call(name);
-    text += call == "send" ? " to " : call == "recv" ? " from " : " root ";
+    text += call == "send" ? " to " : call == "recv" || probes ? " from " : " root ";
     text += std::to_string(root);
   }
   if (tag != kNoTag) {

@@ -3,10 +3,12 @@
 #include <vector>
 
 #include "sim/kernel/diagnosis.hpp"
+#include "sim/kernel/error.hpp"
 
 #include "backends/argument_check.hpp"
 #include "backends/call.hpp"
 #include "backends/collective_shape.hpp"
+#include "backends/tagged_messages.hpp"
 
 // The typed calls: each checks its arguments and fills one Call for `post`.
 namespace shardsim {
@@ -173,6 +175,11 @@ Work Communicator::scatter(const Tensor& output, const Tensor& input, int root,
 Work Communicator::barrier(const CallOptions& options, CallSite site) {
   const Tensor none;
   return post_row(*this, collective::kBarrier, none, none, kNoOp, kNoRoot, options, site);
+}
+
+std::unique_ptr<TaggedMessages> Communicator::tagged_messages() {
+  throw UsageError("E0512", "the backend of group " + name() + " has no messages with tags",
+                   "use sends and receives without tags: NCCL has no others");
 }
 
 Work Communicator::send(const Tensor& buffer, int peer, const CallOptions& options, CallSite site) {

@@ -21,6 +21,7 @@ namespace shardsim {
 
 struct Call;
 struct Diagnosis;
+class TaggedMessages;
 enum class CollectiveKind : std::uint8_t;  // sim/hardware/collective_rows.hpp
 
 enum class ReduceOp : std::uint8_t { sum, avg, min, max, product };
@@ -153,6 +154,10 @@ class Communicator {
   [[nodiscard]] virtual std::unique_ptr<Communicator> subgroup(const RankSpan& members,
                                                                const std::string& name,
                                                                CallSite site = CallSite::here());
+
+  /// This member's end of messages with tags among the members (backends/tagged_messages.hpp).
+  /// Throws UsageError (E0512) on a backend that has none: NCCL.
+  [[nodiscard]] virtual std::unique_ptr<TaggedMessages> tagged_messages();
 
   // --- for backends and for what wraps a communicator
   /// Makes a call whose arguments have been checked; the call and its parts live until it returns.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "sim/kernel/call_site.hpp"
 
@@ -19,12 +20,15 @@ struct MessageStatus {
   int source = -1;
   int tag = -1;
   std::int64_t count = 0;  ///< Elements; the buffer may be larger.
+
+  friend bool operator==(const MessageStatus&, const MessageStatus&) = default;
 };
 
-/// One rank's end of the messages among all ranks. A receive takes messages of one sender in the
-/// order in which they were sent; receives take messages in the order in which they were posted
-/// (MPI 4.0, section 3.5). Which sender's message a receive from any source takes is open: the
-/// in-memory backend takes the first in virtual time, or what an exploration chooses.
+/// One member's end of the messages of a communicator, which are apart from those of every other
+/// (Communicator::tagged_messages). Ranks are those of its members. A receive takes messages of one
+/// sender in the order in which they were sent; receives take messages in the order in which they
+/// were posted (MPI 4.0, section 3.5). Which sender's message a receive from any source takes is
+/// open: the in-memory backend takes the first in virtual time, or what an exploration chooses.
 ///
 /// Posted without blocking; several may be under way at once and none waits for another. Unless
 /// sends are buffered, a send ends when its receive has taken it.
@@ -45,6 +49,13 @@ class TaggedMessages {
   /// work is waited for, and must live until then.
   virtual Work recv(const Tensor& buffer, int source, int tag, MessageStatus* status = nullptr,
                     const CallOptions& options = {}, CallSite site = CallSite::here()) = 0;
+
+  /// Returns when there is a message that a receive of `source` and `tag` would take, and says
+  /// which (MPI_Probe). The message stays: the next receive of its sender and tag takes it.
+  virtual MessageStatus probe(int source, int tag, CallSite site = CallSite::here()) = 0;
+  /// The same of a message that is there now; nothing if there is none (MPI_Iprobe).
+  virtual std::optional<MessageStatus> try_probe(int source, int tag,
+                                                 CallSite site = CallSite::here()) = 0;
 };
 
 }  // namespace shardsim

@@ -6,6 +6,7 @@
 
 #include "backends/call.hpp"
 #include "backends/communicator.hpp"
+#include "backends/tagged_messages.hpp"
 
 namespace shardsim {
 
@@ -27,6 +28,9 @@ class WrappingCommunicator : public Communicator {
   [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key, const std::string& name,
                                                     CallSite site) override {
     return inner_.split(color, key, name, site);
+  }
+  [[nodiscard]] std::unique_ptr<TaggedMessages> tagged_messages() override {
+    return inner_.tagged_messages();
   }
   [[nodiscard]] Diagnosis diagnosis_of(const std::string& action, CallSite site) const override {
     return inner_.diagnosis_of(action, site);

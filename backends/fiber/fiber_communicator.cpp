@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backends/argument_check.hpp"
+#include "backends/fiber/fiber_tagged_messages.hpp"
 #include "backends/fiber/fiber_watch.hpp"
 #include "backends/fiber/fiber_world.hpp"
 #include "backends/trace_hash.hpp"
@@ -23,6 +24,11 @@ FiberCommunicator::~FiberCommunicator() {
   if (stream_->outlives_world()) return;
   group_.world().note_closed(*stream_);
   group_.world().retire(std::move(stream_));
+}
+
+std::unique_ptr<TaggedMessages> FiberCommunicator::tagged_messages() {
+  require_unfolded("a tagged message");
+  return std::make_unique<FiberTaggedMessages>(group_.world().everyone(), group_, member_);
 }
 
 Diagnosis FiberCommunicator::diagnosis_of(const std::string& action, CallSite site) const {

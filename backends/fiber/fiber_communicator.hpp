@@ -56,6 +56,9 @@ class FiberStream : public WorkOwner {
   [[nodiscard]] bool outlives_world() const { return outlives_world_; }
   [[nodiscard]] bool has_handles() const { return num_handles_ > 0; }
 
+  /// A look that has found nothing takes its time.
+  void poll();
+
   void wait(void* operation) override;
   void abandon(void* operation) noexcept override;
   [[nodiscard]] bool has_ended(void* operation) override;
@@ -133,6 +136,7 @@ class FiberCommunicator final : public Communicator {
   std::unique_ptr<Communicator> split(int color, int key, const std::string& name,
                                       CallSite site) override;
 
+  [[nodiscard]] std::unique_ptr<TaggedMessages> tagged_messages() override;
   [[nodiscard]] Diagnosis diagnosis_of(const std::string& action, CallSite site) const override;
 
  private:

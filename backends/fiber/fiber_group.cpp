@@ -46,6 +46,14 @@ std::span<const int> FiberGroup::stood_for(int member) const {
   return stood_for_[static_cast<std::size_t>(member)];
 }
 
+int FiberGroup::member_of(int world_rank) const {
+  const std::vector<int>& members = layout_.members;
+  // The group of all ranks, mostly.
+  const auto same = static_cast<std::size_t>(world_rank);
+  if (same < members.size() && members[same] == world_rank) return world_rank;
+  return static_cast<int>(std::ranges::find(members, world_rank) - members.begin());
+}
+
 std::vector<int> FiberGroup::world_ranks(const std::vector<int>& members) const {
   std::vector<int> ranks;
   for (const int member : members) ranks.push_back(world_rank(member));

@@ -50,6 +50,8 @@ class FiberGroup {
   [[nodiscard]] int world_rank(int member) const {
     return layout_.members[static_cast<std::size_t>(member)];
   }
+  /// The member that has this rank in the world. REQUIRES: there is one.
+  [[nodiscard]] int member_of(int world_rank) const;
   /// Members that run and so call: mostly all.
   [[nodiscard]] int num_callers() const { return num_callers_; }
   [[nodiscard]] bool is_folded() const { return num_callers_ < size(); }

@@ -120,6 +120,11 @@ void TaggedStream::wait(void* token) {
   wait_as(static_cast<MessageHalf&>(*static_cast<FiberOperation*>(token)));
 }
 
+void FiberStream::poll() {
+  const Time end = rank_.now() + kPollTime;
+  rank_.poll(end, end);
+}
+
 bool FiberStream::has_ended(void* token) {
   require_world();
   FiberOperation& operation = *static_cast<FiberOperation*>(token);

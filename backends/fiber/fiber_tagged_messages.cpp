@@ -1,3 +1,5 @@
+#include "backends/fiber/fiber_tagged_messages.hpp"
+
 #include <string>
 #include <utility>
 
@@ -6,17 +8,53 @@
 
 namespace shardsim {
 
-FiberTaggedMessages::FiberTaggedMessages(FiberGroup& everyone, int member)
-    : stream_(std::make_unique<TaggedStream>(everyone, member, CallSite{})) {}
+namespace {
+
+// Probes have no buffer, and no options.
+const Tensor kNoBuffer;
+const CallOptions kNoOptions;
+
+const char* name_of(const MessageHalf::Call& call) {
+  if (call.probes) return "probe";
+  return call.sends ? "send" : "recv";
+}
+
+// The same call with another peer: calls have references, and are not assigned.
+MessageHalf::Call to_peer(const MessageHalf::Call& call, int peer) {
+  return {.sends = call.sends,
+          .probes = call.probes,
+          .channel = call.channel,
+          .member = call.member,
+          .peer = peer,
+          .tag = call.tag,
+          .buffer = call.buffer,
+          .status = call.status,
+          .options = call.options,
+          .site = call.site};
+}
+
+}  // namespace
+
+FiberTaggedMessages::FiberTaggedMessages(FiberGroup& everyone, const FiberGroup& channel,
+                                         int member)
+    : channel_(channel),
+      member_(member),
+      stream_(std::make_unique<TaggedStream>(everyone, channel.world_rank(member), CallSite{})) {}
 
 FiberTaggedMessages::~FiberTaggedMessages() { stream_->group().world().retire(std::move(stream_)); }
 
-int FiberTaggedMessages::size() const { return stream_->group().size(); }
+int FiberTaggedMessages::size() const { return channel_.size(); }
+
+// A peer out of range stays as it is, and is refused.
+int FiberTaggedMessages::world_rank_of(int peer) const {
+  return peer >= 0 && peer < size() ? channel_.world_rank(peer) : peer;
+}
 
 Work FiberTaggedMessages::send(const Tensor& buffer, int peer, int tag, const CallOptions& options,
                                CallSite site) {
   return post({.sends = true,
-               .member = rank(),
+               .channel = &channel_,
+               .member = stream_->member(),
                .peer = peer,
                .tag = tag,
                .buffer = buffer,
@@ -27,7 +65,8 @@ Work FiberTaggedMessages::send(const Tensor& buffer, int peer, int tag, const Ca
 Work FiberTaggedMessages::recv(const Tensor& buffer, int source, int tag, MessageStatus* status,
                                const CallOptions& options, CallSite site) {
   return post({.sends = false,
-               .member = rank(),
+               .channel = &channel_,
+               .member = stream_->member(),
                .peer = source,
                .tag = tag,
                .buffer = buffer,
@@ -36,11 +75,54 @@ Work FiberTaggedMessages::recv(const Tensor& buffer, int source, int tag, Messag
                .site = site});
 }
 
-void FiberTaggedMessages::refuse(const MessageHalf::Call& call) const {
-  const std::string name = call.sends ? "send" : "recv";
-  Diagnosis diagnosis = stream_->group().report("ARG_RANGE", stream_->rank(), name, call.site);
-  diagnosis.summary = name + " on rank " + std::to_string(rank()) + ": ";
-  if (!call.buffer.defined()) {
+MessageStatus FiberTaggedMessages::probe(int source, int tag, CallSite site) {
+  MessageStatus status;
+  post_half(probing(source, tag, &status, site)).wait();
+  return status;
+}
+
+// It may end no work and hold up no other receive, so it is no receive of the mailbox: the rank
+// comes to its own time, by which all that is sent until then has been posted, and looks.
+std::optional<MessageStatus> FiberTaggedMessages::try_probe(int source, int tag, CallSite site) {
+  FiberWorld& world = stream_->group().world();
+  RankState& rank = stream_->rank();
+  const MessageHalf::Call call = probing(source, tag, nullptr, site);
+  MessageHalf& look = world.mailbox().look(stream_->group(), call, begin(call));
+  rank.settle_streams();
+  Operation* const asked[] = {&look};
+  world.engine().await_any(rank, asked, rank.now());
+  const MessageHalf* const found = world.mailbox().found_by(look, rank.now());
+  std::optional<MessageStatus> status;
+  if (found != nullptr) status = found->status();
+  look.release();
+  if (!status) stream_->poll();
+  return status;
+}
+
+MessageHalf::Call FiberTaggedMessages::probing(int source, int tag, MessageStatus* status,
+                                               CallSite site) const {
+  const MessageHalf::Call call = {.sends = false,
+                                  .probes = true,
+                                  .channel = &channel_,
+                                  .member = stream_->member(),
+                                  .peer = source,
+                                  .tag = tag,
+                                  .buffer = kNoBuffer,
+                                  .status = status,
+                                  .options = kNoOptions,
+                                  .site = site};
+  require_in_range(call);
+  return to_peer(call, world_rank_of(source));
+}
+
+void FiberTaggedMessages::require_in_range(const MessageHalf::Call& call) const {
+  const int least = call.sends ? 0 : -1;  // kAnySource, kAnyTag.
+  const bool in_range = call.peer >= least && call.peer < size() && call.tag >= least;
+  if (in_range && (call.probes || call.buffer.defined())) return;
+  const std::string name = name_of(call);
+  Diagnosis diagnosis = channel_.report("ARG_RANGE", stream_->rank(), name, call.site);
+  diagnosis.summary = name + " on rank " + std::to_string(stream_->member()) + ": ";
+  if (in_range) {
     diagnosis.summary += "`buffer` is an undefined tensor";
     diagnosis.hint = kUndefinedTensorHint;
   } else {
@@ -53,52 +135,48 @@ void FiberTaggedMessages::refuse(const MessageHalf::Call& call) const {
 }
 
 Work FiberTaggedMessages::post(const MessageHalf::Call& call) {
+  require_in_range(call);
   FiberWorld& world = stream_->group().world();
-  const std::int64_t number = 2 * num_halves_[call.sends ? 1 : 0]++ + (call.sends ? 1 : 0);
-  if (!world.options().repairs.empty()) {
-    const CallRepair* const repair =
-        world.repair_of_half(CallRepair::kTagged, number, stream_->rank().index());
-    if (repair != nullptr && repair->kind == CallRepair::Kind::leave_out_half) return {};
-    if (repair != nullptr && repair->peer != call.peer) {
-      return post_half({.sends = call.sends,
-                        .member = call.member,
-                        .peer = repair->peer,
-                        .tag = call.tag,
-                        .buffer = call.buffer,
-                        .status = call.status,
-                        .options = call.options,
-                        .site = call.site});
-    }
-  }
-  return post_half(call);
+  const int peer = world_rank_of(call.peer);
+  const int rank = stream_->rank().index();
+  const std::int64_t number = world.mailbox().next_call(rank, call.sends);
+  if (world.options().repairs.empty()) return post_half(to_peer(call, peer));
+  const CallRepair* const repair =
+      world.repair_of_half(CallRepair::kTagged, 2 * number + (call.sends ? 1 : 0), rank);
+  if (repair == nullptr) return post_half(to_peer(call, peer));
+  if (repair->kind == CallRepair::Kind::leave_out_half) return {};
+  return post_half(to_peer(call, repair->peer));
 }
 
 Work FiberTaggedMessages::post_half(const MessageHalf::Call& call) {
   FiberGroup& everyone = stream_->group();
   FiberWorld& world = everyone.world();
-  const int least = call.sends ? 0 : -1;  // kAnySource, kAnyTag.
-  const bool in_range = call.peer >= least && call.peer < everyone.size() && call.tag >= least;
-  if (!in_range || !call.buffer.defined()) refuse(call);
-  RankState& state = stream_->rank();
-  const Time ready = state.clock().post(false, world.rules());
-  RankHash& hash = state.hash();
-  hash.add(static_cast<std::uint64_t>(call.sends) << 63U |
-           static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.peer)) << 24U |
-           static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.tag)));
-  const bool labelled = *call.options.label != '\0';  // Mostly not.
-  hash.add(static_cast<std::uint64_t>(call.buffer.numel()) ^
-           (labelled ? hash_label(call.options.label) : 0));
-  MessageHalf& half = world.mailbox().post(everyone, call, ready);
-  if (world.is_watched()) {
-    world.watch_post({.rank = state.index(),
+  MessageHalf& half = world.mailbox().post(everyone, call, begin(call));
+  if (world.is_watched() && !call.probes) {
+    world.watch_post({.rank = stream_->rank().index(),
                       .operation = &half,
                       .handle = &half,
                       .fills_all = false,
                       .record = half.record(),
-                      .group = &everyone.name()},
+                      .group = &channel_.name()},
                      call.sends ? Tensor() : call.buffer, call.sends ? call.buffer : Tensor());
   }
   return stream_->hand_out(half);
+}
+
+// The call's words in the trace hash. When it may start.
+Time FiberTaggedMessages::begin(const MessageHalf::Call& call) {
+  RankState& state = stream_->rank();
+  RankHash& hash = state.hash();
+  hash.add(static_cast<std::uint64_t>(call.sends) << 63U |
+           static_cast<std::uint64_t>(call.probes) << 62U |
+           static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.peer)) << 24U |
+           static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.tag)));
+  const bool labelled = *call.options.label != '\0';  // Mostly not.
+  const std::int64_t count = call.probes ? 0 : call.buffer.numel();
+  hash.add(static_cast<std::uint64_t>(count) ^ (labelled ? hash_label(call.options.label) : 0));
+  if (&channel_ != &stream_->group()) hash.add(channel_.path());
+  return state.clock().post(false, stream_->group().world().rules());
 }
 
 }  // namespace shardsim

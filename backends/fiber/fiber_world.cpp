@@ -293,10 +293,6 @@ std::vector<Diagnosis> FiberWorld::warnings() const {
   return order_watch_ ? order_watch_->warnings() : std::vector<Diagnosis>();
 }
 
-std::unique_ptr<TaggedMessages> FiberWorld::tagged_messages(int rank) {
-  return std::make_unique<FiberTaggedMessages>(groups_.front(), rank);
-}
-
 void FiberWorld::note_open(FiberStream& stream) {
   FiberStream*& first = open_streams_[static_cast<std::size_t>(stream.rank().index())];
   stream.next_open = std::exchange(first, &stream);

@@ -105,10 +105,9 @@ class FiberWorld final : public World, private StallExplainer {
   [[nodiscard]] const std::vector<DiagnosisSide>& waiting() const { return waiting_; }
   /// Guesses who is to blame if the run stood still and has a chooser; the plainest come first.
   [[nodiscard]] const std::vector<Suspicion>& suspicions() const { return suspicions_; }
-  /// A rank's end of tagged messages among all ranks, for use within its body.
-  [[nodiscard]] std::unique_ptr<TaggedMessages> tagged_messages(int rank);
 
   // For runtimes, groups and communicators.
+  [[nodiscard]] FiberGroup& everyone() { return groups_.front(); }
   [[nodiscard]] Mailbox& mailbox() { return mailbox_; }
   [[nodiscard]] BufferWatch* buffer_watch() { return buffer_watch_ ? &*buffer_watch_ : nullptr; }
   [[nodiscard]] bool is_watched() const { return options_.watch; }

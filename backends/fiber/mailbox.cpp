@@ -20,16 +20,6 @@ constexpr auto kLater = [](const auto& a, const auto& b) {
   return a.time != b.time ? a.time > b.time : a.receiver > b.receiver;
 };
 
-// A report about a receive and a send that do not fit each other; it has no code yet.
-Diagnosis report_on(const MessageHalf& receive, const MessageHalf& send) {
-  const int receiver = receive.member();
-  const int sender = send.member();
-  return {.group = receive.group()->name(),
-          .members = ascending({receiver, sender}),
-          .sequence = receive.sequence(),
-          .sides = {receive.record().side_of({receiver}), send.record().side_of({sender})}};
-}
-
 }  // namespace
 
 Mailbox::Mailbox(FiberWorld& world) : world_(world) {
@@ -47,17 +37,19 @@ Mailbox::Mailbox(FiberWorld& world) : world_(world) {
 inline void MessageHalf::open(FiberGroup& group, Mailbox& mailbox, const Call& call, Time ready,
                               std::int64_t number) {
   reopen(group, number);
-  record_.name = call.sends ? "send" : "recv";
-  record_.dtype = call.buffer.dtype();
+  is_probe_ = call.probes;
+  record_.name = call.sends ? "send" : call.probes ? "probe" : "recv";
+  record_.dtype = call.probes ? DType::int8 : call.buffer.dtype();
   record_.root = call.peer;
   record_.tag = call.tag;
-  record_.count = call.buffer.numel();
+  record_.count = call.probes ? 0 : call.buffer.numel();
   record_.label = call.options.label;
   record_.traffic = call.options.traffic;
   record_.site.file = call.site.file;
   record_.site.line = call.site.line;
   record_.site.function = call.site.function;
   mailbox_ = &mailbox;
+  channel_ = call.channel;
   other_ = nullptr;
   status_ = call.status;
   buffer_.emplace(call.buffer);
@@ -73,15 +65,20 @@ inline void MessageHalf::open(FiberGroup& group, Mailbox& mailbox, const Call& c
   expect(1);
 }
 
-MessageHalf& Mailbox::post(FiberGroup& group, const MessageHalf::Call& call, Time ready) {
+MessageHalf& Mailbox::reopened(FiberGroup& group, const MessageHalf::Call& call, Time ready) {
   Inbox& own = inboxes_[static_cast<std::size_t>(call.member)];
   MessageHalf* const half = free_ == nullptr ? &halves_.emplace_back() : free_;
   free_ = half->behind;
   if (free_ != nullptr) free_->fetch();
   half->open(group, *this, call, ready, call.sends ? own.num_sends++ : own.num_receives++);
   if (!known_.empty()) half->known() = known_[static_cast<std::size_t>(call.member)];
+  return *half;
+}
+
+MessageHalf& Mailbox::post(FiberGroup& group, const MessageHalf::Call& call, Time ready) {
+  MessageHalf* const half = &reopened(group, call, ready);
   if (!call.sends) {
-    place_receive(own, *half);
+    place_receive(inboxes_[static_cast<std::size_t>(call.member)], *half);
     return *half;
   }
   if (MessageChooser* const chooser = world_.options().chooser) {
@@ -99,6 +96,31 @@ void Mailbox::send_ahead(MessageHalf& half) {
   half.set_buffered(
       world_.network().transfer(half.member(), half.peer(), half.num_bytes(), half.ready()));
   half.settle(world_.engine(), half.ready());
+}
+
+MessageHalf& Mailbox::look(FiberGroup& group, const MessageHalf::Call& call, Time ready) {
+  return reopened(group, call, ready);
+}
+
+const MessageHalf* Mailbox::found_by(MessageHalf& look, Time now) {
+  const Inbox& inbox = inboxes_[static_cast<std::size_t>(look.member())];
+  candidates_.clear();
+  add_candidates(inbox, look);
+  std::erase_if(candidates_,
+                [&](const Slot& slot) { return arrival_of(*slot.send, look.member()) > now; });
+  if (candidates_.empty()) return nullptr;
+  MessageChooser* const chooser = world_.options().chooser;
+  const auto is_before = [](const Slot& a, const Slot& b) {
+    return a.time() != b.time() ? a.time() < b.time() : a.send->member() < b.send->member();
+  };
+  Slot found = *std::ranges::min_element(candidates_, is_before);
+  if (chooser != nullptr && look.is_open()) {
+    std::vector<MessageChoice> choices;
+    for (const Slot& slot : candidates_) choices.push_back(choice_of(slot));
+    found = candidates_[chooser->choose(choices)];
+  }
+  waited(look, found.send);
+  return found.send;
 }
 
 // --- Matching ----------------------------------------------------------------------------------
@@ -210,21 +232,25 @@ Mailbox::Slot Mailbox::first_ready() {
   return {};
 }
 
+MessageChoice Mailbox::choice_of(const Slot& slot) {
+  const MessageHalf& receive = *slot.receive;
+  return {.message = {slot.send->member(), slot.send->number()},
+          .receiver = receive.member(),
+          .receive = receive.number(),
+          .source = receive.peer(),
+          .tag = receive.tag(),
+          .time = slot.time(),
+          .site = receive.record().site};
+}
+
 Mailbox::Slot Mailbox::chosen_by(MessageChooser& chooser) {
   std::vector<Slot> slots;
   std::vector<MessageChoice> choices;
   for (const Inbox& inbox : inboxes_) {
     find_candidates(inbox);
     for (const Slot& slot : candidates_) {
-      const MessageHalf& receive = *slot.receive;
       slots.push_back(slot);
-      choices.push_back({.message = {slot.send->member(), slot.send->number()},
-                         .receiver = receive.member(),
-                         .receive = receive.number(),
-                         .source = receive.peer(),
-                         .tag = receive.tag(),
-                         .time = slot.time(),
-                         .site = receive.record().site});
+      choices.push_back(choice_of(slot));
     }
   }
   return choices.empty() ? Slot() : slots[chooser.choose(choices)];
@@ -245,8 +271,12 @@ bool Mailbox::decide(std::optional<Time> next, std::optional<Time> look) {
 void Mailbox::match(MessageHalf& receive, MessageHalf& send) {
   Inbox& inbox = inboxes_[static_cast<std::size_t>(receive.member())];
   inbox.receives.remove(receive);
-  inbox.sends.remove(send);
   if (receive.is_open()) --num_choices_;
+  if (receive.is_probe()) {
+    receive.find(world_.engine(), send, arrival_of(send, receive.member()));
+    return;
+  }
+  inbox.sends.remove(send);
   if (!agree(receive, send)) return;
   const Time arrival = send.ready() + (send.is_buffered() ? send.price() : Time());
   const Time start = max(receive.ready(), arrival);
@@ -256,35 +286,10 @@ void Mailbox::match(MessageHalf& receive, MessageHalf& send) {
   receive.match(world_.engine(), send, start, price);
 }
 
-bool Mailbox::agree(const MessageHalf& receive, const MessageHalf& send) {
-  const CallRecord& sent = send.record();
-  const CallRecord& asked = receive.record();
-  // Only who labels both ends says what belongs together.
-  const bool labelled = *asked.label != '\0' && *sent.label != '\0';
-  const bool labels = !labelled || same_text(asked.label, sent.label);
-  const bool same = sent.dtype == asked.dtype && sent.traffic == asked.traffic;
-  if (labels && same && sent.count <= asked.count) return true;
-  Diagnosis diagnosis = report_on(receive, send);
-  const std::string ways = " from rank " + std::to_string(send.member()) + " to rank " +
-                           std::to_string(receive.member());
-  if (!labels) {
-    diagnosis.code = "P2P_AMBIGUOUS";
-    diagnosis.summary = "a message \"" + std::string(sent.label) + "\"" + ways +
-                        " is taken for \"" + asked.label + "\": their tags do not distinguish them";
-    diagnosis.hint = "give messages that may be in flight together different tags";
-  } else if (same) {
-    diagnosis.code = "P2P_TRUNC";
-    diagnosis.summary = "a message of " + std::to_string(sent.count) + " elements" + ways +
-                        " does not fit the buffer of " + std::to_string(asked.count);
-    diagnosis.hint = "receive into a buffer of at least the size that is sent";
-  } else {
-    diagnosis.code = "P2P_MISMATCH";
-    diagnosis.summary = "a message" + ways + " is sent as one kind of data and received as another";
-    diagnosis.hint = "send and receive with the same dtype and traffic";
-  }
-  diagnosis.time = max(send.ready(), receive.ready());
-  world_.engine().fail(std::move(diagnosis), receive.member());
-  return false;
+// An announcement is as fast as an empty message.
+Time Mailbox::arrival_of(const MessageHalf& send, int receiver) {
+  if (send.is_buffered()) return send.ready() + send.price();
+  return send.ready() + world_.network().transfer(send.member(), receiver, 0, send.ready());
 }
 
 // A rank's knowledge of matches: its own waits, in order, and the knowledge of ranks that told it.
@@ -299,69 +304,6 @@ void Mailbox::waited(const MessageHalf& half, const MessageHalf* other) {
   if (known_[rank].size() <= rank) known_[rank].resize(rank + 1, 0);
   ++known_[rank][rank];
   world_.options().chooser->waited(half.member(), half.number());
-}
-
-// --- What is left ------------------------------------------------------------------------------
-
-std::vector<int> Mailbox::possible_senders(int member) const {
-  std::vector<int> running;
-  std::vector<int> others;
-  for (int rank = 0; rank < static_cast<int>(inboxes_.size()); ++rank) {
-    if (rank == member) continue;
-    others.push_back(rank);
-    if (!world_.engine().rank(rank).finished()) running.push_back(rank);
-  }
-  if (others.empty()) return {member};  // Nobody but itself.
-  return running.empty() ? others : running;
-}
-
-std::optional<Diagnosis> Mailbox::tag_mismatch() const {
-  // Both sides stand there for good: the receiver in this receive, the sender in its send or at its
-  // end.
-  const auto waits_in = [this](const MessageHalf& half) {
-    return world_.engine().rank(half.member()).blocked_on() == &half;
-  };
-  for (const Inbox& inbox : inboxes_) {
-    const MessageHalf* receive = inbox.receives.oldest;
-    for (; receive != nullptr; receive = receive->behind) {
-      if (receive->tag() == kAnyTag || !waits_in(*receive)) continue;
-      const MessageHalf* const near = inbox.sends.find([&](const MessageHalf& send) {
-        const bool from = receive->peer() == kAnySource || receive->peer() == send.member();
-        return from && (waits_in(send) || world_.engine().rank(send.member()).finished());
-      });
-      if (near == nullptr) continue;
-      Diagnosis diagnosis = report_on(*receive, *near);
-      diagnosis.code = "P2P_TAG";
-      diagnosis.summary =
-          "rank " + std::to_string(receive->member()) + " waits for a message with tag " +
-          std::to_string(receive->tag()) +
-          (receive->peer() == kAnySource ? " from any rank"
-                                         : " from rank " + std::to_string(receive->peer())) +
-          "; the message that arrived has tag " + std::to_string(near->tag());
-      diagnosis.hint = "send and receive with the same tag";
-      return diagnosis;
-    }
-  }
-  return std::nullopt;
-}
-
-std::vector<const MessageHalf*> Mailbox::unmatched() const {
-  std::vector<const MessageHalf*> halves;
-  for (const Inbox& inbox : inboxes_) {
-    for (const Queue* queue : {&inbox.sends, &inbox.receives}) {
-      for (const MessageHalf* half = queue->oldest; half != nullptr; half = half->behind) {
-        halves.push_back(half);
-      }
-    }
-  }
-  return halves;
-}
-
-const MessageHalf* Mailbox::left_over() const {
-  for (const Inbox& inbox : inboxes_) {
-    if (inbox.sends.oldest != nullptr) return inbox.sends.oldest;
-  }
-  return nullptr;
 }
 
 }  // namespace shardsim

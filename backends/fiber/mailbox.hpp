@@ -15,8 +15,7 @@
 
 #include "backends/fiber/fiber_communicator.hpp"
 #include "backends/fiber/fiber_operation.hpp"
-#include "backends/fiber/p2p_operation.hpp"
-#include "backends/tagged_messages.hpp"
+#include "backends/fiber/message_half.hpp"
 
 // Tagged messages in memory. A receive that names its sender and its tag can take one message, and
 // gets it when both are posted. An open receive is matched late, when no rank can continue. Then
@@ -76,6 +75,11 @@ class Mailbox final : public Arbiter {
 
   /// Posts a half; it starts when its match is found.
   MessageHalf& post(FiberGroup& group, const MessageHalf::Call& call, Time ready);
+  /// A half that asks for a message and waits for none: it is not posted, and has to be freed.
+  MessageHalf& look(FiberGroup& group, const MessageHalf::Call& call, Time ready);
+  /// The message there is now for a look; null if there is none. REQUIRES: all that is sent until
+  /// `now` is posted.
+  [[nodiscard]] const MessageHalf* found_by(MessageHalf& look, Time now);
   bool decide(std::optional<Time> next, std::optional<Time> look) override;
 
   /// Why a receive and a send that are left wait for each other, if their tags differ.
@@ -84,6 +88,11 @@ class Mailbox final : public Arbiter {
   [[nodiscard]] const MessageHalf* left_over() const;
   /// All sends and receives that have no match.
   [[nodiscard]] std::vector<const MessageHalf*> unmatched() const;
+
+  /// The number of this rank's next call of send, or recv, over all its channels.
+  std::int64_t next_call(int rank, bool sends) {
+    return inboxes_[static_cast<std::size_t>(rank)].num_calls[sends ? 1 : 0]++;
+  }
 
   // For halves.
   void waited(const MessageHalf& half, const MessageHalf* other);
@@ -124,6 +133,7 @@ class Mailbox final : public Arbiter {
     std::uint64_t num_firsts = 0;
     std::int64_t num_sends = 0;
     std::int64_t num_receives = 0;
+    std::array<std::int64_t, 2> num_calls{};  // Receives, and sends.
   };
   // An inbox's `first` when it had its number; out of date once that has another.
   struct Ready {
@@ -131,6 +141,9 @@ class Mailbox final : public Arbiter {
     int receiver;
     std::uint64_t number;
   };
+  [[nodiscard]] MessageHalf& reopened(FiberGroup& group, const MessageHalf::Call& call, Time ready);
+  // When a receive that is there already learns of the message.
+  [[nodiscard]] Time arrival_of(const MessageHalf& send, int receiver);
   void send_ahead(MessageHalf& half);
   void place_send(Inbox& inbox, MessageHalf& send);
   void place_receive(Inbox& inbox, MessageHalf& receive);
@@ -141,6 +154,7 @@ class Mailbox final : public Arbiter {
   void add_candidates(const Inbox& inbox, MessageHalf& receive);
   [[nodiscard]] static bool is_kept(const Inbox& inbox, const MessageHalf& send,
                                     const MessageHalf& receive);
+  [[nodiscard]] static MessageChoice choice_of(const Slot& slot);
   [[nodiscard]] Slot first_ready();
   [[nodiscard]] Slot chosen_by(MessageChooser& chooser);
   void match(MessageHalf& receive, MessageHalf& send);
@@ -157,33 +171,11 @@ class Mailbox final : public Arbiter {
   std::vector<std::vector<std::int32_t>> known_;  // By rank: SentMessage::known. Empty: unasked.
 };
 
-/// A rank's end.
-class FiberTaggedMessages final : public TaggedMessages {
- public:
-  FiberTaggedMessages(FiberGroup& everyone, int member);
-  ~FiberTaggedMessages() override;
-
-  [[nodiscard]] int rank() const override { return stream_->member(); }
-  [[nodiscard]] int size() const override;
-  Work send(const Tensor& buffer, int peer, int tag, const CallOptions& options,
-            CallSite site) override;
-  Work recv(const Tensor& buffer, int source, int tag, MessageStatus* status,
-            const CallOptions& options, CallSite site) override;
-
- private:
-  Work post(const MessageHalf::Call& call);
-  Work post_half(const MessageHalf::Call& call);
-  // Its buffer is undefined, or its peer or tag out of range.
-  [[noreturn]] void refuse(const MessageHalf::Call& call) const;
-
-  std::unique_ptr<TaggedStream> stream_;
-  std::array<std::int64_t, 2> num_halves_{};  // Receives, and sends.
-};
-
 inline void MessageHalf::note_wait() { mailbox_->waited(*this, other_); }
 
 inline void MessageHalf::release() {
   in_use_ = false;
+  if (is_probe_) return mailbox_->free(*this);
   // Either may still ask the other what it was: both go with the second.
   if (other_ == nullptr || other_->in_use_) return;
   mailbox_->free(*this);

@@ -115,30 +115,31 @@ class Guesses {
   }
 
   void add_extra(const StuckOperation& stuck, int rank) {
-    Diagnosis diagnosis = begin_report(*stuck.operation, code_of(stuck), time_);
-    diagnosis.summary = "rank " + std::to_string(rank) + " calls " +
-                        stuck.operation->record().describe() + ", which ranks " +
-                        format_ranks(stuck.missing) + " never call: without it the run ends well";
-    diagnosis.sides = missing_sides(engine_, stuck.missing);
-    diagnosis.sides.push_back(waiting_side(*stuck.operation));
-    put_first(diagnosis, rank);
-    diagnosis.hint = "every member must make every call of the group, and no call more";
-    guesses_.push_back({.rank = rank,
-                        .repairs = {repair_of(CallRepair::Kind::leave_out, rank, stuck)},
-                        .diagnosis = std::move(diagnosis)});
+    add(stuck, rank, CallRepair::Kind::leave_out,
+        "rank " + std::to_string(rank) + " calls " + stuck.operation->record().describe() +
+            ", which ranks " + format_ranks(stuck.missing) +
+            " never call: without it the run ends well",
+        "every member must make every call of the group, and no call more");
   }
 
   void add_missing(const StuckOperation& stuck, int rank) {
+    add(stuck, rank, CallRepair::Kind::excuse,
+        stuck.operation->record().describe() + " waits for rank " + std::to_string(rank) +
+            ", which does not call it here: without this rank it ends well",
+        "every member must make every call of the group, even with empty data");
+  }
+
+  // `rank` alone is to blame for a call that some make and others do not.
+  void add(const StuckOperation& stuck, int rank, CallRepair::Kind mended, std::string summary,
+           const char* hint) {
     Diagnosis diagnosis = begin_report(*stuck.operation, code_of(stuck), time_);
-    diagnosis.summary = stuck.operation->record().describe() + " waits for rank " +
-                        std::to_string(rank) +
-                        ", which does not call it here: without this rank it ends well";
+    diagnosis.summary = std::move(summary);
     diagnosis.sides = missing_sides(engine_, stuck.missing);
     diagnosis.sides.push_back(waiting_side(*stuck.operation));
     put_first(diagnosis, rank);
-    diagnosis.hint = "every member must make every call of the group, even with empty data";
+    diagnosis.hint = hint;
     guesses_.push_back({.rank = rank,
-                        .repairs = {repair_of(CallRepair::Kind::excuse, rank, stuck)},
+                        .repairs = {repair_of(mended, rank, stuck)},
                         .diagnosis = std::move(diagnosis)});
   }
 

@@ -131,7 +131,7 @@ ProgramRun run_program(const Program& program, const ProgramSetting& setting,
   FiberWorld world(options_of(setting, schedule, chooser));
   try {
     world.run([&](Runtime& runtime, Communicator& everyone) {
-      const std::unique_ptr<TaggedMessages> messages = world.tagged_messages(everyone.rank());
+      const std::unique_ptr<TaggedMessages> messages = everyone.tagged_messages();
       std::optional<LoggingCommunicator> logging;
       if (setting.reductions != nullptr) logging.emplace(everyone, *setting.reductions);
       Communicator& all = logging ? *logging : everyone;

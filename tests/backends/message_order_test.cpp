@@ -66,7 +66,7 @@ void run_tagged_ranks(int ranks, const std::function<void(Runtime&, TaggedMessag
   options.cluster = test_cluster(ranks);
   FiberWorld world(std::move(options));
   world.run([&](Runtime& runtime, Communicator& everyone) {
-    body(runtime, *world.tagged_messages(everyone.rank()));
+    body(runtime, *everyone.tagged_messages());
   });
 }
 

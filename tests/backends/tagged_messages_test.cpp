@@ -17,7 +17,7 @@ void run_tagged(int ranks, const TaggedBody& body, FiberOptions options = {}) {
   options.cluster = test_cluster(ranks);
   FiberWorld world(options);
   world.run([&](Runtime& runtime, Communicator& everyone) {
-    const std::unique_ptr<TaggedMessages> messages = world.tagged_messages(everyone.rank());
+    const std::unique_ptr<TaggedMessages> messages = everyone.tagged_messages();
     body(runtime, *messages);
   });
 }
@@ -144,7 +144,7 @@ TEST_CASE("what is sent is received: bytes, messages, and links") {
   options.cluster = test_cluster(3);
   FiberWorld world(options);
   world.run([&](Runtime& runtime, Communicator& everyone) {
-    const std::unique_ptr<TaggedMessages> messages = world.tagged_messages(everyone.rank());
+    const std::unique_ptr<TaggedMessages> messages = everyone.tagged_messages();
     if (everyone.rank() == 0) {
       for (int i = 0; i < 2; ++i) {
         messages->recv(holding(runtime, 0.0, 8), kAnySource, 0).wait();

@@ -192,7 +192,7 @@ TEST_CASE("an undefined tensor is a diagnosis in every tagged message") {
         FiberWorld world(options);
         const auto run = [&](int, const FiberWorld::RankBody& body) { world.run(body); };
         const auto call = [&](Communicator& everyone, const Buffers& buffers) {
-          row.body(*world.tagged_messages(everyone.rank()), buffers.chunk);
+          row.body(*everyone.tagged_messages(), buffers.chunk);
         };
         expect({row.call, row.place, false, call}, ending({row.call, row.place, false, call}, run));
       }

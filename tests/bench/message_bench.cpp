@@ -24,7 +24,7 @@ void run_ring(FiberWorld& world, int ranks, bool names_sender) {
     const int previous = (rank + ranks - 1) % ranks;
     const Tensor out = runtime.allocate(MemoryCategory::comm, {kBytes / ranks}, DType::int8);
     const Tensor in = runtime.allocate(MemoryCategory::comm, {kBytes / ranks}, DType::int8);
-    const std::unique_ptr<TaggedMessages> messages = world.tagged_messages(rank);
+    const std::unique_ptr<TaggedMessages> messages = everyone.tagged_messages();
     for (int step = 0; step < 2 * (ranks - 1); ++step) {
       Work receive = messages->recv(in, names_sender ? previous : kAnySource, 0);
       Work send = messages->send(out, (rank + 1) % ranks, 0);
