@@ -130,6 +130,7 @@ void HttpConnection::do_work(const Route* route) {
     self->start_timer(is_stream ? limits.search_s : limits.run_s);
     if (is_stream) self->begin_stream();
   };
+  work_->set_back = [self] { self->timer_.cancel(); };
   work_->sent = [self](const std::string& event) {
     self->queue_bytes(fmt::format("{:x}\r\n{}\r\n", event.size(), event));
   };

@@ -46,8 +46,9 @@ class HttpServer::Service : public ConnectionOwner {
   Service(HttpOptions options, HttpServices services)
       : options_(std::move(options)),
         services_(std::move(services)),
-        line_(options_.limits.max_waiting),
-        pool_(static_cast<std::size_t>(options_.jobs)) {
+        short_line_(options_.limits.max_waiting),
+        long_line_(options_.limits.max_waiting),
+        pool_(static_cast<std::size_t>(options_.jobs) + 1) {
     listen(endpoint_of(options_));
   }
 
@@ -61,12 +62,7 @@ class HttpServer::Service : public ConnectionOwner {
   void closed(int id) override { connections_.erase(id); }
 
   void take(HeldWork work) override {  // A copy: an answer makes its connection drop it.
-    line_.drop([](const HeldWork& waiting) { return waiting->ended() != WorkEnd::none; });
-    const auto joined = line_.join(work->request.page, work);
-    if (joined.is_full) return work->answered(busy_answer());
-    if (joined.replaced) {
-      (*joined.replaced)->answered(ended_answer(WorkEnd::replaced, options_.limits.run_s));
-    }
+    join(work->request.route->door == Door::work ? short_line_ : long_line_, work);
     begin_next();
   }
 
@@ -122,31 +118,51 @@ class HttpServer::Service : public ConnectionOwner {
     connection->start();
   }
 
+  void join(WaitingLine<HeldWork>& line, const HeldWork& work) {
+    line.drop([](const HeldWork& waiting) { return waiting->ended() != WorkEnd::none; });
+    const auto joined = line.join(work->request.page, work);
+    if (joined.is_full) return work->answered(busy_answer());
+    if (!joined.replaced) return;
+    (*joined.replaced)->answered(ended_answer(WorkEnd::replaced, options_.limits.run_s));
+  }
+
   void begin_next() {
-    while (num_busy_ < options_.jobs) {
-      const std::optional<HeldWork> next = line_.next();
-      if (!next) return;
-      if ((*next)->ended() != WorkEnd::none) continue;
-      ++num_busy_;
-      (*next)->begun();
-      asio::post(pool_, [this, work = *next] { do_work(work); });
+    while (num_long_ < options_.jobs && begin_first(long_line_, /*is_long=*/true)) {
+    }
+    while (num_long_ + num_short_ <= options_.jobs && begin_first(short_line_, false)) {
     }
   }
 
+  // False if nobody waits there.
+  bool begin_first(WaitingLine<HeldWork>& line, bool is_long) {
+    const std::optional<HeldWork> next = line.next();
+    if (!next) return false;
+    if ((*next)->ended() != WorkEnd::none) return true;
+    ++(is_long ? num_long_ : num_short_);
+    (*next)->begun();
+    asio::post(pool_, [this, work = *next, is_long] { do_work(work, is_long); });
+    return true;
+  }
+
   // By a worker.
-  void do_work(const HeldWork& work) {
+  void do_work(const HeldWork& work, bool is_long) {
     const AskEnd end = [work] { return work->ended(); };
-    HttpAnswer answer{.status = kEndOfStream};
+    std::optional<HttpAnswer> answer = HttpAnswer{.status = kEndOfStream};
     if (work->request.route->door == Door::work) {
-      answer = services_.work(work->request, end);
+      answer = services_.work(work->request, is_long, end);
     } else {
       services_.stream(work->request, end, [this, work](const std::string& event) {
         asio::post(context_, [work, event] { work->sent(event); });
       });
     }
-    asio::post(context_, [this, work, answer = std::move(answer)] {
-      --num_busy_;
-      work->answered(answer);
+    asio::post(context_, [this, work, is_long, answer = std::move(answer)] {
+      --(is_long ? num_long_ : num_short_);
+      if (answer) {
+        work->answered(*answer);
+      } else {
+        work->set_back();
+        join(long_line_, work);
+      }
       begin_next();
     });
   }
@@ -175,8 +191,10 @@ class HttpServer::Service : public ConnectionOwner {
   std::optional<Gate> gate_;
   std::map<int, std::shared_ptr<HttpConnection>> connections_;  // The oldest first.
   int next_id_ = 0;
-  WaitingLine<HeldWork> line_;
-  int num_busy_ = 0;
+  WaitingLine<HeldWork> short_line_;
+  WaitingLine<HeldWork> long_line_;
+  int num_short_ = 0;  // Under way, as num_long_.
+  int num_long_ = 0;
   asio::thread_pool pool_;  // Last: workers end before what they use.
 };
 

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "sim/serve/answer.hpp"
@@ -11,6 +12,9 @@
 
 // HTTP/1.1 for few clients: one thread for all connections, and workers that simulate. It knows
 // nothing of simulations.
+//
+// Long work and short work have a line each. One worker more than there are jobs is kept for short
+// work, so that no client waits for another's search, or for its large run.
 namespace shardsim {
 
 struct HttpRequest {
@@ -19,10 +23,14 @@ struct HttpRequest {
   std::string body;
 };
 
-/// The work behind the routes. `work` and `stream` are called by workers, many at a time.
+/// The work behind the routes. `work` and `stream` are called by workers, many at a time. A stream
+/// is long work.
 struct HttpServices {
   std::function<HttpAnswer(const HttpRequest& request)> at_once;  ///< For Door::at_once.
-  std::function<HttpAnswer(const HttpRequest& request, const AskEnd& end)> work;
+  /// Nothing if it is long and may not be: it is asked again among long work.
+  std::function<std::optional<HttpAnswer>(const HttpRequest& request, bool may_be_long,
+                                          const AskEnd& end)>
+      work;
   std::function<void(const HttpRequest& request, const AskEnd& end, const SendEvent& send)> stream;
 };
 
@@ -30,7 +38,7 @@ struct HttpOptions {
   std::string address;  ///< Numeric: "127.0.0.1".
   int port = 0;         ///< 0: a free one.
   std::string token;    ///< Empty: none.
-  int jobs = 1;         ///< Workers.
+  int jobs = 1;         ///< Long work at once.
   ServeLimits limits;
 };
 

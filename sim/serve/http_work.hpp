@@ -23,6 +23,7 @@ struct HttpWork {
   std::function<void(HttpAnswer answer)> answered;     ///< Once. A stream's has no body.
   std::function<void(const std::string& event)> sent;  ///< For each event of a stream.
   std::function<void()> begun;                         ///< When a worker takes it.
+  std::function<void()> set_back;                      ///< It was begun, and waits once more.
 
   /// Only the first end counts.
   void end(WorkEnd why) {

@@ -1,6 +1,7 @@
 #include "sim/serve/run_answer.hpp"
 
 #include <functional>
+#include <utility>
 
 #include "reports/json_writer.hpp"
 #include "sim/experiment/experiment.hpp"
@@ -15,18 +16,25 @@ namespace {
 
 using WriteAnswer = std::function<std::string(const Experiment&, const RunOutcome&)>;
 
-HttpAnswer simulate(const std::string& scenario, const ServeSetting& setting, const AskEnd& end,
-                    const WriteAnswer& write) {
+bool is_long(const Scenario& scenario, const ServeLimits& limits) {
+  std::int64_t passes = layer_passes(scenario);  // As the guard allows: no overflow.
+  if (scenario.execution.engine == "run") passes *= scenario.system.ranks;
+  return passes > limits.max_short_passes;
+}
+
+std::optional<HttpAnswer> simulate(const std::string& scenario, const ServeSetting& setting,
+                                   bool may_be_long, const AskEnd& end, const WriteAnswer& write) {
   RunHooks hooks;
   hooks.on_progress = [&end] {
     const WorkEnd why = end();
     if (why != WorkEnd::none) throw WorkEnded{why};
   };
   try {
-    const Experiment experiment =
-        compile(guarded_scenario(scenario, setting.folder, setting.limits));
+    Scenario guarded = guarded_scenario(scenario, setting.folder, setting.limits);
+    if (!may_be_long && is_long(guarded, setting.limits)) return std::nullopt;
+    const Experiment experiment = compile(std::move(guarded));
     hooks.on_progress();
-    return {.body = write(experiment, run_experiment(experiment, hooks))};
+    return HttpAnswer{.body = write(experiment, run_experiment(experiment, hooks))};
   } catch (const WorkEnded& ended) {
     return ended_answer(ended.why, setting.limits.run_s);
   } catch (const Error& error) {
@@ -36,15 +44,16 @@ HttpAnswer simulate(const std::string& scenario, const ServeSetting& setting, co
 
 }  // namespace
 
-HttpAnswer answer_run(const std::string& scenario, const ServeSetting& setting, const AskEnd& end) {
-  return simulate(scenario, setting, end, [](const Experiment&, const RunOutcome& outcome) {
-    return to_json(outcome.result);
-  });
+std::optional<HttpAnswer> answer_run(const std::string& scenario, const ServeSetting& setting,
+                                     bool may_be_long, const AskEnd& end) {
+  return simulate(
+      scenario, setting, may_be_long, end,
+      [](const Experiment&, const RunOutcome& outcome) { return to_json(outcome.result); });
 }
 
-HttpAnswer answer_show(const std::string& scenario, const ServeSetting& setting,
-                       const AskEnd& end) {
-  return simulate(scenario, setting, end, shown_run_json);
+std::optional<HttpAnswer> answer_show(const std::string& scenario, const ServeSetting& setting,
+                                      bool may_be_long, const AskEnd& end) {
+  return simulate(scenario, setting, may_be_long, end, shown_run_json);
 }
 
 }  // namespace shardsim

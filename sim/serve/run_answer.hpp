@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "sim/serve/answer.hpp"
@@ -14,13 +15,16 @@ struct ServeSetting {
   ServeLimits limits;
 };
 
-/// The result object, byte by byte as `shardsim run --json` prints it.
-[[nodiscard]] HttpAnswer answer_run(const std::string& scenario, const ServeSetting& setting,
-                                    const AskEnd& end);
+/// The result object, byte by byte as `shardsim run --json` prints it. Nothing if the run is longer
+/// than a moment (ServeLimits::max_short_passes) and may not be.
+[[nodiscard]] std::optional<HttpAnswer> answer_run(const std::string& scenario,
+                                                   const ServeSetting& setting, bool may_be_long,
+                                                   const AskEnd& end);
 
 /// The same object as "result" and, in the words of the text page, "tiles", "bars", "verdict" and
 /// "text".
-[[nodiscard]] HttpAnswer answer_show(const std::string& scenario, const ServeSetting& setting,
-                                     const AskEnd& end);
+[[nodiscard]] std::optional<HttpAnswer> answer_show(const std::string& scenario,
+                                                    const ServeSetting& setting, bool may_be_long,
+                                                    const AskEnd& end);
 
 }  // namespace shardsim

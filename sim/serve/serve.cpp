@@ -46,9 +46,9 @@ HttpServices services_of(const ServeSetting& setting, int jobs) {
   services.at_once = [presets = preset_list_json()](const HttpRequest& request) {
     return static_answer(request, presets);
   };
-  services.work = [setting](const HttpRequest& request, const AskEnd& end) {
-    return request.route->name == "run" ? answer_run(request.body, setting, end)
-                                        : answer_show(request.body, setting, end);
+  services.work = [setting](const HttpRequest& request, bool may_be_long, const AskEnd& end) {
+    return request.route->name == "run" ? answer_run(request.body, setting, may_be_long, end)
+                                        : answer_show(request.body, setting, may_be_long, end);
   };
   // One core is left for the simulations of the page, which go on meanwhile.
   services.stream = [jobs](const HttpRequest& request, const AskEnd& end, const SendEvent& send) {

@@ -18,6 +18,9 @@ struct ServeLimits {
   int search_s = 60;                 ///< For one search.
   /// Layers x microbatches x steps. A rank records about a kilobyte of each.
   std::int64_t max_layer_passes = 200'000;
+  /// Runs of so many layer passes take a moment, and need not wait for longer ones. Without a
+  /// recording (execution.engine "run") the passes of all ranks count.
+  std::int64_t max_short_passes = 12'000;
   /// The limits of a scenario. Folded and replayed ranks are cheap, and may be many.
   LoadLimits scenario{.max_ranks = 256, .max_plan_ranks = 65'536, .max_operations = 50'000'000};
 };

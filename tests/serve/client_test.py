@@ -17,7 +17,7 @@ import tempfile
 import time
 import unittest
 
-from served import LONG, PLAN, Served, text_of
+from served import LONG, SOME_TIME, PLAN, Served, text_of
 
 SHARDSIM = ""
 TINY = {"family": "mlp", "num_layers": 1, "hidden_size": 8, "ffn_hidden_size": 8, "vocab_size": 8}
@@ -306,16 +306,16 @@ class HoldingTest(unittest.TestCase):
                 holder.sendall(served.head("POST", "run", Content_Length=str(len(LONG)), Content_Type="application/json")
                                + LONG.encode())
                 served.wait_until_busy(0.2)
-                older = pool.submit(served.ask, "POST", "run", text_of(), Shardsim_Page="a")
+                older = pool.submit(served.ask, "POST", "run", SOME_TIME, Shardsim_Page="a")
                 time.sleep(0.3)
-                newer = pool.submit(served.ask, "POST", "run", text_of(name="newer"), Shardsim_Page="a")
+                newer = pool.submit(served.ask, "POST", "run", SOME_TIME.replace("a plan", "newer"), Shardsim_Page="a")
                 status, body = older.result(timeout=60)
                 self.assertEqual((status, errors_of(body)), (400, ["E0364"]))
             status, body = newer.result(timeout=60)
             self.assertEqual((status, json.loads(body)["scenario"]["name"]), (200, "newer"))
 
     def test_too_many_requests_are_told_so_and_leave_the_others_alone(self):
-        data = text_of().encode()
+        data = SOME_TIME.encode()
         with Served(SHARDSIM, "--jobs", "1") as served:
             head = served.head("POST", "run", Content_Length=str(len(data)), Content_Type="application/json", Connection="close")
             with socket.create_connection(served.address) as holder:
@@ -336,7 +336,7 @@ class HoldingTest(unittest.TestCase):
             self.assertEqual({answer: answers.count(answer) for answer in answers}, {b"200": 32, b"503": 8})
 
     def test_clients_that_left_keep_nobody_out(self):
-        data = text_of().encode()
+        data = SOME_TIME.encode()
         with Served(SHARDSIM, "--jobs", "1") as served:
             head = served.head("POST", "run", Content_Length=str(len(data)), Content_Type="application/json")
             with socket.create_connection(served.address) as holder:
@@ -348,10 +348,30 @@ class HoldingTest(unittest.TestCase):
                         one.sendall(head + data)
                         time.sleep(0.02)
                 with concurrent.futures.ThreadPoolExecutor(1) as pool:
-                    good = pool.submit(served.ask, "POST", "run", text_of())
+                    good = pool.submit(served.ask, "POST", "run", SOME_TIME)
                     time.sleep(0.3)
                     holder.close()
                     self.assertEqual(good.result(timeout=60)[0], 200)
+
+    def test_short_runs_wait_for_no_long_one(self):
+        search = json.dumps({"model": "deepseek-v3", "gpu": "h100", "gpus": 1024})
+        with Served(SHARDSIM, "--jobs", "1") as served:
+            for name, body in (("run", LONG), ("plan", search)):
+                with socket.create_connection(served.address) as holder, socket.create_connection(served.address) as next_one:
+                    for one in (holder, next_one):
+                        one.sendall(served.head("POST", name, Content_Length=str(len(body)), Content_Type="application/json")
+                                    + body.encode())
+                    served.wait_until_busy(0.2)
+                    for _ in range(3):
+                        status, answer = served.ask("POST", "run", text_of())
+                        self.assertEqual(status, 200)
+                        self.assertGreater(json.loads(answer)["metrics"]["step_time_s"], 0)
+                    # The long one has gone on meanwhile, and its client has no answer.
+                    holder.settimeout(0.01)
+                    with self.assertRaises(TimeoutError):
+                        while part := holder.recv(65536):
+                            self.assertNotIn(b"event: done", part)
+                self.assertTrue(served.is_idle_within(2.0 + os.getloadavg()[0] / os.cpu_count()), name)
 
     def test_it_ends_while_it_works(self):
         with Served(SHARDSIM) as served:

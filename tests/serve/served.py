@@ -41,6 +41,12 @@ LONG = text_of(
     training={"global_batch_size": 131072, "micro_batch_size": 1},
     execution={"fold": "off", "engine": "run"})
 
+# Long enough to wait for others, by a little: all its ranks run.
+SOME_TIME = text_of(
+    system={"preset": "dgx-h100", "ranks": 8},
+    training={"global_batch_size": 100, "micro_batch_size": 1},
+    execution={"fold": "off", "engine": "run"})
+
 
 class Served:
     def __init__(self, shardsim, *arguments, env=None):
