@@ -269,6 +269,7 @@ CheckReport check(const Program& program, const CheckOptions& options) {
 std::string CheckReport::to_text() const {
   std::string text = failure ? failure->to_text() : summary + "\n";
   if (!failure && !compared_with.empty()) text += "  compared with: " + compared_with + "\n";
+  if (!drawn.empty()) text += "  drawn: " + drawn + "\n";
   // One line each: there is one root report.
   for (std::size_t i = 0; i < warnings.size() && i < kMostWarnings; ++i) {
     text += "warning: " + warnings[i].code + ": " + warnings[i].summary + "\n";
@@ -276,6 +277,7 @@ std::string CheckReport::to_text() const {
   if (warnings.size() > kMostWarnings) {
     text += fmt::format("... and {} warnings more\n", warnings.size() - kMostWarnings);
   }
+  if (!test.empty()) text += "the smallest check that fails alike, as a test:\n\n" + test;
   return text;
 }
 

@@ -51,6 +51,7 @@ struct CheckOptions {
   std::vector<int> ranks = {1, 2, 3, 4};
   /// Layouts instead of ranks: each runs on as many ranks as it has (RankContext::layout).
   std::vector<MeshShape> layouts;
+  std::vector<Extent> extents;  ///< Sizes of the data (RankContext::extent).
   int steps = 2;
   std::vector<std::uint64_t> seeds = {1};  ///< Seeds of the data.
   /// In fp64 results differ only by the order of sums. `tolerance` bounds this, relative to the
@@ -93,9 +94,14 @@ struct CheckReport {
   /// The reference of the numbers, in words. A program on one rank as its own reference does not
   /// show the mistakes that it makes there, too.
   std::string compared_with;
+  /// Drawn checks only: where the failure was drawn, and a test that makes this check alone, in C++,
+  /// to paste.
+  std::string drawn;
+  std::string test;
 
   [[nodiscard]] bool passed() const { return !failure; }
-  /// The failure, at most 40 lines, or the proven statement in one line.
+  /// The failure, at most 40 lines, and the test if there is one; or the proven statement in one
+  /// line.
   [[nodiscard]] std::string to_text() const;
 };
 

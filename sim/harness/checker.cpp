@@ -91,7 +91,8 @@ ProgramSetting Checker::setting_of(const ReplayToken& token, DType precision) co
           .of_ranks = {.steps = token.steps,
                        .seed = token.seed,
                        .precision = precision,
-                       .layout = layout},
+                       .layout = layout,
+                       .extents = options_.extents},
           .watch = options_.watch_buffers};
 }
 

@@ -1,7 +1,9 @@
 #include "sim/harness/rank_context.hpp"
 
+#include <algorithm>
 #include <utility>
 
+#include "sim/kernel/error.hpp"
 #include "sim/kernel/hash.hpp"
 
 #include "sim/harness/shown_state.hpp"
@@ -11,6 +13,16 @@ namespace shardsim {
 RankContext::RankContext(Runtime& runtime, Communicator& world, TaggedMessages& messages,
                          const Setting& setting, ShownState& shown)
     : runtime_(runtime), world_(world), messages_(messages), setting_(setting), shown_(shown) {}
+
+std::int64_t RankContext::extent(std::string_view name) const {
+  const auto found = std::ranges::find(setting_.extents, name, &Extent::name);
+  if (found != setting_.extents.end()) return found->value;
+  std::string known;
+  for (const Extent& extent : setting_.extents) known += (known.empty() ? "" : ", ") + extent.name;
+  throw UsageError("E1215", "the check has no extent \"" + std::string(name) + "\"",
+                   known.empty() ? "give it in CheckOptions::extents, or draw it (Draws::extents)"
+                                 : "it has: " + known);
+}
 
 Tensor RankContext::tensor(std::int64_t count, MemoryCategory category) {
   return runtime_.allocate(category, {count}, setting_.precision);

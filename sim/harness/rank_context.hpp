@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -43,6 +44,14 @@ struct ShowOptions {
   int microbatch = -1;  ///< -1: not of one.
 };
 
+/// A size of a program's data that a check chooses.
+struct Extent {
+  std::string name;
+  std::int64_t value = 0;
+
+  friend bool operator==(const Extent&, const Extent&) = default;
+};
+
 class RankContext {
  public:
   /// The common setting of all ranks of one run.
@@ -51,6 +60,7 @@ class RankContext {
     std::uint64_t seed = 1;
     DType precision = DType::fp64;
     const MeshShape* layout = nullptr;
+    std::span<const Extent> extents = {};
   };
   /// All must outlive the context.
   RankContext(Runtime& runtime, Communicator& world, TaggedMessages& messages,
@@ -65,8 +75,12 @@ class RankContext {
   /// The layout that is checked (CheckOptions::layouts). Null for numbers of ranks, and for the
   /// reference, which is one rank.
   [[nodiscard]] const MeshShape* layout() const { return setting_.layout; }
+  /// A size of the data that is checked (CheckOptions::extents). Throws UsageError (E1215) for a
+  /// name that the check does not have.
+  [[nodiscard]] std::int64_t extent(std::string_view name) const;
 
   [[nodiscard]] Communicator& world() { return world_; }
+  /// Among all ranks; a group's own are Communicator::tagged_messages.
   [[nodiscard]] TaggedMessages& messages() { return messages_; }
   [[nodiscard]] Runtime& runtime() { return runtime_; }
 
