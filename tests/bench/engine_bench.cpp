@@ -1,18 +1,17 @@
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <functional>
 #include <vector>
 
 #include <benchmark/benchmark.h>
 #include <malloc.h>
-#include <unistd.h>
 
 #include "backends/fiber/fiber_world.hpp"
 #include "backends/program/recorder.hpp"
 #include "backends/replay/replay_world.hpp"
 
 #include "tests/bench/bench_world.hpp"
+#include "tests/bench/resident_bytes.hpp"
 
 // The cost of one collective (post and wait) for one rank, with fingerprints, trace hash and
 // counters on. Also the memory that the rank keeps resident.
@@ -33,16 +32,6 @@ constexpr double kBytesPerRank = 16 * 1024;
 bool too_large = false;
 
 // Resident bytes of this process, from the kernel.
-std::int64_t resident_bytes() {
-  std::FILE* file = std::fopen("/proc/self/statm", "r");
-  if (file == nullptr) return 0;
-  std::int64_t total = 0;
-  std::int64_t resident = 0;
-  const int fields = std::fscanf(file, "%ld %ld", &total, &resident);
-  std::fclose(file);
-  return fields == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
-}
-
 using RankRounds = std::function<void(Runtime&, Communicator& everyone, Communicator& node)>;
 
 // Runs `rounds` on every rank, with the clock running between a barrier and the last rank's return.

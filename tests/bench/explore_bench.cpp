@@ -3,10 +3,14 @@
 
 #include <benchmark/benchmark.h>
 
+#include "sim/harness/check.hpp"
 #include "sim/harness/checker.hpp"
+#include "tests/bench/resident_bytes.hpp"
 
 // Schedules per second: 8 ranks that make 50 calls each, with buffers watched. Aim: 3,000 on a
 // core.
+//
+// The last explores a program to its end and looks at the memory: it must not grow with schedules.
 namespace shardsim {
 namespace {
 
@@ -57,6 +61,28 @@ void schedules(benchmark::State& state, bool watch) {
 
 BENCHMARK_CAPTURE(schedules, watched, true)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(schedules, bare, false)->Unit(benchmark::kMicrosecond);
+
+// As much again as a run with few schedules needs would be a sign of growth.
+void memory(benchmark::State& state) {
+  constexpr int kFew = 200;
+  constexpr std::int64_t kMostGrowth = std::int64_t{1} << 20;
+  const auto explore = [](std::int64_t schedules) {
+    const CheckReport report = check(
+        fifty_calls, {.ranks = {kRanks}, .explore = {.schedules = static_cast<int>(schedules)}});
+    return report.passed() ? report.schedules : 0;
+  };
+  for (auto _ : state) {
+    static_cast<void>(explore(kFew));
+    const std::int64_t before = resident_bytes();
+    const std::int64_t made = explore(state.range(0));
+    const std::int64_t grown = resident_bytes() - before;
+    state.counters["schedules"] = static_cast<double>(made);
+    state.counters["KiB_more"] = static_cast<double>(grown) / 1024;
+    if (made < state.range(0)) state.SkipWithError("not all schedules were run");
+    if (grown > kMostGrowth) state.SkipWithError("memory grows with schedules");
+  }
+}
+BENCHMARK(memory)->Arg(2'000)->Arg(1'000'000)->Iterations(1)->Unit(benchmark::kSecond);
 
 }  // namespace
 }  // namespace shardsim

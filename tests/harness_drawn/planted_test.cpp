@@ -20,6 +20,8 @@ namespace {
 
 constexpr int kPlantedPrograms = 2'000;
 constexpr int kLongPlantedPrograms = 20'000;
+// One program of so many is changed at every place, the others at one place of each kind.
+constexpr int kWhole = 100;
 
 struct Tally {
   int planted = 0;
@@ -140,14 +142,21 @@ TEST_CASE("every single planted change of a call is reported, but those that are
   constexpr std::uint64_t kStride = 7919;  // Changes fall on all ranks and calls.
   std::array<Tally, kPlantKinds> tallies;
   std::uint64_t number = 0;
+  std::int64_t programs = 0;
+  std::int64_t everywhere = 0;
   const auto begin = std::chrono::steady_clock::now();
   test::check_cases(test::long_run() ? kLongPlantedPrograms : kPlantedPrograms, [&] {
     const ProgramPlan plan = plan_of(*drawn_programs());
+    const bool whole = programs++ % kWhole == kWhole / 2;  // Later ones are larger.
     for (int kind = 0; kind < kPlantKinds; ++kind) {
       const std::vector<Plant> places = places_of(plan, static_cast<PlantKind>(kind));
       const std::uint64_t place = ++number * kStride;
       if (places.empty()) continue;
-      try_plant(plan, places[place % places.size()], tallies[static_cast<std::size_t>(kind)]);
+      Tally& tally = tallies[static_cast<std::size_t>(kind)];
+      if (!whole) try_plant(plan, places[place % places.size()], tally);
+      for (std::size_t i = 0; whole && i < places.size(); ++i, ++everywhere) {
+        try_plant(plan, places[i], tally);
+      }
     }
   });
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begin;
@@ -162,7 +171,10 @@ TEST_CASE("every single planted change of a call is reported, but those that are
     all = all + tally;
   }
   print_line("all", all);
-  std::printf("figures: %.1f s\n", wall.count());
+  std::printf("figures: %lld of the changes are all there are of %lld programs; %.1f s\n",
+              static_cast<long long>(everywhere), static_cast<long long>(programs / kWhole),
+              wall.count());
+  CHECK(everywhere > programs / kWhole * kPlantKinds);
   CHECK(all.silent == all.neutral);
   CHECK(all.reported == all.planted - all.neutral);
   CHECK(are_most(all.right_code, all.reported));

@@ -112,7 +112,45 @@ void scale_changes(RankContext& context) {
   if (rank == 0) context.show(Shown::output, "sum", sum);
 }
 
+// Each rank but 0 sends so many messages to rank 0. Two neighbours of rank 1 are the halves of an
+// update; two of the last rank begin and end a snapshot, which must not have one half alone. At
+// depth 2 that shows as soon as it begins between them, at depth 3 if it does not end there, too.
+void snapshot(RankContext& context, int calls, int depth) {
+  if (context.size() < 4) return;
+  const int update = calls * 3 / 5;
+  const int begin = calls * 2 / 5;
+  if (context.rank() > 0) {
+    if (is_last(context)) dawdle_long(context);
+    for (int call = 0; call < calls; ++call) send(context, 0, call);
+    return;
+  }
+  bool is_half = false;
+  bool is_open = false;
+  for (int message = 0; message < calls * (context.size() - 1); ++message) {
+    const MessageStatus status = take(context);
+    if (status.source == context.size() - 1) {
+      if (status.tag == begin) is_open = is_half;
+      if (status.tag == begin + 1) is_open = false;
+      context.require(depth > 2 || !is_open, "a snapshot begins with whole updates");
+    }
+    if (status.source != 1) continue;
+    if (status.tag == update) is_half = true;
+    if (status.tag != update + 1) continue;
+    context.require(!is_open, "a snapshot has whole updates");
+    is_half = false;
+  }
+}
+
 }  // namespace
+
+std::vector<HiddenBug> deeper_bugs() {
+  return {
+      {"snapshot within an update, 8 x 50",
+       [](RankContext& context) { snapshot(context, 50, 2); }, 8, "SCHEDULE_DEPENDS", 2},
+      {"snapshot across an update, 4 x 25",
+       [](RankContext& context) { snapshot(context, 25, 3); }, 4, "SCHEDULE_DEPENDS", 3},
+  };
+}
 
 std::vector<HiddenBug> hidden_bugs() {
   return {
