@@ -94,8 +94,8 @@ struct CheckReport {
   /// The reference of the numbers, in words. A program on one rank as its own reference does not
   /// show the mistakes that it makes there, too.
   std::string compared_with;
-  /// Drawn checks only: where the failure was drawn, and a test that makes this check alone, in C++,
-  /// to paste.
+  /// Drawn checks only: where the failure was drawn, and a test that makes this check alone, in
+  /// C++, to paste.
   std::string drawn;
   std::string test;
 

@@ -92,10 +92,6 @@ void refuse_files(const OutputSpec& output) {
 
 }  // namespace
 
-std::int64_t layer_passes(const Scenario& scenario) {
-  return scenario.model.num_layers * scenario.training.num_microbatches * scenario.execution.steps;
-}
-
 std::vector<std::string> readable_folders(const std::string& folder) {
   std::vector<std::string> folders;
   for (const std::string& presets : builtin_preset_directories()) {

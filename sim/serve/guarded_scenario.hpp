@@ -23,8 +23,4 @@ inline constexpr const char* kScenarioOfPage = "scenario.json";
 [[nodiscard]] Scenario guarded_scenario(const std::string& text, const std::string& folder,
                                         const ServeLimits& limits);
 
-/// Layers x microbatches x steps. REQUIRES: a guarded scenario; others may have more than 64 bits
-/// hold.
-[[nodiscard]] std::int64_t layer_passes(const Scenario& scenario);
-
 }  // namespace shardsim

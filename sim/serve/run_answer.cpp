@@ -1,7 +1,6 @@
 #include "sim/serve/run_answer.hpp"
 
 #include <functional>
-#include <utility>
 
 #include "reports/json_writer.hpp"
 #include "sim/experiment/experiment.hpp"
@@ -16,8 +15,11 @@ namespace {
 
 using WriteAnswer = std::function<std::string(const Experiment&, const RunOutcome&)>;
 
-bool is_long(const Scenario& scenario, const ServeLimits& limits) {
-  std::int64_t passes = layer_passes(scenario);  // As the guard allows: no overflow.
+// The guard has seen to it that these products fit.
+bool is_long(const Experiment& experiment, const ServeLimits& limits) {
+  const Scenario& scenario = experiment.scenario;
+  std::int64_t passes =
+      scenario.model.num_layers * scenario.training.num_microbatches * scenario.execution.steps;
   if (scenario.execution.engine == "run") passes *= scenario.system.ranks;
   return passes > limits.max_short_passes;
 }
@@ -30,9 +32,9 @@ std::optional<HttpAnswer> simulate(const std::string& scenario, const ServeSetti
     if (why != WorkEnd::none) throw WorkEnded{why};
   };
   try {
-    Scenario guarded = guarded_scenario(scenario, setting.folder, setting.limits);
-    if (!may_be_long && is_long(guarded, setting.limits)) return std::nullopt;
-    const Experiment experiment = compile(std::move(guarded));
+    const Experiment experiment =
+        compile(guarded_scenario(scenario, setting.folder, setting.limits));
+    if (!may_be_long && is_long(experiment, setting.limits)) return std::nullopt;
     hooks.on_progress();
     return HttpAnswer{.body = write(experiment, run_experiment(experiment, hooks))};
   } catch (const WorkEnded& ended) {
