@@ -268,8 +268,25 @@ class WaitGraph {
     return diagnosis;
   }
 
-  Diagnosis explain_cycle(const std::vector<int>& ranks,
-                          const std::vector<const FiberOperation*>& waits, Time time) const {
+  // The place in a cycle of the call that fewest members have made, and more have not: a rank that
+  // is alone where all others agree has most likely erred. 0 if there is none.
+  static std::ptrdiff_t loneliest(const std::vector<const FiberOperation*>& waits) {
+    std::ptrdiff_t place = 0;
+    std::size_t fewest = std::numeric_limits<std::size_t>::max();
+    for (std::size_t i = 0; i < waits.size(); ++i) {
+      const std::size_t arrived = waits[i]->arrived().size();
+      if (arrived >= fewest || arrived >= waits[i]->missing().size()) continue;
+      fewest = arrived;
+      place = static_cast<std::ptrdiff_t>(i);
+    }
+    return place;
+  }
+
+  Diagnosis explain_cycle(std::vector<int> ranks, std::vector<const FiberOperation*> waits,
+                          Time time) const {
+    const std::ptrdiff_t first = loneliest(waits);
+    std::rotate(ranks.begin(), ranks.begin() + first, ranks.end());
+    std::rotate(waits.begin(), waits.begin() + first, waits.end());
     if (std::optional<Diagnosis> wrong = explain_wrong_group(waits, time)) return *std::move(wrong);
     Diagnosis diagnosis = begin_report(*waits.front(), "DEADLOCK", time);
     diagnosis.summary =

@@ -73,8 +73,8 @@ void put_first(Diagnosis& diagnosis, int rank) {
 
 class Guesses {
  public:
-  Guesses(const Engine& engine, std::vector<StuckOperation> stuck, Time time)
-      : engine_(engine), stuck_(std::move(stuck)), time_(time) {}
+  Guesses(const Engine& engine, std::vector<StuckOperation> stuck, const Diagnosis& found)
+      : engine_(engine), stuck_(std::move(stuck)), found_(found), time_(found.time) {}
 
   std::vector<Suspicion> all() {
     for (const StuckOperation& stuck : stuck_) {
@@ -106,12 +106,23 @@ class Guesses {
   }
 
   void guess_absence(const StuckOperation& stuck) {
-    if (stuck.arrived.size() <= kFewMembers) {
-      for (const int rank : stuck.arrived) add_extra(stuck, rank);
+    // A later call of the others may have met the extra one: then the others have arrived, too, and
+    // the rank stands out by its part in the cycle alone.
+    const bool few = stuck.arrived.size() <= kFewMembers;
+    for (const int rank : stuck.arrived) {
+      if (few || is_among_few(rank)) add_extra(stuck, rank);
     }
     if (stuck.missing.size() <= kFewMembers) {
       for (const int rank : stuck.missing) add_missing(stuck, rank);
     }
+  }
+
+  // Whether the report names the rank, with few others.
+  [[nodiscard]] bool is_among_few(int rank) const {
+    return std::ranges::any_of(found_.sides, [rank](const DiagnosisSide& side) {
+      return side.ranks.size() <= kFewMembers &&
+             std::ranges::find(side.ranks, rank) != side.ranks.end();
+    });
   }
 
   void add_extra(const StuckOperation& stuck, int rank) {
@@ -172,6 +183,7 @@ class Guesses {
 
   const Engine& engine_;
   std::vector<StuckOperation> stuck_;
+  const Diagnosis& found_;
   Time time_;
   std::vector<Suspicion> guesses_;
 };
@@ -189,7 +201,7 @@ bool is_decided(const Diagnosis& found) {
 std::vector<Suspicion> suspicions_of(const Engine& engine, const std::deque<FiberGroup>& groups,
                                      const Mailbox& mailbox, const Diagnosis& found) {
   if (is_decided(found)) return {};
-  std::vector<Suspicion> all = Guesses(engine, stuck_operations(groups), found.time).all();
+  std::vector<Suspicion> all = Guesses(engine, stuck_operations(groups), found).all();
   std::ranges::move(guess_messages(engine, groups, mailbox, found.time), std::back_inserter(all));
   std::ranges::stable_sort(all, {}, [](const Suspicion& guess) { return guess.repairs.size(); });
   return all;

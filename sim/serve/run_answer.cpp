@@ -17,7 +17,7 @@ using WriteAnswer = std::function<std::string(const Experiment&, const RunOutcom
 
 // The guard has seen to it that these products fit.
 bool is_long(const Experiment& experiment, const ServeLimits& limits) {
-  const Scenario& scenario = experiment.scenario;
+  const Scenario& scenario = experiment.scenario();
   std::int64_t passes =
       scenario.model.num_layers * scenario.training.num_microbatches * scenario.execution.steps;
   if (scenario.execution.engine == "run") passes *= scenario.system.ranks;

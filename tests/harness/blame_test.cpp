@@ -154,4 +154,20 @@ TEST_CASE("a batch is advised where all wait for messages, and not where one wai
   CHECK(messages.hint.find("buffers that many") == std::string::npos);
 }
 
+// Without the second split the rank has a group of its own, so that no mended run ends well.
+TEST_CASE("in a cycle the rank that is alone in its call stands first") {
+  const Diagnosis found = blamed_by(
+      [](RankContext& context) {
+        Communicator& world = context.world();
+        auto group = world.split(0, context.rank(), "stage");
+        if (context.rank() == 2) group = world.split(0, context.rank(), "stage");
+        group->all_reduce(context.tensor(4), ReduceOp::sum).wait();
+      },
+      5);
+  CHECK(found.code == "DEADLOCK");
+  CHECK(found.sides.front().ranks == RankList{2});
+  REQUIRE(found.cycle.size() == 2);
+  CHECK(found.cycle.front().find("rank 2 waits in split") == 0);
+}
+
 }  // namespace shardsim
