@@ -83,8 +83,8 @@ class DrawnSearch {
     }
     CheckOptions smallest = options_at(tree.point, options_);
     take_fewer_steps(smallest, report);
-    report.drawn = fmt::format("point {} of {}; {} simpler ones fail alike, of {} that were tried",
-                               number, drawn_.source, taken, tried);
+    report.drawn = fmt::format("point {} of {}; {} simpler ones were tried, {} {} taken", number,
+                               drawn_.source, tried, taken, taken == 1 ? "was" : "were");
     smallest.name = options_.name;
     report.test = test_text(smallest, drawn_.program, *report.failure);
     report.failure->replay.clear();

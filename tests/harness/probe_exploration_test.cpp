@@ -1,3 +1,4 @@
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -56,6 +57,32 @@ TEST_CASE("what a probe decides is told as the cause of a failure that depends o
       },
       {.ranks = {3}});
   CHECK_THAT(report, FailsWith("SCHEDULE_DEPENDS").saying("probe"));
+}
+
+TEST_CASE("a message that is sent because a probe has found another is no alternative to it") {
+  const CheckReport report = check(
+      [](RankContext& context) {
+        TaggedMessages& messages = context.messages();
+        const Tensor one = context.tensor(1);
+        if (context.size() < 3) return;
+        if (context.rank() == 1) messages.send(one, 0, 1).wait();
+        if (context.rank() == 2) {
+          messages.recv(one, 0, 2).wait();
+          messages.send(one, 0, 3).wait();
+        }
+        if (context.rank() > 0) return;
+        for (const bool is_first : {true, false}) {
+          std::optional<MessageStatus> found;
+          while (!found) found = messages.try_probe(kAnySource, kAnyTag);
+          context.require(found->source == (is_first ? 1 : 2), "the messages come in order");
+          if (is_first) messages.send(one, 2, 2).wait();
+          messages.recv(one, found->source, found->tag).wait();
+        }
+      },
+      {.ranks = {3}, .explore = {.mode = ExploreMode::dpor, .schedules = 1000}});
+  CHECK_THAT(report, Passes());
+  CHECK(report.exhausted);
+  CHECK(report.schedules == 2);  // One with either kind of sends.
 }
 
 }  // namespace shardsim

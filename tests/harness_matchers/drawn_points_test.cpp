@@ -169,6 +169,31 @@ TEST_CASE(
   CHECK(code_of(draws) == "E1214");
 }
 
+TEST_CASE("a simpler point that fails otherwise is not the same failure, and is passed over") {
+  // Sizes 6 to 3, each simpler than the one before: other sources draw like this.
+  const std::function<DrawnTree(std::int64_t)> tree = [&](std::int64_t hidden) {
+    return DrawnTree{.point = {.layout = {.dp_shard = 2}, .extents = {{"hidden", hidden}}},
+                     .simpler = [&tree, hidden] {
+                       return [&tree, next = hidden - 1]() mutable -> std::optional<DrawnTree> {
+                         if (next < 3) return std::nullopt;
+                         return tree(next--);
+                       };
+                     }};
+  };
+  const Program program = [](RankContext& context) {
+    const std::int64_t hidden = context.extent("hidden");
+    context.require(hidden != 5, "any size but 5");
+    const double own = hidden > 3 ? context.rank() + 1.0 : 1.0;
+    context.show(Shown::output, "value", own);
+  };
+  const CheckReport report = check_drawn(
+      program, {.name = "value"}, {.cases = 1, .source = "a list"}, [&](int) { return tree(6); });
+  INFO(report.to_text());
+  CHECK_THAT(report, FailsWith("OUT_DIFF"));
+  CHECK(report.test.find("{\"hidden\", 4}") != std::string::npos);
+  CHECK(report.drawn == "point 0 of a list; 3 simpler ones were tried, 1 was taken");
+}
+
 TEST_CASE("draws without a meaning, and extents that nobody gave, are refused by name") {
   Draws draws = kDraws;
   draws.cases = 0;
