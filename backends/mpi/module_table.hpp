@@ -66,6 +66,15 @@ struct ShardsimMpiTable {
                        std::int32_t rendezvous, std::int64_t* request);
   std::int32_t (*receive)(std::int32_t group, std::int32_t peer, void* data, std::int64_t bytes,
                           std::int64_t* request);
+  /// Messages with tags, of groups that have no others. A receive takes one of up to `bytes` bytes;
+  /// `source` and `tag` may be -1: any.
+  std::int32_t (*send_tagged)(std::int32_t group, std::int32_t peer, std::int32_t tag,
+                              const void* data, std::int64_t bytes, std::int32_t rendezvous,
+                              std::int64_t* request);
+  std::int32_t (*receive_tagged)(std::int32_t group, std::int32_t source, std::int32_t tag,
+                                 void* data, std::int64_t bytes, std::int64_t* request);
+  /// The message of the tagged receive that `test` has last answered for.
+  void (*taken)(std::int32_t* source, std::int32_t* tag, std::int64_t* bytes);
   std::int32_t (*barrier)(std::int32_t group, std::int64_t* request);
   std::int32_t (*collective)(std::int32_t group, const ShardsimMpiCollective* call,
                              std::int64_t* request);
@@ -80,7 +89,7 @@ struct ShardsimMpiTable {
   std::int32_t (*wire)(std::int64_t* bytes, std::int64_t* messages);
 };
 
-constexpr std::uint32_t kShardsimMpiVersion = 1;
+constexpr std::uint32_t kShardsimMpiVersion = 2;
 constexpr std::int32_t kShardsimMpiReductions = 48;
 
 using ShardsimMpiModule = const ShardsimMpiTable* (*)();
