@@ -75,11 +75,11 @@ bool MessageRank::advance_all() {
 }
 
 void MessageRank::wait(MessageStream& stream, const MessageOperation& operation) {
-  wait_until([&] { return operation.ended(); }, [&] { time_out(stream, operation); });
+  go_on_until([&] { return operation.ended(); }, [&] { time_out(stream, operation); });
 }
 
-void MessageRank::wait_until(const std::function<bool()>& has_ended,
-                             const std::function<void()>& time_out) {
+void MessageRank::go_on_until(const std::function<bool()>& has_ended,
+                              const std::function<void()>& time_out) {
   if (failure_) throw CommunicationError(*failure_);
   double last_move = options_.clock();
   while (!has_ended()) {

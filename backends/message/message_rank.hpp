@@ -54,7 +54,7 @@ class MessageRank final : public ProcessRank {
   bool poll(const MessageStream& stream, const MessageOperation& operation);
   // For messages with tags.
   /// Goes on until it `has_ended`; `time_out` throws.
-  void wait_until(const std::function<bool()>& has_ended, const std::function<void()>& time_out);
+  void go_on_until(const std::function<bool()>& has_ended, const std::function<void()>& time_out);
   /// One look at all that is under way.
   void look(const std::function<void()>& time_out);
   /// Goes on with more than groups wherever it goes on; tells whether anything has moved.

@@ -23,9 +23,8 @@ class ProcessMessages::Half final : public ProcessOperation {
   /// Tells the caller what it has taken.
   void fill_status() const {
     if (status_ == nullptr) return;
-    *status_ = {.source = taken_.source,
-                .tag = taken_.tag,
-                .count = taken_.bytes / size_of(record_.dtype)};
+    *status_ = {
+        .source = taken_.source, .tag = taken_.tag, .count = taken_.bytes / size_of(record_.dtype)};
   }
   void count_for(int self) {
     const std::int64_t bytes = sends_ ? buffer_.num_bytes() : taken_.bytes;
@@ -90,8 +89,8 @@ Work ProcessMessages::recv(const Tensor& buffer, int source, int tag, MessageSta
   const CallRecord record = record_of_half("recv", buffer, source, tag, options, site);
   require(source >= kAnySource && source < size() && tag >= kAnyTag, record, buffer);
   auto half = std::make_shared<Half>(record, stream_.next_sequence++, buffer, false, status);
-  return post(std::move(half), transport_->receive_tagged(source, tag, buffer.wire_data(),
-                                                          buffer.num_bytes()));
+  return post(std::move(half),
+              transport_->receive_tagged(source, tag, buffer.wire_data(), buffer.num_bytes()));
 }
 
 void ProcessMessages::require(bool in_range, const CallRecord& record, const Tensor& buffer) const {
@@ -148,9 +147,9 @@ bool ProcessMessages::advance(Half& half) {
 
 void ProcessMessages::wait(void* token) {
   const Half* const awaited = &half_of(token);
-  const std::shared_ptr<Half> half = *std::ranges::find(
-      halves_, awaited, [](const auto& each) { return each.get(); });
-  process_.wait_until([&] { return half->ended(); }, [&] { time_out(*half); });
+  const std::shared_ptr<Half> half =
+      *std::ranges::find(halves_, awaited, [](const auto& each) { return each.get(); });
+  process_.go_on_until([&] { return half->ended(); }, [&] { time_out(*half); });
   process_.note_progress();
   std::erase(halves_, half);
   half->fill_status();
@@ -169,7 +168,7 @@ bool ProcessMessages::has_ended(void* token) {
 std::size_t ProcessMessages::first_ended(std::span<void* const> tokens) {
   while (true) {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-      // Of other owners' works, too.
+      // Works of other owners are asked, too.
       if (static_cast<const ProcessOperation*>(tokens[i])->ended()) return i;
     }
     static_cast<void>(has_ended(tokens.front()));  // That one is ours.
@@ -180,9 +179,8 @@ void ProcessMessages::abandon(void* token) noexcept {
   if (std::uncaught_exceptions() > 0) return;  // That is reported instead.
   const Half& half = half_of(token);
   Diagnosis diagnosis = process_.report("REQ_LEAK", stream_, half);
-  diagnosis.summary =
-      fmt::format("rank {} dropped the handle of {} without waiting for it", process_.rank(),
-                  half.record().describe());
+  diagnosis.summary = fmt::format("rank {} dropped the handle of {} without waiting for it",
+                                  process_.rank(), half.record().describe());
   diagnosis.sides = {half.record().side_of({process_.rank()})};
   diagnosis.hint = "keep the Work that the call returns, and call its wait()";
   process_.fail(std::move(diagnosis));

@@ -1,8 +1,13 @@
 #include "backends/rendezvous/meeting_point.hpp"
 
-#include "sim/kernel/error.hpp"
+#include <optional>
+
+#include <poll.h>
+
 #include "sim/kernel/hash.hpp"
 #include "sim/kernel/text.hpp"
+
+#include "backends/rendezvous/rendezvous_client.hpp"
 
 namespace shardsim {
 
@@ -49,6 +54,16 @@ MeetingPoint meeting_point_of(const LaunchedRank& launched, const EnvironmentLoo
                 "characters, the same for all ranks");
   }
   return meeting;
+}
+
+ExitCode give_up_run(RendezvousClient& client, const MeetingPoint& place, const Error& error) {
+  if (!client.given_up()) client.report(RunFailure::from(error));
+  // A foreign launcher ends its whole job with the first process that fails. This process waits
+  // until rank 0 has reported the verdict; then the launcher ends this one, too.
+  constexpr int kForRank0 = 10'000;  // Milliseconds.
+  if (place.launcher == 0 && place.rank != 0) ::poll(nullptr, 0, kForRank0);
+  const std::optional<RunFailure> reason = client.reason();
+  return reason ? reason->exit_code : error.exit_code();
 }
 
 }  // namespace shardsim

@@ -2,9 +2,13 @@
 
 #include <string>
 
+#include "sim/kernel/error.hpp"
+
 #include "backends/rendezvous/launch_environment.hpp"
 
 namespace shardsim {
+
+class RendezvousClient;
 
 /// The place where a rank that a launcher has started meets the others.
 struct MeetingPoint {
@@ -24,5 +28,10 @@ struct MeetingPoint {
 /// that it gives the processes of a job. Throws Error (exit 5) if a variable is missing.
 [[nodiscard]] MeetingPoint meeting_point_of(const LaunchedRank& launched,
                                             const EnvironmentLookup& lookup = lookup_environment);
+
+/// Reports why a rank gives up, and returns the exit code of the run's verdict once rank 0 has had
+/// time to report it.
+[[nodiscard]] ExitCode give_up_run(RendezvousClient& client, const MeetingPoint& place,
+                                   const Error& error);
 
 }  // namespace shardsim
