@@ -60,6 +60,9 @@ void CallLog::open() {
   tagged_ = std::make_unique<LoggedMessages>(*this);
 }
 
+Communicator& CallLog::world() { return *world_; }
+TaggedMessages& CallLog::messages() { return *tagged_; }
+
 // --- Steps -------------------------------------------------------------------------------------
 
 void CallLog::write(const CallStep& step) { transfer(writer_, step); }

@@ -29,8 +29,8 @@ class CallLog final : public std::enable_shared_from_this<CallLog>, private Work
 
   /// For the program, until end(). REQUIRES: this is held by a shared_ptr.
   void open();
-  [[nodiscard]] Communicator& world() { return *world_; }
-  [[nodiscard]] TaggedMessages& messages() { return *tagged_; }
+  [[nodiscard]] Communicator& world();
+  [[nodiscard]] TaggedMessages& messages();
 
   /// The steps since the last time. All of them together are for a StepReader.
   [[nodiscard]] std::string take_steps() { return writer_.take(); }

@@ -251,13 +251,13 @@ void ProcessChecks::run_program_here(RankContext& context) {
 // process says what it knows by itself.
 void ProcessChecks::wait_for_verdict() {
   CallLog& log = *live_->log;
-  sender_.send(log.take_steps(), log.is_stuck() ? RankState::waiting : RankState::ended);
+  sender_.send(log.take_steps(), log.is_stuck() ? ProgramState::waiting : ProgramState::ended);
   look_until([] { return false; }, options_.timeout_s);
 }
 
 // Others pass the last barrier when rank 0 has found no fault in the calls.
 void ProcessChecks::wait_for_all() {
-  sender_.send(live_->log->take_steps(), RankState::ended);
+  sender_.send(live_->log->take_steps(), ProgramState::ended);
   if (reports()) look_until([this] { return calls_are_right_; }, kPatience * options_.timeout_s);
   control_world_->barrier({.label = "all programs end, and their calls are right"}).wait();
 }
@@ -281,14 +281,14 @@ void ProcessChecks::on_idle() {
   if (waits_since_s_ < 0.0) waits_since_s_ = now;
   if (!told_waiting_ && now - waits_since_s_ > kSecondsBeforeTelling) {
     told_waiting_ = true;
-    sender_.send(live_->log->take_steps(), RankState::waiting);
+    sender_.send(live_->log->take_steps(), ProgramState::waiting);
   }
   if (told_waiting_ && reports()) look_at_calls();
 }
 
 void ProcessChecks::on_woken() {
   waits_since_s_ = -1.0;
-  if (std::exchange(told_waiting_, false)) sender_.send("", RankState::running);
+  if (std::exchange(told_waiting_, false)) sender_.send("", ProgramState::running);
 }
 
 void ProcessChecks::look_at_calls() {

@@ -24,12 +24,12 @@ void StepSender::begin(int program) {
   num_chunks_ = 0;
   num_bytes_ = 0;
   chunk_.clear();
-  send("", RankState::running);
+  send("", ProgramState::running);
 }
 
 void StepSender::set_chunk() { client_.set(chunk_key(rank_, num_chunks_), chunk_); }
 
-void StepSender::send(const std::string& steps, RankState state) {
+void StepSender::send(const std::string& steps, ProgramState state) {
   num_bytes_ += steps.size();
   const bool fits = num_bytes_ <= most_bytes_;
   for (std::size_t at = 0; fits && at < steps.size();) {
@@ -51,14 +51,14 @@ void StepSender::send(const std::string& steps, RankState state) {
 
 void StepCollector::look(int program, double now_s) {
   const std::vector<std::int64_t> before = versions_;
-  states_.assign(static_cast<std::size_t>(world_size_), RankState::running);
+  states_.assign(static_cast<std::size_t>(world_size_), ProgramState::running);
   versions_.assign(states_.size(), 0);
   num_chunks_.assign(states_.size(), 0);
   for (std::size_t rank = 0; rank < states_.size(); ++rank) {
     const std::string told = client_.get(state_key(static_cast<int>(rank)), kAnswerSeconds);
     StepReader reader(told);
     int of_program = 0;
-    RankState state{};
+    ProgramState state{};
     reader(of_program);
     reader(state);
     reader(versions_[rank]);
@@ -66,12 +66,12 @@ void StepCollector::look(int program, double now_s) {
     if (of_program == program) states_[rank] = state;
   }
   looked_s_ = now_s;
-  const bool is_running = std::ranges::count(states_, RankState::running) > 0;
+  const bool is_running = std::ranges::count(states_, ProgramState::running) > 0;
   if (is_running || before != versions_) rest_since_s_ = now_s;
 }
 
 bool StepCollector::all_ended() const {
-  return std::ranges::all_of(states_, [](RankState state) { return state == RankState::ended; });
+  return std::ranges::all_of(states_, [](ProgramState state) { return state == ProgramState::ended; });
 }
 
 std::vector<RankLog> StepCollector::logs() {
@@ -82,7 +82,7 @@ std::vector<RankLog> StepCollector::logs() {
     for (std::int64_t chunk = 0; chunk < num_chunks_[rank]; ++chunk) {
       steps += client_.get(chunk_key(static_cast<int>(rank), chunk), kAnswerSeconds);
     }
-    logs.push_back(rank_log_of(steps, states_[rank] == RankState::ended));
+    logs.push_back(rank_log_of(steps, states_[rank] == ProgramState::ended));
   }
   return logs;
 }

@@ -14,7 +14,7 @@
 namespace shardsim {
 
 /// A rank's state when it last told.
-enum class RankState : std::uint8_t { running, waiting, ended };
+enum class ProgramState : std::uint8_t { running, waiting, ended };
 
 /// A rank's side.
 class StepSender {
@@ -28,7 +28,7 @@ class StepSender {
 
   /// Forgets the program before.
   void begin(int program);
-  void send(const std::string& steps, RankState state);
+  void send(const std::string& steps, ProgramState state);
 
  private:
   void set_chunk();
@@ -62,7 +62,7 @@ class StepCollector {
  private:
   RendezvousClient& client_;
   int world_size_;
-  std::vector<RankState> states_;
+  std::vector<ProgramState> states_;
   std::vector<std::int64_t> versions_;
   std::vector<std::int64_t> num_chunks_;  // -1: too many.
   double looked_s_ = 0.0;

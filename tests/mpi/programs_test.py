@@ -100,8 +100,8 @@ class Right(ProgramsCase):
     """Programs without their bugs, and unusual ones: one job runs all."""
 
     def test_programs_of_the_corpus_are_right_on_processes(self):
-        keys = [key for key in self.rows() if key not in WITHOUT_MEANING]
-        self.assertGreater(len(keys), 60)
+        keys = list(self.rows())
+        self.assertGreater(len(keys), 80)
         for number in SIZES:
             with self.subTest(processes=number):
                 begin = time.monotonic()
@@ -139,7 +139,7 @@ class Calls(ProgramsCase):
 
     def test_wrong_calls_are_named_as_in_memory(self):
         keys = self.keys()
-        self.assertGreater(len(keys), 35)
+        self.assertGreaterEqual(len(keys), 35)
         for number in SIZES:
             chosen = [key for key in keys if in_sample(f"{key} {number}", self.PARTS)]
             begin = time.monotonic()
