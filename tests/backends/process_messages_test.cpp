@@ -14,7 +14,7 @@
 namespace shardsim {
 namespace {
 
-using ProcessTaggedBody = std::function<void(Runtime&, Communicator&, ProcessMessages&)>;
+using ProcessTaggedBody = std::function<void(Runtime&, Communicator&, TaggedMessages&)>;
 
 void run_process_messages(int ranks, const ProcessTaggedBody& body, const MessageCase& test = {}) {
   run_message_processes(
@@ -29,6 +29,10 @@ void run_process_messages(int ranks, const ProcessTaggedBody& body, const Messag
         process.finish();
       },
       test);
+}
+
+const TrafficCounters& counters_of(const TaggedMessages& messages) {
+  return static_cast<const ProcessMessages&>(messages).counters();
 }
 
 std::string process_code_of(int ranks, const ProcessTaggedBody& body) {
@@ -48,32 +52,31 @@ Tensor one_of(Runtime& runtime, double value, std::int64_t count = 1) {
 
 TEST_CASE("messages between processes are told apart by their tags") {
   for (const bool buffered : {false, true}) {
-    run_process_messages(
-        2,
-        [](Runtime& runtime, Communicator&, ProcessMessages& messages) {
-          if (messages.rank() == 0) {
-            Work first = messages.send(one_of(runtime, 1.0), 1, 7);
-            Work second = messages.send(one_of(runtime, 2.0), 1, 8);
-            second.wait();
-            first.wait();
-          } else {
-            const Tensor in = one_of(runtime, 0.0);
-            messages.recv(in, 0, 8).wait();
-            CHECK(in.get(0) == 2.0);
-            messages.recv(in, 0, 7).wait();
-            CHECK(in.get(0) == 1.0);
-          }
-        },
-        {.buffered_sends = buffered});
+    run_process_messages(2,
+                         [](Runtime& runtime, Communicator&, TaggedMessages& messages) {
+                           if (messages.rank() == 0) {
+                             Work first = messages.send(one_of(runtime, 1.0), 1, 7);
+                             Work second = messages.send(one_of(runtime, 2.0), 1, 8);
+                             second.wait();
+                             first.wait();
+                           } else {
+                             const Tensor in = one_of(runtime, 0.0);
+                             messages.recv(in, 0, 8).wait();
+                             CHECK(in.get(0) == 2.0);
+                             messages.recv(in, 0, 7).wait();
+                             CHECK(in.get(0) == 1.0);
+                           }
+                         },
+                         {.buffered_sends = buffered});
   }
 }
 
 TEST_CASE("the status of a process's receive names sender, tag and size") {
-  run_process_messages(3, [](Runtime& runtime, Communicator&, ProcessMessages& messages) {
+  run_process_messages(3, [](Runtime& runtime, Communicator&, TaggedMessages& messages) {
     if (messages.rank() != 0) {
       messages.send(one_of(runtime, messages.rank(), messages.rank()), 0, 10 * messages.rank())
           .wait();
-      CHECK(messages.counters().payload_sent == 4 * messages.rank());
+      CHECK(counters_of(messages).payload_sent == 4 * messages.rank());
       return;
     }
     int sum = 0;
@@ -88,12 +91,12 @@ TEST_CASE("the status of a process's receive names sender, tag and size") {
       sum += status.source;
     }
     CHECK(sum == 3);
-    CHECK(messages.counters().payload_received == 4 * sum);
+    CHECK(counters_of(messages).payload_received == 4 * sum);
   });
 }
 
 TEST_CASE("a process's receives choose in the order in which they were posted") {
-  run_process_messages(2, [](Runtime& runtime, Communicator&, ProcessMessages& messages) {
+  run_process_messages(2, [](Runtime& runtime, Communicator&, TaggedMessages& messages) {
     if (messages.rank() == 0) {
       messages.send(one_of(runtime, 1.0), 1, 5).wait();
       messages.send(one_of(runtime, 2.0), 1, 5).wait();
@@ -111,7 +114,7 @@ TEST_CASE("a process's receives choose in the order in which they were posted") 
 }
 
 TEST_CASE("messages with tags and groups go on beside each other, whichever is waited for") {
-  run_process_messages(2, [](Runtime& runtime, Communicator& world, ProcessMessages& messages) {
+  run_process_messages(2, [](Runtime& runtime, Communicator& world, TaggedMessages& messages) {
     const Tensor token = one_of(runtime, 1.0 + messages.rank());
     const Tensor sum = one_of(runtime, 1.0);
     const Tensor in = one_of(runtime, 0.0);
@@ -128,10 +131,11 @@ TEST_CASE("messages with tags and groups go on beside each other, whichever is w
 }
 
 TEST_CASE("one of several works of a process ends first, with tags or without") {
-  run_process_messages(2, [](Runtime& runtime, Communicator& world, ProcessMessages& messages) {
+  run_process_messages(2, [](Runtime& runtime, Communicator& world, TaggedMessages& messages) {
     if (messages.rank() == 0) {
       messages.send(one_of(runtime, 3.0), 1, 1).wait();
       world.barrier().wait();
+      messages.recv(one_of(runtime, 0.0), 1, 3).wait();
       messages.send(one_of(runtime, 4.0), 1, 2).wait();
       return;
     }
@@ -141,6 +145,7 @@ TEST_CASE("one of several works of a process ends first, with tags or without") 
     CHECK(wait_any(works) == 1U);
     CHECK(early.get(0) == 3.0);
     CHECK(wait_any(works) == 2U);
+    messages.send(early, 0, 3).wait();
     CHECK(wait_any(works) == 0U);
     CHECK(late.get(0) == 4.0);
   });
@@ -157,16 +162,16 @@ TEST_CASE("wrong messages of a process are reported: range, length, leaks, and w
       [](TaggedMessages& m, const Tensor&) { return m.recv(Tensor(), 0, 0); },
   };
   for (const Post& post : bad) {
-    CHECK(process_code_of(2, [&](Runtime& runtime, Communicator&, ProcessMessages& messages) {
+    CHECK(process_code_of(2, [&](Runtime& runtime, Communicator&, TaggedMessages& messages) {
             post(messages, one_of(runtime, 1.0)).wait();
           }) == "ARG_RANGE");
   }
-  const auto truncated = [](Runtime& runtime, Communicator&, ProcessMessages& messages) {
+  const auto truncated = [](Runtime& runtime, Communicator&, TaggedMessages& messages) {
     if (messages.rank() == 0) messages.send(one_of(runtime, 1.0, 3), 1, 0).wait();
     if (messages.rank() == 1) messages.recv(one_of(runtime, 1.0, 2), 0, 0).wait();
   };
   CHECK(process_code_of(2, truncated) == "P2P_TRUNC");
-  const auto leaked = [](Runtime& runtime, Communicator& world, ProcessMessages& messages) {
+  const auto leaked = [](Runtime& runtime, Communicator& world, TaggedMessages& messages) {
     const Tensor in = one_of(runtime, 0.0);
     {
       Work receive = messages.recv(in, messages.rank(), 0);
@@ -175,7 +180,7 @@ TEST_CASE("wrong messages of a process are reported: range, length, leaks, and w
     world.barrier().wait();
   };
   CHECK(process_code_of(2, leaked) == "REQ_LEAK");
-  const auto in_vain = [](Runtime& runtime, Communicator&, ProcessMessages& messages) {
+  const auto in_vain = [](Runtime& runtime, Communicator&, TaggedMessages& messages) {
     if (messages.rank() == 1) messages.recv(one_of(runtime, 1.0), 0, 4).wait();
   };
   CHECK(process_code_of(2, in_vain) == "TIMEOUT");
