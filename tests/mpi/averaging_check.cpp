@@ -1,13 +1,22 @@
-#include <shardsim/check_on_mpi.hpp>
+#include <csignal>
+#include <string>
 
-// The program of docs/guide/check.md: right with any number of processes. With a first argument
-// "wrong" rank 1 leaves the reduction out, with "watched" an option asks for watched buffers.
+#include <shardsim/check_on_mpi.hpp>
+#include <unistd.h>
+
+// The program of docs/guide/check.md: right with any number of processes. A first argument plants
+// something: rank 1 leaves the reduction out ("absent"), ends by a signal ("killed"), or lives and
+// never calls ("endless"); or an option asks for watched buffers ("watched"), or for 8 ranks
+// ("eight").
 namespace {
 
-void average(shardsim::RankContext& context, bool wrong) {
+void average(shardsim::RankContext& context, const std::string& planted) {
   const auto weights =
       context.tensor(4, [&](std::int64_t i) { return context.draw("weights", i); });
-  if (!wrong || context.rank() != 1) {
+  const bool here = context.rank() == 1;
+  if (here && planted == "killed") std::raise(SIGKILL);
+  while (here && planted == "endless") pause();
+  if (!here || planted != "absent") {
     context.world().all_reduce(weights, shardsim::ReduceOp::avg).wait();
   }
   context.show(shardsim::Shown::parameter, "weights", weights);
@@ -16,12 +25,13 @@ void average(shardsim::RankContext& context, bool wrong) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string word = argc > 1 ? argv[1] : "";
-  const bool chosen = word == "wrong" || word == "watched";
+  const bool plants = argc > 1 && argv[1][0] != '-';
+  const std::string planted = plants ? argv[1] : "";
   shardsim::CheckOptions options = shardsim::options_for_mpi();
   options.name = "average";
-  options.watch_buffers = word == "watched";
+  options.watch_buffers = planted == "watched";
+  if (planted == "eight") options.ranks = {8};
   return shardsim::check_main(
-      argc - (chosen ? 1 : 0), argv + (chosen ? 1 : 0),
-      [=](shardsim::RankContext& context) { average(context, word == "wrong"); }, options);
+      plants ? argc - 1 : argc, plants ? argv + 1 : argv,
+      [=](shardsim::RankContext& context) { average(context, planted); }, options);
 }

@@ -167,19 +167,31 @@ class Main(ProgramsCase):
                                           "is not seen\n"), err)
 
     def test_rank_0_reports_and_the_exit_code_says_it(self):
-        for arguments in (("wrong",), ("wrong", "--check=fingerprint", "--timeout=20")):
-            code, out, err = self.on_processes(3, self.averaging, *arguments)
-            self.assertEqual(code, 4, out + err)
-            self.assertEqual(out.count("COLL_MISSING"), 1, out + err)
-            self.assertIn("averaging_check.cpp", out)
+        for arguments in (("absent",), ("absent", "--check=fingerprint", "--timeout=20")):
+            with self.subTest(arguments):
+                code, out, err = self.on_processes(3, self.averaging, *arguments)
+                self.assertEqual(code, 4, out + err)
+                self.assertEqual(out.count("COLL_MISSING"), 1, out + err)
+                self.assertIn("averaging_check.cpp", out)
+
+    def test_a_process_that_dies_or_never_calls_is_named(self):
+        for planted, word in (("killed", "RANK_DIED"), ("endless", "TIMEOUT")):
+            with self.subTest(planted):
+                code, out, err = self.on_processes(3, self.averaging, planted, "--timeout=4")
+                self.assertNotEqual(code, 0, out + err)  # mpirun has its own code for signals.
+                self.assertEqual(out.count(word), 1, out + err)
+                self.assertIn("rank 1", out)
 
     def test_what_needs_a_simulation_is_refused_by_name(self):
-        for arguments, words in ((("watched",), ("CheckOptions::watch_buffers", "averaging_check.cpp")),
+        place = "averaging_check.cpp:"
+        for arguments, words in ((("watched",), ("CheckOptions::watch_buffers", place)),
+                                 (("eight",), ("CheckOptions::ranks", "is for 8 processes", place)),
                                  (("--explore=pct",), ("--explore=pct",))):
-            code, out, err = self.on_processes(2, self.averaging, *arguments)
-            self.assertEqual((code, out), (2, ""), err)
-            for word in ("error[E1213]", "  fix: ", *words):
-                self.assertEqual(err.count(word), 1, err)
+            with self.subTest(arguments):
+                code, out, err = self.on_processes(2, self.averaging, *arguments)
+                self.assertEqual((code, out), (2, ""), err)
+                for word in ("error[E1213]", "  fix: ", *words):
+                    self.assertEqual(err.count(word), 1, err)
 
     def test_without_mpirun_it_says_how_to_start(self):
         done = subprocess.run([self.averaging], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
