@@ -134,6 +134,23 @@ TEST_CASE("the log of a wrong run says what is wrong, with ranks and places") {
         })) == "REQ_LEAK");
 }
 
+TEST_CASE("a receive from any source takes in the log what it has taken in the run") {
+  constexpr std::int64_t kLong = std::int64_t{1} << 30;
+  const auto logs = logs_of(3, [](Runtime& runtime, CallLog& log) {
+    const int rank = log.world().rank();
+    if (rank == 1) {
+      runtime.compute({"slow", ComputeKind::memory_bound, DType::fp32, 0, kLong}, [] {});
+    }
+    if (rank > 0) return log.messages().send(some(runtime), 0, rank).wait();
+    MessageStatus status;
+    log.messages().recv(some(runtime), kAnySource, kAnyTag, &status).wait();
+    CHECK(status.source == 2);
+    log.messages().recv(some(runtime), 1, 1).wait();
+  });
+  // No rank is slow in a log.
+  CHECK(code_of_logs(logs) == "none");
+}
+
 TEST_CASE("a rank that waits and would get on proves nothing") {
   const auto body = [](Runtime& runtime, CallLog& log) {
     log.world().all_reduce(some(runtime), ReduceOp::sum).wait();

@@ -5,8 +5,9 @@
 #include <unistd.h>
 
 // The program of docs/guide/check.md: right with any number of processes. A first argument plants
-// something: rank 1 leaves the reduction out ("absent"), ends by a signal ("killed"), or lives and
-// never calls ("endless"); or an option asks for watched buffers ("watched"), or for 8 ranks
+// something: rank 1 leaves the reduction out ("absent"), ends by a signal ("killed"), lives and
+// never calls ("endless"), or leaves the last of many reductions out ("late"); or an option asks
+// for watched buffers ("watched"), or for 8 ranks
 // ("eight").
 namespace {
 
@@ -16,7 +17,11 @@ void average(shardsim::RankContext& context, const std::string& planted) {
   const bool here = context.rank() == 1;
   if (here && planted == "killed") std::raise(SIGKILL);
   while (here && planted == "endless") pause();
-  if (!here || planted != "absent") {
+  constexpr int kMany = 3000;
+  for (int i = 0; planted == "late" && i < kMany; ++i) {
+    context.world().all_reduce(weights, shardsim::ReduceOp::avg).wait();
+  }
+  if (!here || (planted != "absent" && planted != "late")) {
     context.world().all_reduce(weights, shardsim::ReduceOp::avg).wait();
   }
   context.show(shardsim::Shown::parameter, "weights", weights);

@@ -174,6 +174,11 @@ class Main(ProgramsCase):
                 self.assertEqual(out.count("COLL_MISSING"), 1, out + err)
                 self.assertIn("averaging_check.cpp", out)
 
+    def test_a_late_mistake_is_found_in_a_long_log(self):
+        code, out, err = self.on_processes(3, self.averaging, "late")
+        self.assertEqual((code, out.count("COLL_MISSING")), (4, 1), out + err)
+        self.assertIn("#3000", out)
+
     def test_a_process_that_dies_or_never_calls_is_named(self):
         for planted, word in (("killed", "RANK_DIED"), ("endless", "TIMEOUT")):
             with self.subTest(planted):
