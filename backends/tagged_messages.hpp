@@ -51,10 +51,12 @@ class TaggedMessages {
                     const CallOptions& options = {}, CallSite site = CallSite::here()) = 0;
 
   /// Returns when there is a message that a receive of `source` and `tag` would take, and says
-  /// which (MPI_Probe). The message stays: the next receive of its sender and tag takes it.
-  virtual MessageStatus probe(int source, int tag, CallSite site = CallSite::here()) = 0;
+  /// which (MPI_Probe); it has `count` elements if they are of type `dtype`. The message stays: the
+  /// next receive of its sender and tag takes it.
+  virtual MessageStatus probe(int source, int tag, DType dtype,
+                              CallSite site = CallSite::here()) = 0;
   /// The same of a message that is there now; nothing if there is none (MPI_Iprobe).
-  virtual std::optional<MessageStatus> try_probe(int source, int tag,
+  virtual std::optional<MessageStatus> try_probe(int source, int tag, DType dtype,
                                                  CallSite site = CallSite::here()) = 0;
 };
 

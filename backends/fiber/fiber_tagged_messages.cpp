@@ -75,15 +75,17 @@ Work FiberTaggedMessages::recv(const Tensor& buffer, int source, int tag, Messag
                .site = site});
 }
 
-MessageStatus FiberTaggedMessages::probe(int source, int tag, CallSite site) {
+MessageStatus FiberTaggedMessages::probe(int source, int tag, DType dtype, CallSite site) {
   MessageStatus status;
   post_half(probing(source, tag, &status, site)).wait();
+  status.count /= size_of(dtype);
   return status;
 }
 
 // It may end no work and hold up no other receive, so it is no receive of the mailbox: the rank
 // comes to its own time, by which all that is sent until then has been posted, and looks.
-std::optional<MessageStatus> FiberTaggedMessages::try_probe(int source, int tag, CallSite site) {
+std::optional<MessageStatus> FiberTaggedMessages::try_probe(int source, int tag, DType dtype,
+                                                            CallSite site) {
   FiberWorld& world = stream_->group().world();
   RankState& rank = stream_->rank();
   const MessageHalf::Call call = probing(source, tag, nullptr, site);
@@ -93,7 +95,10 @@ std::optional<MessageStatus> FiberTaggedMessages::try_probe(int source, int tag,
   world.engine().await_any(rank, asked, rank.now());
   const MessageHalf* const found = world.mailbox().found_by(look, rank.now());
   std::optional<MessageStatus> status;
-  if (found != nullptr) status = found->status();
+  if (found != nullptr) {
+    status = found->status();
+    status->count = found->num_bytes() / size_of(dtype);
+  }
   look.release();
   if (!status) stream_->poll();
   return status;

@@ -24,8 +24,8 @@ class FiberTaggedMessages final : public TaggedMessages {
             CallSite site) override;
   Work recv(const Tensor& buffer, int source, int tag, MessageStatus* status,
             const CallOptions& options, CallSite site) override;
-  MessageStatus probe(int source, int tag, CallSite site) override;
-  std::optional<MessageStatus> try_probe(int source, int tag, CallSite site) override;
+  MessageStatus probe(int source, int tag, DType dtype, CallSite site) override;
+  std::optional<MessageStatus> try_probe(int source, int tag, DType dtype, CallSite site) override;
 
  private:
   // A probe's call, with ranks of the world.

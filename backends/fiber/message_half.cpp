@@ -33,6 +33,7 @@ void MessageHalf::find(Engine& engine, MessageHalf& send, Time arrival) {
   sent_count_ = send.record_.count;
   moved_ = true;
   *status_ = send.status();
+  status_->count = send.num_bytes();  // Only the program knows the type.
   settle(engine, max(ready_, arrival));
 }
 

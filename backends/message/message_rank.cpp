@@ -61,7 +61,7 @@ bool MessageRank::advance(MessageStream& stream, MessageOperation& operation) {
 }
 
 bool MessageRank::advance_all() {
-  bool moved = false;
+  bool moved = messages_ && messages_();
   for (const auto& stream : streams_) {
     while (!stream->queue.empty() && stream->queue.front()->ready()) {
       MessageOperation& operation = *stream->queue.front();
@@ -75,13 +75,18 @@ bool MessageRank::advance_all() {
 }
 
 void MessageRank::wait(MessageStream& stream, const MessageOperation& operation) {
+  go_on_until([&] { return operation.ended(); }, [&] { time_out(stream, operation); });
+}
+
+void MessageRank::go_on_until(const std::function<bool()>& has_ended,
+                              const std::function<void()>& time_out) {
   if (failure_) throw CommunicationError(*failure_);
   double last_move = options_.clock();
-  while (!operation.ended()) {
+  while (!has_ended()) {
     if (advance_all()) {
       last_move = options_.clock();
     } else if (options_.clock() - last_move > options_.deadline_s) {
-      time_out(stream, operation);
+      time_out();
     } else {
       if (options_.watch != nullptr) options_.watch->poll();
       options_.idle();
@@ -89,10 +94,13 @@ void MessageRank::wait(MessageStream& stream, const MessageOperation& operation)
   }
 }
 
-bool MessageRank::poll(const MessageStream& stream, const MessageOperation& operation) {
+void MessageRank::look(const std::function<void()>& time_out) {
   if (failure_) throw CommunicationError(*failure_);
-  if (operation.ended()) return true;
-  go_on_once([this] { return advance_all(); }, [&] { time_out(stream, operation); });
+  go_on_once([this] { return advance_all(); }, time_out);
+}
+
+bool MessageRank::poll(const MessageStream& stream, const MessageOperation& operation) {
+  if (!operation.ended() || failure_) look([&] { time_out(stream, operation); });
   return operation.ended();
 }
 

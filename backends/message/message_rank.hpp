@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,6 +40,9 @@ class MessageRank final : public ProcessRank {
   [[nodiscard]] const MessageOptions& options() const { return options_; }
   [[nodiscard]] std::unique_ptr<Communicator> world() override;
   void finish() override;
+  /// A transport of all processes for messages of another kind. Every process must call it, before
+  /// world().
+  [[nodiscard]] std::unique_ptr<Transport> fork() { return first_->split(0, rank_); }
 
   // For communicators.
   MessageStream& open(std::unique_ptr<Transport> transport, const std::string& name);
@@ -48,6 +52,16 @@ class MessageRank final : public ProcessRank {
   /// Returns when `operation` has ended. Throws a CommunicationError (TIMEOUT) at the deadline.
   void wait(MessageStream& stream, const MessageOperation& operation);
   bool poll(const MessageStream& stream, const MessageOperation& operation);
+  // For messages with tags.
+  /// Goes on until it `has_ended`; `time_out` throws.
+  void go_on_until(const std::function<bool()>& has_ended, const std::function<void()>& time_out);
+  /// One look at all that is under way.
+  void look(const std::function<void()>& time_out);
+  /// Goes on with more than groups wherever it goes on; tells whether anything has moved.
+  void set_messages(std::function<bool()> advance) { messages_ = std::move(advance); }
+  using ProcessRank::report;
+  using ProcessRank::tell;
+  using ProcessRank::time_out_report;
   /// Ring or tree, as the network model prices it.
   [[nodiscard]] Algorithm choose(const GroupLayout& layout, const DoubleTree& tree,
                                  std::int64_t bytes, std::int64_t largest_chunk);
@@ -68,6 +82,7 @@ class MessageRank final : public ProcessRank {
   std::unique_ptr<NetworkModel> network_;
   int rank_;
   std::vector<std::unique_ptr<MessageStream>> streams_;
+  std::function<bool()> messages_;
 };
 
 /// One process's end of a group whose collectives are made of point-to-point messages: ring, tree,

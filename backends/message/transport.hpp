@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <vector>
@@ -43,6 +44,13 @@ struct NativeCall {
   std::span<const std::int64_t> receive_counts;  ///< all_to_all only; `counts` are sent then.
 };
 
+/// The message that a receive with a tag has taken.
+struct TakenMessage {
+  int source = -1;  ///< Member.
+  int tag = -1;
+  std::int64_t bytes = 0;
+};
+
 /// A group of processes and its own ordered channels: messages of a group never meet those of
 /// another. All calls of a process come from one thread.
 class Transport {
@@ -72,6 +80,27 @@ class Transport {
   virtual Request collective(const NativeCall& /*call*/) {
     throw std::logic_error("this transport has messages only");
   }
+
+  // Messages with tags, as backends/tagged_messages.hpp has them: on a transport that is used for
+  // no others.
+  /// Whether there are any: then the four functions below may be called.
+  [[nodiscard]] virtual bool has_tags() const { return false; }
+  virtual Request send_tagged(int /*peer*/, int /*tag*/, const std::byte* /*data*/,
+                              std::int64_t /*bytes*/, bool /*rendezvous*/) {
+    throw std::logic_error("this transport has no tags");
+  }
+  /// Takes a message of up to `bytes` bytes; `source` and `tag` may be -1: any.
+  virtual Request receive_tagged(int /*source*/, int /*tag*/, std::byte* /*data*/,
+                                 std::int64_t /*bytes*/) {
+    throw std::logic_error("this transport has no tags");
+  }
+  /// The first message that such a receive would take now, if there is one. It stays.
+  [[nodiscard]] virtual std::optional<TakenMessage> probe_tagged(int /*source*/, int /*tag*/) {
+    throw std::logic_error("this transport has no tags");
+  }
+  /// The message of the tagged receive for which `done` has last said true, or thrown WrongSize.
+  [[nodiscard]] virtual TakenMessage taken() const { return {}; }
+
   /// Whether it has ended; also drives progress. To be asked until it says true, then never again.
   /// Throws Error (backend_failed), or WrongSize.
   [[nodiscard]] virtual bool done(Request request) = 0;

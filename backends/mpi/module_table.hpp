@@ -66,6 +66,18 @@ struct ShardsimMpiTable {
                        std::int32_t rendezvous, std::int64_t* request);
   std::int32_t (*receive)(std::int32_t group, std::int32_t peer, void* data, std::int64_t bytes,
                           std::int64_t* request);
+  /// Messages with tags, of groups that have no others. A receive takes one of up to `bytes` bytes;
+  /// `source` and `tag` may be -1: any.
+  std::int32_t (*send_tagged)(std::int32_t group, std::int32_t peer, std::int32_t tag,
+                              const void* data, std::int64_t bytes, std::int32_t rendezvous,
+                              std::int64_t* request);
+  std::int32_t (*receive_tagged)(std::int32_t group, std::int32_t source, std::int32_t tag,
+                                 void* data, std::int64_t bytes, std::int64_t* request);
+  /// *found is 1 if there is a message that such a receive would take; `taken` tells of it then.
+  std::int32_t (*probe)(std::int32_t group, std::int32_t source, std::int32_t tag,
+                        std::int32_t* found);
+  /// The message of the tagged receive that `test` has last answered for.
+  void (*taken)(std::int32_t* source, std::int32_t* tag, std::int64_t* bytes);
   std::int32_t (*barrier)(std::int32_t group, std::int64_t* request);
   std::int32_t (*collective)(std::int32_t group, const ShardsimMpiCollective* call,
                              std::int64_t* request);
@@ -80,7 +92,7 @@ struct ShardsimMpiTable {
   std::int32_t (*wire)(std::int64_t* bytes, std::int64_t* messages);
 };
 
-constexpr std::uint32_t kShardsimMpiVersion = 1;
+constexpr std::uint32_t kShardsimMpiVersion = 2;
 constexpr std::int32_t kShardsimMpiReductions = 48;
 
 using ShardsimMpiModule = const ShardsimMpiTable* (*)();

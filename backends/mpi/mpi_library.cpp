@@ -184,6 +184,34 @@ Transport::Request MpiTransport::receive(int peer, std::byte* data, std::int64_t
   return request;
 }
 
+Transport::Request MpiTransport::send_tagged(int peer, int tag, const std::byte* data,
+                                             std::int64_t bytes, bool rendezvous) {
+  Request request = 0;
+  check(job_.table().send_tagged(group_, peer, tag, data, bytes, rendezvous ? 1 : 0, &request));
+  return request;
+}
+
+Transport::Request MpiTransport::receive_tagged(int source, int tag, std::byte* data,
+                                                std::int64_t bytes) {
+  Request request = 0;
+  check(job_.table().receive_tagged(group_, source, tag, data, bytes, &request));
+  return request;
+}
+
+std::optional<TakenMessage> MpiTransport::probe_tagged(int source, int tag) {
+  std::int32_t found = 0;
+  check(job_.table().probe(group_, source, tag, &found));
+  return found == 0 ? std::nullopt : std::optional(taken());
+}
+
+TakenMessage MpiTransport::taken() const {
+  std::int32_t source = 0;
+  std::int32_t tag = 0;
+  std::int64_t bytes = 0;
+  job_.table().taken(&source, &tag, &bytes);
+  return {source, tag, bytes};
+}
+
 Transport::Request MpiTransport::barrier() {
   Request request = 0;
   check(job_.table().barrier(group_, &request));

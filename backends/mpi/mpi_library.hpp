@@ -83,6 +83,12 @@ class MpiTransport final : public Transport {
 
   Request send(int peer, const std::byte* data, std::int64_t bytes, bool rendezvous) override;
   Request receive(int peer, std::byte* data, std::int64_t bytes) override;
+  [[nodiscard]] bool has_tags() const override { return true; }
+  Request send_tagged(int peer, int tag, const std::byte* data, std::int64_t bytes,
+                      bool rendezvous) override;
+  Request receive_tagged(int source, int tag, std::byte* data, std::int64_t bytes) override;
+  [[nodiscard]] std::optional<TakenMessage> probe_tagged(int source, int tag) override;
+  [[nodiscard]] TakenMessage taken() const override;
   Request barrier() override;
   [[nodiscard]] bool has_collectives() const override { return true; }
   Request collective(const NativeCall& call) override;

@@ -44,6 +44,13 @@ class Checker {
   /// Runs and classifies; nothing if all is well.
   [[nodiscard]] std::optional<Diagnosis> verdict(const ReplayToken& token);
 
+  /// Judges what a run has sent, used and shown that was made elsewhere, and not by schedules.
+  [[nodiscard]] std::optional<Diagnosis> judge_figures(const ReplayToken& token,
+                                                       const ProgramRun& run) {
+    ListChooser chooser;
+    return judge_run(token, run, chooser);
+  }
+
   /// The reference of the tensors that were shown, in words: CheckReport::compared_with.
   [[nodiscard]] std::string compared_with() const;
 

@@ -15,23 +15,10 @@ namespace shardsim {
 
 namespace {
 
-// One node of some machine: checks do not depend on prices. All its numbers are round, so that
-// times in reports are.
-Cluster any_cluster(int ranks) {
-  Cluster cluster;
-  cluster.name = "check";
-  cluster.gpus_per_node = ranks;
-  cluster.intra_node = cluster.inter_node = {.bytes_per_s = 1e11, .latency_s = 1e-6};
-  cluster.device.name = "check";
-  cluster.device.memory_bytes = std::int64_t{1} << 40;
-  cluster.device.memory_bytes_per_s = 1e12;
-  cluster.device.peak_flops_per_s.fill(1e14);
-  return cluster;
-}
-
 FiberOptions options_of(const ProgramSetting& setting, const Schedule& schedule,
                         MessageChooser& chooser) {
-  return {.cluster = any_cluster(setting.ranks),
+  return {.cluster = check_cluster(setting.ranks),
+          .has_data = setting.has_data,
           .buffered_sends = schedule.sends == SendMode::buffered,
           .drawn_sends = schedule.sends == SendMode::drawn ? schedule.seed : 0,
           .watch = setting.watch,
@@ -124,6 +111,19 @@ std::vector<std::uint16_t> ListChooser::taken() const {
 }
 
 // --- Running -----------------------------------------------------------------------------------
+
+// One node. All its numbers are round, so that times in reports are.
+Cluster check_cluster(int ranks) {
+  Cluster cluster;
+  cluster.name = "check";
+  cluster.gpus_per_node = ranks;
+  cluster.intra_node = cluster.inter_node = {.bytes_per_s = 1e11, .latency_s = 1e-6};
+  cluster.device.name = "check";
+  cluster.device.memory_bytes = std::int64_t{1} << 40;
+  cluster.device.memory_bytes_per_s = 1e12;
+  cluster.device.peak_flops_per_s.fill(1e14);
+  return cluster;
+}
 
 ProgramRun run_program(const Program& program, const ProgramSetting& setting,
                        const Schedule& schedule, MessageChooser& chooser) {

@@ -7,6 +7,8 @@
 
 #include "sim/kernel/diagnosis.hpp"
 
+#include "sim/hardware/cluster.hpp"
+
 #include "backends/fiber/call_repair.hpp"
 #include "backends/fiber/fiber_watch.hpp"
 #include "backends/fiber/mailbox.hpp"
@@ -47,6 +49,7 @@ struct ProgramSetting {
   int ranks = 1;
   RankContext::Setting of_ranks;
   bool watch = true;
+  bool has_data = true;
   ReductionLog* reductions = nullptr;  ///< Null: reductions are not logged.
   /// Another content of buffers in flight.
   BufferWatch::Variation variation = {};
@@ -66,6 +69,9 @@ struct ProgramRun {
   std::vector<std::int64_t> peak_bytes;  ///< By rank.
   std::uint64_t trace_hash = 0;
 };
+
+/// A machine of so many ranks on which checks run: they do not depend on prices.
+[[nodiscard]] Cluster check_cluster(int ranks);
 
 /// `chooser` handles `schedule.decisions`. Throws exceptions that are no failure of the program: a
 /// test framework's own, and limits of the engine.

@@ -12,6 +12,8 @@ import sys
 
 FOLDERS = ("sim/kernel", "sim/hardware", "backends", "strategies", "sim/harness")
 PRIVATE = ("backends/message", "backends/mpi", "backends/nccl", "backends/rendezvous",
+           "sim/harness/call_log.hpp", "sim/harness/call_steps.hpp", "sim/harness/logged_run.hpp",
+           "sim/harness/process_checks.hpp", "sim/harness/shown_figures.hpp", "sim/harness/step_exchange.hpp",
            "sim/kernel/fiber_scheduler.hpp", "strategies/model/columns.hpp",
            "strategies/model/sequence_chunks.hpp", "strategies/model/causal_convolution.hpp",
            "strategies/model/delta_rule.hpp", "strategies/model/gated_norm.hpp",

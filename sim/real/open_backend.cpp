@@ -8,7 +8,6 @@
 
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/hash.hpp"
-#include "sim/kernel/text.hpp"
 #include "sim/kernel/version.hpp"
 
 #include "backends/message/message_rank.hpp"
@@ -17,7 +16,6 @@
 #include "backends/nccl/nccl_library.hpp"
 #include "backends/nccl/nccl_probe.hpp"
 #include "backends/nccl/profiler_plugin.hpp"
-#include "backends/rendezvous/launch_environment.hpp"
 #include "backends/rendezvous/monotonic_clock.hpp"
 
 namespace shardsim {
@@ -146,19 +144,6 @@ class OpenNccl final : public OpenBackend {
   std::optional<NcclBackend> backend_;
 };
 
-// --- Where ranks meet --------------------------------------------------------------------------
-
-// Random, the same for all processes of a job, and in no other environment.
-constexpr const char* kJobSecret = "OMPI_MCA_orte_precondition_transports";
-
-// Below the range of systems' ports for outgoing connections.
-constexpr int kFirstPort = 20000;
-constexpr int kNumPorts = 10000;
-
-bool on_one_machine(const LaunchedRank& launched) {
-  return launched.local_size && *launched.local_size == launched.world_size;
-}
-
 }  // namespace
 
 void require_backend(const ProcessOptions& options) {
@@ -191,38 +176,6 @@ std::string mpi_preload(std::ostream& err) {
            "networks of this machine\n";
   }
   return library;
-}
-
-// --- Where ranks meet --------------------------------------------------------------------------
-
-MeetingPoint meeting_point_of(const LaunchedRank& launched, const EnvironmentLookup& lookup) {
-  MeetingPoint meeting;
-  meeting.rank = launched.rank;
-  meeting.world_size = launched.world_size;
-  meeting.local_rank = launched.local_rank.value_or(launched.rank);
-  meeting.local_size = launched.local_size.value_or(launched.world_size);
-  meeting.token = find_token(lookup).value_or("");
-  const std::string launcher = lookup("SHARDSIM_LAUNCHED").value_or("");
-  meeting.launcher = parse_number<int>(launcher).value_or(0);
-  if (launched.master_address && launched.master_port) {
-    meeting.host = *launched.master_address;
-    meeting.port = *launched.master_port;
-  } else if (const auto secret = lookup(kJobSecret); secret && on_one_machine(launched)) {
-    meeting.host = "127.0.0.1";
-    meeting.port = kFirstPort + static_cast<int>(hash_text(*secret) % kNumPorts);
-    if (meeting.token.empty()) meeting.token = *secret;
-  } else {
-    throw Error(ExitCode::backend_failed, "E1072",
-                "the launcher (" + launched.source + ") does not say where the ranks meet",
-                "set SHARDSIM_RENDEZVOUS=HOST:PORT for all ranks; rank 0 listens there");
-  }
-  if (meeting.token.empty()) {
-    throw Error(ExitCode::backend_failed, "E1076",
-                "no secret is given by which ranks recognize each other",
-                "set SHARDSIM_TOKEN_FILE to a file that only you can read, with 16 or more random "
-                "characters, the same for all ranks");
-  }
-  return meeting;
 }
 
 }  // namespace shardsim

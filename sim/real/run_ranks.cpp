@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include "sim/kernel/error.hpp"
@@ -55,17 +54,6 @@ void do_work(const BackendSetting& setting, const RankWork& work, const ProcessO
   }
 }
 
-// Reports the cause, and returns the exit code of the run's verdict.
-ExitCode give_up(RendezvousClient& client, const MeetingPoint& place, const Error& error) {
-  if (!client.given_up()) client.report(RunFailure::from(error));
-  // A foreign launcher ends its whole job with the first process that fails. This process waits
-  // until rank 0 has reported the verdict; then the launcher ends this one, too.
-  constexpr int kForRank0 = 10'000;  // Milliseconds.
-  if (place.launcher == 0 && place.rank != 0) ::poll(nullptr, 0, kForRank0);
-  const std::optional<RunFailure> reason = client.reason();
-  return reason ? reason->exit_code : error.exit_code();
-}
-
 // The process of one rank of a real run: meets the others at the rendezvous, opens the backend,
 // does `work`, and ends. Rank 0 leaves "library" and "notes" of the backend, lines, at the
 // rendezvous. It prints nothing: the serving process knows every failure, here or elsewhere.
@@ -85,11 +73,11 @@ ExitCode run_rank_process(const BackendSetting& setting, const RankWork& work,
     client.end();
     return ExitCode::ok;
   } catch (const Error& error) {
-    return give_up(client, meeting, error);
+    return give_up_run(client, meeting, error);
   } catch (const std::exception& error) {
-    return give_up(client, meeting,
-                   Error(ExitCode::internal, "E7000", error.what(),
-                         "this is a bug of shardsim; please report it with the scenario"));
+    return give_up_run(client, meeting,
+                       Error(ExitCode::internal, "E7000", error.what(),
+                             "this is a bug of shardsim; please report it with the scenario"));
   }
 }
 

@@ -27,6 +27,59 @@ Transport::Request MemoryTransport::receive(int peer, std::byte* data, std::int6
   return request;
 }
 
+Transport::Request MemoryTransport::send_tagged(int peer, int tag, const std::byte* data,
+                                                std::int64_t bytes, bool rendezvous) {
+  auto letter = std::make_shared<Mailroom::Letter>();
+  letter->bytes.assign(data, data + bytes);
+  room_.tagged[{group_, peer}].push_back({rank_, tag, letter});
+  Pending pending;
+  if (rendezvous) pending.letter = std::move(letter);
+  return keep(std::move(pending));
+}
+
+Transport::Request MemoryTransport::receive_tagged(int source, int tag, std::byte* data,
+                                                   std::int64_t bytes) {
+  open_.push_back({next_, source, tag, data, bytes});
+  return next_++;
+}
+
+// Each receive takes the first message that fits, the oldest receive first.
+void MemoryTransport::match_tagged() {
+  auto& letters = room_.tagged[{group_, rank_}];
+  for (auto receive = open_.begin(); receive != open_.end();) {
+    const auto fits = [&](const Mailroom::TaggedLetter& each) {
+      return (receive->source < 0 || receive->source == each.source) &&
+             (receive->tag < 0 || receive->tag == each.tag);
+    };
+    const auto found = std::find_if(letters.begin(), letters.end(), fits);
+    if (found == letters.end()) {
+      ++receive;
+      continue;
+    }
+    const std::vector<std::byte>& bytes = found->letter->bytes;
+    const auto most = std::min<std::size_t>(bytes.size(), static_cast<std::size_t>(receive->bytes));
+    if (most > 0) std::memcpy(receive->data, bytes.data(), most);
+    found->letter->taken = true;
+    matched_[receive->request] = {found->source, found->tag, std::ssize(bytes)};
+    if (std::ssize(bytes) > receive->bytes) {
+      taken_ = matched_[receive->request];
+      throw WrongSize("a message is longer");
+    }
+    letters.erase(found);
+    receive = open_.erase(receive);
+  }
+}
+
+std::optional<TakenMessage> MemoryTransport::probe_tagged(int source, int tag) {
+  match_tagged();
+  for (const Mailroom::TaggedLetter& each : room_.tagged[{group_, rank_}]) {
+    if (source >= 0 && source != each.source) continue;
+    if (tag >= 0 && tag != each.tag) continue;
+    return TakenMessage{each.source, each.tag, std::ssize(each.letter->bytes)};
+  }
+  return std::nullopt;
+}
+
 Transport::Request MemoryTransport::barrier() {
   ++room_.at_barrier[{group_, num_barriers_}];
   Pending pending;
@@ -35,6 +88,14 @@ Transport::Request MemoryTransport::barrier() {
 }
 
 bool MemoryTransport::done(Request request) {
+  match_tagged();
+  if (const auto found = matched_.find(request); found != matched_.end()) {
+    taken_ = found->second;
+    matched_.erase(found);
+    return true;
+  }
+  const auto is_open = [&](const OpenReceive& receive) { return receive.request == request; };
+  if (std::any_of(open_.begin(), open_.end(), is_open)) return false;
   Pending& pending = pending_.at(request);  // Throws for one that was done already.
   if (pending.barrier >= 0 && room_.at_barrier[{group_, pending.barrier}] < size()) return false;
   if (pending.letter && !pending.letter->taken) return false;

@@ -20,6 +20,12 @@ struct Mailroom {
   };
   using Route = std::tuple<int, int, int>;  // Group, sender and receiver.
   std::map<Route, std::deque<std::shared_ptr<Letter>>> letters;
+  struct TaggedLetter {
+    int source;
+    int tag;
+    std::shared_ptr<Letter> letter;
+  };
+  std::map<std::pair<int, int>, std::deque<TaggedLetter>> tagged;  // By group and receiver.
   std::map<std::pair<int, int>, int> at_barrier;  // By group and number of the barrier.
   struct Seat {
     int color;
@@ -45,6 +51,12 @@ class MemoryTransport final : public Transport {
 
   Request send(int peer, const std::byte* data, std::int64_t bytes, bool rendezvous) override;
   Request receive(int peer, std::byte* data, std::int64_t bytes) override;
+  [[nodiscard]] bool has_tags() const override { return true; }
+  Request send_tagged(int peer, int tag, const std::byte* data, std::int64_t bytes,
+                      bool rendezvous) override;
+  Request receive_tagged(int source, int tag, std::byte* data, std::int64_t bytes) override;
+  [[nodiscard]] std::optional<TakenMessage> probe_tagged(int source, int tag) override;
+  [[nodiscard]] TakenMessage taken() const override { return taken_; }
   Request barrier() override;
   [[nodiscard]] bool done(Request request) override;
   [[nodiscard]] std::unique_ptr<Transport> split(int color, int key) override;
@@ -57,6 +69,14 @@ class MemoryTransport final : public Transport {
     std::int64_t bytes = 0;
     int barrier = -1;  // Or its number.
   };
+  struct OpenReceive {
+    Request request;
+    int source;
+    int tag;
+    std::byte* data;
+    std::int64_t bytes;
+  };
+  void match_tagged();
   Request keep(Pending pending);
 
   Mailroom& room_;
@@ -68,6 +88,9 @@ class MemoryTransport final : public Transport {
   Request next_ = 0;
   std::map<Request, Pending> pending_;
   std::map<int, std::deque<Request>> receives_;  // By sender, in order.
+  std::deque<OpenReceive> open_;                 // As posted.
+  std::map<Request, TakenMessage> matched_;
+  TakenMessage taken_;
 };
 
 }  // namespace shardsim

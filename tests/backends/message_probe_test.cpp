@@ -31,7 +31,7 @@ std::vector<int> probed_order(Runtime& runtime, Communicator& world) {
     return order;
   }
   for (int i = 1; i < world.size(); ++i) {
-    const MessageStatus found = messages->probe(kAnySource, kAnyTag);
+    const MessageStatus found = messages->probe(kAnySource, kAnyTag, DType::fp32);
     const Tensor in = number_of(runtime, 0.0, found.count);
     MessageStatus taken;
     messages->recv(in, found.source, found.tag, &taken).wait();
@@ -71,8 +71,9 @@ TEST_CASE("a probe waits for the sender it names, and for the tag, past other me
       for (Work& send : sends) send.wait();
       return;
     }
-    CHECK(messages->probe(2, 2) == MessageStatus{.source = 2, .tag = 2, .count = 3});
-    CHECK(messages->probe(1, kAnyTag) == MessageStatus{.source = 1, .tag = 1, .count = 1});
+    CHECK(messages->probe(2, 2, DType::fp32) == MessageStatus{.source = 2, .tag = 2, .count = 3});
+    CHECK(messages->probe(1, kAnyTag, DType::fp32) ==
+          MessageStatus{.source = 1, .tag = 1, .count = 1});
     const Tensor in = number_of(runtime, 0.0, 3);
     for (const int source : {1, 2}) {
       for (const int tag : {1, 2}) messages->recv(in, source, tag).wait();
@@ -92,7 +93,7 @@ TEST_CASE("a message that an earlier receive waits for is none for a probe") {
     }
     const Tensor in = number_of(runtime, 0.0);
     Work receive = messages->recv(in, kAnySource, 1);
-    CHECK(messages->probe(1, 1).count == 2);
+    CHECK(messages->probe(1, 1, DType::fp32).count == 2);
     receive.wait();
     CHECK(in.get(0) == 1.0);
     messages->recv(number_of(runtime, 0.0, 2), 1, 1).wait();
@@ -114,20 +115,20 @@ TEST_CASE("a look finds what has come by its time, and takes a microsecond where
         return;
       }
       const Time begin = self.now();
-      CHECK_FALSE(messages->try_probe(kAnySource, kAnyTag));
-      CHECK_FALSE(messages->try_probe(1, 4));
+      CHECK_FALSE(messages->try_probe(kAnySource, kAnyTag, DType::fp32));
+      CHECK_FALSE(messages->try_probe(1, 4, DType::fp32));
       CHECK(self.now() - begin == Time::from_seconds(2e-6));
       compute_for(runtime, 2'000'000'000);
       const Time later = self.now();
-      CHECK_FALSE(messages->try_probe(1, 3));
+      CHECK_FALSE(messages->try_probe(1, 3, DType::fp32));
       const Time after = self.now();
       CHECK(after - later == Time::from_seconds(1e-6));
       const MessageStatus found{.source = 1, .tag = 4, .count = 3};
-      CHECK(messages->try_probe(kAnySource, kAnyTag) == found);
-      CHECK(messages->try_probe(1, 4) == found);  // It is still there.
+      CHECK(messages->try_probe(kAnySource, kAnyTag, DType::fp32) == found);
+      CHECK(messages->try_probe(1, 4, DType::fp32) == found);  // It is still there.
       CHECK(self.now() == after);
       messages->recv(number_of(runtime, 0.0, 3), 1, 4).wait();
-      CHECK_FALSE(messages->try_probe(kAnySource, kAnyTag));
+      CHECK_FALSE(messages->try_probe(kAnySource, kAnyTag, DType::fp32));
     });
   }
 }
@@ -150,7 +151,8 @@ TEST_CASE("what looks find does not depend on the order in which ranks are run")
       std::int64_t looks = 0;
       while (seen.size() < 6) {
         ++looks;
-        const std::optional<MessageStatus> found = messages->try_probe(kAnySource, kAnyTag);
+        const std::optional<MessageStatus> found =
+            messages->try_probe(kAnySource, kAnyTag, DType::fp32);
         if (!found) continue;
         messages->recv(number_of(runtime, 0.0), found->source, found->tag).wait();
         seen.push_back(found->source);
@@ -170,9 +172,9 @@ TEST_CASE("a probe that nothing answers is a stall with its name, and so are loo
     const Diagnosis stall = diagnosis_of(2, [&](Runtime&, Communicator& world) {
       const auto messages = world.tagged_messages();
       if (world.rank() == 1) return;
-      while (looks && !messages->try_probe(1, 5)) {
+      while (looks && !messages->try_probe(1, 5, DType::fp32)) {
       }
-      static_cast<void>(messages->probe(1, 5));
+      static_cast<void>(messages->probe(1, 5, DType::fp32));
     });
     INFO(stall.to_text());
     CHECK(stall.code == "P2P_UNMATCHED");
@@ -205,7 +207,7 @@ TEST_CASE("messages of a group have its members' ranks, and meet those of no oth
           std::array<Work, 2> sends = {
               messages->send(number_of(runtime, 100.0 + world.rank()), next, 3),
               everyone->send(number_of(runtime, world.rank()), (world.rank() + 1) % 6, 3)};
-          CHECK(messages->probe(kAnySource, kAnyTag).source == previous);
+          CHECK(messages->probe(kAnySource, kAnyTag, DType::fp32).source == previous);
           messages->recv(of_group, kAnySource, kAnyTag, &status).wait();
           in.wait();
           for (Work& send : sends) send.wait();

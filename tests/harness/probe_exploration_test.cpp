@@ -22,7 +22,8 @@ std::vector<int> found_order(RankContext& context, bool waits) {
   for (int i = 1; i < context.size(); ++i) {
     std::optional<MessageStatus> found;
     while (!found) {
-      found = waits ? messages.probe(kAnySource, kAnyTag) : messages.try_probe(kAnySource, kAnyTag);
+      found = waits ? messages.probe(kAnySource, kAnyTag, DType::fp64)
+                    : messages.try_probe(kAnySource, kAnyTag, DType::fp64);
     }
     messages.recv(context.tensor(1), found->source, found->tag).wait();
     order.push_back(found->source);
@@ -73,7 +74,7 @@ TEST_CASE("a message that is sent because a probe has found another is no altern
         if (context.rank() > 0) return;
         for (const bool is_first : {true, false}) {
           std::optional<MessageStatus> found;
-          while (!found) found = messages.try_probe(kAnySource, kAnyTag);
+          while (!found) found = messages.try_probe(kAnySource, kAnyTag, DType::fp64);
           context.require(found->source == (is_first ? 1 : 2), "the messages come in order");
           if (is_first) messages.send(one, 2, 2).wait();
           messages.recv(one, found->source, found->tag).wait();

@@ -1,6 +1,7 @@
 #include "backends/mpi/module/job.hpp"
 
 #include <algorithm>
+#include <climits>
 #include <utility>
 
 namespace shardsim_mpi {
@@ -134,6 +135,56 @@ std::int32_t receive(std::int32_t group, std::int32_t peer, void* data, std::int
       });
 }
 
+// Receives from any source cannot tell the pieces of two senders apart: such messages are whole.
+bool fits_in_one(std::int64_t bytes) {
+  if (bytes <= INT_MAX) return true;
+  job().error = "a message with a tag has " + std::to_string(bytes) + " bytes, at most " +
+                std::to_string(INT_MAX) + " are possible";
+  return false;
+}
+
+std::int32_t send_tagged(std::int32_t group, std::int32_t peer, std::int32_t tag, const void* data,
+                         std::int64_t bytes, std::int32_t rendezvous, std::int64_t* request) {
+  if (!fits_in_one(bytes)) return kMpiFailed;
+  const auto start = rendezvous != 0 ? MPI_Issend : MPI_Isend;
+  MPI_Request piece = MPI_REQUEST_NULL;
+  const std::int32_t status =
+      checked(start(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, job().group(group), &piece),
+              "MPI_Isend");
+  if (status == kMpiOk) *request = job().keep({{piece}, {}});
+  return status;
+}
+
+std::int32_t receive_tagged(std::int32_t group, std::int32_t source, std::int32_t tag, void* data,
+                            std::int64_t bytes, std::int64_t* request) {
+  if (!fits_in_one(bytes)) return kMpiFailed;
+  MPI_Request piece = MPI_REQUEST_NULL;
+  const std::int32_t status = checked(
+      MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, source < 0 ? MPI_ANY_SOURCE : source,
+                tag < 0 ? MPI_ANY_TAG : tag, job().group(group), &piece),
+      "MPI_Irecv");
+  if (status == kMpiOk) *request = job().keep({{piece}, {bytes}, true});
+  return status;
+}
+
+std::int32_t probe(std::int32_t group, std::int32_t source, std::int32_t tag, std::int32_t* found) {
+  int flag = 0;
+  const std::int32_t status =
+      checked(MPI_Iprobe(source < 0 ? MPI_ANY_SOURCE : source, tag < 0 ? MPI_ANY_TAG : tag,
+                         job().group(group), &flag, &job().taken),
+              "MPI_Iprobe");
+  *found = flag;
+  return status;
+}
+
+void taken(std::int32_t* source, std::int32_t* tag, std::int64_t* bytes) {
+  int count = 0;
+  MPI_Get_count(&job().taken, MPI_BYTE, &count);
+  *source = job().taken.MPI_SOURCE;
+  *tag = job().taken.MPI_TAG;
+  *bytes = count;
+}
+
 std::int32_t barrier(std::int32_t group, std::int64_t* request) {
   MPI_Request piece = MPI_REQUEST_NULL;
   const std::int32_t status = checked(MPI_Ibarrier(job().group(group), &piece), "MPI_Ibarrier");
@@ -146,13 +197,14 @@ std::int32_t status_of(int code, const MPI_Status& status, const Request& reques
                        std::size_t piece) {
   int error_class = MPI_SUCCESS;
   if (code != MPI_SUCCESS) MPI_Error_class(code, &error_class);
+  if (request.is_tagged) job().taken = status;
   if (error_class == MPI_ERR_TRUNCATE) {
     job().error = "a message is longer than the " + std::to_string(request.expected_bytes[piece]) +
                   " bytes asked for";
     return kMpiOtherSize;
   }
   if (code != MPI_SUCCESS) return checked(code, "MPI_Test");
-  if (request.expected_bytes.empty()) return kMpiOk;
+  if (request.expected_bytes.empty() || request.is_tagged) return kMpiOk;
   int received = 0;
   MPI_Get_count(&status, MPI_BYTE, &received);
   if (received == request.expected_bytes[piece]) return kMpiOk;
@@ -223,6 +275,10 @@ const ShardsimMpiTable& module_table() {
       .free_group = free_group,
       .send = send,
       .receive = receive,
+      .send_tagged = send_tagged,
+      .receive_tagged = receive_tagged,
+      .probe = probe,
+      .taken = taken,
       .barrier = barrier,
       .collective = start_collective,
       .test = test,

@@ -17,6 +17,7 @@ namespace shardsim_mpi {
 struct Request {
   std::vector<MPI_Request> pieces;
   std::vector<std::int64_t> expected_bytes;  // By piece, of receives; empty otherwise.
+  bool is_tagged = false;                    // A receive that also takes less.
 };
 
 /// Traffic sent by this process, by receiver.
@@ -30,6 +31,7 @@ struct Job {
   std::vector<Request> requests;
   std::vector<std::int64_t> free_requests;
   std::int64_t piece_bytes = std::int64_t{1} << 30;
+  MPI_Status taken{};                        // By the last tagged receive.
   Wire wire;                                 // Empty: unknown.
   std::map<int, std::int64_t> extra_pieces;  // By receiver: what is one message to who sends it.
   std::string error;

@@ -1,0 +1,42 @@
+#include <csignal>
+#include <string>
+
+#include <shardsim/check_on_mpi.hpp>
+#include <unistd.h>
+
+// The program of docs/guide/check.md: right with any number of processes. A first argument plants
+// something: rank 1 leaves the reduction out ("absent"), ends by a signal ("killed"), lives and
+// never calls ("endless"), or leaves the last of many reductions out ("late"); or an option asks
+// for watched buffers ("watched"), or for 8 ranks
+// ("eight").
+namespace {
+
+void average(shardsim::RankContext& context, const std::string& planted) {
+  const auto weights =
+      context.tensor(4, [&](std::int64_t i) { return context.draw("weights", i); });
+  const bool here = context.rank() == 1;
+  if (here && planted == "killed") std::raise(SIGKILL);
+  while (here && planted == "endless") pause();
+  constexpr int kMany = 3000;
+  for (int i = 0; planted == "late" && i < kMany; ++i) {
+    context.world().all_reduce(weights, shardsim::ReduceOp::avg).wait();
+  }
+  if (!here || (planted != "absent" && planted != "late")) {
+    context.world().all_reduce(weights, shardsim::ReduceOp::avg).wait();
+  }
+  context.show(shardsim::Shown::parameter, "weights", weights);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool plants = argc > 1 && argv[1][0] != '-';
+  const std::string planted = plants ? argv[1] : "";
+  shardsim::CheckOptions options = shardsim::options_for_mpi();
+  options.name = "average";
+  options.watch_buffers = planted == "watched";
+  if (planted == "eight") options.ranks = {8};
+  return shardsim::check_main(
+      plants ? argc - 1 : argc, plants ? argv + 1 : argv,
+      [=](shardsim::RankContext& context) { average(context, planted); }, options);
+}
