@@ -23,7 +23,7 @@ class Contention {
   /// Room for one more slot of flows.
   void add_slot();
   /// Charges what the flows that the link holds have lost since the last charge. Call before rates,
-  /// members or held flows of the link change.
+  /// members or held flows of the link change, and not otherwise: each charge is rounded.
   void charge(FlowTables& tables, LinkId link);
   /// Splits the delay of a flow that has ended as its losses are split.
   void settle(const FlowState& flow, FlowSlot slot, Time delay);

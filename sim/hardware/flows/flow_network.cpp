@@ -188,6 +188,8 @@ bool FlowNetwork::take_if_it_fits(FlowSlot slot) {
   }
   for (const FlowCrossing& crossing : flow.crossings) {
     LinkState& link = tables_.links[crossing.link];
+    // A link that holds a flow may have become faster at this instant.
+    contention_.charge(tables_, crossing.link);
     tables_.count(link);
     link.spare -= Int128{crossing.coefficient} * flow.cap;
   }
@@ -196,8 +198,14 @@ bool FlowNetwork::take_if_it_fits(FlowSlot slot) {
 }
 
 void FlowNetwork::take_over() {
+  // Delays are charged where something changes and nowhere else: each charge is rounded, and a
+  // solver that looks at more links must round no more often.
+  for (const FlowSlot slot : rates_.region()) {
+    const FlowState& flow = tables_.flows[slot];
+    if (flow.level == flow.rate) continue;
+    for (const FlowCrossing& crossing : flow.crossings) contention_.charge(tables_, crossing.link);
+  }
   for (const LinkId id : rates_.touched()) {
-    contention_.charge(tables_, id);
     tables_.count(tables_.links[id]);
     tables_.links[id].spare = tables_.links[id].room;
   }
