@@ -38,17 +38,13 @@ class XorShift64 {
   std::uint64_t state_ = 88172645463325252U;
 };
 
-inline void start_leaf_traffic(FlowNetwork& network, const LeafTraffic& traffic) {
-  constexpr std::uint32_t kLeaf = 32;
-  const FlowRate port = rate_of(50e9);
+inline constexpr std::uint32_t kLeafGpus = 32;
+
+/// Demands of the flows, in their order. Links: in and out of each GPU, then up and down each leaf.
+inline std::vector<FlowDemand> leaf_demands(const LeafTraffic& traffic) {
   const std::uint32_t gpus = traffic.num_gpus;
-  for (std::uint32_t i = 0; i < 2 * gpus; ++i) network.add_link("gpu" + std::to_string(i), port);
-  for (std::uint32_t i = 0; i < 2 * gpus / kLeaf; ++i) {
-    network.add_link("leaf" + std::to_string(i), kLeaf / 4 * port);
-  }
   XorShift64 draws;
-  FlowDemand demand;
-  demand.rate_cap = port;
+  std::vector<FlowDemand> demands(traffic.num_flows);
   for (std::uint32_t i = 0; i < traffic.num_flows; ++i) {
     const std::uint32_t from = i % gpus;
     std::uint32_t to = from / 8 * 8 + (from % 8 + 1 + i / gpus) % 8;
@@ -59,13 +55,29 @@ inline void start_leaf_traffic(FlowNetwork& network, const LeafTraffic& traffic)
     }
     const bool drawn = traffic.kind != Traffic::equal;
     const std::uint64_t bytes = drawn ? 10'000'000 + draws.next() % 90'000'000 : 50'000'000;
+    FlowDemand& demand = demands[i];
+    demand.rate_cap = rate_of(50e9);
     demand.work = work_of(static_cast<std::int64_t>(bytes));
     demand.links = {{.link = 2 * from}, {.link = 2 * to + 1}};
-    if (from / kLeaf != to / kLeaf) {
-      demand.links.push_back({.link = 2 * gpus + 2 * (from / kLeaf)});
-      demand.links.push_back({.link = 2 * gpus + 2 * (to / kLeaf) + 1});
-    }
-    network.start(FlowId(i), Time(), demand);
+    const std::uint32_t from_leaf = from / kLeafGpus;
+    const std::uint32_t to_leaf = to / kLeafGpus;
+    if (from_leaf == to_leaf) continue;
+    demand.links.push_back({.link = 2 * gpus + 2 * from_leaf});
+    demand.links.push_back({.link = 2 * gpus + 2 * to_leaf + 1});
+  }
+  return demands;
+}
+
+inline void start_leaf_traffic(FlowNetwork& network, const LeafTraffic& traffic) {
+  const FlowRate port = rate_of(50e9);
+  const std::uint32_t gpus = traffic.num_gpus;
+  for (std::uint32_t i = 0; i < 2 * gpus; ++i) network.add_link("gpu" + std::to_string(i), port);
+  for (std::uint32_t i = 0; i < 2 * gpus / kLeafGpus; ++i) {
+    network.add_link("leaf" + std::to_string(i), kLeafGpus / 4 * port);
+  }
+  std::int64_t id = 0;
+  for (const FlowDemand& demand : leaf_demands(traffic)) {
+    network.start(FlowId(id++), Time(), demand);
   }
 }
 

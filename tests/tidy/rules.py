@@ -259,6 +259,7 @@ LIBRARY_RULES = (
                                            r"backends/rendezvous/rendezvous_(server|line)\.cpp",
                                            r"sim/console/parallel\.cpp",
                                            r"sim/serve/http_(server|connection)\.cpp",
-                                           r"sim/run/draws/factor_quantile\.cpp"),
+                                           r"sim/run/draws/factor_quantile\.cpp",
+                                           r"tests/flows/rational_flows_test\.cpp"),
                 "the kernel's own types; fibers are its secret, and sockets that of the rendezvous"),
 )

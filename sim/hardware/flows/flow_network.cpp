@@ -303,6 +303,9 @@ void FlowNetwork::end(FlowSlot slot, std::vector<EndedFlow>& ended) {
     hold(flow, kNoLink);
     for (const FlowCrossing& crossing : flow.crossings) leave(flow, crossing);
   }
+  for (const FlowCrossing& crossing : flow.crossings) {
+    tables_.links[crossing.link].bytes += crossing.bytes;
+  }
   flow.active = false;
   const Time delay = delay_of(flow);
   contention_.settle(flow, slot, delay);
@@ -318,7 +321,6 @@ void FlowNetwork::leave(const FlowState& flow, const FlowCrossing& crossing) {
   LinkState& link = tables_.links[crossing.link];
   contention_.charge(tables_, crossing.link);
   tables_.count(link);
-  link.bytes += crossing.bytes;
   link.spare += Int128{crossing.coefficient} * flow.rate;
   link.total -= crossing.coefficient;
   if (flow.open) link.open -= crossing.coefficient;
