@@ -101,6 +101,7 @@ class Training {
     FlowDemand tp = demand(360e9, 100);
     for (std::uint32_t i = 0; i < 2 * kNode; ++i)
       tp.links.push_back({.link = 2 * kNode * node + i});
+    tp.owner = 0;
     kinds_.push_back({tp, 50, 130});
   }
   // Ring r has the cards of one rail in 128 nodes.
@@ -112,12 +113,14 @@ class Training {
       dp.links.push_back({.link = 2 * gpus_ + 2 * gpu});
       dp.links.push_back({.link = 2 * gpus_ + 2 * gpu + 1});
     }
+    dp.owner = 1;
     kinds_.push_back({dp, 2000, 3000});
   }
   void add_send(std::uint32_t gpu) {
     FlowDemand send = demand(45e9, 50);
     const std::uint32_t to = (gpu + kNode) % gpus_;
     send.links = {{.link = 2 * gpus_ + 2 * gpu}, {.link = 2 * gpus_ + 2 * to + 1}};
+    send.owner = 2;
     kinds_.push_back({send, 200, 600});
   }
   void start(std::size_t kind, Time now) {
@@ -141,7 +144,7 @@ void training(benchmark::State& state) {
   const std::int64_t before = resident_bytes();
   std::int64_t used = 0;
   for (auto _ : state) {
-    FlowNetwork network;
+    FlowNetwork network({.num_owners = 3});
     Training(network, static_cast<std::uint32_t>(state.range(1))).run(state.range(0));
     solves = network.num_solves();
     rated = network.num_rated();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -22,16 +23,16 @@ struct Owned {
 };
 
 // A network of three owners that has run these flows over one link of `capacity` cards.
-FlowNetwork run_owned(double capacity, const std::vector<Owned>& flows) {
-  FlowNetwork network({.num_owners = 3});
-  network.add_link("link", cards(capacity));
+std::unique_ptr<FlowNetwork> run_owned(double capacity, const std::vector<Owned>& flows) {
+  auto network = std::make_unique<FlowNetwork>(FlowOptions{.num_owners = 3});
+  network->add_link("link", cards(capacity));
   std::int64_t id = 0;
   for (const Owned& owned : flows) {
     FlowDemand demand = demand_of(owned.flow);
     demand.owner = owned.owner;
-    network.start(FlowId{id++}, Time::from_seconds(owned.flow.start), demand);
+    network->start(FlowId{id++}, Time::from_seconds(owned.flow.start), demand);
   }
-  drive(network, [](const EndedFlow&) {});
+  drive(*network, [](const EndedFlow&) {});
   return network;
 }
 
@@ -56,42 +57,41 @@ std::int64_t last_of(const std::map<std::int64_t, std::int64_t>& ends) {
 }  // namespace
 
 TEST_CASE("two flows that share a link slow each other") {
-  const FlowNetwork network = run_owned(
+  const auto network = run_owned(
       1, {{{.size = 1, .links = {0}, .cap = 1}, 0}, {{.size = 2, .links = {0}, .cap = 1}, 1}});
-  CHECK(row_of(network, 0) == std::vector<Time>{ps(0), seconds(1), ps(0), ps(0)});
-  CHECK(row_of(network, 1) == std::vector<Time>{seconds(1), ps(0), ps(0), ps(0)});
-  CHECK(row_of(network, 2) == std::vector<Time>(4));
+  CHECK(row_of(*network, 0) == std::vector<Time>{ps(0), seconds(1), ps(0), ps(0)});
+  CHECK(row_of(*network, 1) == std::vector<Time>{seconds(1), ps(0), ps(0), ps(0)});
+  CHECK(row_of(*network, 2) == std::vector<Time>(4));
 }
 
 TEST_CASE("delays are charged in proportion to the others' rates") {
   // For 2 s at rates of 2/5, 1/5 and 2/5; the capped flow is slowed by nobody, and goes on.
-  const FlowNetwork network = run_owned(1, {{{.size = 0.8, .links = {0}, .cap = 1}, 0},
-                                            {{.size = 1, .links = {0}, .cap = 0.2}, 1},
-                                            {{.size = 0.8, .links = {0}, .cap = 1}, 2}});
-  CHECK(row_of(network, 0) == std::vector<Time>{ps(0), seconds(2, 5), seconds(4, 5), ps(0)});
-  CHECK(row_of(network, 1) == std::vector<Time>(4));
-  CHECK(row_of(network, 2) == std::vector<Time>{seconds(4, 5), seconds(2, 5), ps(0), ps(0)});
+  const auto network = run_owned(1, {{{.size = 0.8, .links = {0}, .cap = 1}, 0},
+                                     {{.size = 1, .links = {0}, .cap = 0.2}, 1},
+                                     {{.size = 0.8, .links = {0}, .cap = 1}, 2}});
+  CHECK(row_of(*network, 0) == std::vector<Time>{ps(0), seconds(2, 5), seconds(4, 5), ps(0)});
+  CHECK(row_of(*network, 1) == std::vector<Time>(4));
+  CHECK(row_of(*network, 2) == std::vector<Time>{seconds(4, 5), seconds(2, 5), ps(0), ps(0)});
 }
 
 TEST_CASE("a flow of the same owner counts, the flow itself does not") {
   const std::vector<Owned> two(2, {{.size = 1, .links = {0}, .cap = 1}, 1});
-  CHECK(row_of(run_owned(1, two), 1) == std::vector<Time>{ps(0), seconds(2), ps(0), ps(0)});
+  CHECK(row_of(*run_owned(1, two), 1) == std::vector<Time>{ps(0), seconds(2), ps(0), ps(0)});
   // A flow that stands for two is beside one of its kind. Its delay counts once.
-  const FlowNetwork folded = run_owned(1, {{{.size = 1, .links = {0}, .cap = 1, .weight = 2}, 1}});
-  CHECK(row_of(folded, 1) == std::vector<Time>{ps(0), seconds(1), ps(0), ps(0)});
+  const auto folded = run_owned(1, {{{.size = 1, .links = {0}, .cap = 1, .weight = 2}, 1}});
+  CHECK(row_of(*folded, 1) == std::vector<Time>{ps(0), seconds(1), ps(0), ps(0)});
 }
 
 TEST_CASE("a flow that is alone on a slower link is slowed by the link") {
-  const FlowNetwork network = run_owned(0.25, {{{.size = 1, .links = {0}, .cap = 1}, 2}});
-  CHECK(row_of(network, 2) == std::vector<Time>{ps(0), ps(0), ps(0), seconds(3)});
+  const auto network = run_owned(0.25, {{{.size = 1, .links = {0}, .cap = 1}, 2}});
+  CHECK(row_of(*network, 2) == std::vector<Time>{ps(0), ps(0), ps(0), seconds(3)});
 }
 
 TEST_CASE("latency is no delay") {
-  const FlowNetwork network =
-      run_owned(1, {{{.size = 1, .links = {0}, .cap = 1, .latency = 0.5}, 0},
-                    {{.size = 0.5, .links = {0}, .cap = 1}, 1}});
-  CHECK(row_of(network, 0) == std::vector<Time>(4));
-  CHECK(row_of(network, 1) == std::vector<Time>(4));
+  const auto network = run_owned(1, {{{.size = 1, .links = {0}, .cap = 1, .latency = 0.5}, 0},
+                                     {{.size = 0.5, .links = {0}, .cap = 1}, 1}});
+  CHECK(row_of(*network, 0) == std::vector<Time>(4));
+  CHECK(row_of(*network, 1) == std::vector<Time>(4));
 }
 
 TEST_CASE("charges sum to the delays, and bytes to the integral of the rate") {
@@ -139,14 +139,14 @@ TEST_CASE("charges sum to the delays, and bytes to the integral of the rate") {
 }
 
 TEST_CASE("a link's peak load and full time") {
-  FlowNetwork network = run_owned(1, {{{.size = 0.5, .links = {0}, .start = 1, .cap = 0.5}, 0},
-                                      {{.size = 1.625, .links = {0}, .cap = 0.75}, 1}});
+  const auto network = run_owned(1, {{{.size = 0.5, .links = {0}, .start = 1, .cap = 0.5}, 0},
+                                     {{.size = 1.625, .links = {0}, .cap = 0.75}, 1}});
   // From 1 to 2 both want 5/4; they get half each. Then 3/8 are left of the second.
-  const LinkTotals totals = network.totals(0);
+  const LinkTotals totals = network->totals(0);
   CHECK(totals.peak == cards(1));
   CHECK(totals.full == seconds(1));
   CHECK(totals.busy == work_of(kCard / 8 * 17));
-  CHECK(network.now() == seconds(5, 2));
+  CHECK(network->now() == seconds(5, 2));
 }
 
 TEST_CASE("remainders go to the largest fractions, then to the first") {

@@ -11,10 +11,10 @@ namespace {
 
 constexpr FlowRate kHighestRate = std::numeric_limits<FlowRate>::max();
 
-// The most that each connection of a link's rising flows can have.
+// The most that each connection of a link's rising flows can have. There is always room: of a link
+// whose capacity has changed, all flows are in the region.
 FlowRate share_of(const LinkState& link) {
   __extension__ using Unsigned128 = unsigned __int128;
-  if (link.room <= 0) return 0;
   const auto room = static_cast<Unsigned128>(link.room);
   const auto rising = static_cast<std::uint64_t>(link.rising);
   const Unsigned128 share =
@@ -181,9 +181,7 @@ void FairRates::look_at(LinkId id) {
   const Profile profile = profile_of(link);
   link.top = profile.top;
   link.full = profile.open_at_top > 0 && link.room < profile.open_at_top;
-  if (link.room < 0) {
-    add_faster(link, 0);
-  } else if (link.level >= 0 && profile.top > link.level) {
+  if (link.level >= 0 && profile.top > link.level) {
     add_faster(link, link.level);
   } else if (const FlowRate level = stops_below(link, profile); level >= 0) {
     add_faster(link, level - 1);

@@ -328,8 +328,9 @@ void FlowNetwork::leave(const FlowState& flow, const FlowCrossing& crossing) {
   link.members[crossing.place] = last;
   tables_.flows[last.slot].crossings[last.crossing].place = crossing.place;
   link.members.pop_back();
-  // Otherwise the flow held nobody back, and the link is not full.
-  if (link.num_held > 0 || link.spare < link.open) {
+  // Where it holds nobody, nobody rises. Nor does it become full for others: by the third condition
+  // of the local test, a flow that is faster than they are leaves more than they lack.
+  if (link.num_held > 0) {
     changed_links_.push_back(crossing.link);
   } else {
     link.full = false;

@@ -59,6 +59,8 @@ struct FlowView {
 class FlowNetwork {
  public:
   explicit FlowNetwork(FlowOptions options = {});
+  FlowNetwork(const FlowNetwork&) = delete;
+  FlowNetwork& operator=(const FlowNetwork&) = delete;
 
   /// REQUIRES: 0 <= capacity; 0 is a link that is down.
   LinkId add_link(std::string name, FlowRate capacity);
