@@ -151,7 +151,8 @@ std::vector<FlowView> rates_by_definition(const DrawnFlows& scene,
       if (capacities[link] == 0 && coefficient(i, link) > 0) freeze(i, 0, link);
     }
   }
-  for (FlowRate level = 0; num_left > 0; ++level) {
+  FlowRate level = 0;
+  while (num_left > 0) {
     for (std::size_t i = 0; i < active.size(); ++i) {
       if (!frozen[i] && demand(i).rate_cap == level) freeze(i, level, kNoLink);
     }
@@ -168,6 +169,7 @@ std::vector<FlowView> rates_by_definition(const DrawnFlows& scene,
         freeze(i, level, link);
       }
     }
+    ++level;
   }
   return views;
 }

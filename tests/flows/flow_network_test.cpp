@@ -49,7 +49,7 @@ class WideDraws {
   }
   std::int64_t wide(std::int64_t most) {
     const std::int64_t bits = 1 + below(63);
-    return 1 + below(std::min(most, (std::int64_t{1} << bits) - 1));
+    return 1 + below(bits < 63 ? std::min(most, (std::int64_t{1} << bits) - 1) : most);
   }
 
  private:
@@ -134,6 +134,26 @@ TEST_CASE("a flow that ends makes room before one of the same instant starts") {
   CHECK(ended[0].delay == Time());
   CHECK(network.now() == ps(6));
   CHECK(network.num_solves() == 0);
+}
+
+TEST_CASE("a flow that fits needs no solve, also where others were slowed before") {
+  FlowNetwork network;
+  network.add_link("link", 10);
+  const auto start = [&](std::int64_t id, Time at, FlowRate cap) {
+    network.start(FlowId{id}, at, demand_over({{.link = 0}}, cap, 50));
+  };
+  start(0, Time(), 10);
+  start(1, Time(), 10);
+  std::vector<EndedFlow> ended;
+  REQUIRE(network.next() == ps(10));
+  CHECK(network.num_solves() == 1);
+  network.advance(ps(10), ended);
+  REQUIRE(ended.size() == 2);
+  start(2, ps(11), 5);
+  start(3, ps(12), 5);  // They fill the link.
+  while (const auto at = network.next()) network.advance(*at, ended);
+  CHECK(network.now() == ps(22));
+  CHECK(network.num_solves() == 1);
 }
 
 TEST_CASE("the lowest of several capacities at one time holds") {

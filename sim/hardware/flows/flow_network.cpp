@@ -162,7 +162,10 @@ void FlowNetwork::solve() {
   rates_.begin();
   std::erase_if(begun_, [this](FlowSlot slot) { return take_if_it_fits(slot); });
   for (const FlowSlot slot : begun_) rates_.add(slot);
-  for (const LinkId link : changed_links_) rates_.touch(link);
+  for (const LinkId link : changed_links_) {
+    // All flows that it held may have ended since.
+    if (tables_.links[link].num_held > 0) rates_.touch(link);
+  }
   for (const LinkId link : resized_links_) {
     rates_.touch(link);
     for (const LinkMember& member : tables_.links[link].members) rates_.add(member.slot);
@@ -330,11 +333,8 @@ void FlowNetwork::leave(const FlowState& flow, const FlowCrossing& crossing) {
   link.members.pop_back();
   // Where it holds nobody, nobody rises. Nor does it become full for others: by the third condition
   // of the local test, a flow that is faster than they are leaves more than they lack.
-  if (link.num_held > 0) {
-    changed_links_.push_back(crossing.link);
-  } else {
-    link.full = false;
-  }
+  link.full = false;
+  if (link.num_held > 0) changed_links_.push_back(crossing.link);
 }
 
 void FlowNetwork::apply(const Change& change) {

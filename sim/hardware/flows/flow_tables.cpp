@@ -19,7 +19,7 @@ FlowRate rate_of(double bytes_per_second) {
 
 Int128 work_of(std::int64_t bytes) {
   constexpr std::int64_t kPicosecondsPerSecond = 1'000'000'000'000;
-  return Int128{bytes} * (kRateUnitsPerByte * kPicosecondsPerSecond);
+  return Int128{bytes} * kRateUnitsPerByte * kPicosecondsPerSecond;
 }
 
 void FlowTables::count(LinkState& link) const {

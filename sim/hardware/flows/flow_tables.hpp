@@ -58,8 +58,9 @@ struct LinkState {
   std::int64_t open = 0;       ///< Coefficients of the flows that could be faster.
   std::int64_t total = 0;      ///< Coefficients of all its flows.
   std::uint32_t num_held = 0;  ///< Flows whose bottleneck it is.
-  bool full =
-      false;  ///< Whether it is too full for one more unit to each of its fastest open flows.
+  /// Whether it has less than one more unit for each of its fastest open flows. False, too, where a
+  /// flow has left since that was found.
+  bool full = false;
   FlowRate top = 0;  ///< The highest rate on it, where it is full.
   std::vector<LinkMember> members;
 
