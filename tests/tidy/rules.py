@@ -6,7 +6,7 @@ import re
 PRODUCT = ("sim", "backends", "strategies", "scenarios", "reports")
 EVERYTHING = PRODUCT + ("tests",)
 
-EXPERIMENT_SEES = ("sim/kernel", "sim/hardware", "backends", "strategies", "scenarios", "reports")
+EXPERIMENT_SEES = ("sim/kernel", "sim/hardware", "sim/hardware/flows", "backends", "strategies", "scenarios", "reports")
 RUN_SEES = EXPERIMENT_SEES + ("sim/harness", "sim/experiment")
 VERBS_SEE = RUN_SEES + ("sim/run", "sim/console")
 VERB_ROOMS = ("sim/real", "sim/explore", "sim/sweep", "sim/diff", "sim/collective", "sim/accuracy", "sim/search",
@@ -18,7 +18,8 @@ CODES_OF_THE_COMMAND = VERB_ROOMS + ("sim/run", "sim/verify", "sim/console", "si
 # Each layer may include itself and the layers named. The longest matching prefix decides.
 LAYERS = {
     "sim/kernel": (),
-    "sim/hardware": ("sim/kernel",),
+    "sim/hardware/flows": ("sim/kernel",),
+    "sim/hardware": ("sim/kernel", "sim/hardware/flows"),
     "backends": ("sim/kernel", "sim/hardware"),
     "strategies": ("sim/kernel", "sim/hardware", "backends"),
     "sim/harness": ("sim/kernel", "sim/hardware", "backends", "strategies"),
@@ -258,6 +259,7 @@ LIBRARY_RULES = (
                                            r"backends/rendezvous/rendezvous_(server|line)\.cpp",
                                            r"sim/console/parallel\.cpp",
                                            r"sim/serve/http_(server|connection)\.cpp",
-                                           r"sim/run/draws/factor_quantile\.cpp"),
+                                           r"sim/run/draws/factor_quantile\.cpp",
+                                           r"tests/flows/rational_flows_test\.cpp"),
                 "the kernel's own types; fibers are its secret, and sockets that of the rendezvous"),
 )
