@@ -309,7 +309,8 @@ Lines oracle_section(const Result& result, const Page& page) {
       {"grads", metric::kOracleMaxRelErrorGrads},
       {"params", metric::kOracleMaxRelErrorParams},
       {"optimizer_state", metric::kOracleMaxRelErrorOptimizerState},
-      {"loss", metric::kOracleMaxRelErrorLoss}};
+      {"loss", metric::kOracleMaxRelErrorLoss},
+      {"norm", metric::kOracleMaxRelErrorNorm}};
   for (const auto& [kind, row] : kinds) {
     const auto error = result.number(row);
     if (error) errors.push_back(fmt::format("{} {}", kind, format_number(*error)));

@@ -183,11 +183,11 @@ struct MetricRow {
   ROW(kOracleMaxRelErrorParams, real, real_tensors, "", "oracle.max_rel_error.params",             \
       "Largest relative error of the parameters against one rank training on the whole batch.")    \
   ROW(kOracleMaxRelErrorOptimizerState, real, real_tensors, "",                                    \
-      "oracle.max_rel_error.optimizer_state",                                                      \
-      "Largest relative error of the optimizer state against one rank training on the whole "      \
-      "batch.")                                                                                    \
+      "oracle.max_rel_error.optimizer_state", "The same of the optimizer state.")                  \
   ROW(kOracleMaxRelErrorLoss, real, real_tensors, "", "oracle.max_rel_error.loss",                 \
       "Largest relative error of the loss against one rank training on the whole batch.")          \
+  ROW(kOracleMaxRelErrorNorm, real, real_tensors, "", "oracle.max_rel_error.norm",                 \
+      "With a limit on the norm: that of the norm against the gradients that all ranks show.")     \
   ROW(kOraclePassed, flag, real_tensors, "", "oracle.passed", "Every error is within its bound.")
 
 namespace metric {

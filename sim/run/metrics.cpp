@@ -273,6 +273,7 @@ std::vector<Metric> metrics_of(const Experiment& experiment, const World& world,
     metrics.push_back({metric::kOracleMaxRelErrorParams.name, errors.parameters});
     metrics.push_back({metric::kOracleMaxRelErrorOptimizerState.name, errors.optimizer_state});
     metrics.push_back({metric::kOracleMaxRelErrorLoss.name, errors.loss});
+    if (errors.norm) metrics.push_back({metric::kOracleMaxRelErrorNorm.name, *errors.norm});
     metrics.push_back({metric::kOraclePassed.name, oracle->passed()});
   }
   return metrics;

@@ -261,6 +261,7 @@ void Oracle::compare_loss(std::int64_t step, int rank, double loss) {
   const double expected = expected_.step(step).loss;
   const double error = relative(std::fabs(loss - expected), std::fabs(expected));
   errors_.loss = worse(error, errors_.loss);
+  ++num_losses_;
   if (error <= expected_.bound(step, "loss", 0)) return;
   note({{step, static_cast<int>(StateKind::optimizer_state) + 1, rank, 0},
         fmt::format("step {}, rank {}: loss {:.12g}, {} has {:.12g} (factor {:.4g})", step, rank,
@@ -282,6 +283,7 @@ void Oracle::compare_norm(std::int64_t step, int rank, double norm) {
   if (norm_.first != step || !std::isfinite(norm_.second)) return;
   ++num_norms_;
   const double error = relative(std::fabs(norm - norm_.second), norm_.second);
+  errors_.norm = worse(error, errors_.norm.value_or(0.0));
   if (error <= kNormBound) return;
   // Behind the gradients of its step, and before all that is made of them.
   note({{step, static_cast<int>(StateKind::gradient), num_ranks_, num_parameters()},
@@ -329,9 +331,10 @@ std::string Oracle::detail() const {
   if (first_failure_) return first_failure_->text;
   if (divergence_) return *divergence_;
   if (unproven_) return *unproven_;
-  std::string text = fmt::format("{} pieces of tensors of {} steps equal {} within {:.3g}",
-                                 num_compared_ - num_unjudged_, expected_.num_steps(),
-                                 expected_.reference_words(), expected_.widest_bound());
+  std::string text =
+      fmt::format("{} pieces of tensors and {} losses of {} steps equal {} within {:.3g}",
+                  num_compared_ - num_unjudged_, num_losses_, expected_.num_steps(),
+                  expected_.reference_words(), expected_.widest_bound());
   if (num_unjudged_ > 0) {
     text += fmt::format("; {} are below the rounding noise of this precision", num_unjudged_);
   }

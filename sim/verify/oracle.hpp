@@ -73,6 +73,7 @@ class Oracle {
     double parameters = 0.0;
     double optimizer_state = 0.0;
     double loss = 0.0;
+    std::optional<double> norm;  ///< None if no norm was judged.
   };
   [[nodiscard]] const Errors& errors() const { return errors_; }
   /// Judges replicas and coverage; must be called once, after the run.
@@ -142,6 +143,7 @@ class Oracle {
   Errors errors_;
   std::int64_t num_compared_ = 0;
   std::int64_t num_unjudged_ = 0;
+  std::int64_t num_losses_ = 0;
   std::int64_t num_norms_ = 0;
   std::optional<Failure> first_failure_;
   std::optional<std::string> divergence_;

@@ -120,6 +120,7 @@ Oracle::Errors Verification::errors() const {
     all.parameters = worse(errors.parameters, all.parameters);
     all.optimizer_state = worse(errors.optimizer_state, all.optimizer_state);
     all.loss = worse(errors.loss, all.loss);
+    if (errors.norm) all.norm = worse(*errors.norm, all.norm.value_or(0.0));
   }
   return all;
 }

@@ -115,6 +115,7 @@ struct Reciter {
   int rank = 0;
   Recital::Flaw flaw = Recital::Flaw::none;
   std::string kind = "gradient";
+  double loss_factor = 1.0;
 };
 
 // The oracle's verdict on data-parallel ranks that recite the reference with their flaws. The
@@ -140,7 +141,7 @@ std::pair<bool, std::string> judge(const std::vector<Reciter>& ranks,
     const Recital recital(sync, reference.front(), reciter.flaw, reciter.kind);
     const Oracle::Holder holder{.rank = reciter.rank, .part = experiment.plan().part({})};
     oracle.check_gradients(0, holder, recital);
-    oracle.check_state(0, holder, recital, reference.front().loss);
+    oracle.check_state(0, holder, recital, reciter.loss_factor * reference.front().loss);
   }
   oracle.finish();
   return {oracle.passed(), oracle.detail()};
@@ -187,6 +188,22 @@ TEST_CASE("the oracle names the tensor and the factor") {
   CHECK(!passed);
   CHECK(detail.find("step 0, rank 0: gradient of blocks.0.") == 0);
   CHECK(detail.find("is 3 times that of one rank") != std::string::npos);
+}
+
+// All ranks alike, so that no rank differs from another.
+TEST_CASE("the oracle names a loss that is wrong with right gradients, in every precision") {
+  for (const char* precision : {"fp64", "fp32", "bf16"}) {
+    INFO(precision);
+    const Reciter wrong{.rank = 4, .loss_factor = 1.25};
+    const auto [passed, detail] = judge({wrong, wrong}, precision);
+    INFO(detail);
+    CHECK_FALSE(passed);
+    CHECK(detail.find("step 0, rank 4: loss ") == 0);
+    CHECK(detail.find("one rank on the whole batch has ") != std::string::npos);
+    CHECK(detail.find("(factor 1.25)") != std::string::npos);
+    CHECK(judge({{.rank = 4}}, precision).second.find(" and 1 losses of 1 steps equal one rank") !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE(

@@ -26,8 +26,12 @@ Finding parse(const std::string& detail) {
       R"(step (\d+), rank (\d+): (\w+) of (\S+) \(elements \d+ to \d+\) is (\S+) times that of .*)");
   static const std::regex kNorm(
       R"(step (\d+), rank (\d+): norm of all gradients is (\S+) times that of .*)");
+  static const std::regex kLoss(R"(step (\d+), rank (\d+): loss \S+, .* has \S+ \(factor (\S+)\))");
   std::smatch match;
   INFO(detail);
+  if (std::regex_match(detail, match, kLoss)) {
+    return {std::stoi(match[1]), std::stoi(match[2]), "loss", "", std::stod(match[3])};
+  }
   if (std::regex_match(detail, match, kNorm)) {
     return {std::stoi(match[1]), std::stoi(match[2]), "norm", "", std::stod(match[3])};
   }
@@ -67,7 +71,7 @@ Finding found_in(const Scenario& scenario, const Result& result) {
   Finding finding = parse(oracle_of(result).detail);
   const Experiment experiment = compile(scenario);
   const auto& parameters = experiment.plan().whole().parameters();
-  CHECK((finding.kind == "norm" ||
+  CHECK((finding.kind == "norm" || finding.kind == "loss" ||
          std::any_of(parameters.begin(), parameters.end(),
                      [&](const ParameterSpec& spec) { return spec.name == finding.tensor; })));
   CHECK(finding.rank < scenario.system.ranks);

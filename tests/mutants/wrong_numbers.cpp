@@ -101,6 +101,19 @@ Faults mean_of_means() {
 }
 
 Faults local_norm() { return without_scalar("grad_norm"); }
+Faults local_loss() { return without_scalar("loss"); }
+
+Faults loss_summed_twice() {
+  Faults faults;
+  faults.all_reduce = [](const Caller& caller, const Tensor& buffer, ReduceOp op,
+                         const CallOptions& options, CallSite site) {
+    const bool is_loss = options.label == std::string("loss");
+    if (is_loss) caller.to.all_reduce(buffer, op, options, site).wait();
+    return caller.to.all_reduce(buffer, op, options, site);
+  };
+  return faults;
+}
+
 Faults reduced_by_max() { return reduced_by(ReduceOp::max, is_any); }
 
 Faults double_averaging() {

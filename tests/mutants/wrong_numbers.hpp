@@ -45,6 +45,10 @@ namespace shardsim::test {
 [[nodiscard]] Faults reversed_group(const std::string& name);
 /// The norm for clipping is that of this rank's shard alone.
 [[nodiscard]] Faults local_norm();
+/// The loss that is told is that of this rank's own samples; what trains is right.
+[[nodiscard]] Faults local_loss();
+/// The loss is summed over the ranks a second time; what trains is right.
+[[nodiscard]] Faults loss_summed_twice();
 /// Weights are gathered in the first step only; later ones compute with what came then.
 [[nodiscard]] Faults gathered_once();
 /// Overflows are not made known over the groups called `name`.
