@@ -38,7 +38,8 @@ std::unique_ptr<FlowNetwork> run_owned(double capacity, const std::vector<Owned>
 
 std::vector<Time> row_of(const FlowNetwork& network, std::uint32_t slowed) {
   std::vector<Time> row;
-  for (std::uint32_t by = 0; by <= 3; ++by) row.push_back(network.contention().charged(slowed, by));
+  for (std::uint32_t by = 0; by <= 3; ++by)
+    row.push_back(ps(static_cast<std::int64_t>(network.contention().charged(slowed, by))));
   return row;
 }
 
@@ -112,8 +113,7 @@ TEST_CASE("charges sum to the delays, and bytes to the integral of the rate") {
       CHECK(delay == took - (demand.work > 0 ? alone : 0));
       delays += delay;
     }
-    CHECK(std::accumulate(outcome.charged.begin(), outcome.charged.end(), std::int64_t{0}) ==
-          delays);
+    CHECK(std::accumulate(outcome.charged.begin(), outcome.charged.end(), Int128{0}) == delays);
     for (LinkId link = 0; link < scene.links.size(); ++link) {
       std::int64_t bytes = 0;
       Int128 work = 0;

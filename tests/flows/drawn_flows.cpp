@@ -111,7 +111,7 @@ Outcome run(FlowNetwork& network) {
   const std::uint32_t num_owners = network.contention().num_owners();
   for (std::uint32_t slowed = 0; slowed < num_owners; ++slowed) {
     for (std::uint32_t by = 0; by <= num_owners; ++by) {
-      outcome.charged.push_back(network.contention().charged(slowed, by).picoseconds());
+      outcome.charged.push_back(network.contention().charged(slowed, by));
     }
   }
   for (LinkId i = 0; i < network.num_links(); ++i) outcome.totals.push_back(network.totals(i));

@@ -39,7 +39,7 @@ void build(const DrawnFlows& scene, FlowNetwork& network);
 struct Outcome {
   std::map<std::int64_t, std::int64_t> ends;    ///< Picoseconds, by flow.
   std::map<std::int64_t, std::int64_t> delays;  ///< The same.
-  std::vector<std::int64_t> charged;            ///< Rows of `slowed`, columns of `by`.
+  std::vector<Int128> charged;                  ///< Rows of `slowed`, columns of `by`.
   std::vector<LinkTotals> totals;
   std::string stopped;  ///< The error, or the links that stall.
 

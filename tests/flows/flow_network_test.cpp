@@ -229,12 +229,12 @@ TEST_CASE("capacities, sizes and connections over their whole range give a resul
     }
     ++num_finished;
     CHECK(outcome.ends.size() == scene.flows.size());
-    std::int64_t balance = 0;
+    Int128 balance = 0;
     for (const auto& [flow, delay] : outcome.delays) {
       CHECK(delay >= 0);
       balance += delay;
     }
-    for (const std::int64_t charged : outcome.charged) balance -= charged;
+    for (const Int128 charged : outcome.charged) balance -= charged;
     CHECK(balance == 0);
   }
   CHECK(num_finished > static_cast<int>(num_scenes / 10));

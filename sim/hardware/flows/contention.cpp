@@ -11,8 +11,8 @@ Contention::Contention(std::uint32_t num_owners)
       matrix_(std::size_t{num_owners} * (num_owners + 1)),
       loads_(num_owners) {}
 
-Time Contention::charged(std::uint32_t slowed, std::uint32_t by) const {
-  return Time::from_picoseconds(matrix_[std::size_t{slowed} * (num_owners_ + 1) + by]);
+Int128 Contention::charged(std::uint32_t slowed, std::uint32_t by) const {
+  return matrix_[std::size_t{slowed} * (num_owners_ + 1) + by];
 }
 
 void Contention::add_slot() {
@@ -75,7 +75,7 @@ void Contention::settle(const FlowState& flow, FlowSlot slot, Time delay) {
   split_exactly(delay.picoseconds(), shares_, parts_);
   const std::size_t row = std::size_t{flow.owner} * (num_owners_ + 1);
   for (std::uint32_t by = 0; by <= num_owners_; ++by) {
-    matrix_[row + by] += static_cast<std::int64_t>(parts_[by]);
+    matrix_[row + by] += parts_[by];
   }
 }
 

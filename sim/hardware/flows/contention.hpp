@@ -16,9 +16,9 @@ class Contention {
   explicit Contention(std::uint32_t num_owners);
 
   [[nodiscard]] std::uint32_t num_owners() const { return num_owners_; }
-  /// Delays of the flows of `slowed` that `by` caused; num_owners() stands for links themselves.
+  /// Picoseconds that flows of `slowed` waited for `by`; num_owners() stands for links themselves.
   /// All that an owner's flows have waited is the sum of its row, to the picosecond.
-  [[nodiscard]] Time charged(std::uint32_t slowed, std::uint32_t by) const;
+  [[nodiscard]] Int128 charged(std::uint32_t slowed, std::uint32_t by) const;
 
   /// Room for one more slot of flows.
   void add_slot();
@@ -33,9 +33,10 @@ class Contention {
   [[nodiscard]] Int128* losses(FlowSlot slot);
 
   std::uint32_t num_owners_;
-  std::vector<std::int64_t> matrix_;  // Picoseconds; a row has a column for links, too.
-  std::vector<Int128> losses_;        // Rate units times picoseconds; a row per slot.
-  std::vector<Int128> loads_;         // A link's, by owner.
+  // Picoseconds: sums over flows may be longer than the clock. A row has a column for links, too.
+  std::vector<Int128> matrix_;
+  std::vector<Int128> losses_;  // Rate units times picoseconds; a row per slot.
+  std::vector<Int128> loads_;   // A link's, by owner.
   std::vector<Int128> parts_;
   std::vector<Int128> shares_;
 };

@@ -39,7 +39,7 @@ struct EndedFlow {
 /// A link's counts up to the last event.
 struct LinkTotals {
   /// Payload of the flows that have ended.
-  std::int64_t bytes = 0;
+  Int128 bytes = 0;
   /// Its load summed over time, in rate units times picoseconds.
   Int128 busy = 0;
   /// Its highest load.

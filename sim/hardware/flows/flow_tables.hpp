@@ -79,7 +79,7 @@ struct LinkState {
   Int128 busy = 0;
   FlowRate peak = 0;
   std::int64_t full_time = 0;
-  std::int64_t bytes = 0;
+  Int128 bytes = 0;
   std::string name;
 };
 
