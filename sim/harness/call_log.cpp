@@ -9,31 +9,6 @@
 
 namespace shardsim {
 
-/// The program's end of a communicator.
-class CallLog::LoggedCommunicator final : public WrappingCommunicator {
- public:
-  LoggedCommunicator(CallLog& log, int group, Communicator& real)
-      : WrappingCommunicator(real), log_(log.weak_from_this()), group_(group) {}
-  ~LoggedCommunicator() override {
-    if (const std::shared_ptr<CallLog> log = log_.lock()) log->close(group_);
-  }
-
-  Work post(const Call& call) override { return log_.lock()->post(group_, call); }
-  [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key, const std::string& name,
-                                                    CallSite site) override {
-    return log_.lock()->split(group_, color, key, name, site);
-  }
-  // Their log has no groups.
-  [[nodiscard]] std::unique_ptr<TaggedMessages> tagged_messages() override {
-    throw UsageError("E1219", "a check on processes has no tagged messages of group " + name(),
-                     "use RankContext::messages(), with tags that tell groups apart");
-  }
-
- private:
-  std::weak_ptr<CallLog> log_;
-  int group_;
-};
-
 class CallLog::LoggedMessages final : public TaggedMessages {
  public:
   explicit LoggedMessages(CallLog& log) : log_(log) {}
@@ -57,6 +32,32 @@ class CallLog::LoggedMessages final : public TaggedMessages {
 
  private:
   CallLog& log_;
+};
+
+/// The program's end of a communicator.
+class CallLog::LoggedCommunicator final : public WrappingCommunicator {
+ public:
+  LoggedCommunicator(CallLog& log, int group, Communicator& real)
+      : WrappingCommunicator(real), log_(log.weak_from_this()), group_(group) {}
+  ~LoggedCommunicator() override {
+    if (const std::shared_ptr<CallLog> log = log_.lock()) log->close(group_);
+  }
+
+  Work post(const Call& call) override { return log_.lock()->post(group_, call); }
+  [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key, const std::string& name,
+                                                    CallSite site) override {
+    return log_.lock()->split(group_, color, key, name, site);
+  }
+  // In the log messages have no group: those of all ranks alone are there.
+  [[nodiscard]] std::unique_ptr<TaggedMessages> tagged_messages() override {
+    if (group_ == 0) return std::make_unique<LoggedMessages>(*log_.lock());
+    throw UsageError("E1219", "a check on processes has no tagged messages of group " + name(),
+                     "use RankContext::messages(), with tags that tell groups apart");
+  }
+
+ private:
+  std::weak_ptr<CallLog> log_;
+  int group_;
 };
 
 CallLog::CallLog(std::unique_ptr<Communicator> world, TaggedMessages& messages,

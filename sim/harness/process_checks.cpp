@@ -33,6 +33,13 @@ Tensor bytes_tensor(std::int64_t count) {
   return Tensor::allocate(nullptr, MemoryCategory::comm, {count}, DType::int8, /*meta=*/false);
 }
 
+// Nobody destroys it: MPI may have ended by then.
+template <class Object>
+std::vector<Object>& kept_for_good() {
+  static auto* const kept = new std::vector<Object>();
+  return *kept;
+}
+
 // MPI sends what it has left only while it is asked for something. A message to oneself is asked
 // for, which is not sent before the end.
 class LettingMpiWork {
@@ -136,8 +143,7 @@ ProcessChecks::ProcessChecks(const MpiJob& job, RendezvousClient& client, CallWa
 
 ProcessChecks::~ProcessChecks() {
   // After a failure works may be under way, and buffers in use: what they belong to stays.
-  static auto* const kept = new std::vector<std::unique_ptr<Live>>();
-  if (live_ != nullptr) kept->push_back(std::move(live_));
+  if (live_ != nullptr) kept_for_good<std::unique_ptr<Live>>().push_back(std::move(live_));
 }
 
 std::optional<CheckReport> ProcessChecks::run(const MpiProgram& program) {
@@ -163,7 +169,8 @@ std::optional<CheckReport> ProcessChecks::run(const MpiProgram& program) {
           {.steps = options.steps,
            .seed = seed,
            .precision = options.precision,
-           .layout = layout < 0 ? nullptr : &options.layouts[static_cast<std::size_t>(layout)]});
+           .layout = layout < 0 ? nullptr : &options.layouts[static_cast<std::size_t>(layout)],
+           .extents = options.extents});
       ++report.schedules;
       if (!reports() || report.failure) continue;
       try {
@@ -212,8 +219,7 @@ ProgramRun ProcessChecks::run_once(const RankContext::Setting& setting) {
     figures.bytes_sent += group.counters.payload_sent;
   }
   // Programs may keep handles, which ask for it.
-  static auto* const kept = new std::vector<std::shared_ptr<CallLog>>();
-  kept->push_back(live_->log);
+  kept_for_good<std::shared_ptr<CallLog>>().push_back(live_->log);
   live_.reset();
   return gather(figures);
 }

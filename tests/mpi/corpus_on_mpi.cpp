@@ -14,6 +14,7 @@
 //   corpus_on_mpi list                 all programs: key, expected code, number of the bug in words
 //   corpus_on_mpi simulate N KEY...    verdicts in memory on N ranks
 //   mpirun -n N corpus_on_mpi run KEY...
+//   mpirun -n N corpus_on_mpi fingerprint KEY...   calls are compared as they are made, too
 //
 // A key is an id and the number of its program, "C10.2"; "+C10.2" is the program with its bug. A
 // verdict is one line: key, code ("none"), ranks at fault, and the place of the first side.
@@ -88,14 +89,14 @@ int simulate(int ranks, const std::vector<Choice>& chosen) {
   return 0;
 }
 
-int run(const std::vector<Choice>& chosen) {
+int run(const std::vector<Choice>& chosen, bool fingerprints) {
   std::vector<MpiProgram> programs;
   for (const Choice& choice : chosen) {
     CheckOptions options = options_for_mpi(options_of(choice.row));
     options.ranks.clear();
     programs.push_back({program_of(choice.row, choice.planted), options});
   }
-  const MpiCheckOutcome outcome = check_on_mpi(programs);
+  const MpiCheckOutcome outcome = check_on_mpi(programs, {.fingerprints = fingerprints});
   for (std::size_t i = 0; i < outcome.reports.size(); ++i) print(chosen[i], outcome.reports[i]);
   std::fflush(stdout);
   return static_cast<int>(outcome.exit_code);
@@ -110,7 +111,9 @@ int main(int argc, char** argv) {
   try {
     if (verb == "list") return list();
     if (verb == "simulate") return simulate(std::atoi(argv[2]), choices(argc, argv, 3));
-    if (verb == "run") return run(choices(argc, argv, 2));
+    if (verb == "run" || verb == "fingerprint") {
+      return run(choices(argc, argv, 2), verb == "fingerprint");
+    }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
   }

@@ -102,10 +102,10 @@ class Right(ProgramsCase):
     def test_programs_of_the_corpus_are_right_on_processes(self):
         keys = list(self.rows())
         self.assertGreater(len(keys), 80)
-        for number in SIZES:
+        for number, verb in ((2, "run"), (4, "run"), (3, "fingerprint")):
             with self.subTest(processes=number):
                 begin = time.monotonic()
-                code, out, err = self.on_processes(number, self.corpus, "run", *keys)
+                code, out, err = self.on_processes(number, self.corpus, verb, *keys)
                 self.assertEqual(code, 0, out + err)
                 self.assertEqual(self.verdicts(out), {key: ("none", "-") for key in keys}, err)
                 print(f"figures: {len(keys)} right programs on {number} processes: "
@@ -166,6 +166,10 @@ class Main(ProgramsCase):
                                           "the program itself on 1 rank - a mistake that it shares "
                                           "is not seen\n"), err)
 
+    def test_sizes_and_messages_of_the_communicator_of_all_are_there(self):
+        code, out, err = self.on_processes(2, self.averaging, "sized")
+        self.assertEqual((code, out.count("right on 2 processes")), (0, 1), out + err)
+
     def test_rank_0_reports_and_the_exit_code_says_it(self):
         for arguments in (("absent",), ("absent", "--check=fingerprint", "--timeout=20")):
             with self.subTest(arguments):
@@ -182,7 +186,7 @@ class Main(ProgramsCase):
     def test_a_process_that_dies_or_never_calls_is_named(self):
         for planted, word in (("killed", "RANK_DIED"), ("endless", "TIMEOUT")):
             with self.subTest(planted):
-                code, out, err = self.on_processes(3, self.averaging, planted, "--timeout=4")
+                code, out, err = self.on_processes(3, self.averaging, planted, "--timeout=8")
                 self.assertNotEqual(code, 0, out + err)  # mpirun has its own code for signals.
                 self.assertEqual(out.count(word), 1, out + err)
                 self.assertIn("rank 1", out)
