@@ -139,9 +139,13 @@ class HeadExchange {
 }  // namespace
 
 ContextParallel::ContextParallel(Communicator& group, ContextAttention form, int ulysses_degree)
-    : group_(group), row_(context_attention_row(form)) {
+    : ContextParallel(group, context_attention_row(form), ulysses_degree) {}
+
+ContextParallel::ContextParallel(Communicator& group, const ContextAttentionRow& row,
+                                 int ulysses_degree)
+    : group_(group), row_(row) {
   const int c = group.size();
-  const int u = ulysses_size(form, c, ulysses_degree);
+  const int u = ulysses_size(row.form, c, ulysses_degree);
   if (u == c) {
     ulysses_ = &group;
   } else if (u == 1) {

@@ -38,6 +38,9 @@ class ContextParallel {
   /// two levels are made by collective splits, `ulysses_degree` neighbours each. REQUIRES: that
   /// divides the group's size.
   ContextParallel(Communicator& group, ContextAttention form, int ulysses_degree);
+  /// The same with a row of the caller's, which must outlive it: ranks with the same heads attend
+  /// as it says.
+  ContextParallel(Communicator& group, const ContextAttentionRow& row, int ulysses_degree);
 
   /// Which positions this rank has.
   [[nodiscard]] SequencePart part() const { return {group_.rank(), group_.size()}; }

@@ -81,11 +81,9 @@ Faults touched_in_flight() {
   });
 }
 
-Faults dropped_tail(std::int64_t width, bool& acts) {
+Faults dropped_tail(std::int64_t width) {
   // `output` has the sum of elements from `first` of the bucket on.
-  const auto keep_tail = [width, &acts](const Tensor& output, const Tensor& own,
-                                        std::int64_t first) {
-    acts = true;
+  const auto keep_tail = [width](const Tensor& output, const Tensor& own, std::int64_t first) {
     const std::int64_t count = output.numel();
     for (std::int64_t i = count - count % width; i < count; ++i) output.set(i, own.get(first + i));
   };

@@ -19,7 +19,7 @@ namespace shardsim::test {
 [[nodiscard]] Faults touched_in_flight();
 
 /// The elements behind the last whole `width` of a bucket, or of a rank's shard of it, are not
-/// reduced: the rank's own values stay there. `acts` is set where there is a bucket.
-[[nodiscard]] Faults dropped_tail(std::int64_t width, bool& acts);
+/// reduced: the rank's own values stay there.
+[[nodiscard]] Faults dropped_tail(std::int64_t width);
 
 }  // namespace shardsim::test

@@ -1,12 +1,7 @@
-#include <cstdint>
-#include <cstdio>
-#include <filesystem>
-#include <set>
 #include <string>
 
 #include <catch2/catch.hpp>
 
-#include "scenarios/load.hpp"
 #include "sim/run/run.hpp"
 
 #include "tests/mutants/bucket_faults.hpp"
@@ -86,39 +81,6 @@ TEST_CASE(
     CHECK(run_scenario(scenario, unseen).result.number("oracle.passed") == 1.0);
     count_mutant(Detector::buffers, finder_in(run_scenario(scenario, watched).result));
   }
-}
-
-// A kernel takes 8 elements at a time. Were sizes round, no bucket would have a rest. Every second
-// scenario runs.
-TEST_CASE("a rest of a bucket that is not reduced is seen by most scenarios with buckets") {
-  constexpr std::int64_t kWidth = 8;
-  constexpr std::int64_t kMostRanks = 16;
-  std::set<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator("scenarios")) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("verify-") && name.ends_with(".json")) paths.insert(entry.path().string());
-  }
-  int number = 0;
-  int with_buckets = 0;
-  int seen = 0;
-  for (const std::string& path : paths) {
-    if (++number % 2 == 0) continue;
-    // Late gradients are applied in the third step at last.
-    const bool is_late = path.find("async") != std::string::npos;
-    const Scenario scenario =
-        load_scenario(path, {is_late ? "execution.steps=3" : "execution.steps=1"});
-    if (scenario.system.ranks > kMostRanks) continue;
-    bool acts = false;
-    const Result result =
-        run_scenario(scenario, {.wrap_world = plant(dropped_tail(kWidth, acts))}).result;
-    if (!acts) continue;
-    ++with_buckets;
-    if (finder_in(result) == Detector::oracle) ++seen;
-  }
-  std::printf("P56: a rest of %d that is not reduced is seen by %d of %d scenarios with buckets\n",
-              static_cast<int>(kWidth), seen, with_buckets);
-  CHECK(with_buckets > 60);
-  CHECK(2 * seen >= with_buckets);
 }
 
 }  // namespace shardsim::test

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -14,9 +15,11 @@ inline Tensor empty_like(const Tensor& tensor) {
                           !tensor.has_data());
 }
 
+/// As many bytes as both have.
 inline void copy(const Tensor& to, const Tensor& from) {
   if (!from.has_data()) return;
-  std::memcpy(to.data(), from.data(), static_cast<std::size_t>(from.num_bytes()));
+  const std::int64_t count = std::min(to.num_bytes(), from.num_bytes());
+  std::memcpy(to.data(), from.data(), static_cast<std::size_t>(count));
 }
 
 inline Tensor flat_copy_of(const Tensor& tensor) {

@@ -8,18 +8,24 @@ namespace shardsim::test {
 
 namespace {
 
-void run_rank(const ParallelPlan& plan, const WrapSync& wrap, RunRecord& record, Runtime& runtime,
+// Either may be empty.
+struct Wraps {
+  WrapSync sync;
+  WrapModel model;
+};
+
+void run_rank(const ParallelPlan& plan, const Wraps& wraps, RunRecord& record, Runtime& runtime,
               Communicator& world) {
   Mesh mesh(world, plan.options().mesh);
   RunRecord::Observer observer(record, holder_of(plan, mesh.place()));
   const std::unique_ptr<GradientSync> sync = plan.make_sync(runtime, mesh);
-  const std::unique_ptr<GradientSync> bent = wrap({*sync, plan, runtime, mesh});
-  plan.train_rank(runtime, mesh, *bent, observer);
+  const SyncOfRank right{*sync, plan, runtime, mesh};
+  const std::unique_ptr<GradientSync> bent = wraps.sync ? wraps.sync(right) : nullptr;
+  const std::unique_ptr<Model> model = wraps.model ? wraps.model(right) : nullptr;
+  plan.train_rank(runtime, mesh, bent ? *bent : *sync, observer, model.get());
 }
 
-}  // namespace
-
-Result run_with_sync(const Scenario& scenario, const WrapSync& wrap) {
+Result run_wrapped(const Scenario& scenario, const Wraps& wraps) {
   const Experiment experiment = compile(scenario);
   const ParallelPlan& plan = experiment.plan();
   Verification oracle(experiment);
@@ -28,7 +34,7 @@ Result run_with_sync(const Scenario& scenario, const WrapSync& wrap) {
   Result result;
   try {
     world.run([&](Runtime& runtime, Communicator& everyone) {
-      run_rank(plan, wrap, record, runtime, everyone);
+      run_rank(plan, wraps, record, runtime, everyone);
     });
   } catch (const CommunicationError& error) {
     result.diagnosis = error.diagnosis();
@@ -40,6 +46,16 @@ Result run_with_sync(const Scenario& scenario, const WrapSync& wrap) {
   result.checks.push_back(oracle_check(oracle));
   result.exit_code = static_cast<int>(oracle.passed() ? ExitCode::ok : ExitCode::check_failed);
   return result;
+}
+
+}  // namespace
+
+Result run_with_sync(const Scenario& scenario, const WrapSync& wrap) {
+  return run_wrapped(scenario, {wrap, {}});
+}
+
+Result run_with_model(const Scenario& scenario, const WrapModel& wrap) {
+  return run_wrapped(scenario, {{}, wrap});
 }
 
 }  // namespace shardsim::test
