@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/load.hpp"
+
 // The layouts of P47 with experts: all (dp, tp, pp, cp, ep) of a number of ranks.
 namespace shardsim::test {
 
@@ -60,6 +62,13 @@ struct ExpertLayout {
 template <std::size_t N>
 [[nodiscard]] const char* turn(const std::array<const char*, N>& values, int number) {
   return values.at(static_cast<std::size_t>(number) % N);
+}
+
+/// The scenario with sizes that the layouts of a test divide, and then with `overrides`.
+[[nodiscard]] inline Scenario load_evenly(const char* file, Overrides sizes,
+                                          const Overrides& overrides) {
+  sizes.insert(sizes.end(), overrides.begin(), overrides.end());
+  return load_scenario(file, sizes);
 }
 
 [[nodiscard]] inline std::string set(const char* field, std::int64_t value) {

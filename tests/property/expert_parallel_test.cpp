@@ -19,9 +19,11 @@ namespace shardsim::test {
 namespace {
 
 constexpr const char* kUniformRouting = "scenarios/verify-llama-ep4-uniform.json";
+// Sizes that every layout divides; the scenario's own are not round.
+const Overrides kEvenExperts = {"model.hidden_size=24", "model.moe_ffn_hidden_size=16"};
 
 Result result_of(const Overrides& overrides) {
-  return run_scenario(load_scenario(kUniformRouting, overrides)).result;
+  return run_scenario(load_evenly(kUniformRouting, kEvenExperts, overrides)).result;
 }
 
 // All routings there are, the last ones with experts that get nothing or everything.
@@ -150,7 +152,7 @@ TEST_CASE("P45: what is dispatched is the pairs of token and expert on different
       overrides.push_back(set("parallelism.ep", ep));
       overrides.emplace_back("execution.steps=1");
       overrides.emplace_back("execution.tensors=meta");
-      const Scenario scenario = load_scenario(kUniformRouting, overrides);
+      const Scenario scenario = load_evenly(kUniformRouting, kEvenExperts, overrides);
       if (scenario.model.moe_routing == RoutingKind::learned) continue;
       const Result result = run_scenario(scenario).result;
       CAPTURE(routing, ep);
@@ -171,7 +173,7 @@ TEST_CASE("P45: rows are gathered by all slices of their experts, and their sums
       overrides.push_back(set("parallelism.etp", etp));
       overrides.emplace_back("execution.steps=1");
       overrides.emplace_back("execution.tensors=meta");
-      const Scenario scenario = load_scenario(kUniformRouting, overrides);
+      const Scenario scenario = load_evenly(kUniformRouting, kEvenExperts, overrides);
       if (scenario.model.moe_routing == RoutingKind::learned) continue;
       const Result result = run_scenario(scenario).result;
       CAPTURE(routing, ep, etp);
@@ -203,9 +205,9 @@ TEST_CASE("P45: declared routing has the same trace with data and without") {
                         *rc::gen::element<std::string>("0", "0.5", "1.25"));
     append(overrides, *rc::gen::elementOf(kRouters));
     overrides.emplace_back("execution.steps=2");
-    const Scenario real = load_scenario(kUniformRouting, overrides);
+    const Scenario real = load_evenly(kUniformRouting, kEvenExperts, overrides);
     overrides.emplace_back("execution.tensors=meta");
-    const Scenario meta = load_scenario(kUniformRouting, overrides);
+    const Scenario meta = load_evenly(kUniformRouting, kEvenExperts, overrides);
     const Result with_data = run_scenario(real).result;
     const Result without = run_scenario(meta).result;
     RC_ASSERT(with_data.exit_code == 0);
@@ -225,7 +227,7 @@ TEST_CASE("P45: with a capacity every rank sends the same, and what is beyond is
     Overrides overrides = routing;
     overrides.emplace_back("model.moe_capacity_factor=0.75");
     overrides.emplace_back("execution.steps=2");
-    const Scenario scenario = load_scenario(kUniformRouting, overrides);
+    const Scenario scenario = load_evenly(kUniformRouting, kEvenExperts, overrides);
     const Result result = run_scenario(scenario).result;
     CAPTURE(routing);
     CHECK(result.exit_code == 0);

@@ -146,9 +146,10 @@ std::int64_t context_parallel(const SendingCase& c, const MeshPlace& at) {
   const ModelOptions& m = c.model;
   const std::int64_t u = ulysses_size(m.context_attention, c.mesh.cp, m.ulysses_degree);
   const std::int64_t tokens = c.micro_batch_size * share(m.seq_len, c.mesh.cp);
-  const std::int64_t h = share(m.hidden_size, c.mesh.tp);
+  const std::int64_t head = m.head_dim > 0 ? m.head_dim : m.hidden_size / m.num_attention_heads;
+  const std::int64_t h = share(m.num_attention_heads * head, c.mesh.tp);
   const std::int64_t groups = std::max<std::int64_t>(m.num_query_groups / c.mesh.tp, 1);
-  const std::int64_t kv = groups * (m.hidden_size / m.num_attention_heads);
+  const std::int64_t kv = groups * head;
   const std::int64_t blocks = 6 * tokens * kv * (c.mesh.cp / u - 1);
   const std::int64_t exchanged = 2 * (u - 1) * share(tokens * (2 * h + 2 * kv), u);
   return c.num_microbatches * c.stage_layers.at(static_cast<std::size_t>(at.pp)) *

@@ -56,6 +56,8 @@ constexpr auto members_of(const Aggregate& of) {
   // clang-format on
 }
 
+__extension__ using WideInteger = __int128;
+
 /// Appends the lines of `value` to `text`.
 template <typename Value>
 void print_constant(std::string& text, const std::string& name, const Value& value) {
@@ -63,6 +65,10 @@ void print_constant(std::string& text, const std::string& name, const Value& val
     print_constant(text, name, static_cast<std::underlying_type_t<Value>>(value));
   } else if constexpr (std::is_integral_v<Value>) {
     text += fmt::format("{} = {}\n", name, static_cast<std::int64_t>(value));
+  } else if constexpr (std::is_same_v<Value, WideInteger>) {
+    // No integral type where extensions are off.
+    text += fmt::format("{} = {} x 2^64 + {}\n", name, static_cast<std::int64_t>(value >> 64),
+                        static_cast<std::uint64_t>(value));
   } else if constexpr (std::is_floating_point_v<Value>) {
     text += fmt::format("{} = {:.17g} {:a}\n", name, value, value);
   } else if constexpr (std::is_convertible_v<Value, std::string_view>) {
