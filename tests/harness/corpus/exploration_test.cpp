@@ -54,8 +54,8 @@ TEST_CASE("bugs that need two events in one order are found within 10,000 schedu
   }
 }
 
-// By the bound of pct, 1 / (n k^(d - 1)) a schedule, these would be found by 96 and 92 of 100 seeds,
-// if all of a rank's calls were choices.
+// By the bound of pct, 1 / (n k^(d - 1)) a schedule, these would be found by 96 and 92 of 100
+// seeds, if all of a rank's calls were choices.
 TEST_CASE("bugs deep in longer runs are found by nearly all seeds") {
   const int seeds = test::long_run() ? kSeeds : kSeeds / 10;
   for (const HiddenBug& bug : deeper_bugs()) {

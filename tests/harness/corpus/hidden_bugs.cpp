@@ -145,10 +145,10 @@ void snapshot(RankContext& context, int calls, int depth) {
 
 std::vector<HiddenBug> deeper_bugs() {
   return {
-      {"snapshot within an update, 8 x 50",
-       [](RankContext& context) { snapshot(context, 50, 2); }, 8, "SCHEDULE_DEPENDS", 2},
-      {"snapshot across an update, 4 x 25",
-       [](RankContext& context) { snapshot(context, 25, 3); }, 4, "SCHEDULE_DEPENDS", 3},
+      {"snapshot within an update, 8 x 50", [](RankContext& context) { snapshot(context, 50, 2); },
+       8, "SCHEDULE_DEPENDS", 2},
+      {"snapshot across an update, 4 x 25", [](RankContext& context) { snapshot(context, 25, 3); },
+       4, "SCHEDULE_DEPENDS", 3},
   };
 }
 

@@ -4,7 +4,8 @@
 
 #include "sim/harness/check.hpp"
 
-// Programs whose bugs need few events in one order, deep in a run: they measure how well exploring works.
+// Programs whose bugs need few events in one order, deep in a run: they measure how well exploring
+// works.
 namespace shardsim::corpus {
 
 struct HiddenBug {
