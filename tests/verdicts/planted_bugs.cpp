@@ -216,8 +216,11 @@ std::vector<PlantedBug> bugs_of(const SeenCalls& calls) {
   for (const SeenCall& call : calls) add_labelled_bugs(bugs, call);
   // Groups may share a label.
   std::ranges::stable_sort(bugs, {}, &PlantedBug::name);
-  const auto again = std::ranges::unique(bugs, {}, &PlantedBug::name);
-  bugs.erase(again.begin(), again.end());
+  const auto have_one_name = [](const PlantedBug& a, const PlantedBug& b) {
+    return a.name == b.name;
+  };
+  // Clang 14 does not take the range that std::ranges::unique returns.
+  bugs.erase(std::unique(bugs.begin(), bugs.end(), have_one_name), bugs.end());
   return bugs;
 }
 
