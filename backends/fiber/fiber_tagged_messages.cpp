@@ -142,15 +142,17 @@ void FiberTaggedMessages::require_in_range(const MessageHalf::Call& call) const 
 Work FiberTaggedMessages::post(const MessageHalf::Call& call) {
   require_in_range(call);
   FiberWorld& world = stream_->group().world();
-  const int peer = world_rank_of(call.peer);
   const int rank = stream_->rank().index();
   const std::int64_t number = world.mailbox().next_call(rank, call.sends);
-  if (world.options().repairs.empty()) return post_half(to_peer(call, peer));
-  const CallRepair* const repair =
-      world.repair_of_half(CallRepair::kTagged, 2 * number + (call.sends ? 1 : 0), rank);
-  if (repair == nullptr) return post_half(to_peer(call, peer));
-  if (repair->kind == CallRepair::Kind::leave_out_half) return {};
-  return post_half(to_peer(call, repair->peer));
+  int peer = world_rank_of(call.peer);
+  if (!world.options().repairs.empty()) {
+    const CallRepair* const repair =
+        world.repair_of_half(CallRepair::kTagged, 2 * number + (call.sends ? 1 : 0), rank);
+    if (repair != nullptr && repair->kind == CallRepair::Kind::leave_out_half) return {};
+    if (repair != nullptr) peer = repair->peer;
+  }
+  // Among all ranks a peer is mostly as it was called, and the call needs no copy.
+  return peer == call.peer ? post_half(call) : post_half(to_peer(call, peer));
 }
 
 Work FiberTaggedMessages::post_half(const MessageHalf::Call& call) {
